@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from engines.libraries.noise import mute_known_lines
+from engines.libraries import mute_known_lines
 from evprof.core.vocabulary.families import FAMILIES
 
 # Here, because every file of this package may be the first in a process to import transformers.

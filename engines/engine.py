@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engines.fit.making_room import make_room
+from engines.fit.verdict import make_room
 from engines.hardware.device import choose_device
 from engines.hardware.environment import describe_environment
 from engines.loading.warm_models import Loader, WarmModels
@@ -72,17 +72,17 @@ class LocalEngine:
 
     def _tools_for(self, request: RunRequest, plan: RunPlan) -> RunTools:
         if plan.extra == TRACE and request.trace is not None:
-            from engines.measuring.torch_profiler import TorchTrace, trace_folder
+            from engines.measuring.profiling import TorchTrace, trace_folder
 
             trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
             return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)
         if plan.extra == SNAPSHOT and request.snapshot is not None:
-            from engines.measuring.memory_snapshot import MemorySnapshot
+            from engines.measuring.profiling import MemorySnapshot
 
             snapshot = MemorySnapshot(snapshot_file(request, plan.role))
             return replace(self._tools, wrap=snapshot, end_facts=snapshot.facts)
         if plan.extra == RANGES:
-            from engines.measuring.nvtx_ranges import RangedClock
+            from engines.measuring.profiling import RangedClock
 
             return replace(self._tools, make_clock=RangedClock)
         return self._tools

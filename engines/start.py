@@ -32,6 +32,6 @@ def make_engine() -> Engine:
 
 def make_batch_engine() -> BatchEngine:
     """What answers several prompts at once in this process; imports torch."""
-    from engines.batches.engine import LocalBatchEngine
+    from engines.bench.batches import LocalBatchEngine
 
     return LocalBatchEngine()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 
 from engines.kernels import attention, elementwise, projections
 

@@ -20,9 +20,8 @@ from engines.drafters.drafter import Drafter, PromptContext
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import OpenSpan, StageClock
 from engines.speculation.draft_length import DraftLength, Fixed
-from engines.speculation.judgements import JudgementLog
 from engines.speculation.rounds import Rounds
-from engines.speculation.verification import Verifier
+from engines.speculation.verification import JudgementLog, Verifier
 from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import first_shared

@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.decoder.llama import LlamaDecoder
-from engines.loading import random_weights
+from engines.loading import shapes as random_weights
 
 
 def random_decoder(

@@ -16,8 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engines.decoder.fused_layers import run_fused_layers
-from engines.decoder.fused_pass import FusedPass
+from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, packer
@@ -143,7 +142,7 @@ def prefill_launches(new: int) -> list[Launch]:
 def operations_of_a_layer(new: int = 1, *, is_fused: bool = False) -> Counter[str]:
     """Of the eager pass over `new` positions up to the 640th, each of which is a launch at least on a GPU.
 
-    `is_fused`: with launches of our own kernels, as `engines.decoder.fused_layers` makes them.
+    `is_fused`: with launches of our own kernels, as `engines.decoder.fused_pass` makes them.
     """
     counted: list[Counter[str]] = []
     for layers in (1, 2):

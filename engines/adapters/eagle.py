@@ -1,8 +1,9 @@
 """An EAGLE-style head: one decoder layer that follows a target's hidden states and guesses the next ones.
 
 Place i takes the target's last hidden state f_i (before the last norm) and the embedding of token i + 1, and gives a
-guess of f_(i+1), whose token is the target's own norm and head's to choose (Li et al., "EAGLE", arXiv 2401.15077). Fed
-with its own guesses it drafts on. Positions count from the first one it was given. It knows neither prompts nor rounds.
+guess of f_(i+1), whose token is the target's own norm and head's to choose (Li et al., "EAGLE", arXiv 2401.15077).
+Fed with its own guesses it drafts on. Positions count from the first one it was given. It knows neither prompts nor
+rounds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from engines.adapters.folder import Shapes, check_kind, check_target, load_tensors, size_of

@@ -1,6 +1,7 @@
-"""The tensors of a trained adapter's folder: read with everything checked beforehand, written whole or not at all.
+"""The tensors of a trained adapter's folder, checked before they are read and written whole or not at all.
 
-What `adapter.json` says is `evprof.loaders.adapters`'; what tensors mean is the kinds' own.
+`evprof.loaders.adapters` reads `adapter.json`. Each kind gives its tensors their meaning. Loaded adapters stay with
+the model they belong to.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from safetensors.torch import save
@@ -168,3 +170,33 @@ def _check_sizes(info: AdapterInfo, role: str, name: str, trained: tuple[int, in
                 f"Adapter {info.name} was trained for {made_for} with {what} {needed}, and {model} has {has}; choose "
                 f"that {role} or another adapter."
             )
+
+
+Loaded = TypeVar("Loaded")
+
+_Stamp = tuple[str, tuple[tuple[str, int, int], ...]]
+
+_held: WeakKeyDictionary[LlamaDecoder, dict[str, tuple[_Stamp, Any]]] = WeakKeyDictionary()
+
+
+def kept(info: AdapterInfo, model: LlamaDecoder, load: Callable[[], Loaded]) -> Loaded:
+    """What `load` gives, or gave before for the same files; the last one of each kind stays.
+
+    It must not hold `model` itself, which would then never be freed. Raises what `load` raises.
+    """
+    stamp = _stamp(info)
+    found = _held.setdefault(model, {})
+    if info.kind in found and found[info.kind][0] == stamp:
+        held: Loaded = found[info.kind][1]
+        return held
+    found.pop(info.kind, None)
+    made = load()
+    found[info.kind] = stamp, made
+    return made
+
+
+def _stamp(info: AdapterInfo) -> _Stamp:
+    """Which files these are: an adapter trained again is another one."""
+    paths = sorted(path for path in info.folder.iterdir() if path.is_file())
+    files = ((path, path.stat()) for path in paths)
+    return str(info.folder.resolve()), tuple((path.name, file.st_mtime_ns, file.st_size) for path, file in files)

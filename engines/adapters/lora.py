@@ -1,7 +1,7 @@
 """Low-rank changes of the draft's projections, learnt from what the target said; merged, they cost nothing per token.
 
 W' = W + up @ down for each changed matrix of a layer (Hu et al., arXiv 2106.09685). How they are taught is
-`engines.training.lora_trainee`'s.
+`engines.training.trainees`'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from engines.adapters.folder import check_draft, check_kind, load_tensors, size_of

@@ -1,7 +1,7 @@
 """Medusa heads as others publish them: each guesses the token so many places ahead from one hidden state alone.
 
-Head k is some blocks x + SiLU(Wx + b) and an output matrix, on the target's last hidden state after its norm; the first
-guesses the token after the one that the target itself chooses there (Cai et al., arXiv 2401.10774).
+Head k is some blocks x + SiLU(Wx + b) and an output matrix, on the target's last hidden state after its norm; the
+first guesses the token after the one that the target itself chooses there (Cai et al., arXiv 2401.10774).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from engines.adapters.folder import check_kind

@@ -1,9 +1,9 @@
 """EAGLE-1 and EAGLE-3 heads as others publish them: their arithmetic, their tensors' names, and whether they fit.
 
 EAGLE-1 joins the target's normed state and a token in one product, has no norm before its layer, and chooses by the
-target's head (Li et al., arXiv 2401.15077). EAGLE-3 makes its state of what enters several of the target's layers, sets
-it beside the token before queries, keys and values, and has a norm and a head of its own, often over fewer tokens
-(arXiv 2503.01840).
+target's head (Li et al., arXiv 2401.15077). EAGLE-3 makes its state of what enters several of the target's layers,
+sets it beside the token before queries, keys and values, and has a norm and a head of its own, often over fewer
+tokens (arXiv 2503.01840).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from engines.adapters.eagle import EagleHead
 from engines.adapters.folder import check_kind, size_of
 from engines.adapters.following import Entered, FollowingHead
 from engines.adapters.head_files import HeadFiles
-from engines.checkpoints.shape_check import check_rotary
+from engines.checkpoints.config import check_rotary
 from engines.decoder.llama import LlamaDecoder, LlamaLayer, check_rope
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import EAGLE

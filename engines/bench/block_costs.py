@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from engines.adapters.eagle import EagleHead, EagleShape
-from engines.adapters.head_pass import HeadPass
+from engines.adapters.following import HeadPass
 from engines.bench.ceilings import wait
-from engines.bench.contenders import OURS, contenders_on
-from engines.bench.ours import OurTurns, eager, stepping
+from engines.bench.contenders import OURS, OurTurns, contenders_on, stepping
+from engines.bench.contenders import ours_eager as eager
 from engines.bench.turns import (
     ContenderTurns,
     EngineTurn,

@@ -1,15 +1,235 @@
-"""Contenders of the benchmarks of models: names, and what makes each of them run."""
+"""Contenders of the benchmarks of models: our own decode steps, and transformers' `generate`.
+
+Our contenders run the decode loop of real runs, without records. The decode time of `generate` is measured from
+inside: two hooks remove themselves after the prefill, so neither the setup of `generate` nor the prefill counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Event
+from typing import Any, Self
 
-from engines.bench import generate, ours
-from engines.bench.turns import Runner
+import torch
+from torch.profiler import record_function
+
+from engines.bench.ceilings import wait
+from engines.bench.turns import DECODE_BEGINS, EngineTurn, Runner, UnavailableError
 from engines.bench.workload import Workload
+from engines.decoder.compiled_step import first_line
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import CachedModel, DecodeStep, Limits, decode
+from engines.decoder.kv_cache import STATIC, KvCache
+from engines.decoder.quantized_kv import make_cache
+from engines.decoder.sampling import greedy
+from engines.decoder.step_choice import DecodeSteps, StepPlan
+from engines.measuring.timing import NullClock
+from engines.tokens.answer import SilentAnswer
+from evprof.core.clock import monotonic_ns
+from evprof.core.errors import UserError
+from evprof.core.records import TARGET
 from evprof.core.vocabulary.settings import choices_of
+from evprof.core.vocabulary.switches import Switches
+
+_NEVER = Event()
+
+
+@dataclass(frozen=True)
+class OurTurns:
+    """Takes turns with our decoder over `cached`, by its own step where it has one."""
+
+    cached: CachedModel
+    workload: Workload
+
+    def __call__(self) -> EngineTurn:
+        """Raises UnavailableError when the step gave up or failed in this turn."""
+        try:
+            taken = run_once(self.cached, self.workload)
+        except RuntimeError as error:
+            raise UnavailableError(f"it failed: {first_line(error)}") from error
+        step = self.cached.own_step
+        if step is not None and step.problem:
+            raise UnavailableError(f"it fell back to the plain step: {step.problem}")
+        return taken
+
+    def shortened(self, tokens: int) -> Self:
+        """The same with fewer tokens, over the same cache."""
+        return replace(self, workload=replace(self.workload, tokens=min(tokens, self.workload.tokens)))
+
+
+def ours_eager(workload: Workload) -> OurTurns:
+    """The lean step over a cache written in place."""
+    cached = CachedModel(workload.decoder, TARGET, workload.device, workload.decoder.rows, cache=_cache_of(workload))
+    return OurTurns(cached, workload)
+
+
+def stepping(workload: Workload, kind: str, blocks: tuple[int, ...] = (1,)) -> OurTurns:
+    """The step of a kind ("compiled", "graphs"), chosen and prepared as a run's setup does, for blocks of so many
+    tokens.
+
+    Raises UnavailableError where this machine makes no such step.
+    """
+    decoder = workload.decoder
+    try:
+        chosen = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan(blocks, workload.prompt, workload.capacity))
+    except UserError as error:
+        raise UnavailableError(str(error)) from None
+    step = chosen.step
+    if step is None or chosen.kind != kind:
+        raise UnavailableError(chosen.sentence or f"there is no step '{kind}'")
+    cache = _kept_cache(step, workload.capacity) or _cache_of(workload)
+    return OurTurns(CachedModel(decoder, TARGET, workload.device, decoder.rows, cache=cache, own_step=step), workload)
+
+
+def _kept_cache(step: DecodeStep, capacity: int) -> KvCache | None:
+    """The cache that a captured step keeps, for so many positions."""
+    return step.open_cache(capacity) if isinstance(step, GraphStep) else None
+
+
+def _cache_of(workload: Workload) -> KvCache:
+    """Made as runs make it: what is compiled for tensors of inference mode is compiled again for others."""
+    config, capacity = workload.decoder.config, workload.capacity
+    with torch.inference_mode():
+        return make_cache(STATIC, config, capacity=capacity, device=workload.device, dtype=workload.dtype)
+
+
+def run_once(cached: CachedModel, workload: Workload) -> EngineTurn:
+    """One turn over an emptied cache; the device is waited for at the ends of prefill and decode, not in between."""
+    cached.opened.crop(0)
+    answer = SilentAnswer()
+    with torch.inference_mode():
+        wait(workload.device)
+        began_ns = monotonic_ns()
+        logits = cached.prefill(workload.embeddings, _NEVER)
+        wait(workload.device)
+        with record_function(DECODE_BEGINS):
+            prefilled_ns = monotonic_ns()
+        first = greedy(logits)
+        answer.add(int(first))
+        decode(cached, first, answer, Limits(workload.tokens), sampler=greedy, clock=NullClock(), stop=_NEVER)
+        wait(workload.device)
+    return EngineTurn(prefilled_ns - began_ns, monotonic_ns() - prefilled_ns, tuple(answer.ids))
+
+
+@dataclass(frozen=True)
+class GeneratedTurns:
+    """Takes turns with `generate`; `options` are its own. `is_static`: they depend on the number of tokens."""
+
+    workload: Workload
+    options: dict[str, Any] = field(default_factory=dict)
+    is_static: bool = False
+
+    def __call__(self) -> EngineTurn:
+        """Raises UnavailableError when memory is short or a compiler is missing or fails."""
+        if self.is_static:
+            try:
+                return _generate(self.workload, self.options)
+            except Exception as error:  # compilers fail in their own ways, each with its own class
+                raise UnavailableError(f"transformers could not compile its step: {_first_words(error)}") from error
+        try:
+            with torch.inference_mode():
+                return _generate(self.workload, self.options)
+        except torch.OutOfMemoryError as error:
+            raise UnavailableError(f"its growing cache did not fit: {_first_words(error)}") from error
+
+    def shortened(self, tokens: int) -> Self:
+        """The same with fewer tokens, unless it would have to be compiled anew."""
+        if self.is_static:
+            return self
+        return replace(self, workload=replace(self.workload, tokens=min(tokens, self.workload.tokens)))
+
+
+def hf_eager(workload: Workload) -> GeneratedTurns:
+    """`generate` in inference mode, where it is 10 % faster than its default, and so harder to beat."""
+    return GeneratedTurns(workload)
+
+
+def hf_static_compiled(workload: Workload, backend: str | Callable[..., Any] = "inductor") -> GeneratedTurns:
+    """Static cache and `CompileConfig`; what transformers compiles is the step, not the prefill.
+
+    On a CPU transformers never compiles by itself; its own test switch is set there. Raises UnavailableError where a
+    version has none.
+    """
+    options = {"cache_implementation": "static", "compile_config": _compile_config(workload.device, backend)}
+    return GeneratedTurns(workload, options, is_static=True)
+
+
+def _compile_config(device: torch.device, backend: str | Callable[..., Any]) -> Any:
+    from transformers.generation.configuration_utils import CompileConfig
+
+    if device.type == "cuda":
+        return CompileConfig(backend=backend)
+    # The default mode is CUDA graphs', of which a CPU has none.
+    config: Any = CompileConfig(backend=backend, mode="default")
+    if not hasattr(config, "_compile_all_devices"):
+        raise UnavailableError("this version of transformers compiles generate on GPUs only")
+    config._compile_all_devices = True
+    return config
+
+
+def _first_words(error: Exception) -> str:
+    """The first line of a message, and the next where that one only announces it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and lines[0].endswith(":"):
+        lines[0] = " ".join(lines[:2])
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:
+    """One turn; greedy, and never ended before `tokens`."""
+    prefill = _PrefillTimes(workload.device)
+    handles = prefill.watch(workload.model)
+    try:
+        model: Any = workload.model
+        ids = model.generate(
+            inputs_embeds=workload.embeddings,
+            attention_mask=torch.ones(workload.embeddings.shape[:2], dtype=torch.int64, device=workload.device),
+            max_new_tokens=workload.tokens,
+            min_new_tokens=None,
+            do_sample=False,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            eos_token_id=None,
+            pad_token_id=0,
+            **options,
+        )
+        wait(workload.device)
+        ended_ns = monotonic_ns()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return EngineTurn(
+        prefill.ended_ns - prefill.began_ns, ended_ns - prefill.ended_ns, tuple(int(each) for each in ids[0].tolist())
+    )
+
+
+class _PrefillTimes:
+    """When the first forward pass began and ended."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.began_ns = self.ended_ns = 0
+
+    def watch(self, model: torch.nn.Module) -> list[Any]:
+        """Hooks for one pass; they remove themselves."""
+
+        def before(*_: Any) -> None:
+            handles[0].remove()
+            wait(self._device)
+            self.began_ns = monotonic_ns()
+
+        def after(*_: Any) -> None:
+            handles[1].remove()
+            wait(self._device)
+            with record_function(DECODE_BEGINS):
+                self.ended_ns = monotonic_ns()
+
+        handles = [model.register_forward_pre_hook(before), model.register_forward_hook(after)]
+        return handles
+
 
 OURS, OURS_COMPILED = "ours", "ours_compiled"
 HF_EAGER, HF_STATIC_COMPILED = "hf_eager", "hf_static_compiled"
@@ -36,16 +256,14 @@ class EngineContender:
 
 
 CONTENDERS = (
-    EngineContender(OURS, ours.eager),
+    EngineContender(OURS, ours_eager),
     *(
-        EngineContender(
-            f"{OURS}_{kind}", partial(ours.stepping, kind=kind), only_on=None if kind in _ON_A_CPU else "cuda"
-        )
+        EngineContender(f"{OURS}_{kind}", partial(stepping, kind=kind), only_on=None if kind in _ON_A_CPU else "cuda")
         for kind in choices_of("step")
         if kind not in ("auto", "eager")
     ),
-    EngineContender(HF_EAGER, generate.eager),
-    EngineContender(HF_STATIC_COMPILED, generate.static_compiled),
+    EngineContender(HF_EAGER, hf_eager),
+    EngineContender(HF_STATIC_COMPILED, hf_static_compiled),
 )
 """All of them. Ratios are to HF_EAGER; tokens are compared with it."""
 

@@ -1,31 +1,164 @@
-"""Every way of decoding at several contexts, with one model: times, shares of the ceilings, launches, same tokens.
+"""Measures all decode steps at several contexts with one model: times, shares of the ceilings, launches, same tokens.
 
-Rows are handed out as they come, so that what ends this early keeps what was measured.
+Rows are emitted as they are measured, so an interrupted run keeps them. Each position is compared with the eager step
+after the same tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from operator import attrgetter
+from threading import Event
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from engines.bench.ceilings import Ceilings, measure_ceilings
-from engines.bench.contenders import CONTENDERS, HF_EAGER, EngineContender
-from engines.bench.engine import time_vision, unrest_problems
-from engines.bench.figures import decode_row, memory_limit, needs_of, prefill_row, problems_of, vision_row
-from engines.bench.generate import GeneratedTurns
-from engines.bench.launches import count_launches
-from engines.bench.ours import OurTurns, eager
-from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
-from engines.bench.turns import ContenderTurns, Runner, UnavailableError, take_turns
+from engines.bench.contenders import CONTENDERS, HF_EAGER, EngineContender, GeneratedTurns, OurTurns
+from engines.bench.contenders import ours_eager as eager
+from engines.bench.figures import (
+    decode_row,
+    memory_limit,
+    needs_of,
+    prefill_row,
+    problems_of,
+    time_vision,
+    unrest_problems,
+    vision_row,
+)
+from engines.bench.turns import DECODE_BEGINS, ContenderTurns, Runner, UnavailableError, take_turns
 from engines.bench.workload import Workload
 from engines.hardware.device import dtype_name
 from engines.loading.shapes import SEED, BenchShape, text_shape, vision_shape
+from engines.speculation.near_ties import NEAR_TIE_ULPS, divergence, gap_ulps
+from evprof.core.errors import UserError
 from evprof.metrics.limits.roofline import vision_flops
+
+_LAUNCH = re.compile(r"cu(da)?(Graph)?Launch")
+"""How the driver's and the runtime's calls begin that start a kernel or a graph."""
+
+_NO_KERNEL = ("Memcpy", "Memset")
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """Per decoded token. Kernels and launches are None without a GPU; a graph is one launch of many kernels."""
+
+    operators_per_token: float
+    kernels_per_token: float | None = None
+    launches_per_token: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For a row."""
+        return asdict(self)
+
+
+def count_launches(runner: Runner, device: torch.device) -> TokenCounts:
+    """Counts in one turn what follows its prefill. The profiler slows the turn down: its times are not to be used.
+
+    Raises UserError where the trace holds no such turn, UnavailableError as the runner does.
+    """
+    activities = [ProfilerActivity.CPU]
+    if device.type == "cuda":
+        activities.append(ProfilerActivity.CUDA)
+    with profile(activities=activities, acc_events=True) as profiler:
+        taken = runner()
+    events = profiler.events()
+    steps = len(taken.ids) - 1
+    if events is None or steps < 1:
+        raise UserError("The trace of a turn holds no decode step.")
+    return counts_of(events, steps, is_cuda=device.type == "cuda")
+
+
+def counts_of(events: Iterable[Any], steps: int, *, is_cuda: bool) -> TokenCounts:
+    """Of a profiler's events (times in µs), those after the mark between prefill and decode, over `steps` steps."""
+    listed = list(events)
+    began = next((event.time_range.start for event in listed if event.name == DECODE_BEGINS), None)
+    if began is None:
+        raise UserError("The trace does not say where decoding begins.")
+    after = [event for event in listed if event.time_range.start > began and event.name != DECODE_BEGINS]
+    operators = sum(_is_operator(event) and not _is_operator(event.cpu_parent) for event in after)
+    if not is_cuda:
+        return TokenCounts(operators / steps)
+    kernels = sum(_is_kernel(event) for event in after)
+    launches = sum(_place(event) == "CPU" and bool(_LAUNCH.match(event.name)) for event in after)
+    return TokenCounts(operators / steps, kernels / steps, launches / steps)
+
+
+def _place(event: Any) -> str:
+    """Where it ran: "CPU" or "CUDA"."""
+    return str(event.device_type.name)
+
+
+def _is_operator(event: Any) -> bool:
+    return event is not None and _place(event) == "CPU" and event.name.startswith("aten::")
+
+
+def _is_kernel(event: Any) -> bool:
+    on_device = _place(event) == "CUDA"
+    return on_device and not event.is_user_annotation and not event.name.startswith(_NO_KERNEL)
+
+
+_NEVER = Event()
+
+
+@dataclass(frozen=True)
+class SameTokens:
+    """`gaps_ulps`: for each position that differs, from the eager step's largest logit to the other token's, in units
+    of its last place. `is_forced`: every position was compared after the same words; else answers ran freely, and only
+    the first position that differs was judged."""
+
+    positions: int
+    equal: int
+    gaps_ulps: tuple[float, ...]
+    is_forced: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """For a row; an infinite gap, where an answer ended by itself, is None."""
+        widest = max(self.gaps_ulps, default=None)
+        return {
+            "compared_positions": self.positions,
+            "same_positions": self.equal,
+            "same_tokens": self.equal / self.positions if self.positions else None,
+            "divergences": len(self.gaps_ulps),
+            "near_ties": sum(gap <= NEAR_TIE_ULPS for gap in self.gaps_ulps),
+            "widest_gap_ulps": widest if widest is not None and math.isfinite(widest) else None,
+            "is_forced": self.is_forced,
+        }
+
+
+def forced_logits(turns: OurTurns, ids: tuple[int, ...]) -> torch.Tensor:
+    """Feeds an answer after the prompt, token by token: logits [len(ids), V] that each of its tokens is chosen from."""
+    cached = turns.cached
+    cached.opened.crop(0)
+    with torch.inference_mode():
+        fed = torch.tensor([ids], device=turns.workload.device)
+        # Copies: what a captured step returns is overwritten by the next one.
+        found = [cached.prefill(turns.workload.embeddings, _NEVER)[0].clone()]
+        found += [cached.step(fed[:, at : at + 1])[0, -1].clone() for at in range(len(ids) - 1)]
+        return torch.stack(found)
+
+
+def same_when_forced(reference: torch.Tensor, logits: torch.Tensor) -> SameTokens:
+    """Two steps' logits [N, V] after the same words."""
+    expected, chosen = reference.argmax(-1), logits.argmax(-1)
+    places = torch.nonzero(expected != chosen).flatten().tolist()
+    gaps = tuple(gap_ulps(reference[place], int(chosen[place])) for place in places)
+    return SameTokens(len(reference), len(reference) - len(places), gaps)
+
+
+def same_running_freely(eager: OurTurns, plain: tuple[int, ...], other: tuple[int, ...]) -> SameTokens:
+    """Two answers of the same model to one prompt, the plain one the eager step's."""
+    equal = sum(one == two for one, two in zip(plain, other, strict=False))
+    workload = eager.workload
+    found = divergence(workload.decoder, workload.embeddings, plain, other)
+    return SameTokens(max(len(plain), len(other)), equal, () if found is None else (found.gap_ulps,), is_forced=False)
+
 
 Emit = Callable[[dict[str, Any]], None]
 

@@ -10,11 +10,18 @@ import torch
 from torch import nn
 
 from engines.decoder.llama import LlamaDecoder
+from engines.families.family import build_empty
 from engines.families.loaded_model import Network
-from engines.families.networks import build_empty
 from engines.hardware.device import dtype_name
-from engines.loading.random_weights import build_random
-from engines.loading.shapes import SEED, BenchShape, build_language_model, pixel_shape, text_shape, vision_shape
+from engines.loading.shapes import (
+    SEED,
+    BenchShape,
+    build_language_model,
+    build_random,
+    pixel_shape,
+    text_shape,
+    vision_shape,
+)
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
 from evprof.metrics.limits.roofline import kv_bytes_per_position

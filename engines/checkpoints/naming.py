@@ -1,9 +1,19 @@
-"""How a tensor is called in a published checkpoint and how it is called in the module that takes it: names only."""
+"""Tensor names: published names, module names, and the layers left out by `MODEL:layers=N`.
+
+`MODEL:layers=N` keeps N of the language model's layers, evenly spread, without training. This module needs no torch.
+"""
 
 from __future__ import annotations
 
+import copy
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from evprof.core.errors import USAGE, UserError
+
+if TYPE_CHECKING:
+    from engines.checkpoints.config import ModelConfig
 
 _BUFFERS = re.compile(r"(rotary_emb\.inv_freq|embeddings\.position_ids)$")
 
@@ -32,3 +42,51 @@ class Naming:
 def is_old_buffer(name: str) -> bool:
     """Whether a stored tensor is a table older transformers wrote and every release can compute: safe to skip."""
     return _BUFFERS.search(name) is not None
+
+
+_SUFFIX = re.compile(r":layers=(\d{1,6})\Z")
+_LAYER = re.compile(r"\Alanguage_model\.model\.layers\.(\d+)\.")
+
+
+def split_layers(name: str) -> tuple[str, int | None]:
+    """`MODEL:layers=N` as MODEL and N; a name without such an end as it is, and None."""
+    found = _SUFFIX.search(name)
+    return (name[: found.start()], int(found[1])) if found else (name, None)
+
+
+def kept_layers(layers: int, count: int) -> tuple[int, ...]:
+    """Which `count` of `layers` are kept: the first, the last and others evenly between; of one the first."""
+    return tuple(round(index * (layers - 1) / max(count - 1, 1)) for index in range(count))
+
+
+def with_layers(config: ModelConfig, name: str, count: int) -> ModelConfig:
+    """The configuration with `count` layers, itself where these are all.
+
+    Raises UserError (exit code 2) for a number it does not have.
+    """
+    layers = config.text.num_hidden_layers
+    if not 1 <= count <= layers:
+        raise UserError(f"{name} has {layers} layers; ask for 1 to {layers} of them.", exit_code=USAGE)
+    if count == layers:
+        return config
+    kept, text = kept_layers(layers, count), copy.deepcopy(config.text)
+    text.num_hidden_layers = count
+    said = (
+        f"Of the language model's {layers} layers {count} are kept: {', '.join(map(str, kept))}; it was not trained so."
+    )
+    return replace(config, text=text, kept_layers=kept, assumptions=(*config.assumptions, said))
+
+
+def is_left_out(config: ModelConfig, name: str | None) -> bool:
+    """Whether a module name of the whole model is of a layer that this one does not keep."""
+    found = _LAYER.match(name or "")
+    return bool(config.kept_layers) and found is not None and int(found[1]) not in config.kept_layers
+
+
+def source_name(config: ModelConfig, name: str) -> str:
+    """The module name of a parameter in the whole model, by its name in this one."""
+    found = _LAYER.match(name)
+    if found is None or not config.kept_layers:
+        return name
+    start, end = found.span(1)
+    return f"{name[:start]}{config.kept_layers[int(found[1])]}{name[end:]}"

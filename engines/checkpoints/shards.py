@@ -1,25 +1,94 @@
-"""The weight files of a checkpoint folder: which tensors they hold, of which shape, and one tensor at a time.
+"""The weight files of a checkpoint folder: their headers, one tensor at a time, and an identity by content.
 
-Headers are read without weights, and weights straight from the file into the tensor that keeps them. Old `.bin` files
-are `pickled_weights`'.
+Headers are read without weights. Old `.bin` files are pickles: they are opened only when they ask for nothing but
+tensors in a dictionary.
 """
 
 from __future__ import annotations
 
+import hashlib
+import pickletools
+import re
 import struct
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import RawIOBase
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
 from engines.checkpoints.json_file import parse_json, read_json
-from engines.checkpoints.pickled_weights import open_bin
 from evprof.core.errors import UserError
 from evprof.core.files.regular_file import regular_file
+from evprof.loaders.paths import reason
+
+_MOST_PICKLE_BYTES = 100_000_000
+_STREAMS = 5
+"""Pickles at the start of the form before zip: magic, protocol, system, the object, its storages' keys."""
+
+_ALLOWED = re.compile(
+    r"(collections OrderedDict|torch\._utils _rebuild_(tensor_v2|tensor|parameter)|torch Size"
+    r"|torch (cuda )?\w+Storage|torch\.(cuda|storage) \w+Storage)\Z"
+)
+
+
+def open_bin(path: Path) -> dict[str, torch.Tensor]:
+    """Name -> tensor, mapped from the file where its form allows. Raises UserError for anything but plain weights."""
+    regular_file(path, "use the safetensors files")
+    try:
+        _check_bin(path)
+        values = _load(path)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - torch raises a different type for every way a pickle can be bad
+        sentence = str(error).split("\n", 1)[0][:300]
+        raise UserError(f"{path} cannot be read as plain weights ({sentence}); use the safetensors files.") from None
+    if not isinstance(values, dict) or not all(isinstance(value, torch.Tensor) for value in values.values()):
+        raise UserError(f"{path} holds something other than named tensors; use the safetensors files.")
+    for name, tensor in values.items():
+        if tensor.is_sparse or tensor.is_quantized or tensor.untyped_storage().nbytes() < tensor.nbytes:
+            raise UserError(f"{path}: the tensor '{name}' claims more than is stored; use the safetensors files.")
+    return {str(name): value.detach() for name, value in values.items()}
+
+
+def _load(path: Path) -> object:
+    # The form before PyTorch 1.6 cannot be mapped: its file is read whole.
+    mapped = zipfile.is_zipfile(path)
+    return torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
+
+
+def _check_bin(path: Path) -> None:
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            for _ in range(_STREAMS):
+                _check_names(path, file)
+        return
+    with zipfile.ZipFile(path) as archive:
+        packed = [entry.filename for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
+        if packed:
+            raise UserError(f"{path} is compressed, which weights never are; use the safetensors files.")
+        for entry in archive.infolist():
+            if entry.filename.endswith(".pkl"):
+                if entry.file_size > _MOST_PICKLE_BYTES:
+                    raise UserError(f"{path} lists {entry.file_size:,} bytes of names; use the safetensors files.")
+                with archive.open(entry) as file:
+                    _check_names(path, file)
+
+
+def _check_names(path: Path, file: IO[bytes]) -> None:
+    """Reads one pickle's instructions without carrying any out."""
+    for opcode, argument, _ in pickletools.genops(file):
+        if opcode.name == "GLOBAL" and not _ALLOWED.match(str(argument)):
+            raise UserError(
+                f"{path} asks for {str(argument)[:80].replace(' ', '.')}, which weights do not need; nothing of it was "
+                "run: use the safetensors files."
+            )
+        if opcode.name in ("STACK_GLOBAL", "INST", "OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"):
+            raise UserError(f"{path} is a pickle no weights are written as; use the safetensors files.")
+
 
 _HEADER_LIMIT = 25_000_000
 _MOST_DIMENSIONS, _LONGEST_SIDE, _LONGEST_NAME = 8, 1 << 40, 1_000
@@ -190,7 +259,7 @@ def read_tensors(tensors: Sequence[StoredTensor], device: torch.device) -> Itera
         if path.suffix == ".safetensors":
             with path.open("rb", buffering=0) as file:
                 for tensor in sorted(chosen, key=lambda tensor: tensor.offset):
-                    yield tensor, _read(file, tensor).to(device)
+                    yield tensor, _read_tensor(file, tensor).to(device)
         else:
             values = open_bin(path)
             for tensor in chosen:
@@ -198,7 +267,7 @@ def read_tensors(tensors: Sequence[StoredTensor], device: torch.device) -> Itera
                 yield tensor, stored.clone() if device.type == "cpu" else stored.to(device)
 
 
-def _read(file: RawIOBase, tensor: StoredTensor) -> torch.Tensor:
+def _read_tensor(file: RawIOBase, tensor: StoredTensor) -> torch.Tensor:
     content = torch.empty(tensor.nbytes, dtype=torch.uint8)
     target, done = memoryview(content.numpy().data), 0
     file.seek(tensor.offset)
@@ -208,3 +277,39 @@ def _read(file: RawIOBase, tensor: StoredTensor) -> torch.Tensor:
             raise UserError(f"{tensor.path} ends inside '{tensor.name}'; it was changed while it was read.")
         done += count
     return content.view(getattr(torch, tensor.dtype)).view(tensor.shape)
+
+
+_IDENTIFYING_FILES = ("config.json", "tokenizer.model", "tokenizer.json")
+_WHOLE_BYTES = 32 << 20
+_BLOCK_BYTES, _BLOCKS = 64 << 10, 128
+
+
+def folder_content(folder: Path, kept_layers: tuple[int, ...] = ()) -> str:
+    """`blake2b:…` of a checkpoint's configuration, tokenizer and weights; `kept_layers` where not all are kept.
+
+    Of weight files above 32 MiB 128 blocks of 64 KiB are read, evenly spread, with the size: two trainings of one
+    model differ everywhere. Raises UserError when a file cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    if kept_layers:
+        digest.update(f"layers {kept_layers}\n".encode())
+    try:
+        for path in (*(folder / name for name in _IDENTIFYING_FILES), *weight_files(folder)):
+            if path.is_file():
+                _add(digest, path)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read ({reason(error)}); check its permissions.") from None
+    return f"blake2b:{digest.hexdigest()}"
+
+
+def _add(digest: hashlib.blake2b, path: Path) -> None:
+    size = path.stat().st_size
+    digest.update(f"{path.name} {size}\n".encode())
+    with path.open("rb") as file:
+        if size <= _WHOLE_BYTES:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+            return
+        for number in range(_BLOCKS):
+            file.seek(number * (size - _BLOCK_BYTES) // (_BLOCKS - 1))
+            digest.update(file.read(_BLOCK_BYTES))

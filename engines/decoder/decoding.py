@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import STATIC, KvCache
 from engines.decoder.llama import BlockShape, LlamaDecoder, TakesStates
+from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import Sampler
 from engines.measuring.timing import StageClock
 from engines.tokens.answer import Answer

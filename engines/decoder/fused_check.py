@@ -14,13 +14,12 @@ from subprocess import CalledProcessError
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from engines.decoder.attention import added, attend
 from engines.decoder.compiled_step import first_line
-from engines.decoder.fused_layers import run_fused_layers
-from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, weight_of
+from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, run_fused_layers, weight_of
 from engines.decoder.layer_check import PartDistances, compare, exact_dtype
 from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer, LongPass
 

@@ -1,5 +1,6 @@
-"""The fused step as it runs: as CUDA graphs, one for each number of tokens whatever the length, for chains and trees
-alike; where kernels are interpreted, as it is.
+"""The fused step as it runs: as CUDA graphs, one for each number of tokens, for chains and trees at any length.
+
+Where Triton's kernels are interpreted, the pass runs without graphs.
 """
 
 from __future__ import annotations
@@ -10,12 +11,34 @@ import torch
 
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.fused_check import check, checked_long_pass
-from engines.decoder.fused_pass import FUSED, MOST_POSITIONS, FusedPass
-from engines.decoder.fused_tuning import tune_decoder
+from engines.decoder.fused_pass import FUSED, MOST_POSITIONS, FusedPass, weight_of
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder, LongPass
+from engines.kernels.tuning import Measure, tune
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
+
+
+def tune_decoder(decoder: LlamaDecoder, blocks: Iterable[int], *, measure: Measure | None = None) -> None:
+    """Finds the tilings of all products of steps of so many tokens; those of more than one are the same.
+
+    On CUDA only: elsewhere nothing is measured. Known ones are not measured again.
+    """
+    if decoder.device.type != "cuda" and measure is None:
+        return
+    dtype, layers = decoder.embed_tokens.weight.dtype, decoder.ordered
+    for tokens in sorted({min(block, 2) for block in blocks}):
+        for name in ("qkv", "out", "gate_up", "down"):
+            weights = [weight_of(getattr(layer, name)) for layer in layers]
+            tune(
+                weights,
+                tokens,
+                dtype,
+                is_gated=name == "gate_up",
+                is_normed=name in ("qkv", "gate_up"),
+                measure=measure,
+            )
+        tune([weight_of(decoder.lm_head)], tokens, dtype, measure=measure)
 
 
 class FusedStep:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
@@ -33,7 +33,7 @@ Look = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Queries [B, H, S, D] over keys and values [B, kv_heads, L, D] -> attended [B, H, S, D]."""
 
 LongPass = Callable[..., torch.Tensor]
-"""Runs layers over many positions, as `engines.decoder.fused_layers.run_fused_layers` does."""
+"""Runs layers over many positions, as `engines.decoder.fused_pass.run_fused_layers` does."""
 
 _LENGTH_DEPENDENT = ("dynamic", "longrope")
 

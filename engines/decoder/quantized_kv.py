@@ -1,7 +1,7 @@
-"""KV caches in fewer bits: fp8, and half-quadratic quantization to eight and four bits. They save memory and cost time.
+"""KV caches in fewer bits: fp8, and half-quadratic quantization to eight and four bits; and the choice of a cache.
 
-Every pass gets all keys and values back in the model's dtype, so a step unpacks the whole cache. The pass that brings
-positions in sees them as they came; what is kept is what later passes see.
+Quantized caches save memory and cost time. Each pass gets all keys and values back in the model's dtype, so a step
+unpacks the whole cache. The pass that brings positions in sees them unquantized.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from engines.decoder.kv_cache import head_shape
+from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, head_shape
 from engines.tokens.uploads import upload
 from evprof.core.errors import USAGE, UserError
 from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL
@@ -301,3 +301,27 @@ def check_cache(kind: str, *, speculates: bool = False) -> None:
             "or dynamic, or another --mode.",
             exit_code=USAGE,
         )
+
+
+def make_cache(
+    kind: str,
+    config: LlamaConfig,
+    *,
+    capacity: int,
+    batch: int = 1,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> KvCache:
+    """An empty cache of a kind; `capacity` is what a static or fp8 one sets aside.
+
+    Raises UserError when the kind's library is missing.
+    """
+    if kind == DYNAMIC:
+        return DynamicKv(config.num_hidden_layers)
+    if kind == STATIC:
+        return StaticKv(config, capacity, batch=batch, device=device, dtype=dtype)
+    if kind == FP8:
+        return Fp8Kv(config, capacity, batch=batch, device=device, dtype=dtype)
+    if kind in QUANTIZED:
+        return HqqKv(kind, config, dtype=dtype)
+    raise ValueError(f"unknown kind of cache: {kind}")

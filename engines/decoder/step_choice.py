@@ -1,7 +1,7 @@
-"""Which decode step a run takes: eager, compiled, captured, fused or identical, or one with an early exit, and why not
-the one asked for.
+"""Chooses the decode step of a run: eager, compiled, captured, fused, identical or early exit.
 
-What is compiled or captured is kept with the model and made in setup, before a run's zero.
+Compiled and captured steps are kept with the model and made in setup, before the run's zero. If a step is not the one
+requested, a sentence gives the reason.
 """
 
 from __future__ import annotations
@@ -12,21 +12,51 @@ from typing import Any
 
 import torch
 
-from engines.decoder.attention import CUDNN
+from engines.decoder.attention import CUDNN, kernel_of
 from engines.decoder.bucket_pass import STRIDE
-from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
+from engines.decoder.compiled_step import CompiledStep, LayerwiseBody, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
-from engines.decoder.decoding import DecodeStep
-from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.decoding import CachedModel, DecodeStep
+from engines.decoder.eager_steps import IDENTICAL, POSITIONS, EarlyExitStep, IdenticalStep
 from engines.decoder.fused_graphs import FusedGraphs, FusedStep
 from engines.decoder.fused_pass import FUSED, fusing_problem
-from engines.decoder.identical_step import IDENTICAL, IdenticalStep
 from engines.decoder.kv_cache import STATIC
-from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
-from engines.kernels.availability import is_interpreted
+from engines.kernels.packed_weight import is_interpreted
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.switches import Switches
+
+
+def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
+    """The kernel by pass: "prefill", "decode" and, of a model that verifies blocks of so many tokens, "verify".
+
+    A pass that did not happen, or whose step does not say, is left out. Allocates nothing.
+    """
+    decoder, prompt, length = cached.decoder, cached.prompt_length, cached.length
+    if not isinstance(decoder, LlamaDecoder) or not prompt:
+        return {}
+    kernels = {"prefill": _kernel(decoder, prompt, min(cached.prefill_chunk or prompt, prompt))}
+    if length > prompt:
+        step = cached.own_step
+        is_own = step is not None and step.problem is None and not isinstance(step, (CompiledStep, EarlyExitStep))
+        sizes = {"decode": 1} | ({"verify": min(block, length)} if block > 1 else {})
+        if is_own and isinstance(step, IdenticalStep):
+            is_own, sizes = False, dict.fromkeys(sizes, POSITIONS)
+        for name, new in sizes.items():
+            kernels[name] = getattr(step, "attention_kernel", None) if is_own else _kernel(decoder, length, new)
+    return {name: kernel for name, kernel in kernels.items() if kernel}
+
+
+def _kernel(decoder: LlamaDecoder, length: int, new: int) -> str | None:
+    """Of a pass whose `new` last positions look at `length`."""
+    layer, is_first = decoder.ordered[0], new == length > 1
+    # PyTorch chooses by shapes, strides and device: views of a table serve, and a full device describes its kernels.
+    table = decoder.rotary.cos.view(-1)
+    queries = table[: layer.head_dim].expand(1, layer.heads, new, -1)
+    keys = table[: layer.head_dim].expand(1, layer.kv_heads, length, -1)
+    mask = None if is_first or new == 1 else table[:length].expand(1, 1, new, -1)
+    return kernel_of(queries, keys, mask, is_causal=is_first, kind=decoder.attention)
+
 
 EAGER, COMPILED, GRAPHS = "eager", "compiled", "graphs"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 
-from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import Drafter
+from engines.drafters.drafter import Drafter, DraftSide
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.core.vocabulary.generation import GenerationSettings

@@ -11,17 +11,13 @@ from typing import Any
 
 import torch
 
-from engines.adapters.following import FollowingHead
-from engines.adapters.head_pass import HeadPass
-from engines.adapters.kept import kept
+from engines.adapters.folder import kept
+from engines.adapters.following import FollowingHead, HeadPass
 from engines.adapters.published import load_head
 from engines.decoder.decoding import CachedModel
 from engines.decoder.sampling import draw
-from engines.drafters.draft_side import DraftSide
-from engines.drafters.draft_tree import StaticTree
-from engines.drafters.drafter import PromptContext, Proposal, Verified
-from engines.drafters.dynamic_tree import grow
-from engines.drafters.head_drafter import HeadDrafter
+from engines.drafters.drafter import DraftSide, PromptContext, Proposal, Verified
+from engines.drafters.head_drafter import HeadDrafter, StaticTree, grow
 from engines.tokens.prompts import SLOT
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled

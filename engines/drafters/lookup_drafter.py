@@ -1,17 +1,63 @@
-"""Prompt lookup: what followed the last words when they stood in the prompt or the answer before is proposed again.
+"""Drafters that need no model: prompt lookup, n-gram counts and token recycling.
 
-Free of any model, and at its best where answers repeat what was asked or themselves. It knows ids, not their text.
+Prompt lookup proposes what followed the last words before. N-gram counts propose what the target usually says. Token
+recycling proposes what the target considered before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 
-from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import Drafter, PromptContext, Proposal
+from engines.adapters.folder import check_target, kept
+from engines.adapters.ngram import NgramCounts, load_ngram
+from engines.decoder.llama import LlamaDecoder
+from engines.drafters.drafter import Drafter, DraftSide, PromptContext, Proposal, Verified
 from engines.tokens.uploads import upload
+
+Kept = TypeVar("Kept")
+
+_memories: WeakKeyDictionary[LlamaDecoder, dict[str, AnswerMemory[Any]]] = WeakKeyDictionary()
+
+
+class AnswerMemory(Generic[Kept]):
+    """Answers in the order they were given, each with what it was about; at most `most` tokens of them, the latest."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._answers: deque[tuple[Hashable, int, Kept]] = deque()
+        self._tokens = 0
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens are kept."""
+        return self._tokens
+
+    def others(self, about: Hashable) -> list[Kept]:
+        """What is kept of answers about anything else, the oldest first."""
+        return [kept for one, _, kept in self._answers if one != about]
+
+    def remember(self, about: Hashable, tokens: int, kept: Kept) -> None:
+        """Takes an answer of so many tokens in, in place of an earlier one about the same; more than fits is let go."""
+        for place, (one, size, _) in enumerate(self._answers):
+            if one == about:
+                del self._answers[place]
+                self._tokens -= size
+                break
+        self._answers.append((about, tokens, kept))
+        self._tokens += tokens
+        while self._tokens > self._most:
+            self._tokens -= self._answers.popleft()[1]
+
+
+def memory_of(model: LlamaDecoder, drafter: str, most: int) -> AnswerMemory[Any]:
+    """The memory that a drafter, by its key, has of a model's answers; it goes with the model."""
+    return _memories.setdefault(model, {}).setdefault(drafter, AnswerMemory(most))
+
 
 LONGEST, SHORTEST = 3, 1
 """Sizes of the n-grams that are looked up, the longest first."""
@@ -87,6 +133,170 @@ class _Occurrences:
             sequence.append(token)
 
 
-def make(side: DraftSide) -> LookupDrafter:
+def make_lookup(side: DraftSide) -> LookupDrafter:
     """Over the target's prompt and answer."""
     return LookupDrafter(side.cached_target.device, side.eos_ids)
+
+
+LEAST_CONFIDENCE = {"cpu": 0.45}
+"""By device, of a drafted chain as a whole: where a verified position costs a fifth of a step, as on a CPU, an unlikely
+chain does not pay."""
+
+_ELSEWHERE = 0.2
+"""A GPU verifies a few positions more in nearly the same time, so that unlikely ones pay as well."""
+
+
+class NgramDrafter(Drafter):
+    """Proposes the chain of likeliest continuations as long as it is sure enough of the whole chain.
+
+    `least` is the least product of the chain's confidences, by default the device's; drafting stops after one of
+    `eos_ids`. Proposals are put on `device`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        counts: NgramCounts,
+        device: torch.device,
+        eos_ids: frozenset[int] = frozenset(),
+        *,
+        least: float | None = None,
+    ) -> None:
+        super().__init__(name, torch.device("cpu"))
+        self._counts = counts
+        self._place = device
+        self._eos_ids = eos_ids
+        self._least = LEAST_CONFIDENCE.get(device.type, _ELSEWHERE) if least is None else least
+
+    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        """Up to `count` ids, none where the answer's last id is new to it."""
+        recent = list(ids[-self._counts.order :])
+        drafted = 0
+        sure = 1.0
+        while drafted < count:
+            found = self._counts.after(recent)
+            if found is None:
+                break
+            sure *= found.confidence
+            if sure < self._least:
+                break
+            recent.append(found.token)
+            drafted += 1
+            if found.token in self._eos_ids:
+                break
+        return certain(recent[len(recent) - drafted :], self._place)
+
+
+def make_ngram(side: DraftSide) -> NgramDrafter:
+    """With counts of this target's answers."""
+    info, target = side.trained, side.target.language_model
+    check_target(info, target, side.target.facts.name)
+    counts = kept(info, target, lambda: load_ngram(info))
+    return NgramDrafter(info.name, counts, side.cached_target.device, side.eos_ids)
+
+
+RECYCLING_NAME = "token recycling"
+
+KEPT = 8
+"""Tokens that are kept after each."""
+
+MOST_ROWS = 1 << 15
+"""Of earlier answers that are remembered: 2 MB."""
+
+Rows = tuple[tuple[int, ...], torch.Tensor]
+"""Tokens, and those that follow each [n, KEPT]."""
+
+
+class RecyclingDrafter(Drafter):
+    """Drafts chains, or trees of `widths`, for a target with so many `rows`; the table lies on `device`.
+
+    `memory` holds what earlier answers taught; that of those `about` the same is left out. Proposed for certain.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        rows: int,
+        *,
+        widths: Sequence[int] = (),
+        memory: AnswerMemory[Rows] | None = None,
+        about: Hashable = None,
+    ) -> None:
+        super().__init__(RECYCLING_NAME, device)
+        self._kept = min(KEPT, rows)
+        self._widths = tuple(min(width, self._kept) for width in widths)
+        self._memory, self._about = memory, about
+        self._table = torch.zeros(rows, self._kept, dtype=torch.long, device=device)
+        self._known: set[int] = set()
+        self._learnt: set[int] = set()
+        for tokens, following in () if memory is None else memory.others(about):
+            self._put(tokens, following)
+
+    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        """A chain of `count` tokens, or a tree's first `count` levels at most; nothing after a token that is new."""
+        if ids[-1] not in self._known:
+            return Proposal.nothing()
+        last = upload(ids[-1:], self.device)
+        if not self._widths:
+            return Proposal(self._chain(last, count))
+        widths = self._widths[:count]
+        levels: list[torch.Tensor] = []
+        for width in widths:
+            above = levels[-1] if levels else last
+            levels.append(self._table[above, :width].flatten())
+        return Proposal(torch.cat(levels), parents=parents_of(widths))
+
+    def observe(self, ids: Sequence[int], verified: Verified) -> None:
+        """Learns what the target thought likely at every place of the block; of a token that stands there twice, at
+        the last place, but at one that stands if there is one."""
+        if verified.logits is None:
+            return
+        places = {token: place for place, token in enumerate(verified.block)}
+        places |= {verified.block[place]: place for place in verified.path}
+        at = upload(list(places.values()), self.device)
+        self._put(tuple(places), verified.logits.topk(self._kept, dim=-1).indices.index_select(0, at))
+        self._learnt.update(places)
+
+    def finish(self, ids: Sequence[int]) -> None:
+        """Keeps what this answer taught for later runs."""
+        if self._memory is not None and self._learnt:
+            tokens = tuple(sorted(self._learnt))
+            following = self._table.index_select(0, upload(tokens, self.device))
+            self._memory.remember(self._about, len(tokens), (tokens, following))
+
+    def _chain(self, last: torch.Tensor, count: int) -> torch.Tensor:
+        """Ids [k]: each the likeliest after the one before; where the host may look, up to one that is new."""
+        reads_freely = self.device.type == "cpu"
+        chosen: list[torch.Tensor] = []
+        while len(chosen) < count:
+            last = self._table[last, 0]
+            chosen.append(last)
+            if reads_freely and int(last) not in self._known:
+                break
+        return torch.cat(chosen)
+
+    def _put(self, tokens: Sequence[int], following: torch.Tensor) -> None:
+        self._table.index_copy_(0, upload(tokens, self.device), following)
+        self._known.update(tokens)
+
+
+def parents_of(widths: Sequence[int]) -> tuple[int, ...]:
+    """Parents of a static tree's nodes, level by level, siblings side by side; -1: the answer's last token."""
+    parents: list[int] = []
+    above: Sequence[int] = (-1,)
+    for width in widths:
+        start = len(parents)
+        parents += [parent for parent in above for _ in range(width)]
+        above = range(start, len(parents))
+    return tuple(parents)
+
+
+def make_recycling(side: DraftSide) -> RecyclingDrafter:
+    """Of what this target thought before."""
+    return RecyclingDrafter(
+        side.cached_target.device,
+        side.cached_target.vocabulary_size,
+        widths=side.widths,
+        memory=memory_of(side.target.language_model, "recycling", MOST_ROWS),
+        about=side.about,
+    )

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from engines.drafters.model_drafter import make
+from engines.drafters.model_drafter import make_model as make
 
 __all__ = ["make"]

@@ -1,6 +1,6 @@
-"""A language model with a cache of its own as drafter: it has its own prompt, and only ids pass to and fro.
+"""Language models with a cache of their own as drafters: the draft, the draft under the target's head, the target.
 
-Every token the target emits is fed to it sooner or later; what was rejected is cut off its cache again.
+A draft model has its own prompt, and only ids pass between the models. Rejected tokens are cropped from its cache.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count as numbered
+from typing import Any
 
 import torch
 
+from engines.adapters.hidden_states import AdaptedDecoder, load_hidden
 from engines.decoder.decoding import CachedModel
+from engines.decoder.kv_cache import STATIC
+from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import Law, draw
-from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import Drafted, Drafter, Proposal, Verified
+from engines.drafters.drafter import Drafted, Drafter, DraftSide, PromptContext, Proposal, Verified
 from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.tokens.answer import Answer
 from engines.tokens.uploads import upload
-from engines.tokens.vocabulary_alignment import Alignment
-from evprof.core.errors import Cancelled
+from engines.tokens.vocabulary_alignment import Alignment, first_shared
+from evprof.core.errors import Cancelled, UserError
 from evprof.core.speculation import REENCODED
 
 _WAYS_ON = 4
@@ -174,10 +177,115 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
     return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
-def make(side: DraftSide) -> Drafter:
+def make_model(side: DraftSide) -> Drafter:
     """The draft model as it is loaded: ids pass where enough of them meet the target's, else text does."""
     draft, cached = side.drafting
     alignment = side.alignment
     if alignment.kind == REENCODED:
         return ReencodingDrafter(side.draft_name, cached, draft.vocabulary, side.target.vocabulary)
     return ModelDrafter(side.draft_name, cached, alignment, side.eos_ids, **side.drawn)
+
+
+class HiddenDrafter(ModelDrafter):
+    """Over `decoder`, which from now on is the draft's own in `model`; other arguments as `ModelDrafter`'s."""
+
+    def __init__(
+        self,
+        name: str,
+        model: CachedModel,
+        decoder: AdaptedDecoder,
+        alignment: Alignment,
+        eos_ids: frozenset[int],
+        **drawn: Any,
+    ) -> None:
+        super().__init__(name, model, alignment, eos_ids, **drawn)
+        # Compiled and captured steps end in the draft's own head.
+        model.decoder, model.own_step = decoder, None
+        self._adapted = decoder
+
+    def start(self, context: PromptContext) -> None:
+        """Looks at what the target sees."""
+        if context.visual is not None:
+            self.see(context.visual)
+
+    def see(self, visual: torch.Tensor) -> None:
+        """Taken up by the next step."""
+        self._adapted.look(visual)
+
+    def heard(self, logits: torch.Tensor) -> torch.Tensor:
+        """They are the target's head's; what the draft cannot be fed is left out."""
+        return self._alignment.spoken(logits)
+
+
+def make_hidden(side: DraftSide) -> HiddenDrafter:
+    """The draft's layers under the target's head. Raises UserError where the draft cannot be fed the target's ids."""
+    draft, cached = side.drafting
+    if side.alignment.kind == REENCODED:
+        raise UserError(
+            f"{side.draft_name} knows too few of the words of {side.target.facts.name} to go on after them; drafter "
+            f"{side.trained.kind} needs a pair with a shared vocabulary."
+        )
+    decoder = load_hidden(side.trained, draft.language_model, side.target.language_model)
+    return HiddenDrafter(side.draft_name, cached, decoder, side.alignment, side.eos_ids, **side.drawn)
+
+
+class SelfDrafter(Drafter):
+    """Prefills the target's prompt once more when it starts, then drafts as any model."""
+
+    wants_features = True
+
+    def __init__(
+        self,
+        target: CachedModel,
+        eos_ids: frozenset[int] = frozenset(),
+        *,
+        law: Law | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__("the target itself", target.device)
+        self._target = target
+        self._eos_ids = eos_ids
+        self._law, self._generator = law, generator
+        self._inner: ModelDrafter | None = None
+
+    def start(self, context: PromptContext) -> None:
+        """A second cache with the same prompt. Raises RuntimeError without the prompt's embeddings."""
+        if context.embeddings is None:
+            raise RuntimeError("the target drafts from its prompt's embeddings")
+        target = self._target
+        own = CachedModel(target.decoder, self.role, target.device, target.vocabulary_size)
+        first = context.embeddings
+        own.cache = make_cache(
+            STATIC, target.decoder.config, capacity=first.shape[1] + 256, device=first.device, dtype=first.dtype
+        )
+        own.decoder.trunk(first, own.cache)
+        own.prompt_length = own.length
+        everything = first_shared(target.vocabulary_size)
+        self._inner = ModelDrafter(
+            self.name,
+            own,
+            everything,
+            self._eos_ids,
+            law=self._law,
+            generator=self._generator,
+            target_rows=target.vocabulary_size,
+        )
+
+    @property
+    def _model(self) -> ModelDrafter:
+        if self._inner is None:
+            raise RuntimeError("a drafter is started before it drafts")
+        return self._inner
+
+    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        """As any model."""
+        return self._model.propose(ids, count, is_stopped)
+
+    def observe(self, ids: Sequence[int], verified: Verified) -> None:
+        """Cuts what was rejected off."""
+        self._model.observe(ids, verified)
+
+
+def make_self(side: DraftSide) -> SelfDrafter:
+    """Over a second cache of the target."""
+    return SelfDrafter(side.cached_target, side.eos_ids, law=side.law, generator=side.generator)

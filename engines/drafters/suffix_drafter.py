@@ -1,19 +1,144 @@
-"""Drafts what followed the longest words that end the answer, wherever the target said or was asked them before.
+"""Drafts what followed the longest suffix of the answer in the prompt, this answer, or earlier answers.
 
-It looks at the prompt, at this answer, and at earlier answers of the process to other questions; no model.
+A suffix automaton of several sequences (Blumer et al., 1985) has at most two states for each token. SAM Decoding (Hu
+et al., arXiv 2411.10666) and SuffixDecoding (Oliaro et al., 2411.04975) use it for drafting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
-from engines.drafters.answer_memory import AnswerMemory, memory_of
-from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import Drafter, PromptContext, Proposal
-from engines.drafters.lookup_drafter import certain
-from engines.drafters.suffix_automaton import SuffixAutomaton
+from engines.drafters.drafter import Drafter, DraftSide, PromptContext, Proposal
+from engines.drafters.lookup_drafter import AnswerMemory, certain, memory_of
+
+_ROOT, _NONE = 0, -1
+
+_MOST_COUNTED = 256
+"""Of the suffixes that end with a token, so many groups are counted, the longest first: only a text that repeats itself
+more often than that in a row has more of them."""
+
+
+@dataclass(frozen=True)
+class Follower:
+    """The likeliest token after a match: it came `count` times out of `total`."""
+
+    token: int
+    count: int
+    total: int
+
+
+@dataclass
+class _State:
+    """Texts that end in the same places: the longest has `length` tokens; `link` leads to the longest text that ends in
+    more places. They ended `count` times, last at time `latest`."""
+
+    length: int
+    link: int = _NONE
+    count: int = 0
+    latest: int = 0
+    following: dict[int, int] = field(default_factory=dict)
+
+
+class SuffixAutomaton:
+    """Sequences that are taken in token by token, one after the other; the last one is the text that is followed.
+
+    No match reaches from one sequence into the next.
+    """
+
+    def __init__(self, sequences: Iterable[Iterable[int]] = ()) -> None:
+        self._states = [_State(0)]
+        self._end = _ROOT
+        self._time = 0
+        for sequence in sequences:
+            self.begin()
+            self.grow(sequence)
+
+    def __len__(self) -> int:
+        """Number of states."""
+        return len(self._states)
+
+    def begin(self) -> None:
+        """What is taken in from now on is another sequence."""
+        self._end = _ROOT
+
+    def grow(self, tokens: Iterable[int]) -> None:
+        """Takes in what the present sequence goes on with."""
+        for token in tokens:
+            self._end = self._after(self._end, token)
+            self._count(self._end)
+
+    def chain(self, count: int) -> list[Follower]:
+        """At most `count` tokens to follow the present sequence, each the likeliest after those before it.
+
+        That is the commonest token after the longest suffix that anything ever followed, of equally common ones the
+        latest. Nothing where not even the last token was ever followed.
+        """
+        found: list[Follower] = []
+        state = self._end
+        while len(found) < count:
+            state = self._with_followers(state)
+            if state == _ROOT:
+                break
+            following = self._states[state].following
+            token = max(following, key=lambda one: self._weight(following[one]))
+            counts = {one: self._states[place].count for one, place in following.items()}
+            found.append(Follower(token, counts[token], sum(counts.values())))
+            state = following[token]
+        return found
+
+    def _weight(self, state: int) -> tuple[int, int]:
+        return self._states[state].count, self._states[state].latest
+
+    def _with_followers(self, state: int) -> int:
+        """The state itself, or the next on its links after which anything came."""
+        while state != _ROOT and not self._states[state].following:
+            state = self._states[state].link
+        return state
+
+    def _after(self, end: int, token: int) -> int:
+        """The state of the sequence that ends in `end` with one token more."""
+        states = self._states
+        known = states[end].following.get(token)
+        if known is not None:  # another sequence went on alike
+            return known if states[known].length == states[end].length + 1 else self._split(end, token, known)
+        made = len(states)
+        states.append(_State(states[end].length + 1))
+        place = end
+        while place != _NONE and token not in states[place].following:
+            states[place].following[token] = made
+            place = states[place].link
+        if place == _NONE:
+            states[made].link = _ROOT
+            return made
+        known = states[place].following[token]
+        is_next = states[known].length == states[place].length + 1
+        states[made].link = known if is_next else self._split(place, token, known)
+        return made
+
+    def _split(self, place: int, token: int, known: int) -> int:
+        """The shorter texts of state `known` end here as well from now on: they get a state of their own."""
+        states = self._states
+        old, made = states[known], len(states)
+        states.append(_State(states[place].length + 1, old.link, old.count, old.latest, dict(old.following)))
+        old.link = made
+        while place != _NONE and states[place].following.get(token) == known:
+            states[place].following[token] = made
+            place = states[place].link
+        return made
+
+    def _count(self, state: int) -> None:
+        self._time += 1
+        for _ in range(_MOST_COUNTED):
+            if state == _ROOT:
+                break
+            one = self._states[state]
+            one.count += 1
+            one.latest = self._time
+            state = one.link
+
 
 NAME = "suffix automaton"
 

@@ -1,29 +1,101 @@
 """EventGPT-Plus: camera events in 4 to 32 bins, CLIP, a projector, patches pooled two by two, Qwen2.5-1.5B.
 
-Public is its program (XduSyL/EventBench), and so the names of its tensors, the projector, the pooling, the bins and the
-prompt. Its checkpoint is given on request only: config.json, which tower it holds and of which size, and whether the
-vocabulary kept all of Qwen2.5's rows have not been seen; all are read from the files. Not public, too, is the Llama
-form its program mentions.
+Its program (XduSyL/EventBench) is public, and with it the names of the tensors, the projector, the pooling, the bins
+and the prompt. The checkpoint is available on request only. Its config.json, its tower and the rows of its vocabulary
+were not available to us; all are read from the files. The Llama variant is not public.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engines.checkpoints.config import ModelConfig
+import torch
+
+from engines.checkpoints.config import ModelConfig, check_pooling, patches, qwen2_text
 from engines.checkpoints.naming import Naming
-from engines.checkpoints.qwen2_text import qwen2_text
-from engines.checkpoints.shape_check import check_pooling
-from engines.families.binned_event_model import EVENTGPT_PLUS, BinnedEventModel
-from engines.families.eventgpt_plus_network import EventGptPlusConfig, EventGptPlusModel
 from engines.families.lent_tower import LentTowerFamily
-from engines.families.llava_network import LlavaConfig
+from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
+from engines.measuring.timing import StageClock
+from engines.stages.frames import draw_event_bins
+from engines.stages.model import HostInputs, ModelInputs
+from engines.tokens.prompts import SLOT, chatml
 from evprof.core.errors import UserError
+from evprof.core.vocabulary.generation import GenerationSettings
 
 if TYPE_CHECKING:
     from transformers import CLIPVisionConfig
+
+
+@dataclass(frozen=True)
+class EventGptPlusConfig(LlavaConfig):
+    """A CLIP tower, two linear layers, a Qwen2.
+
+    `sequence_limit` is where its program cuts every prompt off, if config.json says so.
+    """
+
+    family: str = field(default="eventgpt_plus", kw_only=True)
+    slot_id: int = field(default=SLOT, kw_only=True)
+    feature_layer: int = field(default=-1, kw_only=True)
+    pooling: str | None = "average"
+    sequence_limit: int | None = None
+
+    @property
+    def projected_tokens(self) -> int:
+        """All patches: they are pooled afterwards."""
+        return patches(self.vision)
+
+
+class EventGptPlusModel(LlavaModel):
+    """The network: as LLaVA's, but what is pooled are projected patches."""
+
+    config: EventGptPlusConfig
+
+    def encode_frames(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """[T, 3, H, W] -> [T, N, hidden]."""
+        return self.pool_patches(self.project(self.tower_features(pixel_values)))
+
+
+EVENTGPT_PLUS = chatml(
+    "eventgpt_qwen",
+    "<event>",
+    "You are a helpful assistant. You are looking at a red-blue visualization of the Event Stream. Please answer the "
+    "question based solely on the visual input. Do not make assumptions or guess beyond what is observable.\n",
+)
+"""The published layout, under its published name; the system's words end with a line."""
+
+
+class BinnedEventModel(VideoLanguageModel):
+    """A loaded EventGPT-Plus."""
+
+    network: EventGptPlusModel
+
+    @property
+    def cut_at(self) -> int | None:
+        """What config.json says."""
+        return self.network.config.sequence_limit
+
+    def shown(self, host: HostInputs, settings: GenerationSettings, spans: StageClock) -> HostInputs:
+        """As many bins as the recording's length asks for, or as are set."""
+        return draw_event_bins(host, settings.event_frames, self.record, settings.input.canvas_size, spans)
+
+    def compute_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
+        """[T · N, hidden], bin after bin, less what is pruned."""
+        with spans.child("tower") as span:
+            span.input("pixel_values", inputs.pixel_values)
+            states = self.network.tower(inputs.pixel_values)
+            features = self.network.read_tokens(states.last)
+            span.output("features", features)
+        with spans.child("projector") as span:
+            span.input("features", features)
+            projected = self.network.project(features)
+            span.output("projected", projected)
+        pooled = self.pool(projected, spans)
+        if inputs.recipe.keep < 1:
+            pooled = self.prune(pooled, states, inputs.recipe, spans)
+        return pooled.flatten(0, 1)
 
 
 class EventGptPlusFamily(LentTowerFamily):

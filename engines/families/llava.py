@@ -1,4 +1,8 @@
-"""LLaVA-1.5: frames as so many images, each in a slot of its own; and what the families of its kind share."""
+"""The families of LLaVA's kind: LLaVA-1.5, Video-LLaVA, LLaVA-NeXT-Video.
+
+LLaVA-1.5 takes frames as images, each in a slot of its own. Video-LLaVA has two towers of one shape; frames go
+through the video tower and share one slot. LLaVA-NeXT-Video pools patches two by two and puts all frames in one slot.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig, text_config, vision_config
+import torch
+from torch import nn
+
+from engines.checkpoints.config import (
+    CLIP_L14,
+    QWEN2,
+    VICUNA_7B,
+    ModelConfig,
+    check_pooling,
+    is_qwen2,
+    qwen2_text,
+    text_config,
+    vision_config,
+)
 from engines.checkpoints.naming import Naming
-from engines.checkpoints.qwen2_text import QWEN2, is_qwen2, qwen2_text
 from engines.families.family import ModelFamily
-from engines.families.llava_network import LlavaConfig, LlavaModel
-from engines.families.video_model import VideoLanguageModel
+from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
 from engines.tokens.prompts import PromptTemplate, chatml
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
 
 if TYPE_CHECKING:
-    from transformers import CLIPVisionConfig, LlamaConfig
+    from transformers import CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
 _LATER_TOWER = re.compile(r"^(?P<tower>(?:image|video|vision)_tower\.)(?!vision_model\.)")
 _HEAD = "lm_head."
@@ -125,4 +140,70 @@ def _check_parts(path: Path, text: dict[str, Any], vision: dict[str, Any]) -> No
         raise UserError(f"{path}: the vision tower is of type '{tower}'; evprof runs those with a CLIP tower.")
 
 
-FAMILY = LlavaFamily("llava")
+LLAVA = LlavaFamily("llava")
+
+
+class VideoLlavaModel(LlavaModel):
+    """The network with both towers."""
+
+    def _build_towers(self) -> None:
+        from transformers import CLIPVisionModel
+
+        self.image_tower = CLIPVisionModel(self.config.vision)
+        self.video_tower = CLIPVisionModel(self.config.vision)
+
+    @property
+    def frame_tower(self) -> CLIPVisionModel:
+        """The video tower."""
+        return self.video_tower
+
+
+class VideoLlavaFamily(LlavaFamily):
+    """What differs from LLaVA-1.5."""
+
+    names = names_of(("image_tower.", "image_tower.vision_model."), ("video_tower.", "video_tower.vision_model."))
+    template = PromptTemplate("video_llava", "<video>", "USER: ", "\n{question} ASSISTANT:")
+    network = VideoLlavaModel
+    extra_tokens = ("<image>", "<video>", "<pad>")
+
+    def of_its_own(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Video features are never cut, whatever the strategy says; it is the images' alone."""
+        return {"keeps_cls": True}
+
+
+VIDEO_LLAVA = VideoLlavaFamily("video_llava")
+
+
+class LlavaNextVideoModel(LlavaModel):
+    """The network. `image_newline` is part of its checkpoints and separates the rows of still images; videos do not use
+    it."""
+
+    def __init__(self, config: LlavaConfig) -> None:
+        super().__init__(config)
+        self.image_newline = nn.Parameter(torch.zeros(config.text.hidden_size))
+
+
+class LlavaNextVideoFamily(LlavaFamily):
+    """What differs from LLaVA-1.5."""
+
+    names = names_of(("vision_tower.", "vision_tower.vision_model."), ("image_newline", "image_newline"))
+    template = PromptTemplate("llava_next_video", "<video>", "USER: ", "\n{question} ASSISTANT:")
+    network = LlavaNextVideoModel
+    extra_tokens = ("<video>", "<image>", "<pad>")
+
+    def of_its_own(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """How patches are pooled."""
+        strategy = values.get("vision_feature_select_strategy", "default")
+        if strategy != "default":
+            raise ValueError(f"vision_feature_select_strategy '{strategy}' leaves no square of patches to pool")
+        return {
+            "pooling": str(values.get("spatial_pool_mode", "average")),
+            "pool_stride": values.get("spatial_pool_stride", 2),
+        }
+
+    def check(self, config: LlavaConfig) -> None:
+        """Patches must fill squares."""
+        check_pooling(config.pooling, config.pool_stride, config.vision)
+
+
+LLAVA_NEXT_VIDEO = LlavaNextVideoFamily("llava_next_video")

@@ -1,4 +1,4 @@
-"""What the loaded models of all families share: their parts, the input they read, kept embeddings, the prompt."""
+"""The code that loaded models of all families share: modules, input, kept embeddings, the prompt."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from engines.checkpoints.config import ModelConfig, edge
+from engines.checkpoints.config import ModelConfig, edge, is_qwen2
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import EAGER, is_on_cuda
-from engines.families.captured_tower import CapturedTower
+from engines.families.clip_tower import CapturedTower
 from engines.measuring.timing import StageClock
 from engines.stages.model import HostInputs, ModelInputs, VisionRecipe, splice
 from engines.stages.pixel_values import ClipTransform
 from engines.stages.reading import read_input
-from engines.stages.rehearsal import Rehearsal
-from engines.stages.vision_stage import KeptVision
+from engines.stages.vision_cache import KeptVision, Rehearsal
 from engines.tokens.prompts import PromptTemplate
 from engines.tokens.tokenization import Vocabulary
 from evprof.core.run_info import ModelFacts
@@ -27,7 +26,18 @@ from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
 
 if TYPE_CHECKING:
-    from transformers import CLIPVisionModel, LlamaForCausalLM
+    from transformers import CLIPVisionModel, LlamaConfig, LlamaForCausalLM
+
+
+def make_language_model(text: LlamaConfig) -> LlamaForCausalLM:
+    """The modules with the weights they begin with. What leaves the attention of a Qwen2 has no bias."""
+    from transformers import LlamaForCausalLM
+
+    model: LlamaForCausalLM = LlamaForCausalLM(text)
+    if is_qwen2(text):
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.register_parameter("bias", None)
+    return model
 
 
 class Network(nn.Module):

@@ -1,7 +1,7 @@
-"""What a model takes in a run, from its configuration and the settings alone: weights, KV cache, activations.
+"""The memory a model needs in a run, computed from configuration and settings, and what then fits beside it.
 
-Weights and cache are exact up to padding; activations are those of the largest moment. What a run really took is
-measured elsewhere, and whether the need can be met is `placement`'s.
+Weights and cache are exact up to padding. Activations are those of the largest moment. `advice` compares the need
+with the free memory.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from engines.checkpoints.config import ModelConfig
 from engines.decoder.bucket_pass import STRIDE
-from engines.families.family import engine_family
-from engines.families.networks import build_empty
-from engines.hardware.device import dtype_name
-from engines.hardware.memory import Machine, ThisMachine
+from engines.families.family import build_empty, engine_family
+from engines.hardware.device import Machine, ThisMachine, dtype_name
 from engines.loading.shapes import text_shape, vision_shape
 from engines.loading.weights import find_checkpoint
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.core.vocabulary.switches import Switches
+from evprof.core.vocabulary.switches import LOSSY_CACHES, Switches
+from evprof.metrics.costs.capacity_plan import KINDS, MemoryPlan, PlannedModel, plan
 from evprof.metrics.limits.memory_need import (
     CUDA_WORKSPACE_BYTES,
     CacheShape,
@@ -28,6 +27,7 @@ from evprof.metrics.limits.memory_need import (
     vision_bytes,
 )
 from evprof.metrics.limits.packed_sizes import weight_bytes
+from evprof.metrics.limits.sizes import ITEM_BYTES
 
 TEMPLATE_POSITIONS = 64
 """Positions granted to a template's own words: the published ones take 20 to 60."""
@@ -225,3 +225,60 @@ def _heads(config: ModelConfig) -> tuple[int, int]:
 def _cache_shape(config: ModelConfig, size: int) -> CacheShape:
     head_dim, kv_heads = _heads(config)
     return CacheShape(config.text.num_hidden_layers, kv_heads, head_dim, size)
+
+
+@dataclass(frozen=True)
+class BatchCapacity:
+    """Samples in one batch: `naive` = free / KV per sample; `real` = (free - weights - workspace) / (KV + activations
+    per sample). 0 when not even one fits."""
+
+    naive: int
+    real: int
+    kv_bytes_per_sample: int
+    activation_bytes_per_sample: int
+
+
+def batch_capacity(need: MemoryNeed, free_bytes: int) -> BatchCapacity:
+    """What a model alone on its device holds; every sample as long as the one `need` is for."""
+    activations = need.activation_bytes - need.workspace_bytes
+    # Batches are not captured, so that nothing is set aside beyond what a sample fills.
+    positions = need.positions
+    cache = need.kv_bytes * (positions.total - positions.spare) // (positions.total or 1) or need.kv_bytes
+    left = free_bytes - need.weight_bytes - need.workspace_bytes
+    return BatchCapacity(
+        naive=free_bytes // cache,
+        real=max(left // (cache + activations), 0),
+        kv_bytes_per_sample=cache,
+        activation_bytes_per_sample=activations,
+    )
+
+
+def context_capacity(need: MemoryNeed, shape: ModelShape, settings: GenerationSettings, free_bytes: int) -> MemoryPlan:
+    """What a model alone on its device holds, with the text and the answer that `need` is for."""
+    config, item = shape.config, ITEM_BYTES[need.dtype]
+    text, frames = text_shape(config.text), frame_count(config, settings)
+    family = engine_family(config.family)
+    is_grid = picture_count(config, settings) != frames
+    one, two = (family.visual_counts(config, 1 if is_grid else count, settings).total for count in (1, 2))
+    model = PlannedModel(
+        name=need.name,
+        dtype=need.dtype,
+        weight_bytes=need.weight_bytes,
+        cache=CacheShape(text.layers, text.kv_heads, text.head_dim, item),
+        shape=text,
+        vision=vision_shape(config),
+        text=need.positions.text,
+        frame_positions=two - one,
+        shared_positions=2 * one - two,
+        frames=frames,
+        answer=need.positions.answer,
+        context_limit=config.text.max_position_embeddings,
+        workspace_bytes=need.workspace_bytes + need.alternatives_bytes,
+        unpacked_bytes=max(map(_product, shape.matrices)) * item if need.quantization is not None else 0,
+        own_cache="dynamic" if need.cache == "dynamic" else "static",
+    )
+    return plan(model, free_bytes, need.cache if need.cache in LOSSY_CACHES else KINDS[0])
+
+
+def _product(sizes: tuple[int, int]) -> int:
+    return sizes[0] * sizes[1]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engines.fit.placement import BOTH, place, room_for
+from engines.fit.advice import BOTH, place, room_for
 from engines.fit.requirements import MemoryNeed, ModelShape, memory_need, model_shape
-from engines.hardware.memory import Machine, ThisMachine
+from engines.hardware.device import Machine, ThisMachine
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of

@@ -1,25 +1,47 @@
-"""Whether one model or a pair fits before anything is loaded, as `evprof inspect` and the window tell it."""
+"""Whether models fit before they are loaded: for `evprof inspect`, for the window, and before each run.
+
+Warm models that a run does not need are freed before anything is refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from engines.decoder.quantization import check_quantization
 from engines.decoder.quantized_kv import check_cache
-from engines.fit.advice import PlannedModels, find_ways, ways_text
-from engines.fit.batch_capacity import batch_capacity
-from engines.fit.context_capacity import context_capacity
-from engines.fit.placement import BOTH, IN_TURN, REFUSED, place, room_for, shortage, use
-from engines.fit.requirements import QUESTION_POSITIONS, MemoryNeed, ModelShape, frame_count, model_shape
-from engines.hardware.memory import AssumedMachine, Machine, ThisMachine
+from engines.fit.advice import (
+    BOTH,
+    IN_TURN,
+    REFUSED,
+    PlannedModels,
+    find_ways,
+    place,
+    room_for,
+    shortage,
+    use,
+    ways_text,
+)
+from engines.fit.requirements import (
+    QUESTION_POSITIONS,
+    MemoryNeed,
+    ModelShape,
+    batch_capacity,
+    context_capacity,
+    frame_count,
+    model_shape,
+)
+from engines.hardware.device import AssumedMachine, Machine, ThisMachine
+from engines.loading.warm_models import WarmModels
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import RunRequest
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import mode_of
 
 
 @dataclass(frozen=True)
@@ -172,3 +194,46 @@ def memory_size(text: str) -> int:
     if not 1 <= size < 2**62:
         raise UserError(f"--memory must be a size such as 24GB, not {text}.", exit_code=USAGE)
     return int(size)
+
+
+def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, machine: Machine | None = None) -> None:
+    """Sees to it that the models of `roles` fit, before loading any.
+
+    When all models of the request fit beside each other they stay; if not, other requests' models go first, then
+    all but those of `roles`, so that a side-by-side pair runs in turn. Raises UserError when even that is not enough.
+    """
+    machine = machine or ThisMachine()
+    choices = {role: choice for role in request.roles if (choice := request.choice_of(role)) is not None}
+    needed = {role: choices[role] for role in roles}
+    if all(warm.holds(choice, role) for role, choice in needed.items()):
+        return
+    # What captured steps keep between runs would be counted twice: as taken, and as what the run will need.
+    warm.release_caches()
+    plan = PlannedModels(
+        choices,
+        {role: model_shape(choice) for role, choice in choices.items()},
+        request.settings,
+        # No word of a question takes fewer bytes than positions.
+        len(request.sample.prompt.encode()),
+        mode_of(request.mode).drafts,
+    )
+    if _all_fit(plan, warm, machine):
+        return
+    warm.keep_only({(choice, role) for role, choice in choices.items()})
+    if _all_fit(plan, warm, machine):
+        return
+    warm.keep_only({(choice, role) for role, choice in needed.items()})
+    plan = replace(plan, choices=needed)
+    if not _all_fit(plan, warm, machine):
+        needs = plan.needs(machine)
+        # The refusal and its advice are about starting over, as the next run would.
+        held: dict[str, int] = {}
+        for need in needs:
+            if warm.holds(choices[need.role], need.role):
+                held[need.device] = held.get(need.device, 0) + need.weight_bytes
+        raise UserError(refusal(plan, machine, held, together=True))
+
+
+def _all_fit(plan: PlannedModels, warm: WarmModels, machine: Machine) -> bool:
+    needs = [need.loaded() if warm.holds(plan.choices[need.role], need.role) else need for need in plan.needs(machine)]
+    return place(needs, room_for(needs, machine)) == BOTH

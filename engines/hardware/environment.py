@@ -1,22 +1,108 @@
-"""The machine a run happened on: device, versions, threads and the GPU's state, as the JSON's environment block."""
+"""The machine of a run as the environment block of the JSON: device, versions, threads, the GPU and its state."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import secrets
+import warnings
+from collections.abc import Callable
 from functools import cache, partial
+from importlib import metadata
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from engines.decoder.attention import attention_backends
-from engines.hardware.card import NOTHING, card_facts, told
 from engines.hardware.gpu_state import driver_version, gpu_state
 from evprof.core.run_info import ENGINE_SESSION
 from evprof.version import __version__
+
+Told = TypeVar("Told")
+
+NOTHING: dict[str, Any] = dict.fromkeys(
+    (
+        "gpu_id",
+        "compute_capability",
+        "sm_count",
+        "gpu_memory_bytes",
+        "cudnn",
+        "cublas",
+        "triton",
+        "tf32",
+        "reduced_precision",
+        "allocator",
+    )
+)
+"""The facts of a run without a GPU: none of them applies."""
+
+
+def card_facts(device: torch.device) -> dict[str, Any]:
+    """Every key of NOTHING for a CUDA device; None for what is not known.
+
+    `gpu_id` tells cards apart: a hash of the UUID, which is kept nowhere. `tf32` and `reduced_precision` say by kind of
+    product what PyTorch may round. Waits for nothing.
+    """
+    found = torch.cuda.get_device_properties(device)
+    matmul = torch.backends.cuda.matmul
+    uuid = getattr(found, "uuid", None)
+    return NOTHING | {
+        "gpu_id": None if uuid is None else hashlib.sha256(str(uuid).encode()).hexdigest()[:12],
+        "compute_capability": f"{found.major}.{found.minor}",
+        "sm_count": found.multi_processor_count,
+        "gpu_memory_bytes": found.total_memory,
+        "cudnn": cudnn_text(told(torch.backends.cudnn.version)),
+        "cublas": version_of(("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12")),
+        "triton": version_of(("triton", "pytorch-triton", "triton-windows")),
+        "tf32": {
+            "matmul": told(lambda: bool(matmul.allow_tf32)),
+            "cudnn": told(lambda: bool(torch.backends.cudnn.allow_tf32)),
+        },
+        "reduced_precision": {
+            "bfloat16": bool(matmul.allow_bf16_reduced_precision_reduction),
+            "float16": bool(matmul.allow_fp16_reduced_precision_reduction),
+        },
+        "allocator": os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
+    }
+
+
+def architectures() -> list[str]:
+    """The GPU generations that this build of torch holds code for, such as sm_90; empty where no GPU can be used."""
+    return list(torch.cuda.get_arch_list())
+
+
+def told(ask: Callable[[], Told]) -> Told | None:
+    """A setting of PyTorch; None where it was set both by the old names and by the new ones, which PyTorch refuses to
+    tell. Asking by the old names, all that some versions have, is no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ask()
+        except RuntimeError:
+            return None
+
+
+def cudnn_text(number: int | None) -> str | None:
+    """`9.10.2` for 91002, `8.9.7` for 8907."""
+    if number is None:
+        return None
+    major = 10_000 if number >= 10_000 else 1000
+    return f"{number // major}.{number % major // 100}.{number % 100}"
+
+
+@cache
+def version_of(names: tuple[str, ...]) -> str | None:
+    """The version of the first of these packages that is installed; nothing is imported."""
+    for name in names:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
 
 _SESSION = secrets.token_hex(4)
 """Names this process: memory lies differently in the next one, and with it times differ."""

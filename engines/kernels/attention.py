@@ -2,8 +2,8 @@
 
 Attention is split over the positions (Flash-Decoding): a program takes one head of keys and a share of what the cache
 holds, with all rows of the heads that share those keys, and leaves an average and the log-sum-exp of its scores; a
-second kernel weighs the averages (arXiv 2205.14135, section 3.1). The grid is fixed, the shares follow from the length
-on the device, and so one captured graph serves every length up to the cache's capacity.
+second kernel weighs the averages (arXiv 2205.14135, section 3.1). The grid is fixed, the shares follow from the
+length on the device, and so one captured graph serves every length up to the cache's capacity.
 """
 
 from __future__ import annotations

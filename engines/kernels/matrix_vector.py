@@ -1,11 +1,11 @@
 """Triton's matrix products for one and for up to 16 tokens, with what surrounds them in a decoder layer.
 
-Every program takes some rows of the weights and all of their columns, so each weight is read once and nothing is added
-up between programs. Sums are float32. The scale of an RMS norm multiplies the product instead of its input: the squares
-are summed in the loop that multiplies, and the input is read once. Importing this needs Triton.
+Every program takes some rows of the weights and all of their columns, so each weight is read once and nothing is
+added up between programs. Sums are float32. The scale of an RMS norm multiplies the product instead of its input: the
+squares are summed in the loop that multiplies, and the input is read once. Importing this needs Triton.
 
-Gated, the weights are [2 · ROWS, COLUMNS], gate first. BITS is 0 for all weights that are numbers of their own, floats
-of eight bits included. Four bits: see `engines.kernels.packed_weight`.
+Gated, the weights are [2 · ROWS, COLUMNS], gate first. BITS is 0 for all weights that are numbers of their own,
+floats of eight bits included. Four bits: see `engines.kernels.packed_weight`.
 """
 
 from __future__ import annotations

@@ -1,16 +1,38 @@
-"""Weights of a Linear in eight or four bits, as our kernels read them: 1.001 and 0.516 bytes a weight.
+"""Weights of a Linear in eight or four bits, as our kernels read them, and whether the kernels can run.
 
-Floats of eight bits are e4m3 (arXiv 2209.05433), with a scale for each row.
+Packed weights take 1.001 and 0.516 bytes each. 8-bit floats are e4m3 (arXiv 2209.05433), with a scale for each row.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 
 from engines.kernels.tilings import FLOAT8, GROUP, INT4, INT8, row_bytes
+
+INTERPRETER = "TRITON_INTERPRET"
+"""The variable that makes Triton compute on a CPU; Triton reads it when it is imported."""
+
+
+def is_interpreted() -> bool:
+    """Whether kernels are interpreted on a CPU: right, and thousands of times slower. Only for tests."""
+    return os.environ.get(INTERPRETER, "") == "1"
+
+
+def kernels_problem(device: torch.device) -> str:
+    """Why the kernels cannot run on a device, without a full stop; "" where they can."""
+    if device.type != "cuda" and not is_interpreted():
+        return f"its kernels need a CUDA device, and the model is on {device}"
+    try:
+        importlib.import_module("triton")
+    except (ImportError, OSError, RuntimeError):
+        return "Triton, in which its kernels are written, is not installed"
+    return ""
+
 
 LARGEST_FLOAT8 = 448.0
 """Of float8_e4m3fn, which has no infinity."""

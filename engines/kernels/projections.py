@@ -1,7 +1,8 @@
 """The matrix products of a decode step, each with what surrounds it in one launch.
 
 Tensors are contiguous; M, the tokens of the step, is 1 to 16; activations and full weights are bfloat16, float16 or
-float32 of one dtype. Nothing here waits for the device, and nothing but `out` is allocated. Numerics: `matrix_vector`.
+float32 of one dtype. Nothing here waits for the device, and nothing but `out` is allocated. Numerics:
+`matrix_vector`.
 """
 
 from __future__ import annotations

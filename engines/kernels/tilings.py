@@ -1,7 +1,7 @@
 """How much of a weight matrix one program of a product takes, from the matrix's shape alone.
 
-A product with few rows is a single reading of the weights: it is as fast as its loads are wide, many and evenly spread.
-`docs/decode-step.md` argues the numbers.
+A product with few rows is a single reading of the weights: it is as fast as its loads are wide, many and evenly
+spread. `docs/decode-step.md` argues the numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which tiling of a product is fastest on this device: measured once in setup, before anything is captured.
 
-A candidate runs over one layer's weights after the other as a CUDA graph, as it will run: launched one by one the host
-would be measured, and over one matrix alone the cache. What was found is kept for the process, and in the user's cache
-folder by device and version of Triton.
+A candidate runs over one layer's weights after the other as a CUDA graph, as it will run: launched one by one the
+host would be measured, and over one matrix alone the cache. What was found is kept for the process, and in the user's
+cache folder by device and version of Triton.
 """
 
 from __future__ import annotations

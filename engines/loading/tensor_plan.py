@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engines.checkpoints.config import ModelConfig
-from engines.checkpoints.layer_drop import is_left_out, source_name
-from engines.checkpoints.naming import is_old_buffer
+from engines.checkpoints.naming import is_left_out, is_old_buffer, source_name
 from engines.checkpoints.shards import StoredTensor
-from engines.families.family import engine_family
+from engines.families.family import engine_family, parameter_shapes
 from engines.families.loaded_model import Network
-from engines.families.networks import parameter_shapes
 
 
 @dataclass(frozen=True)

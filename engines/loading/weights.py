@@ -1,4 +1,4 @@
-"""Finds a model by name, checks its tensors against its configuration and brings it onto a device."""
+"""Finds a model by name, checks its tensors against its configuration and loads it onto a device."""
 
 from __future__ import annotations
 
@@ -13,28 +13,23 @@ import torch
 from engines import CATALOGUE, bundled_folder
 from engines.adapters.lora import load_lora
 from engines.checkpoints.config import ModelConfig, edge
-from engines.checkpoints.folder_content import folder_content
 from engines.checkpoints.json_file import read_json
-from engines.checkpoints.layer_drop import split_layers, with_layers
-from engines.checkpoints.shards import has_weights, read_headers, read_tensors, weight_files
-from engines.decoder.cache_choice import make_cache
+from engines.checkpoints.naming import split_layers, with_layers
+from engines.checkpoints.shards import folder_content, has_weights, read_headers, read_tensors, weight_files
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import check_quantization, held_bytes, quantize_weights
-from engines.families.config_file import read_config
-from engines.families.family import engine_family
+from engines.decoder.quantized_kv import make_cache
+from engines.families.family import build_empty, engine_family, finish, put_parameter, read_config
 from engines.families.loaded_model import Network
-from engines.families.networks import build_empty, finish, put_parameter
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
-from engines.loading.random_weights import PREFIX, build_random, random_config, random_vocabulary
-from engines.loading.shapes import text_shape, vision_shape
+from engines.loading.shapes import PREFIX, build_random, random_config, random_vocabulary, text_shape, vision_shape
 from engines.loading.tensor_plan import plan_problems, plan_tensors, with_stored_rows
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pixel_values import ClipTransform
 from engines.stages.reading import import_readers
 from engines.stages.vision_cache import checkpoint_identity
-from engines.tokens.tokenization import Vocabulary
-from engines.tokens.vocabulary_files import read_vocabulary
+from engines.tokens.tokenization import Vocabulary, read_vocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.run_info import ModelFacts
@@ -289,3 +284,15 @@ def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, 
         vision=replace(vision_shape(config), frames=1),
         content=None if checkpoint.folder is None else folder_content(checkpoint.folder, config.kept_layers),
     )
+
+
+def content_identity(choice: ModelChoice) -> str:
+    """The content of its folder (see `folder_content`), its quantization in front; random weights are their own name.
+
+    Raises UserError when there is no such checkpoint or it cannot be read.
+    """
+    quantized = f"{choice.quantization}:" if choice.quantization else ""
+    checkpoint = find_checkpoint(choice.name, choice.clip)
+    if checkpoint.folder is None:
+        return f"{quantized}{choice.name}"
+    return f"{quantized}{folder_content(checkpoint.folder, checkpoint.config.kept_layers)}"

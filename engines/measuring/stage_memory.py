@@ -1,6 +1,8 @@
-"""Peak memory of each stage and of a whole run: resident bytes from the system, the allocator's figures from CUDA.
+"""Peak memory of each stage and of a whole run, and the bytes read from disk.
 
-Reading never waits for a device. It takes its time between two stages, never inside one's span, and says how much.
+Resident bytes come from the system, allocator figures from CUDA. Reading never waits for a device. It happens between
+two stages, and the time it takes is recorded. Files of /proc/self stay open: opening takes several times as long as
+reading.
 """
 
 from __future__ import annotations
@@ -11,10 +13,55 @@ from contextlib import contextmanager
 
 import torch
 
-from engines.measuring.proc_file import ProcFile
 from evprof.core.clock import monotonic_ns
 from evprof.core.run_info import MemoryFacts
 from evprof.core.units import ms_from_ns
+
+
+class ProcFile:
+    """Text that the system writes anew for each reading; an OSError where there is no such file."""
+
+    def __init__(self, name: str, flags: int = os.O_RDONLY) -> None:
+        self._path = f"/proc/self/{name}"
+        self._flags = flags
+        # By process: a descriptor stays that of the process which opened it.
+        self._opened: dict[int, int] = {}
+
+    def read(self, size: int = 4096) -> bytes:
+        """The first `size` bytes."""
+        return os.pread(self._descriptor(), size, 0)
+
+    def write(self, text: bytes) -> None:
+        """Puts `text` there."""
+        os.pwrite(self._descriptor(), text, 0)
+
+    def _descriptor(self) -> int:
+        process = os.getpid()
+        found = self._opened.get(process)
+        if found is None:
+            found = self._opened[process] = os.open(self._path, self._flags | getattr(os, "O_CLOEXEC", 0))
+        return found
+
+
+_COUNTERS = ProcFile("io")
+_FIELD = b"\nread_bytes: "
+
+
+def disk_bytes() -> int | None:
+    """Bytes fetched from storage so far, readahead included (Linux); None elsewhere. Takes a few µs."""
+    try:
+        text = _COUNTERS.read()
+    except (OSError, AttributeError):
+        return None
+    _, found, rest = text.partition(_FIELD)
+    return int(rest.split(b"\n", 1)[0]) if found else None
+
+
+def bytes_since(before: int | None) -> int | None:
+    """What was fetched since `before`; None where nothing counts."""
+    now = disk_bytes()
+    return None if before is None or now is None else now - before
+
 
 _STATUS, _CLEAR_REFS = ProcFile("status"), ProcFile("clear_refs", os.O_WRONLY)
 _PEAK = b"\nVmHWM:"

@@ -1,7 +1,7 @@
 """The thread in which a draft runs while its target prefills: its own stages first, then tokens until it is to end.
 
-What it drafts is taken over token by token; a step that is under way when drafting ends is forgotten. It knows neither
-the target nor what becomes of the tokens. The thread itself is the engine's (`draft_worker`).
+What it drafts is taken over token by token; a step that is under way when drafting ends is forgotten. It knows
+neither the target nor what becomes of the tokens. The thread itself is the engine's (`draft_worker`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from engines.decoder.decoding import make_reader
 from engines.drafters.drafter import Drafted
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import StageClock
-from engines.modes.concurrency import LinkedStop
-from engines.modes.draft_worker import DraftWorker
+from engines.modes.concurrency import DraftWorker, LinkedStop
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled
 from evprof.core.records import DRAFT

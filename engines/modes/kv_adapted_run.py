@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from engines.adapters.kv_map import KvMap, TappedDecoder, load_kv_map
+from engines.adapters.hidden_states import KvMap, TappedDecoder, load_kv_map
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Sampler

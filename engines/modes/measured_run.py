@@ -14,22 +14,19 @@ from typing import Any
 
 import torch
 
-from engines.decoder.early_exit import EarlyExitStep
-from engines.decoder.identical_step import IDENTICAL
-from engines.decoder.kernels_taken import kernels_taken
+from engines.decoder.eager_steps import IDENTICAL, EarlyExitStep
 from engines.decoder.kv_cache import weigh
 from engines.decoder.quantized_kv import check_cache
 from engines.decoder.sampling import make_sampler
-from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt, no_step
+from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt, kernels_taken, no_step
+from engines.hardware.device import use_threads
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
-from engines.hardware.threads import use_threads
 from engines.loading.warm_models import Warm
 from engines.measuring.device_timer import make_timers
 from engines.measuring.stage_memory import StageMemory
 from engines.modes.concurrency import SharedSink
-from engines.modes.lost_gpu import is_lost_gpu, lost_sentence
-from engines.modes.memory_failure import give_back, is_memory_failure, memory_sentence
+from engines.modes.failures import give_back, is_lost_gpu, is_memory_failure, lost_sentence, memory_sentence
 from engines.modes.plain_run import Course, PlainRun
 from engines.modes.run_plan import RunPlan, RunTools, block_sizes, reads_inside, resolved, taken_facts, way_of
 from engines.modes.run_zero import RunZero

@@ -20,8 +20,7 @@ from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.stage_memory import UnmeasuredMemory
 from engines.modes.concurrency import Concurrency, LinkedStop
 from engines.modes.draft_thread import DraftThread
-from engines.modes.hidden_block import HiddenBlock
-from engines.modes.parallel_prefill import DraftWindow, ParallelPrefill
+from engines.modes.parallel_prefill import DraftWindow, HiddenBlock, ParallelPrefill
 from engines.modes.plain_run import Course
 from engines.modes.speculative_run import SpeculativeRun
 from engines.stages.pipeline import ModelPass, Prefilling, Tell

@@ -12,7 +12,7 @@ from engines.decoder.decoding import DecodeStep, decode
 from engines.decoder.sampling import Sampler
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
-from engines.modes.draft_worker import DraftWorker
+from engines.modes.concurrency import DraftWorker
 from engines.modes.run_plan import RunPlan
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell

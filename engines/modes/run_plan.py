@@ -13,7 +13,7 @@ from typing import Any
 from engines.decoder.attention import SDPA
 from engines.loading.warm_models import WarmModels
 from engines.measuring.timing import StageClock
-from engines.modes.draft_worker import DraftWorker
+from engines.modes.concurrency import DraftWorker
 from engines.speculation.draft_length import draft_length
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import taken_cache

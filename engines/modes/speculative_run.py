@@ -9,13 +9,11 @@ import torch
 
 from engines.decoder.sampling import Law, distribution, make_generator
 from engines.drafters.choice import make_drafter
-from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import PromptContext
+from engines.drafters.drafter import DraftSide, PromptContext
 from engines.modes.plain_run import Course, PlainRun
 from engines.speculation.draft_length import draft_length
-from engines.speculation.judgements import JudgementLog
 from engines.speculation.rounds import Rounds
-from engines.speculation.verification import Verifier
+from engines.speculation.verification import JudgementLog, Verifier
 from engines.tokens.prompts import SLOT
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET, JudgementRecord

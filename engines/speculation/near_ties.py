@@ -1,8 +1,8 @@
-"""Why a speculative answer in half precision may differ from the plain one: it has to be a near-tie, or it is a fault.
+"""Why a speculative answer in half precision may differ from the plain one: a near-tie, or a fault.
 
-A block of k tokens is added up in another order than k single steps, so the last bit of a logit may differ, and where
-two tokens are that close the other one wins. From there on the answers are different ones, each as good as the other.
-This looks at the first token that differs, with the plain prefix forced, and measures how close the two were.
+The sums of a block of k tokens have another order than those of k single steps, so the last bit of a logit may
+differ, and a token that is that close wins. This module forces the plain prefix, looks at the first token that
+differs, and measures how close the two were.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ import torch
 
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
+from engines.loading.weights import load_model
+from engines.measuring.timing import NullClock
+from engines.stages.model import VisionLanguageModel
+from evprof.core.records import TARGET
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import ModelChoice
 
 NEAR_TIE_ULPS = 16.0
 """Two tokens are a near-tie where their logits are at most so many last places of the larger one apart.
@@ -84,3 +90,29 @@ def _logits_behind(
         for token in ids:
             logits = one.step(torch.tensor([[token]], device=one.device))[:, -1]
         return logits[0]
+
+
+class FlipJudge:
+    """Measures how close two tokens were where a drafted answer first differs from the plain one."""
+
+    def __init__(self, choice: ModelChoice) -> None:
+        self._choice = choice
+        self._model: VisionLanguageModel | None = None
+
+    def __call__(self, request: RunRequest, plain: Sequence[int], drafted: Sequence[int]) -> float:
+        """The gap in units in the last place of the model's arithmetic; infinite where an answer ends too soon.
+
+        Raises UserError for a model or a sample that cannot be read.
+        """
+        model = self._loaded()
+        with torch.inference_mode():
+            host = model.load(request.sample, request.settings, NullClock())
+            inputs = model.preprocess(host, request.sample.prompt, request.settings, NullClock())
+            embeddings = model.embed_prompt(inputs, model.encode_vision(inputs, NullClock()))
+            found = divergence(model.language_model, embeddings, plain, drafted)
+        return 0.0 if found is None else found.gap_ulps
+
+    def _loaded(self) -> VisionLanguageModel:
+        if self._model is None:
+            self._model = load_model(self._choice, TARGET, lambda done, total: None, Event())
+        return self._model

@@ -15,8 +15,7 @@ from engines.decoder.llama import BlockShape
 from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
 from engines.measuring.timing import StageClock
 from engines.speculation.draft_length import DraftLength
-from engines.speculation.judgements import JudgementLog
-from engines.speculation.verification import Judged, Verifier
+from engines.speculation.verification import Judged, JudgementLog, Verifier
 from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer, Round
 from engines.tokens.uploads import upload

@@ -12,14 +12,13 @@ from typing import Any
 import torch
 
 from engines.decoder.attention import PromptMask
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, DecodeStep, Limits
-from engines.decoder.identical_step import IDENTICAL, SPARE
+from engines.decoder.eager_steps import IDENTICAL, SPARE
 from engines.decoder.kv_cache import STATIC, bytes_per_position
+from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import Sampler
-from engines.measuring.disk_reads import bytes_since, disk_bytes
-from engines.measuring.stage_memory import StageMemory
+from engines.measuring.stage_memory import StageMemory, bytes_since, disk_bytes
 from engines.measuring.timing import StageClock
 from engines.stages.model import HostInputs, ModelInputs, VisionLanguageModel
 from engines.tokens.answer import Answer

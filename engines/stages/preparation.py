@@ -10,9 +10,8 @@ import torch
 
 from engines.measuring.timing import StageClock
 from engines.stages.model import EVENTS, HostInputs, ModelInputs, VisionRecipe
-from engines.stages.pixel_upload import PixelValues
-from engines.stages.pixel_values import ClipTransform
-from engines.stages.vision_stage import KeptVision, with_key
+from engines.stages.pixel_values import ClipTransform, PixelValues
+from engines.stages.vision_cache import KeptVision, with_key
 from engines.stages.visual_tokens import VisualCounts
 from engines.tokens.prompts import SLOT, PromptTemplate, prompt_ids
 from engines.tokens.tokenization import Vocabulary

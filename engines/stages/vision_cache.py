@@ -1,7 +1,7 @@
-"""Visual embeddings kept from run to run, in memory or on disk, under a key that names all they depend on.
+"""Stage vision with kept embeddings: in memory or on disk, under a key of everything they depend on.
 
-It knows tensors and keys, neither towers nor prompts. A kept entry is what the same computation would give, bit for
-bit; whatever could change a bit is part of the key.
+A kept entry equals the same computation bit for bit. Before its first measured pass, each recipe runs once: libraries
+load and choose kernels on first use, which belongs to setup.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import hashlib
 import json
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from engines.measuring.timing import NullClock, StageClock
+from engines.stages.model import ModelInputs, VisionRecipe
+from engines.stages.pixel_values import ClipTransform
+from engines.tokens.uploads import moved
 from evprof.core.files.user_folders import cache_folder
+from evprof.core.run_info import LengthFacts
 from evprof.loaders.kept_files import KeptFiles
 from evprof.loaders.pictures.render import Picture
 
@@ -129,3 +135,102 @@ def _decoded(content: bytes) -> torch.Tensor | None:
 def _checksum(tensor: torch.Tensor) -> int:
     """Of the bytes as they lie in memory; safetensors checks its header alone."""
     return zlib.crc32(tensor.contiguous().view(torch.uint8).numpy().data)
+
+
+class KeptVision:
+    """One model's kept embeddings.
+
+    `identity` tells its weights from all others, `network` spells what its configuration makes of them. Memory holds
+    them on the model's own device, so that a hit costs no transfer and they are freed with the model.
+    """
+
+    def __init__(
+        self, identity: str, network: str, transform: ClipTransform, *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self._device = device
+        self._depends_on = {
+            "weights": identity,
+            "network": network,
+            "transform": transform,
+            "dtype": dtype,
+            # Counted up when the tower's pass rounds differently.
+            "pass": 2,
+            # Another device or another release may round the last bit differently.
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+            "torch": torch.__version__,
+        }
+        self._stores: dict[str, MemoryCache | DiskCache] = {MEMORY: MemoryCache()}
+
+    def key(self, cuts: Sequence[Picture], recipe: VisionRecipe) -> str:
+        """The key of what `recipe` makes of the cut pictures."""
+        prunes = (recipe.keep, recipe.prune_by) if recipe.keep < 1 else None
+        how = {"pooled": recipe.pooled, "fused": recipe.fused, "prunes": prunes}
+        return vision_key(cuts, {**self._depends_on, **how})
+
+    def encode(self, inputs: ModelInputs, spans: StageClock, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Visual embeddings: kept ones where the recipe allows and there are any, else those `compute` makes.
+
+        A disk that refuses to keep them is a warning, not a failure.
+        """
+        recipe = inputs.recipe
+        if recipe.cache == OFF:
+            return compute()
+        store = self._store(recipe.cache)
+        with spans.child("vision cache look-up"):
+            found = store.get(recipe.key)
+        if found is not None:
+            with spans.child("vision cache hit") as span:
+                visual = moved(found, self._device)
+                span.output("visual embeddings", visual)
+            return visual
+        visual = compute()
+        with spans.child("vision cache store") as span:
+            span.input("visual embeddings", visual)
+            try:
+                store.put(recipe.key, visual)
+            except OSError as error:
+                inputs.warnings.append(
+                    f"Visual embeddings could not be kept on disk ({error.strerror or error}); this run computed them "
+                    "as usual."
+                )
+        return visual
+
+    def _store(self, place: str) -> MemoryCache | DiskCache:
+        """Made when first asked for: nobody needs a folder for what is not kept in one."""
+        if place not in self._stores:
+            self._stores[place] = DiskCache()
+        return self._stores[place]
+
+
+def with_key(recipe: VisionRecipe, kept: KeptVision, cuts: Sequence[Picture], spans: StageClock) -> VisionRecipe:
+    """The recipe with its key, as a measured part, when embeddings are to be kept; unchanged otherwise."""
+    if recipe.cache == OFF:
+        return recipe
+    with spans.child("cache key"):
+        return replace(recipe, key=kept.key(cuts, recipe))
+
+
+Encode = Callable[[ModelInputs, StageClock], torch.Tensor]
+"""Stage vision without kept embeddings."""
+
+
+class Rehearsal:
+    """Remembers which recipes were rehearsed, so that each is once. `edge` is that of a frame, in pixels."""
+
+    def __init__(self, edge: int, *, device: torch.device, dtype: torch.dtype) -> None:
+        self._edge = edge
+        self._device, self._dtype = device, dtype
+        self._done: set[VisionRecipe] = set()
+
+    def perform(self, recipe: VisionRecipe, encode: Encode) -> None:
+        """Encodes one blank frame by the recipe, unless that was done before."""
+        recipe = replace(recipe, cache=OFF, key="")
+        if recipe in self._done:
+            return
+        with torch.inference_mode():
+            pixels = torch.zeros(1, 3, self._edge, self._edge, device=self._device, dtype=self._dtype)
+            nothing = torch.zeros(0, device=self._device, dtype=torch.long)
+            encode(ModelInputs(pixels, (), nothing, (), LengthFacts(0, 0, 0, 0), recipe=recipe), NullClock())
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        self._done.add(recipe)

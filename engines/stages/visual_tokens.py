@@ -1,10 +1,93 @@
-"""How many positions of a prompt come from the input, known before any picture is encoded; arithmetic only."""
+"""Visual tokens of a prompt: how many there are, and which of them are kept.
+
+Two published criteria need no training: the attention of the class token, and the difference from other tokens.
+Random choice is the baseline.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from engines.stages.visual_pruning import kept_count
+import torch
+import torch.nn.functional as F
+
+from engines.tokens.uploads import moved
+from evprof.core.vocabulary.switches import PRUNINGS
+
+ATTENTION, SIMILARITY, RANDOM = PRUNINGS
+"""Criteria: the class token's attention; largest distance among those kept; none, the control for both."""
+
+_SEED = 1
+
+
+def kept_count(tokens: int, keep: float) -> int:
+    """How many of `tokens` are kept: ceil(keep · tokens), at least one. `keep` lies above 0 and up to 1."""
+    # 0.1 * 30 is 3.0000000000000004 in floating point, and 3 is meant.
+    return max(1, math.ceil(round(keep * tokens, 6)))
+
+
+def choose_tokens(by: str, count: int, *, scores: Callable[[], torch.Tensor], features: torch.Tensor) -> torch.Tensor:
+    """Indices [T, count] of the tokens kept among `features` [T, P, width], in their own order.
+
+    `scores` gives [T, P] and is asked only by the criterion that needs it.
+    """
+    if by == RANDOM:
+        return any_tokens(features, count)
+    return most_attended(scores(), count) if by == ATTENTION else most_diverse(features, count)
+
+
+def any_tokens(features: torch.Tensor, count: int) -> torch.Tensor:
+    """Features [T, P, width] -> indices [T, count] drawn for each frame, in the tokens' own order.
+
+    The same ones in every run: kept embeddings may be used again, and repeats are repeats.
+    """
+    lots = torch.rand(features.shape[:2], generator=torch.Generator().manual_seed(_SEED))
+    return moved(most_attended(lots, count), features.device)
+
+
+def most_attended(scores: torch.Tensor, count: int) -> torch.Tensor:
+    """Scores [T, P] -> indices [T, count] of the highest, in the tokens' own order.
+
+    Source: the class-token criterion of EViT (Liang et al., 2022) and FasterVLM (Zhang et al., 2024).
+    """
+    ranked = scores.argsort(dim=-1, descending=True, stable=True)
+    return ranked[:, :count].sort(dim=-1).values
+
+
+def most_diverse(features: torch.Tensor, count: int) -> torch.Tensor:
+    """Features [T, P, width] -> indices [T, count] of a set in which no two are alike, in the tokens' own order.
+
+    Greedy solution of the max-min diversity problem on cosine distance: begin with the token farthest from its nearest
+    neighbour, then always add the one farthest from all chosen so far. Source: DivPrune (Alvar et al., CVPR 2025).
+    Nothing is read back from the device on the way.
+    """
+    frames, tokens, _ = features.shape
+    unit = F.normalize(features.float(), dim=-1)
+    distance = 1 - unit @ unit.transpose(-1, -2)
+    chosen = torch.empty(frames, count, dtype=torch.long, device=features.device)
+    itself = torch.eye(tokens, dtype=torch.bool, device=features.device)
+    nearest = distance.masked_fill(itself, torch.inf).amin(dim=-1)
+    every = torch.arange(frames, device=features.device)
+    for place in range(count):
+        latest = nearest.argmax(dim=-1)
+        chosen[:, place] = latest
+        away = distance[every, latest]
+        nearest = away if place == 0 else torch.minimum(nearest, away)
+        # A chosen token never comes again, even where copies of it are left.
+        nearest = nearest.scatter(1, chosen[:, : place + 1], -torch.inf)
+    return chosen.sort(dim=-1).values
+
+
+def with_class_token(patches: torch.Tensor) -> torch.Tensor:
+    """Indices of patches [T, K] -> indices among all tokens [T, 1 + K]: the class token, which is row 0, and those."""
+    return F.pad(patches + 1, (1, 0))
+
+
+def gather_tokens(tokens: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """Tokens [T, N, width] and indices [T, K] -> [T, K, width]."""
+    return tokens.gather(1, indices.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,7 @@ from typing import Any
 
 import torch
 
-from engines.batches.batch_sizes import SIZES, batch_rows
-from engines.batches.batching import generate_batch
-from engines.batches.engine import LocalBatchEngine
+from engines.bench.batches import SIZES, LocalBatchEngine, batch_rows, generate_batch
 from engines.loading.warm_models import Loader
 from engines.loading.weights import load_model
 from engines.stages.model import VisionLanguageModel

@@ -12,12 +12,9 @@ from typing import Any
 import torch
 
 from engines.bench.ceilings import measure_ceilings
-from engines.fit.batch_capacity import batch_capacity
-from engines.fit.requirements import ModelShape, frame_count, memory_need, model_shape, visual_positions
-from engines.hardware.device import dtype_name
-from engines.hardware.memory import AssumedMachine, Machine, ThisMachine
-from engines.hardware.threads import thread_count
-from engines.inspection.architecture import describe_model
+from engines.fit.requirements import ModelShape, batch_capacity, frame_count, memory_need, model_shape, visual_positions
+from engines.hardware.device import AssumedMachine, Machine, ThisMachine, dtype_name, thread_count
+from engines.inspection import describe_model
 from engines.suites.document_facts import document_facts
 from evprof.core.errors import UserError
 from evprof.core.units import MIB, count_text

@@ -1,24 +1,102 @@
-"""What of a `tokenizer.json` is handed to the tokenizers library: the parts Llama's and Qwen2's are made of, checked.
+"""Tokenizer files, checked before the sentencepiece and tokenizers libraries read them.
 
-The format can also hold regular expressions that take for ever, replacements that make a sentence into gigabytes, and
-paddings of any length. Vocabularies of the supported families need none of them, but for one expression that is known;
-a file that does is refused.
+A tokenizer.json can hold regular expressions that never end, replacements that turn a sentence into gigabytes, and
+paddings of any length. The supported families need one known expression; other files are refused. A tokenizer.model
+is a protocol buffer; one that rewrites texts by a table is refused. Byte-level vocabularies (GPT-2, Qwen2) write each
+byte as one printable letter.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from engines.checkpoints.json_file import parse_json
+from engines.checkpoints.json_file import parse_json, read_json
 from evprof.core.errors import UserError
+from evprof.core.files.regular_file import regular_file
+from evprof.core.text import is_byte
+
+MOST_MODEL_BYTES = 25_000_000
+"""Of a tokenizer.model; Llama's takes half a million."""
+
+_MOST_PIECES = 1_000_000
+_LONGEST_PIECE = 1_000
+_PIECES, _REWRITING = 1, (3, 5)
+"""The numbers of the fields looked at: pieces, and how texts are normalized and back."""
+
+_PIECE_TEXT, _TABLE = 1, 2
+_NUMBER, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+
+
+def check_sentencepiece(model: bytes, source: str) -> None:
+    """Raises UserError naming `source` for a file that is damaged or does what no Llama vocabulary does."""
+    if len(model) > MOST_MODEL_BYTES:
+        raise UserError(f"{source} is {len(model)} bytes long, far too long for a vocabulary.")
+    try:
+        problem = _model_file_problem(memoryview(model))
+    except ValueError as error:
+        raise UserError(f"{source} is no sentencepiece vocabulary ({error}); download it again.") from None
+    if problem:
+        raise UserError(f"{source} {problem}, which no supported model needs; download it again.")
+
+
+def _model_file_problem(model: memoryview) -> str | None:
+    pieces = 0
+    for number, content in _fields(model):
+        if number == _PIECES:
+            pieces += 1
+            for text in (bytes(text) for inner, text in _fields(content) if inner == _PIECE_TEXT):
+                if len(text) > _LONGEST_PIECE:
+                    return f"holds a piece of more than {_LONGEST_PIECE:,} bytes"
+                text.decode("utf-8")
+        elif number in _REWRITING and any(inner == _TABLE and len(table) for inner, table in _fields(content)):
+            return "rewrites texts by a table of its own"
+    return f"holds more than {_MOST_PIECES:,} pieces" if pieces > _MOST_PIECES else None
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Number and content of each field that holds bytes. Raises ValueError where the message ends early."""
+    place = 0
+    while place < len(message):
+        tag, place = _varint(message, place)
+        kind = tag & 7
+        if kind == _NUMBER:
+            _, place = _varint(message, place)
+            continue
+        if kind == _BYTES:
+            length, place = _varint(message, place)
+        elif kind in (_EIGHT, _FOUR):
+            length = 8 if kind == _EIGHT else 4
+        else:
+            raise ValueError("it is no protocol buffer")
+        if length > len(message) - place:
+            raise ValueError("it ends in the middle")
+        if kind == _BYTES:
+            yield tag >> 3, message[place : place + length]
+        place += length
+
+
+def _varint(message: memoryview, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte at `place`, and the place after it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(message):
+            raise ValueError("it ends in the middle")
+        byte = message[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+    raise ValueError("a number in it does not end")
+
 
 MOST_BYTES = 25_000_000
 """Of a tokenizer.json; Llama's take two to ten million. Parsed, a file takes some twenty times its size."""
 
-_MOST_PIECES = 1_000_000
 _MOST_ADDED = 20_000
-_LONGEST_PIECE = 1_000
 _MOST_STEPS = 10
 _MOST_GROWTH = 16
 """How many letters one letter may become on its way; Llama's space becomes one `▁`."""
@@ -159,3 +237,82 @@ def _named(step: dict[str, Any]) -> str:
 
 def _is_long(text: Any, most: int) -> bool:
     return text is not None and (not isinstance(text, str) or len(text) > most)
+
+
+CHATML_ENDS = ("<|im_end|>", "<|endoftext|>")
+"""What ends a turn, and what ends a text: answers end in either. Nothing begins a text."""
+
+_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
+"""The bytes that stand for themselves; the others follow from letter 256 on."""
+
+
+@cache
+def _byte_of_letter() -> dict[str, int]:
+    others = (value for value in range(256) if value not in _PRINTABLE)
+    return {chr(value): value for value in _PRINTABLE} | {chr(256 + place): value for place, value in enumerate(others)}
+
+
+def byte_level_text(piece: str) -> str:
+    """What is shown of a piece: its text, or where it is none by itself its bytes, each as `<0xE2>`."""
+    try:
+        content = bytes(_byte_of_letter()[letter] for letter in piece)
+    except KeyError:
+        return piece  # an added token's, which is spelled as it is
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = ""
+    return text if text and not is_byte(text) else "".join(f"<0x{value:02X}>" for value in content)
+
+
+def tokenizer_values(folder: Path) -> dict[str, Any]:
+    """What a tokenizer.json would say, from `vocab.json` and `merges.txt` and the tokens the folder adds to them.
+
+    Raises UserError for files that cannot be that.
+    """
+    sizes = [_size(folder / name) for name in ("vocab.json", "merges.txt")]
+    if sum(sizes) > MOST_BYTES:
+        raise UserError(f"{folder / 'vocab.json'} and its merges are {sum(sizes):,} bytes, too many for a vocabulary.")
+    try:
+        pieces = parse_json((folder / "vocab.json").read_bytes())
+        merges = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
+    except ValueError as error:
+        raise UserError(f"{folder} has no readable vocabulary ({str(error)[:100]}); download it again.") from None
+    return {
+        "added_tokens": _added(folder),
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": QWEN2_WORDS}, "behavior": "Isolated", "invert": False},
+                {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+            ],
+        },
+        "model": {
+            "type": "BPE",
+            "vocab": pieces,
+            "merges": [line for line in merges if line and not line.startswith("#version")],
+        },
+    }
+
+
+def _added(folder: Path) -> list[dict[str, Any]]:
+    """The added tokens by number: tokenizer_config.json's, else added_tokens.json's, all of which are special."""
+    described = folder / "tokenizer_config.json"
+    listed = read_json(described).get("added_tokens_decoder") if described.is_file() else None
+    if isinstance(listed, dict) and all(isinstance(entry, dict) for entry in listed.values()):
+        found = [(number, entry.get("content"), bool(entry.get("special", True))) for number, entry in listed.items()]
+    elif (folder / "added_tokens.json").is_file():
+        found = [(number, name, True) for name, number in read_json(folder / "added_tokens.json").items()]
+    else:
+        found = []
+    try:
+        ordered = sorted((int(number), content, special) for number, content, special in found)
+    except (TypeError, ValueError):
+        raise UserError(f"{folder} numbers an added token by no number; download it again.") from None
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return [{"id": number, "content": content, "special": special, **plain} for number, content, special in ordered]
+
+
+def _size(path: Path) -> int:
+    return regular_file(path, "download the checkpoint again").stat().st_size

@@ -1,7 +1,7 @@
 """Numbers of the host on their way to a device, without anybody waiting.
 
-A copy from ordinary memory to a GPU waits until the GPU has done all that was queued before; one from pinned memory is
-queued like any other work. PyTorch keeps pinned memory until its copy is done, and reuses it.
+A copy from ordinary memory to a GPU waits until the GPU has done all that was queued before; one from pinned memory
+is queued like any other work. PyTorch keeps pinned memory until its copy is done, and reuses it.
 """
 
 from __future__ import annotations

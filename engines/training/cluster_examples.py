@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engines.training.collect_plan import CollectPlan
-from engines.training.collecting_seat import CollectingSeat, PieceAnswer, PieceOfWork
-from engines.training.example_maker import Content, Made, Row
-from engines.training.stored_examples import StoredExamples
+from engines.training.collect_plan import CollectingSeat, CollectPlan, PieceAnswer, PieceOfWork
+from engines.training.collecting import Content, Made, Row
+from engines.training.example import StoredExamples
 from evprof.core.closing import Closing
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag

@@ -1,9 +1,9 @@
 """Teaches an EAGLE-style head to guess a target's next hidden states, from its own guesses as well as from true ones.
 
-Draft step 1 starts from true hidden states; in step s the last s - 1 places hold the head's own guesses, and those are
-what it will draft from. All places of an answer are taught at once: in step s a query sees true keys up to s - 1
-places back and, for each earlier step, the one key that lies on its own draft (Li et al., "EAGLE-3", arXiv 2503.01840,
-there called training-time test).
+Draft step 1 starts from true hidden states; in step s the last s - 1 places hold the head's own guesses, and those
+are what it will draft from. All places of an answer are taught at once: in step s a query sees true keys up to s - 1
+places back and, for each earlier step, the one key that lies on its own draft (Li et al., "EAGLE-3", arXiv
+2503.01840, there called training-time test).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from engines.adapters.eagle import EagleHead, EagleShape, unit

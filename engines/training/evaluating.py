@@ -11,7 +11,7 @@ import torch
 
 from engines.adapters.folder import description, load_tensors
 from engines.adapters.published import eagle3_form
-from engines.hardware.threads import use_threads
+from engines.hardware.device import use_threads
 from engines.loading.warm_models import Loader, free_memory
 from engines.loading.weights import load_model
 from engines.stages.model import VisionLanguageModel

@@ -1,12 +1,35 @@
-"""One collected answer: what both models saw and thought while the target said it. It knows no file."""
+"""One collected answer with both models' states, and its storage as safetensors with every size checked.
+
+`evprof.loaders.collection` describes the folder. Reading runs nothing that a file names.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import overload
 
 import torch
+from safetensors.torch import save
 
+from engines.checkpoints.shards import StoredTensor, read_tensors, safetensors_header
 from evprof.core.errors import UserError
+from evprof.core.files.whole_file import whole_binary
+from evprof.loaders.collection import SHARD_EXAMPLES, CollectedExample, Collection, Shard
+from evprof.loaders.paths import reason
+
+
+def padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    """[S_i, …] each -> [B, max S, …], zeros after the shorter ones."""
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+
+
+def joined_answers(examples: Sequence[Example], device: torch.device) -> torch.Tensor:
+    """The answers' ids of all examples one after another, [sum of n]."""
+    return torch.cat([example.answer_ids for example in examples]).to(device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,3 +83,184 @@ class Example:
     def target_prompt(self) -> int:
         """Positions of the target's prompt."""
         return self.target_embeddings.shape[0]
+
+
+TENSORS = (
+    "answer_ids",
+    "text_ids",
+    "target_embeddings",
+    "target_features",
+    "draft_embeddings",
+    "draft_features",
+    "target_layers",
+)
+_CPU = torch.device("cpu")
+
+KEPT_BYTES = 1 << 30
+"""Of examples that stay in memory once read."""
+
+
+def write_shard(path: Path, examples: Sequence[Example], told: Sequence[CollectedExample], *, is_full: bool) -> Shard:
+    """Writes examples as one file, whole or not at all; what the journal is to tell of it. Raises UserError."""
+    tensors: dict[str, torch.Tensor] = {}
+    for index, example in enumerate(examples):
+        for name in TENSORS:
+            value = getattr(example, name)
+            if value is not None:
+                tensors[f"{index:03}.{name}"] = value.detach().to(_CPU).contiguous().clone()
+    content = save(tensors)
+    try:
+        with whole_binary(path) as stream:
+            stream.write(content)
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written ({reason(error)}); check its permissions and its free space; the same command "
+            "then goes on."
+        ) from None
+    return Shard(path.name, len(content), hashlib.sha256(content).hexdigest(), is_full, tuple(told))
+
+
+def nbytes_of(example: Example) -> int:
+    """Bytes its tensors take."""
+    values = (getattr(example, name) for name in TENSORS)
+    return sum(value.numel() * value.element_size() for value in values if value is not None)
+
+
+class StoredExamples(Sequence[Example]):
+    """Examples of a collection, read from their shards when asked for; as many as fit in `kept_bytes` stay in memory.
+
+    `places` are (shard, number within it, what the journal tells). Raises UserError for a file that is not what the
+    journal says.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        places: Sequence[tuple[Shard, int, CollectedExample]] | None = None,
+        *,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
+        self._collection = collection
+        self._places = list(collection.places()) if places is None else list(places)
+        self._headers: dict[str, dict[str, StoredTensor]] = {}
+        self._kept: OrderedDict[int, tuple[Example, int]] = OrderedDict()
+        self._kept_bytes, self._limit_bytes = 0, kept_bytes
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+
+    def __getitem__(self, index: int | slice) -> Example | list[Example]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        held = self._kept.get(index)
+        if held is not None:
+            self._kept.move_to_end(index)
+            return held[0]
+        example = self._read(*self._places[index])
+        self._keep(index, example)
+        return example
+
+    def __iter__(self) -> Iterator[Example]:
+        return (self[index] for index in range(len(self)))
+
+    @property
+    def told(self) -> list[CollectedExample]:
+        """What the journal tells of them, in order."""
+        return [example for _, _, example in self._places]
+
+    def subset(self, chosen: Sequence[int]) -> StoredExamples:
+        """Some of them, by number and in that order, with a memory of their own."""
+        return StoredExamples(self._collection, [self._places[index] for index in chosen], kept_bytes=self._limit_bytes)
+
+    def _keep(self, index: int, example: Example) -> None:
+        size = nbytes_of(example)
+        self._kept[index] = example, size
+        self._kept_bytes += size
+        while self._kept_bytes > self._limit_bytes and len(self._kept) > 1:
+            _, (_, gone) = self._kept.popitem(last=False)
+            self._kept_bytes -= gone
+
+    def _read(self, shard: Shard, number: int, told: CollectedExample) -> Example:
+        path = self._collection.folder / shard.file
+        if shard.file not in self._headers:
+            self._headers[shard.file] = _header(path)
+        wanted = [
+            entry for name in TENSORS if (entry := self._headers[shard.file].get(f"{number:03}.{name}")) is not None
+        ]
+        try:
+            found = {tensor.name.split(".", 1)[1]: value for tensor, value in read_tensors(wanted, _CPU)}
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+        return _checked(path, found, told, self._collection)
+
+
+def _header(path: Path) -> dict[str, StoredTensor]:
+    try:
+        found = {tensor.name: tensor for tensor in safetensors_header(path)}
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+    if len(found) > SHARD_EXAMPLES * len(TENSORS):
+        raise UserError(f"{path} holds more tensors than a shard of examples has; collect them again.")
+    return found
+
+
+def _checked(path: Path, found: dict[str, torch.Tensor], told: CollectedExample, of: Collection) -> Example:
+    """The example, if its tensors are of the sizes that the journal tells. Raises UserError."""
+    count, positions = told.tokens, told.positions
+    width = _width(of.target)
+    expected: dict[str, tuple[int | None, ...]] = {
+        "answer_ids": (count,),
+        "text_ids": (None,),
+        "target_embeddings": (positions, width),
+        "target_features": (positions + count - 1, width),
+    }
+    if of.layers:
+        expected["target_layers"] = (positions + count - 1, None if width is None else width * len(of.layers))
+    if told.draft_visual is not None:
+        rows = found["draft_embeddings"].shape[0] if "draft_embeddings" in found else 0
+        expected["draft_embeddings"] = (rows, _width(of.draft or {}))
+        expected["draft_features"] = (rows + count - 1, _width(of.draft or {}))
+    problem = next((name for name, shape in expected.items() if not _fits(found.get(name), shape)), None)
+    problem = problem or next((name for name in found if name not in expected), None)
+    if problem is None and not _fit_inside(found, told, int(of.target.get("rows") or 0)):
+        problem = "answer_ids"
+    if problem is not None:
+        raise UserError(
+            f"{path}: '{problem}' of example '{told.name}' is not what the journal beside it tells; collect the "
+            "examples again."
+        )
+    return Example(told.name, told.prompt, target_visual=told.target_visual, draft_visual=told.draft_visual, **found)
+
+
+def _width(model: dict[str, object]) -> int | None:
+    found = model.get("hidden_size")
+    return found if type(found) is int else None
+
+
+def _fits(tensor: torch.Tensor | None, shape: tuple[int | None, ...]) -> bool:
+    if tensor is None or tensor.dim() != len(shape):
+        return False
+    is_ids = len(shape) == 1
+    if tensor.is_floating_point() == is_ids or (is_ids and tensor.dtype != torch.int64):
+        return False
+    return all(size is None or size == found for size, found in zip(shape, tensor.shape, strict=True))
+
+
+def _fit_inside(found: dict[str, torch.Tensor], told: CollectedExample, rows: int) -> bool:
+    """Whether ids have rows in the target's tables, and visual positions lie within the prompt."""
+    ids = torch.cat([found["answer_ids"], found["text_ids"]])
+    if int(ids.min()) < 0 or (rows and int(ids.max()) >= rows):
+        return False
+    spans = [(told.target_visual, told.positions)]
+    if told.draft_visual is not None:
+        spans.append((told.draft_visual, found["draft_embeddings"].shape[0]))
+    return all(first + count <= size for (first, count), size in spans)

@@ -14,14 +14,13 @@ from typing import Any, Protocol
 import torch
 
 from engines.adapters.folder import save_adapter
-from engines.hardware.threads import use_threads
-from engines.loading.model_identity import content_identity
+from engines.hardware.device import use_threads
 from engines.loading.warm_models import Loader
-from engines.loading.weights import load_model
+from engines.loading.weights import content_identity, load_model
 from engines.stages.model import VisionLanguageModel
 from engines.training.card import card_of
+from engines.training.example import StoredExamples
 from engines.training.loop import Curves, Training, TrainingOptions, facts_of, split_by_scene
-from engines.training.stored_examples import StoredExamples
 from engines.training.trainee import Trainee, TraineeSide, make_trainee
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.kv_cache import STATIC, KvCache
 from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import greedy
 from engines.measuring.timing import NullClock
 from engines.stages.model import ModelInputs, VisionLanguageModel

@@ -95,7 +95,7 @@ def _on_gpus(pid: int) -> dict[str, int]:
 
 def _engine() -> dict[str, Any]:
     """The environment that a run of a bundled model records, and its answer. Raises UserError when the run fails."""
-    from engines.hardware.card import architectures
+    from engines.hardware.environment import architectures
     from engines.start import make_engine
     from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
@@ -157,7 +157,7 @@ def _quantization() -> dict[str, Any]:
     """Whether the optional libraries that are installed load. Raises what the first does that does not."""
     from importlib.util import find_spec
 
-    from engines.libraries.optional import LIBRARIES, optional_module
+    from engines.libraries import LIBRARIES, optional_module
 
     there = {name: module for name, module in LIBRARIES.items() if find_spec(name) is not None}
     for name, module in there.items():

@@ -92,7 +92,7 @@ class SectionProcess:
         """
         from engines.bench.contenders import CONTENDERS
         from engines.bench.workload import check_room, make_workload, workload_need
-        from engines.hardware.memory import free_bytes
+        from engines.hardware.device import free_bytes
         from engines.loading.shapes import bench_shape
 
         size, device, dtype = self.size, self.device, self.dtype
@@ -122,9 +122,8 @@ class SectionProcess:
 
     def describe(self) -> None:
         """Imports what most sections need, and writes down the machine and what is measured."""
-        from engines.hardware.device import dtype_name
+        from engines.hardware.device import dtype_name, use_threads
         from engines.hardware.environment import describe_environment
-        from engines.hardware.threads import use_threads
 
         import_module("engines.bench.workload")
         device = self.device

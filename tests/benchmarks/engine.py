@@ -11,25 +11,25 @@ import torch
 
 from engines.bench.ceilings import Ceilings, measure_ceilings
 from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, OURS_COMPILED, EngineContender, contenders_on
-from engines.bench.engine import VisionTimes, time_vision, unrest_problems
 from engines.bench.figures import (
     VISION,
     Limit,
     Needs,
+    VisionTimes,
     decode_row,
     memory_limit,
     needs_of,
     prefill_row,
     problems_of,
+    time_vision,
+    unrest_problems,
     vision_row,
 )
 from engines.bench.turns import ContenderTurns, take_turns
 from engines.bench.workload import Workload, check_room, make_workload, workload_need
-from engines.hardware.device import choose_device, choose_dtype, dtype_name
+from engines.hardware.device import SMALL_PARAMETERS, choose_device, choose_dtype, dtype_name, free_bytes
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import gpu_state, gpu_warnings
-from engines.hardware.memory import free_bytes
-from engines.hardware.threads import SMALL_PARAMETERS
 from engines.loading.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
 from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import guess_among

@@ -154,7 +154,7 @@ def test_what_was_switched_is_said(evprof, inputs, tmp_path) -> None:
 @pytest.mark.usefixtures("anything_goes")
 def test_a_run_without_room_is_told_in_two_lines(evprof, inputs, tmp_path, monkeypatch) -> None:
     pytest.importorskip("torch")
-    from engines.hardware import memory as machine
+    from engines.hardware import device as machine
 
     monkeypatch.setattr(machine, "free_bytes", lambda device: 1_000_000)
     found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof")

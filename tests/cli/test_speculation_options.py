@@ -107,7 +107,7 @@ def counted(evprof: Callable[..., Any], computed: None, tmp_path: Path) -> Path:
     from engines.adapters.folder import save_adapter
     from engines.loading.weights import load_model
     from engines.training.example import Example
-    from engines.training.ngram_trainee import NgramTrainee
+    from engines.training.trainees import NgramTrainee
     from evprof.core.vocabulary.generation import ModelChoice
     from evprof.loaders.adapters import AdapterInfo
     from evprof.run.demo import BUNDLED_TARGET

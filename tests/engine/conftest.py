@@ -118,11 +118,9 @@ class TinyModels:
         from transformers import CLIPVisionConfig
 
         from engines.decoder.llama import LlamaDecoder
-        from engines.families.event_model import EventLanguageModel
-        from engines.families.eventgpt import EventGptConfig
-        from engines.families.llava_network import LlavaConfig
-        from engines.families.video_model import VideoLanguageModel
-        from engines.loading.random_weights import build_random, random_vocabulary
+        from engines.families.eventgpt import EventGptConfig, EventLanguageModel
+        from engines.families.llava_model import LlavaConfig, VideoLanguageModel
+        from engines.loading.shapes import build_random, random_vocabulary
         from engines.loading.weights import Checkpoint, model_facts
         from engines.stages.pixel_values import ClipTransform
 
@@ -202,14 +200,10 @@ def make_model() -> Callable[..., Any]:
     from transformers import CLIPVisionConfig
 
     from engines.decoder.llama import LlamaDecoder
-    from engines.families.event_model import EventLanguageModel
-    from engines.families.eventgpt import EventGptConfig
-    from engines.families.eventgpt_network import EventGptModel
-    from engines.families.family import build_network
-    from engines.families.llava_network import LlavaConfig
-    from engines.families.networks import finish
-    from engines.families.video_model import VideoLanguageModel
-    from engines.loading.random_weights import random_vocabulary
+    from engines.families.eventgpt import EventGptConfig, EventGptModel, EventLanguageModel
+    from engines.families.family import build_network, finish
+    from engines.families.llava_model import LlavaConfig, VideoLanguageModel
+    from engines.loading.shapes import random_vocabulary
     from engines.loading.weights import Checkpoint, model_facts
     from engines.stages.pixel_values import ClipTransform
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from engines.inspection.architecture import describe_model
-from engines.inspection.checkpoint import inspect_checkpoint
+from engines.inspection import describe_model, inspect_checkpoint
 from engines.loading.weights import find_checkpoint
 from evprof.core.vocabulary.generation import GenerationSettings
 

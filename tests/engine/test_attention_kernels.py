@@ -14,8 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from engines.decoder.attention import CUDNN, attention_backends, choosing_kernel, kernel_of
 from engines.decoder.compiled_step import CompiledStep
 from engines.decoder.decoding import CachedModel
-from engines.decoder.kernels_taken import kernels_taken
 from engines.decoder.llama import LlamaDecoder
+from engines.decoder.step_choice import kernels_taken
 from evprof.core.errors import UserError
 
 QUERIES, KEYS = torch.zeros(1, 4, 5, 16), torch.zeros(1, 2, 9, 16)

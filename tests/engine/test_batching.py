@@ -20,15 +20,13 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
-from engines.batches.batching import BatchAnswer, decode_batch, generate_batch
+from engines.bench.batches import BatchAnswer, decode_batch, generate_batch
 from engines.decoder.decoding import DecodeStep, Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from engines.families.family import build_network
-from engines.families.llava_network import LlavaConfig, LlavaModel
-from engines.families.networks import finish
-from engines.families.video_model import VideoLanguageModel
-from engines.loading.random_weights import random_vocabulary
+from engines.families.family import build_network, finish
+from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
+from engines.loading.shapes import random_vocabulary
 from engines.loading.weights import Checkpoint, model_facts
 from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import Qwen2Tokenizer
 
-from engines.tokens.byte_level import byte_level_text
-from engines.tokens.tokenization import FileVocabulary
+from engines.tokens.tokenization import FileVocabulary, read_vocabulary, vocabulary_file
+from engines.tokens.tokenizer_file import byte_level_text
 from engines.tokens.vocabulary_alignment import align, ends_of
-from engines.tokens.vocabulary_files import read_vocabulary, vocabulary_file
 from evprof.core.errors import UserError
 from evprof.core.speculation import SAME
 from evprof.core.text import join_pieces

@@ -16,11 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import CLIPVisionConfig, CLIPVisionModel
 
 from closeness import assert_close
-from engines.decoder import graph_recording, layer_check
+from engines.decoder import cuda_graphs as graph_recording
+from engines.decoder import layer_check
 from engines.engine import LocalEngine
 from engines.families import loaded_model
-from engines.families.captured_tower import CapturedTower
-from engines.families.clip_tower import ClipLayer
+from engines.families.clip_tower import CapturedTower, ClipLayer
 from engines.loading.warm_models import WarmModels
 from engines.measuring.timing import NullClock
 from evprof.core.recording import RecordLog

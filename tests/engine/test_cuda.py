@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from engines.batches.batching import decode_batch
+from engines.bench.batches import decode_batch
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, Bucket, bucket_of, bucket_states, joined_attention
 from engines.decoder.compiled_step import compiled
-from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.cuda_graphs import GraphStep, capture_stream
 from engines.decoder.decoding import CachedModel, LateReader, Limits, decode
-from engines.decoder.graph_recording import capture_stream
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engines.batches.batch_sizes import batch_rows, requests_for
+from engines.bench.batches import batch_rows, requests_for
 from engines.suites.document_facts import document_facts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice

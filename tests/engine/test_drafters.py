@@ -20,12 +20,11 @@ from engines.adapters.ngram import ABSENT, BEGIN, MOST_CONTEXTS, Following, Ngra
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import draw
 from engines.drafters.drafter import PromptContext
-from engines.drafters.lookup_drafter import LookupDrafter
-from engines.drafters.ngram_drafter import NgramDrafter
+from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter
 from engines.speculation.draft_length import Budgeted
 from engines.speculation.verification import Verifier
 from engines.training.example import Example
-from engines.training.ngram_trainee import NgramTrainee
+from engines.training.trainees import NgramTrainee
 from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.drafters import KV, NGRAM

@@ -12,9 +12,8 @@ import torch
 from engines.adapters.ngram import NgramCounts
 from engines.decoder.decoding import Limits
 from engines.drafters.drafter import Drafter
-from engines.drafters.lookup_drafter import LookupDrafter
+from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter
 from engines.drafters.model_drafter import ModelDrafter
-from engines.drafters.ngram_drafter import NgramDrafter
 from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import StageClock

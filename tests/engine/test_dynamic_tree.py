@@ -19,11 +19,10 @@ from engines.adapters.medusa import load_medusa
 from engines.adapters.published import load_head
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
-from engines.drafters import dynamic_tree
+from engines.drafters import head_drafter as dynamic_tree
 from engines.drafters.drafter import Proposal
-from engines.drafters.dynamic_tree import grow
 from engines.drafters.eagle_drafter import EagleDrafter
-from engines.drafters.medusa_drafter import MedusaDrafter
+from engines.drafters.head_drafter import MedusaDrafter, grow
 from engines.speculation.verification import Verifier
 from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord

@@ -12,10 +12,8 @@ from transformers import LlamaForCausalLM
 
 from closeness import assert_close
 from engines.adapters.eagle import EagleHead, EagleShape
-from engines.adapters.folder import save_adapter
-from engines.adapters.following import FollowingHead
-from engines.adapters.head_pass import HeadPass
-from engines.adapters.kept import kept
+from engines.adapters.folder import kept, save_adapter
+from engines.adapters.following import FollowingHead, HeadPass
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import distribution

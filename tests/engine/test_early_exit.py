@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel
-from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.eager_steps import EarlyExitStep
 from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv
 from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.errors import UserError

@@ -14,11 +14,11 @@ from transformers import CLIPVisionConfig
 from benchmarks import engine
 from benchmarks.engine import EngineBench, choose_contenders, measure_engine, summarise
 from engines.bench import ceilings as ceilings_module
-from engines.bench import generate, ours
+from engines.bench import contenders as generate
+from engines.bench import contenders as ours
 from engines.bench.ceilings import Ceilings, fastest_s, last_level_cache_bytes, measure_ceilings
 from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, EngineContender, contenders_on
-from engines.bench.engine import unrest_problems
-from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of
+from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, unrest_problems
 from engines.bench.turns import (
     ContenderTurns,
     EngineTurn,
@@ -30,7 +30,7 @@ from engines.bench.turns import (
 )
 from engines.bench.workload import check_room, make_workload, workload_need
 from engines.decoder.llama import LlamaDecoder
-from engines.families.llava_network import LlavaConfig
+from engines.families.llava_model import LlavaConfig
 from engines.loading.shapes import SHAPES, BenchShape, bench_shape, pixel_shape, text_shape, vision_shape
 from evprof.core.errors import UserError
 from evprof.metrics.limits.roofline import vision_flops

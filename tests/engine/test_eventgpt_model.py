@@ -16,11 +16,9 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from clip_pixels import pixel_values
 from closeness import assert_close
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
-from engines.families.event_model import EVENTGPT_V1, EventLanguageModel
-from engines.families.eventgpt import EventGptConfig
-from engines.families.eventgpt_network import EventGptModel
+from engines.decoder.quantized_kv import make_cache
+from engines.families.eventgpt import EVENTGPT_V1, EventGptConfig, EventGptModel, EventLanguageModel
 from engines.measuring.timing import NullClock, StageClock
 from engines.stages.model import splice
 from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD, ClipTransform

@@ -18,14 +18,14 @@ from closeness import assert_close
 from engines.decoder.decoding import CachedModel, decode
 from engines.decoder.kv_cache import DYNAMIC, STATIC
 from engines.decoder.sampling import greedy
-from engines.families.networks import build_empty, parameter_shapes
+from engines.families.family import build_empty, parameter_shapes
 from engines.fit.requirements import memory_need
-from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.random_weights import random_config
+from engines.inspection import inspect_checkpoint
+from engines.loading.shapes import random_config
 from engines.loading.weights import load_model
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
-from engines.stages.event_frames import draw_event_bins
+from engines.stages.frames import draw_event_bins
 from engines.stages.model import HostInputs
 from engines.stages.pipeline import ModelPass
 from engines.tokens.answer import Answer

@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from engines.fit.advice import PlannedModels, find_ways
-from engines.fit.batch_capacity import batch_capacity
-from engines.fit.context_capacity import context_capacity
-from engines.fit.making_room import make_room
-from engines.fit.placement import BOTH, IN_TURN, REFUSED, demand, place
-from engines.fit.requirements import MemoryNeed, memory_need, model_shape
+from engines.fit.advice import BOTH, IN_TURN, REFUSED, PlannedModels, demand, find_ways, place
+from engines.fit.requirements import MemoryNeed, batch_capacity, context_capacity, memory_need, model_shape
 from engines.fit.suite_check import SuiteRoom
-from engines.fit.verdict import FitQuestion, describe_fit, memory_size
-from engines.hardware.memory import AssumedMachine, ThisMachine
+from engines.fit.verdict import FitQuestion, describe_fit, make_room, memory_size
+from engines.hardware.device import AssumedMachine, ThisMachine
 from engines.loading.warm_models import WarmModels
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
@@ -144,7 +140,7 @@ def test_only_installed_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     """On this machine's CPU, with room for the weights only in fewer bytes than they have."""
     plan = PlannedModels({"draft": DRAFT}, {"draft": model_shape(DRAFT)}, SETTINGS, 16)
     monkeypatch.setattr(
-        "engines.hardware.memory.free_bytes", lambda device: (10 if device.type == "cuda" else 40) * GIB
+        "engines.hardware.device.free_bytes", lambda device: (10 if device.type == "cuda" else 40) * GIB
     )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)

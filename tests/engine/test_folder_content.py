@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from engines import bundled_folder
-from engines.checkpoints.folder_content import folder_content
+from engines.checkpoints.shards import folder_content
 from engines.loading.weights import load_model
 from evprof.core.vocabulary.generation import ModelChoice
 

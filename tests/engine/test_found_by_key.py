@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from engines.drafters.choice import make_drafter
-from engines.drafters.draft_side import DraftSide
+from engines.drafters.drafter import DraftSide
 from engines.drafters.lookup_drafter import LookupDrafter
-from engines.families.config_file import read_config
-from engines.families.family import engine_family
-from engines.families.video_llava import VideoLlavaFamily
-from engines.loading.random_weights import random_config
+from engines.families.family import engine_family, read_config
+from engines.families.llava import VideoLlavaFamily
+from engines.loading.shapes import random_config
 from engines.modes.plain_run import PlainRun
 from engines.modes.strategy import strategy_of
 from engines.training.trainee import TraineeSide, make_trainee

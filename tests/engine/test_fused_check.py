@@ -16,8 +16,7 @@ from triton.errors import TritonError
 import planted_errors
 from engines.decoder import fused_check
 from engines.decoder.fused_check import check, checked_long_pass, distances, exact_layer, prefill_distances
-from engines.decoder.fused_layers import run_fused_layers
-from engines.decoder.fused_pass import FusedPass
+from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.layer_check import PartDistances
 from engines.decoder.llama import LlamaLayer
 from engines.loading.weights import load_model

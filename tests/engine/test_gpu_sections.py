@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 import torch
 
-from engines.bench import generate, ours
+from engines.bench import contenders as generate
+from engines.bench import contenders as ours
 from engines.bench.block_costs import EAGLE, LONGEST, MODEL, BlockCosts, measure_block_costs
 from engines.bench.ceilings import Ceilings
-from engines.bench.language_steps import StepsPlan, measure_steps
-from engines.bench.launches import count_launches, counts_of
-from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
+from engines.bench.language_steps import (
+    SameTokens,
+    StepsPlan,
+    count_launches,
+    counts_of,
+    forced_logits,
+    measure_steps,
+    same_running_freely,
+    same_when_forced,
+)
 from engines.bench.turns import DECODE_BEGINS, UnavailableError
 from engines.bench.workload import Workload, make_workload
 from engines.loading.shapes import TINY_NETWORK, bench_shape

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from engines.bench import ours
+from engines.bench import contenders as ours
 from engines.bench.block_costs import LONGEST, BlockCosts, measure_block_costs
 from engines.bench.ceilings import measure_ceilings
-from engines.bench.language_steps import StepsPlan, measure_steps
-from engines.bench.launches import count_launches
+from engines.bench.language_steps import StepsPlan, count_launches, measure_steps
 from engines.bench.workload import make_workload
 from engines.loading.shapes import TINY_NETWORK, bench_shape
 

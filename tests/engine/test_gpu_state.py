@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.hardware.card import NOTHING, card_facts, cudnn_text, told, version_of
-from engines.hardware.environment import describe_environment
+from engines.hardware.environment import NOTHING, card_facts, cudnn_text, describe_environment, told, version_of
 from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings
 from evprof.core.messages import RunEnded, RunWarned
 from evprof.core.request import RunRequest

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from engines.decoder import graph_recording, step_choice
+from engines.decoder import cuda_graphs as graph_recording
+from engines.decoder import step_choice
 from engines.decoder.bucket_pass import JOINED, STRIDE, bucket_states
-from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.cuda_graphs import GraphStep, capture_stream
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.graph_recording import capture_stream
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.sampling import greedy

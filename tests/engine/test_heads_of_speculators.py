@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from engines.adapters.head_pass import HeadPass
+from engines.adapters.following import HeadPass
 from engines.adapters.published import load_head
 from engines.decoder.llama import LlamaDecoder
 from evprof.loaders.adapters import read_adapter

@@ -13,12 +13,12 @@ import torch
 
 from closeness import assert_close, is_close
 from engines.adapters.folder import save_adapter
-from engines.adapters.hidden import AdaptedDecoder, HiddenAdapter, HiddenSizes, load_hidden
+from engines.adapters.hidden_states import AdaptedDecoder, HiddenAdapter, HiddenSizes, load_hidden
 from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.drafters.drafter import PromptContext
-from engines.drafters.hidden_drafter import HiddenDrafter
+from engines.drafters.model_drafter import HiddenDrafter
 from engines.measuring.timing import StageClock
 from engines.speculation.draft_length import Fixed
 from engines.speculation.rounds import Rounds
@@ -26,7 +26,7 @@ from engines.speculation.verification import Verifier
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from engines.training.example import Example
-from engines.training.hidden_trainee import HiddenTrainee
+from engines.training.trainees import HiddenTrainee
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunEnded
 from evprof.core.records import RoundRecord, TokenRecord

@@ -22,13 +22,11 @@ from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from checkpoint_folders import WEIGHTS, write_eventgpt
-from engines.checkpoints import pickled_weights
-from engines.checkpoints.pickled_weights import open_bin
-from engines.checkpoints.shards import read_headers, read_tensors
-from engines.families.config_file import read_config
-from engines.families.eventgpt import EventGptConfig
-from engines.families.eventgpt_network import EventGptModel
-from engines.inspection.checkpoint import inspect_checkpoint
+from engines.checkpoints import shards as pickled_weights
+from engines.checkpoints.shards import open_bin, read_headers, read_tensors
+from engines.families.eventgpt import EventGptConfig, EventGptModel
+from engines.families.family import read_config
+from engines.inspection import inspect_checkpoint
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice

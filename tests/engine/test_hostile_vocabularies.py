@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sentencepiece
 
-from engines.tokens.sentencepiece_file import check_sentencepiece
 from engines.tokens.tokenization import FileVocabulary, SentencePieceVocabulary
+from engines.tokens.tokenizer_file import check_sentencepiece
 from evprof.core.errors import UserError
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import CachedModel
-from engines.decoder.identical_step import POSITIONS, STRETCH, IdenticalStep
+from engines.decoder.eager_steps import POSITIONS, STRETCH, IdenticalStep
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.errors import UserError

@@ -17,9 +17,9 @@ from PIL import Image
 
 from clip_pixels import pixel_values
 from closeness import assert_close
-from engines.families.event_model import SEQUENCE_LIMIT
+from engines.families.eventgpt import SEQUENCE_LIMIT
 from engines.measuring.timing import NullClock
-from engines.stages.image_grid import grid_columns, tile_frames
+from engines.stages.frames import grid_columns, tile_frames
 from engines.stages.pixel_values import ClipTransform
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
@@ -282,11 +282,11 @@ def test_positions_past_2048_are_cut_off_as_in_the_released_code(
 def test_a_cut_can_reach_the_frames(
     make_model: Callable[..., Any], sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engines.families.event_model.SEQUENCE_LIMIT", 100)
+    monkeypatch.setattr("engines.families.eventgpt.SEQUENCE_LIMIT", 100)
     model = make_model("eventgpt")
     inputs = prepared(model, sample, asked(event_frames=5))
     before = inputs.token_ids.index(SLOT)
-    monkeypatch.setattr("engines.families.event_model.SEQUENCE_LIMIT", before + 3)
+    monkeypatch.setattr("engines.families.eventgpt.SEQUENCE_LIMIT", before + 3)
     cut = prepared(model, sample, asked(event_frames=5))
     visual = model.encode_vision(cut, CLOCK)
     prompt = model.embed_prompt(cut, visual)

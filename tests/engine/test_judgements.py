@@ -15,8 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import distribution
 from engines.drafters.drafter import Proposal
-from engines.speculation.judgements import JudgementLog
-from engines.speculation.verification import Judged, Verifier
+from engines.speculation.verification import Judged, JudgementLog, Verifier
 from evprof.core.clock import monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord

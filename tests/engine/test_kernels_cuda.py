@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from torch import nn
 
 from engines.decoder.compiled_step import compiled
-from engines.decoder.packed_linear import PackedLinear
+from engines.decoder.quantization import PackedLinear
 from engines.kernels import projections, tuning
 from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.projections import norm_gate_up, norm_project, product_of, project_add

@@ -12,11 +12,11 @@ import torch
 
 from closeness import assert_close
 from engines.adapters.folder import save_adapter
-from engines.adapters.kv_map import KvMap, KvSizes, TappedDecoder, load_kv_map
+from engines.adapters.hidden_states import KvMap, KvSizes, TappedDecoder, load_kv_map
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
-from engines.training.kv_trainee import KvTrainee
+from engines.training.trainees import KvTrainee
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunWarned
 from evprof.core.records import BEGIN, SpanRecord, TokenRecord

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, bytes_per_position, weigh
-from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, floats_of
+from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, floats_of, make_cache
 from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
 from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL, cached_bytes
 

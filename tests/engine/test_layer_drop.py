@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from engines.checkpoints.layer_drop import kept_layers, split_layers
+from engines.checkpoints.naming import kept_layers, split_layers
 from engines.fit.requirements import memory_need
-from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.model_identity import content_identity
-from engines.loading.weights import find_checkpoint, load_model
+from engines.inspection import inspect_checkpoint
+from engines.loading.weights import content_identity, find_checkpoint, load_model
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 

@@ -9,10 +9,10 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from closeness import assert_close
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.decoding import CachedModel
 from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv
 from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import greedy
 from evprof.core.errors import Cancelled, UserError
 

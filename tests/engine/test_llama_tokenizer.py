@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from engines.families.event_model import EVENTGPT_V1
+from engines.families.eventgpt import EVENTGPT_V1
 from engines.tokens.prompts import SLOT, prompt_ids
 from engines.tokens.tokenization import SentencePieceVocabulary
 

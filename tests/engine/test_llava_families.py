@@ -28,13 +28,10 @@ from closeness import assert_close
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
-from engines.families.config_file import read_config
-from engines.families.family import build_network
-from engines.families.llava_network import LlavaConfig, LlavaModel
-from engines.families.networks import build_empty, finish, parameter_shapes
-from engines.families.video_model import VideoLanguageModel
-from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.random_weights import random_vocabulary
+from engines.families.family import build_empty, build_network, finish, parameter_shapes, read_config
+from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
+from engines.inspection import inspect_checkpoint
+from engines.loading.shapes import random_vocabulary
 from engines.loading.weights import Checkpoint, load_model, model_facts
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock

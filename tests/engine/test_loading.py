@@ -18,14 +18,10 @@ from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditional
 from checkpoint_folders import PIECES, TOKENIZER_JSON, TOKENIZER_MODEL, WEIGHTS, write_eventgpt, write_video_llava
 from closeness import assert_close
 from engines.decoder.kv_cache import DynamicKv
-from engines.families.config_file import read_config
-from engines.families.event_model import EventLanguageModel
-from engines.families.eventgpt import EventGptConfig
-from engines.families.eventgpt_network import EventGptModel
-from engines.families.family import build_network
-from engines.families.llava_network import LlavaConfig
-from engines.families.video_model import VideoLanguageModel
-from engines.inspection.checkpoint import inspect_checkpoint
+from engines.families.eventgpt import EventGptConfig, EventGptModel, EventLanguageModel
+from engines.families.family import build_network, read_config
+from engines.families.llava_model import LlavaConfig, VideoLanguageModel
+from engines.inspection import inspect_checkpoint
 from engines.loading.weights import find_checkpoint, load_model
 from engines.stages.model import VisionLanguageModel
 from evprof.core.errors import Cancelled, UserError

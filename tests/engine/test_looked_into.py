@@ -13,8 +13,7 @@ import torch
 
 import engines.engine
 from engines.engine import check_gpu, plan_runs, snapshot_file
-from engines.measuring.memory_snapshot import MemorySnapshot
-from engines.measuring.nvtx_ranges import RangedClock
+from engines.measuring.profiling import MemorySnapshot, RangedClock
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES

@@ -27,7 +27,7 @@ from engines.speculation.verification import Verifier
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from engines.training.example import Example
-from engines.training.lora_trainee import LoraTrainee
+from engines.training.trainees import LoraTrainee
 from evprof.core.errors import UserError
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engines.engine import LocalEngine
-from engines.families.video_model import VideoLanguageModel
+from engines.families.llava_model import VideoLanguageModel
 from evprof.core.errors import GPU_LOST, EngineLost
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest

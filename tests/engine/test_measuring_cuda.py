@@ -13,8 +13,7 @@ from engines.decoder.attention import CUDNN, attend, attention_backends, choosin
 from engines.engine import LocalEngine
 from engines.hardware.environment import describe_environment
 from engines.measuring.device_timer import CudaTimer, make_timers
-from engines.measuring.memory_snapshot import MemorySnapshot
-from engines.measuring.nvtx_ranges import RangedClock
+from engines.measuring.profiling import MemorySnapshot, RangedClock
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
 from evprof.core.clock import monotonic_ns

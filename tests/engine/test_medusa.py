@@ -15,7 +15,7 @@ from engines.adapters.medusa import load_medusa
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import distribution
-from engines.drafters.medusa_drafter import MedusaDrafter
+from engines.drafters.head_drafter import MedusaDrafter
 from engines.speculation.verification import Verifier
 from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord

@@ -13,14 +13,14 @@ from torch.utils._pytree import tree_leaves
 from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.checkpoints.config import ModelConfig
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantized_kv import make_cache
 from engines.engine import LocalEngine
 from engines.families.eventgpt import EventGptConfig
-from engines.families.llava_network import LlavaConfig
+from engines.families.llava_model import LlavaConfig
 from engines.fit.requirements import ModelShape, memory_need
-from engines.hardware.memory import AssumedMachine
-from engines.loading.random_weights import build_random
+from engines.hardware.device import AssumedMachine
+from engines.loading.shapes import build_random
 from engines.loading.weights import load_model
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest

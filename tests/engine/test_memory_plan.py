@@ -11,13 +11,11 @@ import torch
 
 from engines import CATALOGUE
 from engines.decoder.kv_cache import DynamicKv
-from engines.fit.batch_capacity import batch_capacity
-from engines.fit.placement import BOTH, IN_TURN, REFUSED, place, shortage
-from engines.fit.requirements import MemoryNeed, memory_need, model_shape, stored_weights
-from engines.hardware.memory import AssumedMachine, free_bytes
-from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.random_weights import build_random, random_config
-from engines.loading.shapes import vision_shape
+from engines.fit.advice import BOTH, IN_TURN, REFUSED, place, shortage
+from engines.fit.requirements import MemoryNeed, batch_capacity, memory_need, model_shape, stored_weights
+from engines.hardware.device import AssumedMachine, free_bytes
+from engines.inspection import inspect_checkpoint
+from engines.loading.shapes import build_random, random_config, vision_shape
 from engines.loading.weights import load_model
 from evprof.core.errors import Cancelled
 from evprof.core.vocabulary.families import FAMILIES

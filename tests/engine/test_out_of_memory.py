@@ -13,10 +13,10 @@ import torch
 from engines.decoder.decoding import CachedModel
 from engines.decoder.step_choice import DecodeSteps
 from engines.engine import LocalEngine
-from engines.families.event_model import EventLanguageModel
-from engines.families.video_model import VideoLanguageModel
+from engines.families.eventgpt import EventLanguageModel
+from engines.families.llava_model import VideoLanguageModel
+from engines.modes.failures import is_memory_failure, memory_sentence
 from engines.modes.measured_run import MeasuredRun
-from engines.modes.memory_failure import is_memory_failure, memory_sentence
 from evprof.core.errors import EngineLost
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
@@ -192,7 +192,7 @@ def test_a_gpu_that_fails_again_when_its_memory_is_given_back_is_told_of(
         )
 
     monkeypatch.setattr(VideoLanguageModel, "encode_vision", fail)
-    monkeypatch.setattr("engines.modes.memory_failure.free_memory", fail)
+    monkeypatch.setattr("engines.modes.failures.free_memory", fail)
     with pytest.raises(EngineLost, match=r"The GPU failed \(an illegal memory access was encountered\)"):
         carry_out(engine, "target", sample)
     assert "encode_vision" in capsys.readouterr().err

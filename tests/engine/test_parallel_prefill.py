@@ -24,13 +24,11 @@ from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.drafters.drafter import Proposal
 from engines.drafters.model_drafter import ModelDrafter
-from engines.hardware.threads import split_threads
+from engines.hardware.device import split_threads
 from engines.measuring.timing import StageClock
-from engines.modes.concurrency import Concurrency, LinkedStop, SharedSink
+from engines.modes.concurrency import Concurrency, DraftWorker, LinkedStop, SharedSink
 from engines.modes.draft_thread import DraftThread
-from engines.modes.draft_worker import DraftWorker
-from engines.modes.hidden_block import LAST_CHUNK, HiddenBlock
-from engines.modes.parallel_prefill import DraftWindow, ParallelPrefill, last_apart
+from engines.modes.parallel_prefill import LAST_CHUNK, DraftWindow, HiddenBlock, ParallelPrefill, last_apart
 from engines.speculation.draft_length import draft_length
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier

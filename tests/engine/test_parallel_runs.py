@@ -12,7 +12,7 @@ import torch
 
 from engines.drafters.model_drafter import ModelDrafter
 from engines.engine import LocalEngine
-from engines.modes.draft_worker import NAME
+from engines.modes.concurrency import THREAD_NAME as NAME
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
@@ -176,7 +176,7 @@ def test_a_target_that_cannot_read_its_input_fails_the_run(engine: Any, sample: 
 def test_memory_that_runs_out_in_the_draft_fails_the_run(
     engine: Any, sample: Any, tiny_models: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engines.families.event_model import EventLanguageModel
+    from engines.families.eventgpt import EventLanguageModel
 
     def full(*_: Any) -> Any:
         raise torch.OutOfMemoryError("no more")

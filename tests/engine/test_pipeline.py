@@ -19,11 +19,9 @@ from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
-from engines.families.family import build_network
-from engines.families.llava_network import LlavaConfig
-from engines.families.networks import finish
-from engines.families.video_model import VideoLanguageModel
-from engines.loading.random_weights import random_vocabulary
+from engines.families.family import build_network, finish
+from engines.families.llava_model import LlavaConfig, VideoLanguageModel
+from engines.loading.shapes import random_vocabulary
 from engines.loading.weights import Checkpoint, model_facts
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock

@@ -11,8 +11,7 @@ import torch
 
 from engines.measuring.timing import NullClock
 from engines.stages.model import VIDEO, HostInputs
-from engines.stages.pixel_upload import PixelValues, level_table, looked_up
-from engines.stages.pixel_values import ClipTransform
+from engines.stages.pixel_values import ClipTransform, PixelValues, level_table, looked_up
 from evprof.core.vocabulary.generation import GenerationSettings
 from pretended_cuda import GPU, PretendedCuda
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from transformers import LlamaConfig
 
-from engines.inspection.heads import find_head, inspect_head
+from engines.inspection import find_head, inspect_head
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaForCausalLM
 
-from engines.adapters.head_pass import HeadPass
+from engines.adapters.following import HeadPass
 from engines.adapters.published import load_head
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder

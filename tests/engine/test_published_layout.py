@@ -20,12 +20,10 @@ from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionMode
 
 from checkpoint_folders import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
 from engines.checkpoints.config import edge
-from engines.families.config_file import read_config
-from engines.families.eventgpt import EventGptConfig
-from engines.families.eventgpt_network import EventGptModel
-from engines.families.networks import build_empty, parameter_shapes
-from engines.inspection.checkpoint import inspect_checkpoint
-from engines.loading.random_weights import random_config
+from engines.families.eventgpt import EventGptConfig, EventGptModel
+from engines.families.family import build_empty, parameter_shapes, read_config
+from engines.inspection import inspect_checkpoint
+from engines.loading.shapes import random_config
 from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice

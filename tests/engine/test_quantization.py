@@ -15,12 +15,12 @@ import torch
 from torch import nn
 from transformers import LlamaForCausalLM
 
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import DYNAMIC
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, check_quantization, held_bytes, packer, quantize_weights
+from engines.decoder.quantized_kv import make_cache
 from engines.fit.requirements import model_shape, stored_weights
-from engines.libraries.optional import optional_module
+from engines.libraries import optional_module
 from engines.loading.weights import load_model
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.vocabulary.generation import ModelChoice

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from transformers import LlamaConfig
 
-from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import STATIC, weigh
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, held_bytes, packer, quantize_weights
+from engines.decoder.quantized_kv import make_cache
 from evprof.metrics.limits.packed_sizes import cached_bytes, weight_bytes
 
 pytestmark = [

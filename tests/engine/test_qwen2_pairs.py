@@ -23,7 +23,7 @@ from closeness import assert_close
 from engines.decoder.decoding import CachedModel
 from engines.decoder.kv_cache import STATIC
 from engines.engine import LocalEngine
-from engines.inspection.checkpoint import inspect_checkpoint, inspect_vocabularies
+from engines.inspection import inspect_checkpoint, inspect_vocabularies
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog

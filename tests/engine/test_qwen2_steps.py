@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from engines.checkpoints.qwen2_text import qwen2_text
+from engines.checkpoints.config import qwen2_text
 from engines.decoder.compiled_step import CompiledStep
 from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
-from engines.families.language_model import make_language_model
+from engines.families.loaded_model import make_language_model
 from engines.measuring.timing import NullClock
 from engines.tokens.answer import Answer
 from qwen2_folders import qwen2

@@ -9,7 +9,7 @@ import torch
 
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
-from engines.loading import random_weights
+from engines.loading import shapes as random_weights
 from random_decoders import random_decoder
 
 PROMPT, FORCED, TEXT = 40, 32, 64

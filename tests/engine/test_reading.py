@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.measuring.disk_reads import bytes_since, disk_bytes
+from engines.measuring.stage_memory import bytes_since, disk_bytes
 from engines.measuring.timing import StageClock
 from engines.stages.reading import import_readers, read_input
 from evprof.core.errors import UserError

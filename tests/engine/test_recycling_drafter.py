@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
-from engines.drafters.answer_memory import AnswerMemory
 from engines.drafters.drafter import Verified
-from engines.drafters.recycling_drafter import KEPT, RecyclingDrafter, Rows, parents_of
+from engines.drafters.lookup_drafter import KEPT, AnswerMemory, RecyclingDrafter, Rows, parents_of
 from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
 

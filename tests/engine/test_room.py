@@ -11,8 +11,8 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.engine import LocalEngine
 from engines.families.eventgpt import EventGptConfig
-from engines.fit.making_room import make_room
 from engines.fit.requirements import ModelShape, projection_shapes
+from engines.fit.verdict import make_room
 from engines.loading.warm_models import WarmModels
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded
@@ -62,8 +62,8 @@ def warm(monkeypatch: pytest.MonkeyPatch, loaded: list[str]) -> WarmModels:
 
     held = WarmModels(load)
     free = lambda _: UNIT * (101 - sum(SIZES[choice.name] for choice, _ in held._held))  # noqa: E731 - short
-    monkeypatch.setattr("engines.hardware.memory.free_bytes", free)
-    monkeypatch.setattr("engines.fit.making_room.model_shape", sized)
+    monkeypatch.setattr("engines.hardware.device.free_bytes", free)
+    monkeypatch.setattr("engines.fit.verdict.model_shape", sized)
     return held
 
 

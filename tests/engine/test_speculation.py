@@ -12,7 +12,7 @@ import torch
 
 from engines.decoder import kv_cache
 from engines.decoder.decoding import CachedModel, Limits
-from engines.drafters.self_drafter import SelfDrafter
+from engines.drafters.model_drafter import SelfDrafter
 from evprof.core.records import KvRecord, RoundRecord, SpanRecord, TokenRecord
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

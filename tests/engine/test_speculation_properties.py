@@ -18,7 +18,7 @@ from engines.decoder.kv_cache import DYNAMIC, STATIC
 from engines.decoder.quantized_kv import FP8
 from engines.decoder.sampling import distribution, make_generator
 from engines.drafters.drafter import Verified
-from engines.drafters.self_drafter import SelfDrafter
+from engines.drafters.model_drafter import SelfDrafter
 from engines.speculation.draft_length import draft_length
 from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord

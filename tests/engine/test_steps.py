@@ -22,13 +22,12 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from closeness import assert_close
 from engines.decoder import bucket_pass as buckets
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
-from engines.decoder.cache_choice import make_cache
-from engines.decoder.compiled_step import CompiledStep, keep_compilations
+from engines.decoder.compiled_step import CompiledStep, LayerwiseBody, keep_compilations
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv
-from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.measuring.timing import NullClock
@@ -242,7 +241,7 @@ def breaks_the_graph(values: torch.Tensor) -> torch.Tensor:
 WITHOUT_COMPILER = """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
-from engines.decoder.layerwise import LayerwiseBody
+from engines.decoder.compiled_step import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.vocabulary.switches import Switches

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
-from engines.drafters.answer_memory import AnswerMemory, memory_of
 from engines.drafters.drafter import PromptContext
-from engines.drafters.suffix_automaton import Follower, SuffixAutomaton
-from engines.drafters.suffix_drafter import MOST_TOKENS, SuffixDrafter
+from engines.drafters.lookup_drafter import AnswerMemory, memory_of
+from engines.drafters.suffix_drafter import MOST_TOKENS, Follower, SuffixAutomaton, SuffixDrafter
 from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
 

@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from engines.hardware.threads import SMALL_PARAMETERS, thread_count
+from engines.hardware.device import SMALL_PARAMETERS, thread_count
 from engines.suites import facts as suite_facts_module
 from engines.suites.facts import CARD_BYTES, suite_facts
 from evprof.core.units import MIB

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engines.fit.suite_check import SuiteRoom
-from engines.hardware.memory import AssumedMachine
+from engines.hardware.device import AssumedMachine
 from evprof.core.units import MIB
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import parse_suite

@@ -17,7 +17,7 @@ from transformers import VideoLlavaForConditionalGeneration
 
 import assets
 from engines.decoder.kv_cache import DynamicKv
-from engines.families.video_llava import VideoLlavaFamily
+from engines.families.llava import VideoLlavaFamily
 from engines.loading.weights import load_model
 from engines.measuring.timing import NullClock
 from engines.stages.model import VisionLanguageModel, splice

@@ -9,8 +9,8 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
 from checkpoint_folders import PIECES, TOKENIZER_JSON, TOKENIZER_MODEL
-from engines.families.event_model import EVENTGPT_V1
-from engines.families.video_llava import VideoLlavaFamily
+from engines.families.eventgpt import EVENTGPT_V1
+from engines.families.llava import VideoLlavaFamily
 
 # Tokens of our own and sentencepiece's space sign mean something else; NUL is the one character sentencepiece drops.
 TEXT = st.text(st.characters(exclude_characters="\u2581\0", exclude_categories=["Cs"]), max_size=40).filter(

@@ -14,9 +14,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
 import assets
-from engines.families.event_model import EVENTGPT_V1
-from engines.families.llava import LlavaFamily
-from engines.families.video_llava import VideoLlavaFamily
+from engines.families.eventgpt import EVENTGPT_V1
+from engines.families.llava import LlavaFamily, VideoLlavaFamily
 from engines.tokens.prompts import SLOT, prompt_ids
 from engines.tokens.tokenization import FileVocabulary, SentencePieceVocabulary, SyntheticVocabulary
 from engines.tokens.vocabulary_alignment import align

@@ -14,9 +14,8 @@ import torch
 
 from engines.adapters.folder import load_tensors
 from engines.training.collect_plan import CollectPlan
-from engines.training.collecting import Collecting
+from engines.training.collecting import Collecting, ExamplesHere
 from engines.training.evaluating import forced_figures, write_evaluation
-from engines.training.example_maker import ExamplesHere
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainEnd, TrainPlan, train_adapter
 from engines.training.trainee import TraineeSide, make_trainee

@@ -15,12 +15,10 @@ import torch
 
 from closeness import assert_close
 from engines.training.collect_plan import AUTO, CollectPlan
-from engines.training.collecting import CollectEnd, Collecting
+from engines.training.collecting import CollectEnd, Collecting, ExamplesHere
 from engines.training.eagle_trainee import EagleTrainee
-from engines.training.example import Example
-from engines.training.example_maker import ExamplesHere
+from engines.training.example import Example, StoredExamples
 from engines.training.observing import Observer, forced_features
-from engines.training.stored_examples import StoredExamples
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import HeldFile
 from evprof.core.sample import Sample

@@ -19,9 +19,8 @@ from scipy.stats import chi2
 
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import distribution, draw
-from engines.drafters.answer_memory import AnswerMemory
 from engines.drafters.drafter import Proposal
-from engines.drafters.recycling_drafter import RecyclingDrafter
+from engines.drafters.lookup_drafter import AnswerMemory, RecyclingDrafter
 from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.speculation.verification import Verifier, reject
 from evprof.core.vocabulary.generation import GenerationSettings

@@ -22,8 +22,7 @@ from closeness import assert_close, is_close
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
 from engines.families.family import build_network
-from engines.families.llava_network import LlavaConfig, LlavaModel
-from engines.families.video_model import VideoLanguageModel
+from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
 from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform
 from engines.tokens.prompts import SLOT

@@ -16,8 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from engines.decoder import layer_check
 from engines.decoder.layer_check import compare
-from engines.families.captured_tower import CapturedTower
-from engines.families.clip_tower import ClipTower
+from engines.families.clip_tower import CapturedTower, ClipTower
 from engines.measuring.timing import NullClock
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.switches import Switches

@@ -16,15 +16,16 @@ from transformers import CLIPVisionConfig, CLIPVisionModel
 from closeness import assert_close, is_close
 from engines.families.clip_tower import ClipTower, class_attention
 from engines.measuring.timing import NullClock, StageClock
-from engines.stages.visual_pruning import (
+from engines.stages.visual_tokens import (
     any_tokens,
     choose_tokens,
+    framewise_counts,
     gather_tokens,
     kept_count,
     most_attended,
     most_diverse,
+    pooled_counts,
 )
-from engines.stages.visual_tokens import framewise_counts, pooled_counts
 from evprof.core.records import SpanRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import greedy
 from engines.drafters.model_drafter import ModelDrafter
-from engines.inspection.checkpoint import inspect_vocabularies
-from engines.loading.random_weights import random_config, random_vocabulary
+from engines.inspection import inspect_vocabularies
+from engines.loading.shapes import random_config, random_vocabulary
 from engines.speculation.verification import Verifier
 from engines.tokens.vocabulary_alignment import LACKING, LEAST_COVERAGE, UNKNOWN_ID, align, vocabulary_facts
 from evprof.core.records import RoundRecord

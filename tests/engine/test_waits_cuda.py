@@ -13,24 +13,19 @@ import pytest
 import torch
 
 from engines.adapters.eagle import EagleHead, EagleShape
-from engines.adapters.hidden import AdaptedDecoder, HiddenAdapter, HiddenSizes
+from engines.adapters.hidden_states import AdaptedDecoder, HiddenAdapter, HiddenSizes
 from engines.adapters.ngram import NgramCounts
 from engines.decoder.decoding import CachedModel, Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import distribution
 from engines.drafters.eagle_drafter import EagleDrafter
-from engines.drafters.hidden_drafter import HiddenDrafter
-from engines.drafters.lookup_drafter import LookupDrafter
-from engines.drafters.model_drafter import ModelDrafter
-from engines.drafters.ngram_drafter import NgramDrafter
-from engines.drafters.recycling_drafter import RecyclingDrafter
-from engines.drafters.self_drafter import SelfDrafter
+from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter, RecyclingDrafter
+from engines.drafters.model_drafter import HiddenDrafter, ModelDrafter, SelfDrafter
 from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import NullClock, OpenSpan, StageClock
 from engines.speculation.verification import Verifier
-from engines.stages.pixel_upload import PixelValues
-from engines.stages.pixel_values import ClipTransform
+from engines.stages.pixel_values import ClipTransform, PixelValues
 from engines.tokens.uploads import moved, upload
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from evprof.core.records import RoundRecord

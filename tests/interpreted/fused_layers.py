@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import interpreter
@@ -15,7 +15,7 @@ import planted_errors
 from closeness import assert_close
 from engines.decoder.decoding import CachedModel
 from engines.decoder.fused_check import checked_long_pass, prefill_distances
-from engines.decoder.fused_layers import run_fused_layers
+from engines.decoder.fused_pass import run_fused_layers
 from engines.decoder.kv_cache import DYNAMIC, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan

@@ -11,12 +11,11 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.decoder.compiled_step import compiled
+from engines.decoder.fused_graphs import tune_decoder
 from engines.decoder.fused_pass import FusedPass, fusing_problem
-from engines.decoder.fused_tuning import tune_decoder
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.packed_linear import PackedLinear
-from engines.decoder.quantization import quantize_weights
+from engines.decoder.quantization import PackedLinear, quantize_weights
 from engines.kernels import projections, tuning
 
 CPU = torch.device("cpu")

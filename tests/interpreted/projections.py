@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

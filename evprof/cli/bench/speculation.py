@@ -24,7 +24,7 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
 
     chosen = _chosen(options)
     target = ModelChoice(options.target, options.device, options.dtype)
-    from engines.speculation.differing_answers import FlipJudge
+    from engines.speculation.near_ties import FlipJudge
 
     plan = SpeculationPlan(
         _samples(options),

@@ -160,7 +160,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 def is_model_name(path: str) -> bool:
     """Whether `path` is a name of the catalogue, or one as the Hugging Face hub has them, rather than a place."""
     from engines import CATALOGUE
-    from engines.checkpoints.layer_drop import split_layers
+    from engines.checkpoints.naming import split_layers
 
     path, layers = split_layers(path)
     if layers is not None or any(entry.name == path for entry in CATALOGUE) or path.startswith("random:"):
@@ -173,7 +173,7 @@ def is_model_name(path: str) -> bool:
 
 def _head_document(options: argparse.Namespace) -> dict[str, Any] | None:
     """Of a folder with a published draft head; None for any other checkpoint."""
-    from engines.inspection.heads import find_head, inspect_head
+    from engines.inspection import find_head, inspect_head
 
     info = find_head(options.path)
     if info is None:
@@ -193,7 +193,7 @@ def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
     question = fit_question(options)
     document = checkpoint_document(question)
     if options.against is not None:
-        from engines.inspection.checkpoint import inspect_vocabularies
+        from engines.inspection import inspect_vocabularies
 
         document["vocabulary"] = inspect_vocabularies(options.path, options.against, options.clip)
     if options.features:
@@ -227,7 +227,7 @@ def _shown(options: argparse.Namespace) -> Sample:
 def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
     """The `inspect` document of a checkpoint: its content, and how it fits."""
     from engines.fit.verdict import describe_fit
-    from engines.inspection.checkpoint import inspect_checkpoint
+    from engines.inspection import inspect_checkpoint
 
     name = question.model.name
     fit = describe_fit(question)

@@ -24,7 +24,7 @@ _ANSWER_S = 3.0
 def check_model(name: str) -> None:
     """Raises UserError when no model of that name can be had, or its folder cannot be one."""
     from engines import CATALOGUE, bundled_folder
-    from engines.checkpoints.layer_drop import split_layers
+    from engines.checkpoints.naming import split_layers
 
     whole, _ = split_layers(name)
     known = [entry.name for entry in CATALOGUE]

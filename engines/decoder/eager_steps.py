@@ -1,9 +1,8 @@
-"""A decode step whose numbers do not depend on what it is computed with: a block gives the bits that single steps give.
+"""Two decode steps of the eager pass: an early exit, and a step with the same bits for blocks and single tokens.
 
-Matrix products and attention add up in an order that depends on how many positions there are, not on what stands in
-the others. So every pass here has one shape: `POSITIONS` positions, the missing ones filled up and forgotten, over as
-many of the cache as its stretch ends at, of which a mask hides what comes later. Whether the order depends on the shape
-alone is tried out on the model itself before its first run.
+Early exit takes a token after an inner layer when the model is sure of it there. The remaining layers compute keys
+and values from that hidden state (CALM, Schuster et al., arXiv 2207.07061). It is lossy, and each token waits for the
+device once. The identical step gives every pass one shape, so that sums have the same order.
 """
 
 from __future__ import annotations
@@ -11,14 +10,79 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own convention
+import torch.nn.functional as F
 
-from engines.decoder.attention import added, attend, choosing_kernel
+from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
 from evprof.core.units import ms_from_ns
+
+
+class EarlyExitStep:
+    """One token's pass that may end after `layer` layers, when the likeliest token's probability there reaches
+    `confidence`. `left` counts the tokens that did, of `asked`."""
+
+    kind = "eager"
+    problem: str | None = None
+    gives_features = False
+    features: torch.Tensor | None = None
+
+    def __init__(self, decoder: LlamaDecoder, layer: int, confidence: float) -> None:
+        self._decoder = decoder
+        self.layer = layer
+        self.confidence = confidence
+        self.left = 0
+        self.asked = 0
+
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [B, S] -> logits [B, keep, V], of the inner layer where all rows are sure; the cache grows by S.
+
+        Nothing leaves a tree early.
+        """
+        decoder = self._decoder
+        if shape is not None:
+            return decoder.head(decoder.trunk(decoder.embed(ids), cache, shape=shape)[:, -keep:])
+        start, new, padding = cache.length, ids.shape[1], cache.padding
+        cos, sin = decoder.rotation(start, new, padding)
+        mask = causal_mask(start, new, padding, ids.device)
+
+        def over_cache(index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+            keys, values = cache.append(index, keys, values)
+            return attend(queries, keys, values, mask, is_causal=False, kind=decoder.attention)
+
+        with choosing_kernel(decoder.attention, mask):
+            hidden = decoder.run_layers(decoder.embed(ids), cos, sin, over_cache, last=self.layer)
+            logits = decoder.head(hidden[:, -keep:])
+            if self._is_sure(logits):
+                decoder.fill_layers(hidden, cos, sin, cache, range(self.layer, len(decoder.layers)))
+            else:
+                hidden = decoder.run_layers(hidden, cos, sin, over_cache, first=self.layer)
+                logits = decoder.head(hidden[:, -keep:])
+        cache.advance(new)
+        return logits
+
+    def sentence(self) -> str | None:
+        """How many tokens left early, for the run's record; None before there were any."""
+        if not self.asked:
+            return None
+        return (
+            f"{self.left} of {self.asked} decoded tokens left after layer {self.layer} of {len(self._decoder.layers)} "
+            "(early exit is lossy)."
+        )
+
+    def _is_sure(self, logits: torch.Tensor) -> bool:
+        self.asked += 1
+        # Rounding may make a probability exactly 1; at confidence 1 nothing leaves all the same.
+        if self.confidence >= 1:
+            return False
+        highest = logits[:, -1].float().softmax(dim=-1).amax(dim=-1)
+        # The one answer this switch waits for.
+        is_sure = bool((highest >= self.confidence).all())
+        self.left += is_sure
+        return is_sure
+
 
 IDENTICAL = "identical"
 

@@ -1,14 +1,23 @@
-"""Event frames of a recording, drawn as EventGPT or EventGPT-Plus draw them: a measured part of stage preprocess."""
+"""Pictures for the tower: event frames as EventGPT and EventGPT-Plus draw them, and frames tiled as one image.
+
+Image grids follow Kim et al., "An Image Grid Can Be Worth a Video" (2024).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from engines.measuring.timing import StageClock
 from engines.stages.model import HostInputs
+from engines.stages.pixel_values import ClipTransform
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.core.vocabulary.families import Family
+from evprof.loaders.pictures.render import Picture
 
 Canvas = tuple[int, int]
 """(width, height) in pixels."""
@@ -87,3 +96,26 @@ def _check_canvas(path: str, events: EventArray, canvas: Canvas) -> None:
         f"{path} has events up to x = {events.width - 1} and y = {events.height - 1}, outside the canvas of "
         f"{width}x{height}; choose --canvas {max(width, events.width)}x{max(height, events.height)} or auto."
     )
+
+
+def grid_columns(frames: int) -> int:
+    """Columns, and at most as many rows, of a grid with room for `frames` tiles: ceil(sqrt(frames))."""
+    return math.isqrt(frames - 1) + 1
+
+
+def tile_frames(frames: Sequence[Picture], transform: ClipTransform) -> Picture:
+    """T frames of any sizes -> one square picture, row after row, black where no frame is left.
+
+    Each tile is what the tower would see of its frame alone, made smaller: so nothing of a tile is lost when the
+    transform cuts the square picture in turn.
+    """
+    columns = grid_columns(len(frames))
+    edge = max(1, transform.crop[0] // columns)
+    # The frame's share that a crop of the whole picture would show, as one tile.
+    shortest = max(edge, round(transform.shortest_edge * edge / transform.crop[0]))
+    tile = ClipTransform(shortest, (edge, edge))
+    grid: Picture = np.zeros((columns * edge, columns * edge, 3), dtype=np.uint8)
+    for index, frame in enumerate(frames):
+        top, left = index // columns * edge, index % columns * edge
+        grid[top : top + edge, left : left + edge] = tile.cut(frame)
+    return grid

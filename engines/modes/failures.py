@@ -1,4 +1,4 @@
-"""Memory that ran out in a run: known in all its shapes, told in a sentence, and given back for the next run."""
+"""Failures of a run: memory that ran out, and a GPU that failed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,22 @@ import torch
 
 from engines.loading.warm_models import WarmModels, free_memory
 from engines.measuring.timing import failed_stage
+from evprof.core.errors import GPU_LOST
 from evprof.core.units import bytes_text
+
+_CUDA_ERROR = "CUDA error: "
+
+
+def is_lost_gpu(problem: BaseException) -> bool:
+    """Whether an exception says so; that memory ran out has to be ruled out before."""
+    return isinstance(problem, torch.AcceleratorError) and str(problem).startswith(_CUDA_ERROR)
+
+
+def lost_sentence(problem: BaseException) -> str:
+    """What happened."""
+    reason = str(problem).partition("\n")[0].removeprefix(_CUDA_ERROR).rstrip(".")
+    return f"{GPU_LOST} ({reason}), and its engine must start again before the next run."
+
 
 _SAID = (
     "not enough memory",  # the CPU's allocator

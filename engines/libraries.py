@@ -1,13 +1,18 @@
-"""Keeps libraries from writing about themselves into our output while they are imported.
+"""Third-party libraries: optional ones, and known harmless messages that are muted.
 
-transformers imports torchao whenever it is installed, asked for or not. What is muted is named line by line;
-every other message of these libraries is left alone.
+transformers imports torchao whenever it is installed. Known lines are muted one by one; other messages are left
+alone.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import warnings
+from typing import Any
+
+from evprof.core.errors import UserError
+from evprof.core.installation import how_to_add
 
 _KNOWN = {
     # Kernels built for other machines than this one; torchao computes without them.
@@ -38,3 +43,26 @@ def mute_known_lines() -> None:
         if not any(isinstance(present, _WithoutKnown) for present in logger.filters):
             logger.addFilter(_WithoutKnown())
             warnings.filterwarnings("ignore", message=_KNOWN_WARNING, category=UserWarning)
+
+
+EXTRA = "evprof[quant]"
+
+LIBRARIES = {"bitsandbytes": "bitsandbytes"}
+"""Library -> the module that is used of it."""
+
+
+def optional_module(name: str, purpose: str) -> Any:
+    """Imports `name`, a module of a library of the extra `quant`.
+
+    Raises UserError where it is missing or does not load; `purpose` begins that sentence.
+    """
+    library = name.partition(".")[0]
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        raise UserError(f"{purpose} needs {library}, which is not installed; {how_to_add(EXTRA)}.") from None
+    except (ImportError, OSError, RuntimeError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise UserError(
+            f"{purpose} needs {library}, which does not load here ({reason}); {how_to_add(EXTRA)}."
+        ) from None

@@ -1,1 +1,0 @@
-"""Several prompts answered at once."""

@@ -1,0 +1,361 @@
+"""Several prompts of one model as one left-padded batch: prefilled together, decoded one step for all rows at a time.
+
+Row i is the answer its prompt gets alone (token for token in fp32). A row that has ended is fed on and ignored until
+the last one ends.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
+from statistics import median
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from engines.decoder.decoding import CachedModel, DecodeStep, Limits, TokenReader, make_reader
+from engines.decoder.kv_cache import STATIC, CacheWeight, weigh
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantized_kv import make_cache
+from engines.decoder.sampling import Sampler, greedy, make_sampler
+from engines.fit.verdict import make_room
+from engines.hardware.device import use_threads
+from engines.loading.warm_models import Loader, WarmModels
+from engines.loading.weights import load_model
+from engines.measuring.stage_memory import StageMemory
+from engines.measuring.timing import NullClock
+from engines.stages.model import VisionLanguageModel
+from engines.stages.pipeline import capacity_of, taken_cache
+from engines.tokens.uploads import upload
+from evprof.core.batches import BatchRow
+from evprof.core.clock import monotonic_ns
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.protocols import StopFlag
+from evprof.core.request import RunRequest
+from evprof.core.sample import Sample
+from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.run.switches.batches import QUESTIONS, BatchModel, BatchTurn
+
+
+@dataclass(frozen=True)
+class BatchAnswer:
+    """What a batch gave: ids per row (end-of-sequence included where it came), and what it took.
+
+    `vision_ms` is None where embeddings were given; `step_ms` is the median of the steps, host time; `cache` counts
+    padding too, which a cache of rows really holds.
+    """
+
+    ids: tuple[tuple[int, ...], ...]
+    texts: tuple[str, ...]
+    prompt_lengths: tuple[int, ...]
+    vision_ms: float | None
+    prefill_ms: float
+    decode_ms: float
+    step_ms: float | None
+    cache: CacheWeight
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all rows."""
+        return sum(map(len, self.ids))
+
+
+def generate_batch(
+    model: VisionLanguageModel,
+    requests: Sequence[tuple[Sample, str]],
+    settings: GenerationSettings,
+    *,
+    stop: StopFlag,
+    step: DecodeStep | None = None,
+) -> BatchAnswer:
+    """Answers (sample, prompt) pairs as one batch. Raises UserError for a bad input and Cancelled when stopped."""
+    nothing, kind = NullClock(), taken_cache(settings.switches.cache)
+    prompts, began_ns = [], monotonic_ns()
+    with torch.inference_mode():
+        for sample, prompt in requests:
+            inputs = model.preprocess(model.load(sample, settings, nothing), prompt, settings, nothing)
+            prompts.append(model.embed_prompt(inputs, model.encode_vision(inputs, nothing))[0])
+            if stop.is_set():
+                raise Cancelled
+        _wait(model.device)
+        vision_ms = ms_from_ns(monotonic_ns() - began_ns)
+        eos_ids = frozenset() if settings.ignore_eos else model.vocabulary.eos_ids
+        answer = decode_batch(
+            model.language_model,
+            prompts,
+            Limits(settings.max_new_tokens, eos_ids),
+            sampler=make_sampler(settings, model.device),
+            stop=stop,
+            kind=kind,
+            capacity=capacity_of(max(len(prompt) for prompt in prompts), settings),
+            prefill_chunk=settings.switches.prefill_chunk,
+            step=step,
+        )
+    texts = tuple(model.vocabulary.decode([token for token in row if token not in eos_ids]) for row in answer.ids)
+    return BatchAnswer(**{**vars(answer), "texts": texts, "vision_ms": vision_ms})
+
+
+def decode_batch(
+    decoder: LlamaDecoder,
+    prompts: Sequence[torch.Tensor],
+    limits: Limits,
+    *,
+    stop: StopFlag,
+    sampler: Sampler = greedy,
+    kind: str = STATIC,
+    capacity: int | None = None,
+    prefill_chunk: int = 0,
+    step: DecodeStep | None = None,
+    reader: TokenReader | None = None,
+) -> BatchAnswer:
+    """Prompts as embeddings [S_i, hidden] -> their answers. `capacity` is that of the cache, by default what is needed.
+
+    Raises Cancelled when stopped.
+    """
+    lengths = tuple(len(prompt) for prompt in prompts)
+    longest, rows, device = max(lengths), len(prompts), decoder.device
+    batch = CachedModel(decoder, "target", device, decoder.rows, prefill_chunk=prefill_chunk, own_step=step)
+    batch.cache = make_cache(
+        kind,
+        decoder.config,
+        capacity=capacity or longest + limits.max_new_tokens + 1,
+        batch=rows,
+        device=device,
+        dtype=decoder.embed_tokens.weight.dtype,
+    )
+    if min(lengths) < longest:
+        batch.cache.padding = upload([longest - length for length in lengths], device)
+    reader = reader or make_reader(device, rows)
+    answers = _Rows(rows, limits)
+    began_ns = monotonic_ns()
+    tokens = sampler(batch.prefill(pad_sequence(list(prompts), batch_first=True, padding_side="left"), stop))
+    answers.take(tokens.flatten().tolist())
+    prefilled_ns = monotonic_ns()
+    step_ns: list[int] = []
+    chosen, before_ns = 1, prefilled_ns
+    while chosen < limits.max_new_tokens and not answers.are_over and not stop.is_set():
+        tokens = sampler(batch.step(tokens)[:, -1])
+        chosen += 1
+        answers.take(reader.push(tokens))
+        now_ns = monotonic_ns()
+        step_ns.append(now_ns - before_ns)
+        before_ns = now_ns
+    answers.take(reader.flush())
+    ended_ns = monotonic_ns()
+    if stop.is_set() and not answers.are_over:
+        raise Cancelled
+    return BatchAnswer(
+        tuple(map(tuple, answers.ids)),
+        (),
+        lengths,
+        None,
+        ms_from_ns(prefilled_ns - began_ns),
+        ms_from_ns(ended_ns - prefilled_ns),
+        ms_from_ns(round(statistics.median(step_ns))) if step_ns else None,
+        weigh(batch.cache),
+    )
+
+
+class _Rows:
+    """The rows' ids so far; a row that is over takes no more."""
+
+    def __init__(self, rows: int, limits: Limits) -> None:
+        self.ids: list[list[int]] = [[] for _ in range(rows)]
+        self._limits = limits
+        self._open = set(range(rows))
+
+    @property
+    def are_over(self) -> bool:
+        """Whether every row is."""
+        return not self._open
+
+    def take(self, ids: list[int]) -> None:
+        """One id for every row, or nothing yet."""
+        if not ids:
+            return
+        for row in tuple(self._open):
+            self.ids[row].append(ids[row])
+            if ids[row] in self._limits.eos_ids or len(self.ids[row]) >= self._limits.max_new_tokens:
+                self._open.discard(row)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What answers."""
+
+    model: VisionLanguageModel
+    sample: Sample
+
+
+class LocalBatchEngine:
+    """A BatchEngine in this process. `loader` brings models (tests bring their own)."""
+
+    def __init__(self, *, loader: Loader = load_model) -> None:
+        self._warm = WarmModels(loader)
+        self._ready: _Ready | None = None
+
+    def ready(self, request: RunRequest, role: str, stop: StopFlag) -> BatchModel:
+        """Loads the model of `role` and lets the others go. Raises UserError and Cancelled."""
+        choice = request.draft if role == "draft" else request.target
+        if choice is None:
+            raise UserError(f"A batch needs a {role} model; name one with --{role}.")
+        self._ready = None
+        self._warm.keep_only({(choice, role)})
+        make_room(request, (role,), self._warm)
+        warm = self._warm.get(choice, role, lambda _done, _total: None, stop)
+        use_threads([warm.model])
+        self._ready = _Ready(warm.model, request.sample)
+        facts = warm.model.facts
+        return BatchModel(
+            facts.weight_bytes or 0, warm.setup.weights_ms, "allocated" if warm.model.device.type == "cuda" else "rss"
+        )
+
+    @property
+    def model(self) -> VisionLanguageModel:
+        """The model that is ready."""
+        if self._ready is None:
+            raise RuntimeError("a model is asked for before it is ready")
+        return self._ready.model
+
+    def answer(self, prompts: Sequence[str], settings: GenerationSettings, stop: StopFlag) -> BatchTurn:
+        """The answers to `prompts` about the sample. Raises UserError, when memory runs out too, and Cancelled."""
+        if self._ready is None:
+            raise RuntimeError("answer before ready")
+        model, sample = self._ready.model, self._ready.sample
+        memory = StageMemory([model.device])
+        try:
+            with memory.stage("decode"):
+                found = generate_batch(model, [(sample, prompt) for prompt in prompts], settings, stop=stop)
+        except torch.OutOfMemoryError:
+            raise UserError(
+                f"Memory ran out on {model.device} with {len(prompts)} prompts at once; ask for fewer."
+            ) from None
+        facts = memory.facts(model.facts.weight_bytes or 0)
+        return BatchTurn(
+            before_ms=found.vision_ms or 0.0,
+            llm_ms=found.prefill_ms + found.decode_ms,
+            answers=found.ids,
+            kv_bytes=found.cache.logical,
+            peak_bytes=facts.peak_allocated_bytes or facts.peak_rss_bytes,
+        )
+
+    def close(self) -> None:
+        """Frees everything."""
+        self._ready = None
+        self._warm.clear()
+
+
+SIZES = (1, 2, 4)
+REPEAT = 3
+MOST_TOKENS = 32
+"""Tokens of a timed answer, at most: a step costs the same at the end of a long answer but for its context."""
+
+
+def batch_rows(
+    model: VisionLanguageModel,
+    role: str,
+    samples: Sequence[Sample],
+    settings: GenerationSettings,
+    stop: StopFlag,
+    *,
+    sizes: Sequence[int] = SIZES,
+    repeat: int = REPEAT,
+) -> list[BatchRow]:
+    """A row for each size: medians over `repeat` rounds after one that is not counted.
+
+    Rounds take the sizes in turn, forwards and backwards. Raises UserError for bad input and Cancelled when stopped.
+    """
+    asked = requests_for(samples, max(sizes))
+    timed = replace(settings, ignore_eos=True, max_new_tokens=min(settings.max_new_tokens, MOST_TOKENS))
+    rounds: dict[int, list[_Round]] = {size: [] for size in sizes}
+    for number in range(repeat + 1):
+        for size in sizes if number % 2 == 0 else reversed(sizes):
+            found = _Round(model, asked, timed, size, stop)
+            if number:
+                rounds[size].append(found)
+    return [_row(model, role, size, rounds[size], timed) for size in sizes]
+
+
+def requests_for(samples: Sequence[Sample], count: int) -> list[tuple[Sample, str]]:
+    """`count` pairs of sample and prompt: each sample's own prompt first, then other questions about them."""
+    own = [(sample, sample.prompt) for sample in samples]
+    others = zip(cycle(samples), cycle(QUESTIONS), strict=False)
+    return [*own, *islice(others, max(count - len(own), 0))][:count]
+
+
+class _Round:
+    """All requests once, in batches of `size`: sums of times in ms, the largest of bytes."""
+
+    def __init__(
+        self,
+        model: VisionLanguageModel,
+        asked: Sequence[tuple[Sample, str]],
+        settings: GenerationSettings,
+        size: int,
+        stop: StopFlag,
+    ) -> None:
+        memory = StageMemory([model.device])
+        self.requests = len(asked)
+        self.answers: list[BatchAnswer] = []
+        for first in range(0, len(asked), size):
+            with memory.stage("decode"):
+                self.answers.append(generate_batch(model, asked[first : first + size], settings, stop=stop))
+        facts = memory.facts(model.facts.weight_bytes or 0)
+        self.peak_bytes = facts.peak_allocated_bytes or facts.peak_rss_bytes
+
+    @property
+    def before_ms(self) -> float:
+        """Load, preprocess and vision, one sample after the other whatever the size."""
+        return sum(answer.vision_ms or 0.0 for answer in self.answers)
+
+    @property
+    def prefill_ms(self) -> float:
+        """All prefills."""
+        return sum(answer.prefill_ms for answer in self.answers)
+
+    @property
+    def decode_ms(self) -> float:
+        """All decoding."""
+        return sum(answer.decode_ms for answer in self.answers)
+
+    @property
+    def decoded(self) -> int:
+        """Tokens after the first of each answer."""
+        return sum(answer.tokens - len(answer.ids) for answer in self.answers)
+
+
+def _row(
+    model: VisionLanguageModel, role: str, size: int, rounds: Sequence[_Round], settings: GenerationSettings
+) -> BatchRow:
+    peaks = [each.peak_bytes for each in rounds if each.peak_bytes is not None]
+    answers = rounds[0].answers
+    return BatchRow(
+        model=model.facts.name,
+        role=role,
+        device=model.facts.device,
+        dtype=model.facts.dtype,
+        batch=size,
+        requests=rounds[0].requests,
+        n=len(rounds),
+        positions=max(length for answer in answers for length in answer.prompt_lengths),
+        new_tokens=settings.max_new_tokens,
+        tokens=sum(answer.tokens for answer in answers),
+        before_ms=median(each.before_ms for each in rounds),
+        prefill_ms=median(each.prefill_ms for each in rounds),
+        decode_ms=median(each.decode_ms for each in rounds),
+        samples_per_s=median(
+            1000 * each.requests / (each.before_ms + each.prefill_ms + each.decode_ms) for each in rounds
+        ),
+        decode_tok_s=median(1000 * each.decoded / each.decode_ms for each in rounds) if rounds[0].decoded else None,
+        peak_bytes=max(peaks) if peaks else None,
+        peak_of="allocated" if model.device.type == "cuda" else "rss",
+        cache_bytes=max(answer.cache.stored for answer in answers),
+    )

@@ -1,1 +1,0 @@
-"""What a checkpoint is and how much it computes, told without reading weights."""
