@@ -15,8 +15,8 @@ from engines.hardware.device import choose_device
 from engines.hardware.environment import describe_environment
 from engines.loading.warm_models import Loader, WarmModels
 from engines.loading.weights import load_model
-from engines.modes.measured_run import MeasuredRun
-from engines.modes.run_plan import RANGES, SNAPSHOT, TRACE, RunPlan, RunTools, way_of
+from engines.modes.measured_run import MeasuredRun, RunTools, way_of
+from engines.modes.strategies import RunPlan
 from evprof.core.errors import USAGE, EngineLost, UserError
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
@@ -24,6 +24,9 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.run_order import run_order
+
+TRACE, SNAPSHOT, RANGES = "trace", "snapshot", "ranges"
+"""Kinds of profiled runs: a torch trace, a memory snapshot, NVTX ranges."""
 
 
 class LocalEngine:

@@ -14,8 +14,8 @@ from engines.adapters.medusa import medusa_sizes
 from engines.adapters.published import check_fit, layer_config
 from engines.checkpoints.config import ModelConfig, edge, is_qwen2, number
 from engines.checkpoints.shards import StoredTensor, has_weights, read_headers
-from engines.families.family import build_empty, engine_family, parameter_shapes
 from engines.families.loaded_model import Network
+from engines.families.networks import build_empty, engine_family, parameter_shapes
 from engines.fit.requirements import picture_count, visual_positions
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
 from engines.loading.shapes import random_vocabulary, text_shape, vision_shape

@@ -15,8 +15,8 @@ import assets
 from engines.checkpoints.config import TEXT_KEYS, VISION_KEYS, ModelConfig, edge, patches
 from engines.checkpoints.naming import Naming
 from engines.families.eventgpt import EventGptModel
-from engines.families.family import engine_family
 from engines.families.llava_model import LlavaConfig, LlavaModel
+from engines.families.networks import engine_family
 from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD
 
 _MODELS = Path(assets.__file__).parent / "models"

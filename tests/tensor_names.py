@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engines.checkpoints.config import ModelConfig
-from engines.families.family import build_empty, engine_family, parameter_shapes
+from engines.families.networks import build_empty, engine_family, parameter_shapes
 
 LLAVA, VIDEO_LLAVA, LLAVA_NEXT_VIDEO = "llava", "video_llava", "llava_next_video"
 

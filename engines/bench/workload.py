@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from engines.decoder.llama import LlamaDecoder
-from engines.families.family import build_empty
 from engines.families.loaded_model import Network
+from engines.families.networks import build_empty
 from engines.hardware.device import dtype_name
 from engines.loading.shapes import (
     SEED,

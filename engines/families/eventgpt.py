@@ -1,6 +1,6 @@
 """EventGPT: camera events as event frames, CLIP, a projector, an adaptor, means over time and space, Vicuna.
 
-Its config.json describes the language model and names the CLIP tower by path; see `lent_tower`.
+Its config.json describes the language model and names the CLIP tower by path; see `LentTowerFamily`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.nn import functional
 from engines.checkpoints.config import ModelConfig, text_config
 from engines.checkpoints.naming import Naming
 from engines.families.clip_tower import TowerStates, class_attention
-from engines.families.lent_tower import LentTowerFamily
+from engines.families.family import LentTowerFamily
 from engines.families.loaded_model import LoadedModel, Network, make_language_model
 from engines.measuring.timing import StageClock
 from engines.stages.frames import draw_event_frames
@@ -338,4 +338,4 @@ class EventGptFamily(LentTowerFamily):
         return pooled_counts(pictures, config.tokens_per_frame, settings.switches.visual_keep)
 
 
-FAMILY = EventGptFamily("eventgpt")
+EVENTGPT = EventGptFamily("eventgpt")

@@ -16,7 +16,7 @@ import torch
 
 from engines.checkpoints.config import ModelConfig, check_pooling, patches, qwen2_text
 from engines.checkpoints.naming import Naming
-from engines.families.lent_tower import LentTowerFamily
+from engines.families.family import LentTowerFamily
 from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
 from engines.measuring.timing import StageClock
 from engines.stages.frames import draw_event_bins
@@ -58,7 +58,7 @@ class EventGptPlusModel(LlavaModel):
         return self.pool_patches(self.project(self.tower_features(pixel_values)))
 
 
-EVENTGPT_PLUS = chatml(
+EVENTGPT_PLUS_PROMPT = chatml(
     "eventgpt_qwen",
     "<event>",
     "You are a helpful assistant. You are looking at a red-blue visualization of the Event Stream. Please answer the "
@@ -112,7 +112,7 @@ class EventGptPlusFamily(LentTowerFamily):
             ("language_model.model.", "model."),
         )
     )
-    template = EVENTGPT_PLUS
+    template = EVENTGPT_PLUS_PROMPT
     network = EventGptPlusModel
     model = BinnedEventModel
 
@@ -144,4 +144,4 @@ class EventGptPlusFamily(LentTowerFamily):
         check_pooling(config.pooling, config.pool_stride, config.vision)
 
 
-FAMILY = EventGptPlusFamily("eventgpt_plus")
+EVENTGPT_PLUS = EventGptPlusFamily("eventgpt_plus")

@@ -1,26 +1,23 @@
-"""The torch half of a family: how its checkpoints are read and named, its network without weights, its prompt.
+"""The torch half of a family: how its checkpoints are read and named, its network, its prompt.
 
-`evprof.core.vocabulary.families` has the half that needs no torch.
+`evprof.core.vocabulary.families` has the half that needs no torch. A `LentTowerFamily` has a config.json that describes
+the language model only and names its CLIP tower by path. The tower's shape comes from that folder (see `clip_folder`)
+or is that of CLIP ViT-L/14 at the family's image size. Its weights come from there if the checkpoint holds none.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from huggingface_hub.errors import StrictDataclassError
-from torch import nn
-
-from engines.checkpoints.config import ModelConfig, check_activation, check_layer, check_shape
+from engines.checkpoints.clip_folder import PUBLISHED, fetched_folder, given_folder, named_folder, tower_tensors
+from engines.checkpoints.config import CLIP_L14, ModelConfig, vision_config
 from engines.checkpoints.json_file import read_json
 from engines.checkpoints.naming import Naming
-from engines.checkpoints.shards import StoredTensor
-from engines.families.loaded_model import LoadedModel, Network
+from engines.checkpoints.shards import StoredTensor, has_weights
+from engines.families.loaded_model import LoadedModel
 from engines.stages.visual_tokens import VisualCounts, framewise_counts
 from engines.tokens.prompts import PromptTemplate
 from evprof.core.errors import UserError
@@ -28,7 +25,9 @@ from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
 
 if TYPE_CHECKING:
-    from transformers import CLIPVisionConfig, LlamaForCausalLM
+    from transformers import CLIPVisionConfig
+
+_INSIDE = "vision_model."
 
 
 class ModelFamily(ABC):
@@ -91,90 +90,88 @@ class ModelFamily(ABC):
         return framewise_counts(pictures, config.tokens_per_frame, settings.switches.visual_keep)
 
 
-@cache
-def engine_family(key: str) -> ModelFamily:
-    """The torch half of the family of that key."""
-    family: ModelFamily = import_module(f"engines.families.{key}").FAMILY
-    return family
+class LentTowerFamily(ModelFamily):
+    """`tower_key` is what config.json names the tower's folder by, `tower_prefix` the published prefix of its
+    tensors."""
+
+    tower_key: str
+    tower_prefix: str
+
+    def read_tower(
+        self, folder: Path, values: dict[str, Any], clip: str | None, *, holds_tower: bool
+    ) -> tuple[CLIPVisionConfig, dict[str, Any]]:
+        """The tower's configuration, and what a `ModelConfig` tells of where it was found, `assumptions` with it."""
+        assumptions: tuple[str, ...] = ()
+        tower = values.get(self.tower_key)
+        named, given = named_folder(folder, tower), given_folder(clip) if clip is not None else None
+        is_given = given is not None and (named is None or not holds_tower)
+        tower_folder = given if is_given else named
+        if given is not None and holds_tower:
+            assumptions += (f"The weights hold a CLIP tower of their own, which is used instead of that in {given}.",)
+        if tower_folder is None:
+            assumptions += (
+                f"{self.tower_key} '{tower}' is not on this machine; the tower is taken to be CLIP ViT-L/14 at "
+                f"{self.record.image_size} pixels.",
+            )
+            vision = vision_config({**CLIP_L14, "image_size": self.record.image_size})
+        else:
+            tower_values = read_json(tower_folder / "config.json")
+            vision = vision_config(tower_values.get("vision_config") or tower_values)
+        return vision, {
+            "tower_folder": tower_folder,
+            "tower_is_given": is_given,
+            "tower_name": tower if isinstance(tower, str) else None,
+            "assumptions": assumptions,
+        }
+
+    def canonical(self, stored_name: str) -> str:
+        """From transformers 5.17 on towers are saved without `vision_model.`."""
+        outside = self.tower_prefix.removesuffix(_INSIDE)
+        if stored_name.startswith(outside) and not stored_name.startswith(self.tower_prefix):
+            return self.tower_prefix + stored_name.removeprefix(outside)
+        return stored_name
+
+    def is_lent(self, published_name: str) -> bool:
+        """A tensor of the tower."""
+        return published_name.startswith(self.tower_prefix)
+
+    def holds_tower(self, stored: Collection[str]) -> bool:
+        """Published checkpoints may leave the tower out."""
+        return any(self.is_lent(self.canonical(name)) for name in stored)
+
+    def completed(
+        self, folder: Path, config: ModelConfig, stored: dict[str, StoredTensor], *, fetches: bool = False
+    ) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
+        """With the tower of a CLIP folder, when the files hold none at all.
+
+        The folder is the one the user gave, else the one config.json names, else (`fetches`) that one from the hub.
+        Raises UserError, naming --clip, when there is none.
+        """
+        if self.holds_tower(stored):
+            return stored, ()
+        source = config.tower_folder if config.tower_folder is not None and has_weights(config.tower_folder) else None
+        if source is None and fetches and not config.tower_is_given:
+            source = fetched_folder(config.tower_name)
+        if source is None:
+            raise UserError(_no_tower(folder, config))
+        borrowed = {self.tower_prefix + name: tensor for name, tensor in tower_tensors(source).items()}
+        if not borrowed:
+            raise UserError(f"{source} holds no CLIP vision tower; name another CLIP folder with --clip FOLDER.")
+        whose = "given with --clip" if config.tower_is_given else f"that config.json names ('{config.tower_name}')"
+        return {**stored, **borrowed}, (f"The weights hold no CLIP tower; the one in {source} {whose} is used.",)
 
 
-def build_network(config: ModelConfig) -> Any:
-    """The network of the configuration's family, with the weights its modules begin with."""
-    return engine_family(config.family).network(config)
-
-
-def build_empty(config: ModelConfig) -> Network:
-    """The network on the meta device: shapes only, no memory."""
-    with torch.device("meta"):
-        network: Network = build_network(config)
-    network.requires_grad_(False)
-    return network.eval()
-
-
-def parameter_shapes(network: nn.Module) -> dict[str, tuple[int, ...]]:
-    """Module name of every parameter -> its shape."""
-    return {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
-
-
-def put_parameter(network: nn.Module, name: str, tensor: torch.Tensor) -> None:
-    """Replaces one (so far empty) parameter."""
-    owner_name, _, leaf = name.rpartition(".")
-    owner = network.get_submodule(owner_name)
-    setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
-
-
-def finish(network: Network, device: torch.device) -> None:
-    """Computes the tables no checkpoint holds (positions, rotary frequencies, in float32) and ties what is tied."""
-    from transformers import CLIPVisionModel
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
-
-    for module in network.modules():
-        if isinstance(module, CLIPVisionModel):
-            embeddings = module.embeddings
-            positions = torch.arange(embeddings.num_positions, device=device).expand((1, -1))
-            embeddings.register_buffer("position_ids", positions, persistent=False)
-    language_model: LlamaForCausalLM = network.language_model
-    language_model.model.rotary_emb = LlamaRotaryEmbedding(config=language_model.config).to(device)
-    if language_model.config.tie_word_embeddings:
-        language_model.tie_weights()
-    left = [
-        name for name, tensor in (*network.named_parameters(), *network.named_buffers()) if tensor.device.type == "meta"
-    ]
-    if left:
-        raise RuntimeError(f"tensors left without values: {', '.join(left[:5])}")
-
-
-def read_config(folder: Path, clip: str | None = None, *, stored: Collection[str] | None = None) -> ModelConfig:
-    """The configuration in `folder`/config.json. Raises UserError for a missing file or an unknown model_type.
-
-    `clip` is a CLIP folder the user named. It describes EventGPT's tower unless the weights hold a tower of their own
-    and config.json names a folder for it. `stored` are the names of the weights; None: they are whole.
-    """
-    path = folder / "config.json"
-    values = read_json(path)
-    model_type = values.get("model_type")
-    key = next((family.key for family in FAMILIES.values() if str(model_type) in family.model_types), None)
-    if key is None:
-        known = ", ".join(name for family in FAMILIES.values() for name in family.model_types)
-        named = f"names model_type '{model_type}'" if model_type is not None else "names no model_type"
-        raise UserError(f"{path} {named}; evprof knows {known}: choose a checkpoint of one of these.")
-    family = engine_family(key)
-    try:
-        config = family.read(folder, values, clip, holds_tower=stored is None or family.holds_tower(stored))
-        check_shape(config.vision, config.text)
-        check_layer(config.feature_layer, config.vision)
-        check_activation("the projector's", config.projector_act)
-        family.check(config)
-    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, StrictDataclassError) as error:
-        # transformers' own complaint stands below its validator's name.
-        reason = (
-            (str(error).strip() or type(error).__name__)
-            .splitlines()[-1]
-            .strip()
-            .removeprefix("ValueError: ")
-            .removeprefix("TypeError: ")
+def _no_tower(folder: Path, config: ModelConfig) -> str:
+    if config.tower_is_given:
+        return (
+            f"{folder} holds no CLIP tower, and {config.tower_folder} holds no weights either; name another CLIP "
+            "folder with --clip FOLDER."
         )
-        raise UserError(
-            f"{path} does not describe a {key} model ({reason.rstrip('.')}); download the checkpoint again."
-        ) from None
-    return config
+    named = "names none"
+    if config.tower_name is not None:
+        empty = f"but {config.tower_folder} holds no weights"
+        named = f"names '{config.tower_name}', {empty if config.tower_folder else 'which is not on this machine'}"
+    return (
+        f"{folder} holds no CLIP tower, and its config.json {named}; name a CLIP folder such as that of {PUBLISHED} "
+        "with --clip FOLDER."
+    )

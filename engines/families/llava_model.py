@@ -16,7 +16,6 @@ from torch.nn import functional
 
 from engines.checkpoints.config import ModelConfig, edge, number, patches
 from engines.families.clip_tower import TowerStates, class_attention
-from engines.families.family import engine_family
 from engines.families.loaded_model import LoadedModel, Network, make_language_model
 from engines.measuring.timing import StageClock
 from engines.stages.frames import draw_event_frames, tile_frames
@@ -162,7 +161,7 @@ class VideoLanguageModel(LoadedModel):
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:
         """The layout of the family and its language model."""
-        return engine_family(self.record.key).layout(self.network.config)
+        return self.template
 
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
         """Stage 2: renders event frames where events are shown, tiles them for a grid, then CLIP's preparation and the

@@ -79,11 +79,13 @@ class LoadedModel(ABC):
         transform: ClipTransform,
         *,
         facts: ModelFacts,
+        template: PromptTemplate,
         warnings: tuple[str, ...] = (),
         identity: str = "",
     ) -> None:
         self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
         self.language_model = language_model
+        self.template = template
         self._warnings = warnings
         self.record = FAMILIES[network.config.family]
         self.wants = self.record.reads

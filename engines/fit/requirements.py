@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from engines.checkpoints.config import ModelConfig
 from engines.decoder.bucket_pass import STRIDE
-from engines.families.family import build_empty, engine_family
+from engines.families.networks import build_empty, engine_family
 from engines.hardware.device import Machine, ThisMachine, dtype_name
 from engines.loading.shapes import text_shape, vision_shape
 from engines.loading.weights import find_checkpoint

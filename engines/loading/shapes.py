@@ -25,9 +25,9 @@ from engines.checkpoints.config import (
     vision_config,
 )
 from engines.checkpoints.naming import source_name
-from engines.families.family import build_empty, engine_family, finish, parameter_shapes, put_parameter
 from engines.families.llava_model import LlavaConfig
 from engines.families.loaded_model import Network, make_language_model
+from engines.families.networks import build_empty, engine_family, finish, parameter_shapes, put_parameter
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag

@@ -10,8 +10,8 @@ from pathlib import Path
 from engines.checkpoints.config import ModelConfig
 from engines.checkpoints.naming import is_left_out, is_old_buffer, source_name
 from engines.checkpoints.shards import StoredTensor
-from engines.families.family import engine_family, parameter_shapes
 from engines.families.loaded_model import Network
+from engines.families.networks import engine_family, parameter_shapes
 
 
 @dataclass(frozen=True)

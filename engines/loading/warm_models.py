@@ -50,7 +50,7 @@ class WarmModels:
         return (choice, role) in self._held
 
     def is_warm_for(self, choice: ModelChoice, role: str, way: str) -> bool:
-        """Whether that model is loaded and its first run in a way, as `run_plan.way_of` spells it, is over or no matter
+        """Whether that model is loaded and its first run in a way, as `way_of` spells it, is over or no matter
         to its device."""
         return self.holds(choice, role) and not self.is_first_use(choice, role, way)
 

@@ -20,8 +20,8 @@ from engines.decoder.kv_cache import STATIC
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import check_quantization, held_bytes, quantize_weights
 from engines.decoder.quantized_kv import make_cache
-from engines.families.family import build_empty, engine_family, finish, put_parameter, read_config
 from engines.families.loaded_model import Network
+from engines.families.networks import build_empty, engine_family, finish, put_parameter, read_config
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
 from engines.loading.shapes import PREFIX, build_random, random_config, random_vocabulary, text_shape, vision_shape
 from engines.loading.tensor_plan import plan_problems, plan_tensors, with_stored_rows
@@ -179,7 +179,16 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         # After that pass: some CPU kernels order the packed weights anew when they first meet them.
         facts = replace(facts, quantization=choice.quantization, weight_bytes=held_bytes([network, decoder]))
     warnings, identity = (*config.assumptions, *said), checkpoint_identity(checkpoint.name, files)
-    return family.model(network, decoder, vocabulary, transform, facts=facts, warnings=warnings, identity=identity)
+    return family.model(
+        network,
+        decoder,
+        vocabulary,
+        transform,
+        facts=facts,
+        template=family.layout(config),
+        warnings=warnings,
+        identity=identity,
+    )
 
 
 def _first_pass(network: Network, decoder: LlamaDecoder, device: torch.device, dtype: torch.dtype) -> None:

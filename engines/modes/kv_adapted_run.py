@@ -14,7 +14,7 @@ from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Sampler
 from engines.measuring.timing import StageClock
-from engines.modes.plain_run import Course, PlainRun
+from engines.modes.strategies import PlainRun, RunContext
 from engines.stages.model import ModelInputs
 from engines.stages.pipeline import Prefilling, Tell
 from engines.stages.preparation import PromptLayout, tokenize_prompt
@@ -26,7 +26,7 @@ from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, ORIGIN_DRAFT, TARGET
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import percent_text
-from evprof.loaders.adapters import AdapterInfo, read_adapter
+from evprof.loaders.adapters import AdapterInfo
 
 
 class KvAdaptedRun(PlainRun):
@@ -34,10 +34,12 @@ class KvAdaptedRun(PlainRun):
 
     origin = ORIGIN_DRAFT
 
-    def __init__(self, course: Course) -> None:
-        super().__init__(course)
+    def __init__(self, context: RunContext) -> None:
+        super().__init__(context)
         self._draft, self._target = self.passes[DRAFT], self.passes[TARGET]
-        info = read_adapter(course.settings.speculation.adapter or "")
+        info = context.adapter
+        if info is None:
+            raise RuntimeError("a map of caches needs an adapter")
         draft, target = self._draft.model, self._target.model
         self._map = load_kv_map(info, draft.language_model, target.language_model)
         self._tapped = TappedDecoder(draft.language_model)
@@ -52,14 +54,14 @@ class KvAdaptedRun(PlainRun):
 
     def prefill(self) -> torch.Tensor | None:
         """All stages before decode -> the answer's first token [1, 1]; the target's input is not looked at."""
-        course, draft, target = self.course, self._draft, self._target
-        draft.prefill(draft.up_to_vision(course.sample, course.tell(DRAFT)), course.answer, None)
+        context, draft, target = self.context, self._draft, self._target
+        draft.prefill(draft.up_to_vision(context.sample, context.tell(DRAFT)), context.answer, None)
         levels = self._visual_levels()
-        inputs = self._preprocess(course.sample.prompt, levels[0].shape[1], course.tell(TARGET))
+        inputs = self._preprocess(context.sample.prompt, levels[0].shape[1], context.tell(TARGET))
         target.inputs = inputs
         language = target.model.language_model
         work = _MappedPrefill(
-            self._map, language, levels, course.answer, course.sampler, before=inputs.slots[0], clock=course.clock
+            self._map, language, levels, context.answer, context.sampler, before=inputs.slots[0], clock=context.clock
         )
         return target.prefill_as(work, levels[0].new_empty(0, language.config.hidden_size))
 
@@ -74,14 +76,14 @@ class KvAdaptedRun(PlainRun):
 
     def _preprocess(self, prompt: str, visual: int, tell: Tell) -> ModelInputs:
         """Stage preprocess of the target: its text alone, with one slot for all mapped positions."""
-        model, course = self._target.model, self.course
-        with course.memory.stage("preprocess"), course.clock.stage("preprocess", TARGET, model.device) as span:
-            with course.clock.child("tokenize") as part:
+        model, context = self._target.model, self.context
+        with context.memory.stage("preprocess"), context.clock.stage("preprocess", TARGET, model.device) as span:
+            with context.clock.child("tokenize") as part:
                 part.input("prompt", prompt)
-                layout = PromptLayout(model.template_of(course.settings), 1, VisualCounts((), visual))
-                ids, lengths, warnings = tokenize_prompt(model, prompt, course.settings, layout)
+                layout = PromptLayout(model.template_of(context.settings), 1, VisualCounts((), visual))
+                ids, lengths, warnings = tokenize_prompt(model, prompt, context.settings, layout)
                 part.output("token_ids", ids)
-            with course.clock.child("to device"):
+            with context.clock.child("to device"):
                 text_ids = upload([token for token in ids if token != SLOT], model.device)
             span.output("text_ids", text_ids)
             tell("lengths", lengths)

@@ -21,8 +21,7 @@ from engines.measuring.stage_memory import UnmeasuredMemory
 from engines.modes.concurrency import Concurrency, LinkedStop
 from engines.modes.draft_thread import DraftThread
 from engines.modes.parallel_prefill import DraftWindow, HiddenBlock, ParallelPrefill
-from engines.modes.plain_run import Course
-from engines.modes.speculative_run import SpeculativeRun
+from engines.modes.strategies import RunContext, SpeculativeRun
 from engines.stages.pipeline import ModelPass, Prefilling, Tell
 from engines.tokens.answer import Answer
 from evprof.core.errors import USAGE, Cancelled, UserError
@@ -34,35 +33,35 @@ from evprof.core.units import ms_from_ns
 class ParallelRun(SpeculativeRun):
     """The draft's work begins in a thread of its own; its sink takes from two threads."""
 
-    def __init__(self, course: Course) -> None:
-        if course.settings.switches.attention in ALONE:
+    def __init__(self, context: RunContext) -> None:
+        if context.settings.switches.attention in ALONE:
             raise UserError(
                 "PyTorch restricts itself to one attention kernel for all threads at once, and in mode "
                 "parallel-prefill two models compute; leave --attention out.",
                 exit_code=USAGE,
             )
-        models, stop = course.models, course.stop
-        self._concurrency = Concurrency(models[DRAFT].device, models[TARGET].device, course.pools)
-        self._branch = self._concurrency.branch(course.clock, course.sink)
+        models, stop = context.models, context.stop
+        self._concurrency = Concurrency(models[DRAFT].device, models[TARGET].device, context.pools)
+        self._branch = self._concurrency.branch(context.clock, context.sink)
         self._draft_stop, self._target_stop = LinkedStop(stop), LinkedStop(stop)
-        super().__init__(course)
+        super().__init__(context)
         drafter = self._checked()
         self._see = drafter.see
         self._block, self._thread, self._work = self._prepared(drafter)
-        self._step = self._made_ready(course.steps[DRAFT])
+        self._step = self._made_ready(context.steps[DRAFT])
         self._concurrency.note_ready()
 
     def make_pass(self, role: str) -> ModelPass:
         """The draft's has a clock of its own; what memory both take at once is the target's stages'."""
-        course, is_draft = self.course, role == DRAFT
+        context, is_draft = self.context, role == DRAFT
         return ModelPass(
-            course.models[role],
+            context.models[role],
             role,
             self.settings_of(role),
-            clock=self._branch if is_draft else course.clock,
-            memory=UnmeasuredMemory() if is_draft else course.memory,
+            clock=self._branch if is_draft else context.clock,
+            memory=UnmeasuredMemory() if is_draft else context.memory,
             stop=self._draft_stop if is_draft else self._target_stop,
-            step=course.steps[role],
+            step=context.steps[role],
         )
 
     def _checked(self) -> ModelDrafter:
@@ -77,7 +76,7 @@ class ParallelRun(SpeculativeRun):
 
     def _prepared(self, drafter: ModelDrafter) -> tuple[HiddenBlock, DraftThread, ParallelPrefill]:
         """What both threads do, none of it begun."""
-        course, settings, target = self.course, self.course.settings, self.passes[TARGET]
+        context, settings, target = self.context, self.context.settings, self.passes[TARGET]
         limits = target.limits()
         window = DraftWindow.of(settings.speculation, limits)
         thread = DraftThread(
@@ -89,23 +88,23 @@ class ParallelRun(SpeculativeRun):
             stop=self._draft_stop,
             beside=self._target_stop,
             side=self._concurrency.draft_side(),
-            answer=course.answer,
-            worker=course.draft_worker,
+            answer=context.answer,
+            worker=context.draft_worker,
             is_tree=window.is_tree,
         )
-        block = HiddenBlock(target.cached, drafter, course.answer, limits, verifier=self.verifier, clock=course.clock)
+        block = HiddenBlock(target.cached, drafter, context.answer, limits, verifier=self.verifier, clock=context.clock)
         work = ParallelPrefill(
             window,
             target.cached,
             thread,
             block,
-            answer=course.answer,
-            sampler=course.sampler,
+            answer=context.answer,
+            sampler=context.sampler,
             is_greedy=settings.temperature == 0,
             limits=limits,
             make_rounds=lambda: self.rounds(self._target_stop),
             concurrency=self._concurrency,
-            clock=course.clock,
+            clock=context.clock,
             stop=self._target_stop,
         )
         return block, thread, work
@@ -126,14 +125,14 @@ class ParallelRun(SpeculativeRun):
 
     @property
     def _begins_early(self) -> bool:
-        return self.course.settings.speculation.begins == "load"
+        return self.context.settings.speculation.begins == "load"
 
     def _prefill_draft(self) -> torch.Tensor:
         """The draft's own stages, in its thread -> the logits [1, V] after its prompt."""
-        draft, course = self.passes[DRAFT], self.course
-        told = told_apart(course.tell(DRAFT), is_zero=False, shares_disk=self._begins_early)
-        keeping = _Keeping(course.answer)
-        draft.prefill_as(keeping, draft.up_to_vision(course.sample, told))
+        draft, context = self.passes[DRAFT], self.context
+        told = told_apart(context.tell(DRAFT), is_zero=False, shares_disk=self._begins_early)
+        keeping = _Keeping(context.answer)
+        draft.prefill_as(keeping, draft.up_to_vision(context.sample, told))
         return keeping.logits
 
     def prefill(self) -> torch.Tensor | None:
@@ -144,7 +143,7 @@ class ParallelRun(SpeculativeRun):
         target, thread = self.passes[TARGET], self._thread
         self._concurrency.enter_target()
         thread.start()
-        told = told_apart(self.course.tell(TARGET), is_zero=True, shares_disk=self._begins_early)
+        told = told_apart(self.context.tell(TARGET), is_zero=True, shares_disk=self._begins_early)
 
         def tell_target(name: str, value: Any) -> None:
             told(name, value)
@@ -152,7 +151,7 @@ class ParallelRun(SpeculativeRun):
                 thread.begin()
 
         with self._failures():
-            visual = target.up_to_vision(self.course.sample, tell_target)
+            visual = target.up_to_vision(self.context.sample, tell_target)
             self._see(visual)
             return target.prefill_as(self._work, visual)
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engines.training.collect_plan import CollectingSeat, CollectPlan, PieceAnswer, PieceOfWork
+from engines.training.collect_plan import CollectPlan
 from engines.training.collecting import Content, Made, Row
+from engines.training.collecting_seat import CollectingSeat, PieceAnswer, PieceOfWork
 from engines.training.example import StoredExamples
 from evprof.core.closing import Closing
 from evprof.core.errors import Cancelled, UserError

@@ -18,7 +18,8 @@ from engines.stages.model import VisionLanguageModel
 from engines.training.card import card_of
 from engines.training.loop import mean_figures
 from engines.training.observing import Observer
-from engines.training.trainee import Figures, Trainee, TraineeSide, make_trainee
+from engines.training.trainee import Figures, Trainee, TraineeSide
+from engines.training.trainees import make_trainee
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.files.whole_file import whole_file
 from evprof.core.protocols import Engine, StopFlag

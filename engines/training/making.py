@@ -21,7 +21,8 @@ from engines.stages.model import VisionLanguageModel
 from engines.training.card import card_of
 from engines.training.example import StoredExamples
 from engines.training.loop import Curves, Training, TrainingOptions, facts_of, split_by_scene
-from engines.training.trainee import Trainee, TraineeSide, make_trainee
+from engines.training.trainee import Trainee, TraineeSide
+from engines.training.trainees import make_trainee
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET

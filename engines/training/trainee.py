@@ -1,14 +1,10 @@
-"""What is trained, as the training loop sees it: parameters, a loss over examples, figures on held-out ones.
-
-Each trained kind has a file `engines/training/<kind>_trainee.py` with a `make`, which makes an untrained adapter.
-"""
+"""What is trained, as the training loop sees it: parameters, a loss over examples, figures on held-out ones."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -16,8 +12,7 @@ from torch import nn
 
 from engines.stages.model import VisionLanguageModel
 from engines.training.example import Example
-from evprof.core.errors import USAGE, UserError
-from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
+from evprof.core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -109,19 +104,3 @@ class TraineeSide:
     def size(self, name: str, default: int) -> int:
         """A size as asked for, else the kind's own."""
         return self.sizes.get(name, default)
-
-
-def make_trainee(kind: str, side: TraineeSide) -> Trainee:
-    """An untrained adapter. Raises UserError for sizes the kind does not have, and for models that do not suit it."""
-    if kind not in TAUGHT_KINDS:
-        raise UserError(f"--kind must be one of {', '.join(TAUGHT_KINDS)}, not {kind}.", exit_code=USAGE)
-    known = KINDS[kind].sizes
-    for name, value in side.sizes.items():
-        if name not in known:
-            names = ", ".join(known) or "none"
-            raise UserError(f"--size: {kind} has no size '{name}'; it has {names}.", exit_code=USAGE)
-        least, most = known[name]
-        if not least <= value <= most:
-            raise UserError(f"--size {name} of {kind} lies from {least} to {most}, not {value}.", exit_code=USAGE)
-    trainee: Trainee = import_module(f"engines.training.{kind}_trainee").make(side)
-    return trainee

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,9 +22,11 @@ from engines.adapters.ngram import MOST_CONTEXTS, ORDER, NgramCounts
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
 from engines.tokens.vocabulary_alignment import LACKING, Alignment, align
+from engines.training.eagle_trainee import make as make_eagle
 from engines.training.example import Example, joined_answers, padded
 from engines.training.trainee import Figures, ModuleTrainee, Trainee, TraineeSide
-from evprof.core.errors import UserError
+from evprof.core.errors import USAGE, UserError
+from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
 
 BLIND_SHARE = 0.1
 """Of the training batches the target's visual embeddings are kept back: inside its prefill they may not be there."""
@@ -327,3 +329,28 @@ class NgramTrainee(Trainee):
 def make_ngram(side: TraineeSide) -> NgramTrainee:
     """Of the target's vocabulary."""
     return NgramTrainee(side.target.language_model.rows, order=side.size("order", ORDER))
+
+
+TRAINEE_MAKERS: dict[str, Callable[[TraineeSide], Trainee]] = {
+    "eagle": make_eagle,
+    "hidden": make_hidden,
+    "kv": make_kv,
+    "lora": make_lora,
+    "ngram": make_ngram,
+}
+"""Makes an untrained adapter of each kind."""
+
+
+def make_trainee(kind: str, side: TraineeSide) -> Trainee:
+    """An untrained adapter. Raises UserError for sizes the kind does not have, and for models that do not suit it."""
+    if kind not in TAUGHT_KINDS:
+        raise UserError(f"--kind must be one of {', '.join(TAUGHT_KINDS)}, not {kind}.", exit_code=USAGE)
+    known = KINDS[kind].sizes
+    for name, value in side.sizes.items():
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise UserError(f"--size: {kind} has no size '{name}'; it has {names}.", exit_code=USAGE)
+        least, most = known[name]
+        if not least <= value <= most:
+            raise UserError(f"--size {name} of {kind} lies from {least} to {most}, not {value}.", exit_code=USAGE)
+    return TRAINEE_MAKERS[kind](side)

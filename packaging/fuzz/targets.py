@@ -179,7 +179,7 @@ def read_weights(path: Path) -> None:
 
 def read_config(path: Path) -> None:
     """A checkpoint's configuration."""
-    from engines.families.family import read_config as read
+    from engines.families.networks import read_config as read
 
     read(path.parent)
 

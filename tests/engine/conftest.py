@@ -118,8 +118,9 @@ class TinyModels:
         from transformers import CLIPVisionConfig
 
         from engines.decoder.llama import LlamaDecoder
-        from engines.families.eventgpt import EventGptConfig, EventLanguageModel
-        from engines.families.llava_model import LlavaConfig, VideoLanguageModel
+        from engines.families.eventgpt import EventGptConfig
+        from engines.families.llava_model import LlavaConfig
+        from engines.families.networks import engine_family
         from engines.loading.shapes import build_random, random_vocabulary
         from engines.loading.weights import Checkpoint, model_facts
         from engines.stages.pixel_values import ClipTransform
@@ -161,8 +162,9 @@ class TinyModels:
             raise Cancelled
         progress(2, 2)
         facts = model_facts(Checkpoint(f"tiny-{role}", config, None), network, device, dtype)
-        make = EventLanguageModel if role == "draft" else VideoLanguageModel
-        return make(network, decoder, random_vocabulary(config), ClipTransform.square(28), facts=facts)
+        family = engine_family(config.family)
+        vocabulary, transform = random_vocabulary(config), ClipTransform.square(28)
+        return family.model(network, decoder, vocabulary, transform, facts=facts, template=family.layout(config))
 
 
 @pytest.fixture
@@ -200,9 +202,9 @@ def make_model() -> Callable[..., Any]:
     from transformers import CLIPVisionConfig
 
     from engines.decoder.llama import LlamaDecoder
-    from engines.families.eventgpt import EventGptConfig, EventGptModel, EventLanguageModel
-    from engines.families.family import build_network, finish
-    from engines.families.llava_model import LlavaConfig, VideoLanguageModel
+    from engines.families.eventgpt import EventGptConfig, EventGptModel
+    from engines.families.llava_model import LlavaConfig
+    from engines.families.networks import build_network, engine_family, finish
     from engines.loading.shapes import random_vocabulary
     from engines.loading.weights import Checkpoint, model_facts
     from engines.stages.pixel_values import ClipTransform
@@ -242,8 +244,9 @@ def make_model() -> Callable[..., Any]:
         network = network.to(place, dtype)
         finish(network, place)
         facts = model_facts(Checkpoint(f"tiny-{family}", config, None), network, place, dtype)
-        kind: Any = EventLanguageModel if family == "eventgpt" else VideoLanguageModel
-        decoder = LlamaDecoder.take_over(network.language_model)
-        return kind(network, decoder, random_vocabulary(config), ClipTransform.square(56), facts=facts)
+        kind = engine_family(family)
+        decoder, vocabulary = LlamaDecoder.take_over(network.language_model), random_vocabulary(config)
+        transform, template = ClipTransform.square(56), kind.layout(config)
+        return kind.model(network, decoder, vocabulary, transform, facts=facts, template=template)
 
     return make

@@ -24,8 +24,8 @@ from engines.bench.batches import BatchAnswer, decode_batch, generate_batch
 from engines.decoder.decoding import DecodeStep, Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from engines.families.family import build_network, finish
 from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
+from engines.families.networks import build_network, engine_family, finish
 from engines.loading.shapes import random_vocabulary
 from engines.loading.weights import Checkpoint, model_facts
 from engines.measuring.timing import NullClock
@@ -143,7 +143,10 @@ class Pairs:
             network.language_model = self.llama
             facts = model_facts(Checkpoint("pair", config, None), network, CPU, torch.float32)
             transform = ClipTransform.square(4 * PATCH)
-            ours = VideoLanguageModel(network, self.decoder, random_vocabulary(config), transform, facts=facts)
+            template = engine_family(family).layout(config)
+            ours = VideoLanguageModel(
+                network, self.decoder, random_vocabulary(config), transform, facts=facts, template=template
+            )
             self._models[family] = ours, self._theirs(config, network)
         return Pair(*self._models[family], self.sample, frames)
 

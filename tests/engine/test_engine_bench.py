@@ -14,8 +14,7 @@ from transformers import CLIPVisionConfig
 from benchmarks import engine
 from benchmarks.engine import EngineBench, choose_contenders, measure_engine, summarise
 from engines.bench import ceilings as ceilings_module
-from engines.bench import contenders as generate
-from engines.bench import contenders as ours
+from engines.bench import contenders
 from engines.bench.ceilings import Ceilings, fastest_s, last_level_cache_bytes, measure_ceilings
 from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, EngineContender, contenders_on
 from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, unrest_problems
@@ -130,7 +129,7 @@ def test_threads_are_given_back() -> None:
 
 def test_both_contenders_decode_varied_text() -> None:
     workload = make_workload(bench_shape("tiny"), 8, 40, CPU, torch.float32)
-    mine, theirs = ours.eager(workload)(), generate.eager(workload)()
+    mine, theirs = contenders.ours_eager(workload)(), contenders.hf_eager(workload)()
     assert mine.ids == theirs.ids
     assert len(mine.ids) == 40
     assert len(set(mine.ids)) > 10
@@ -138,13 +137,13 @@ def test_both_contenders_decode_varied_text() -> None:
 
 
 def test_a_second_turn_starts_from_nothing() -> None:
-    runner = ours.eager(make_workload(bench_shape("tiny"), 8, 10, CPU, torch.float32))
+    runner = contenders.ours_eager(make_workload(bench_shape("tiny"), 8, 10, CPU, torch.float32))
     assert runner().ids == runner().ids
 
 
 def test_no_hook_stays_on_the_model() -> None:
     workload = make_workload(bench_shape("tiny"), 4, 3, CPU, torch.float32)
-    generate.eager(workload)()
+    contenders.hf_eager(workload)()
     assert not workload.model._forward_hooks
     assert not workload.model._forward_pre_hooks
 
@@ -159,9 +158,9 @@ def test_the_compiled_step_of_transformers_is_really_compiled() -> None:
         compiled.append(len(module.graph.nodes))
         return module.forward
 
-    found = generate.static_compiled(workload, count)()
+    found = contenders.hf_static_compiled(workload, count)()
     assert compiled
-    assert found.ids == generate.eager(workload)().ids
+    assert found.ids == contenders.hf_eager(workload)().ids
     torch.compiler.reset()
 
 
@@ -189,7 +188,7 @@ def test_a_step_that_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("engines.decoder.step_choice.CompiledStep", GivesUp)
     workload = make_workload(bench_shape("tiny"), 4, 3, CPU, torch.float32)
-    runner = ours.stepping(workload, "compiled")
+    runner = contenders.stepping(workload, "compiled")
     with pytest.raises(UnavailableError, match="did not like"):
         runner()
 
@@ -197,14 +196,14 @@ def test_a_step_that_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> No
 def test_graphs_without_a_gpu_are_left_out() -> None:
     workload = make_workload(bench_shape("tiny"), 4, 3, CPU, torch.float32)
     with pytest.raises(UnavailableError, match="CUDA"):
-        ours.stepping(workload, "graphs")
+        contenders.stepping(workload, "graphs")
 
 
 def test_a_compiler_that_fails_leaves_the_contender_out() -> None:
     def fail(*_: object) -> Callable[..., Any]:
         raise RuntimeError("no compiler here\nand more")
 
-    make = EngineContender("hf_static_compiled", lambda workload: generate.static_compiled(workload, fail))
+    make = EngineContender("hf_static_compiled", lambda workload: contenders.hf_static_compiled(workload, fail))
     bench = EngineBench(shape="tiny", tokens=4, repeats=1, device="cpu", contenders=(*EAGER, make), scale=0.01)
     found = measure_engine(bench)
     row = next(row for row in found["rows"] if row["contender"] == "hf_static_compiled")

@@ -79,6 +79,7 @@ def loaded(limit: int = 512) -> EventLanguageModel:
         SyntheticVocabulary(),
         ClipTransform.square(EDGE),
         facts=facts(limit),
+        template=EVENTGPT_V1,
     )
 
 

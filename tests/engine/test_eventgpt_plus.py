@@ -18,7 +18,7 @@ from closeness import assert_close
 from engines.decoder.decoding import CachedModel, decode
 from engines.decoder.kv_cache import DYNAMIC, STATIC
 from engines.decoder.sampling import greedy
-from engines.families.family import build_empty, parameter_shapes
+from engines.families.networks import build_empty, parameter_shapes
 from engines.fit.requirements import memory_need
 from engines.inspection import inspect_checkpoint
 from engines.loading.shapes import random_config

@@ -12,7 +12,7 @@ from engines.decoder import step_choice
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.kernels.packed_weight import kernels_problem
-from engines.modes.run_plan import block_sizes
+from engines.modes.measured_run import block_sizes
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.generation import GenerationSettings

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.bench import contenders as generate
-from engines.bench import contenders as ours
+from engines.bench import contenders
 from engines.bench.block_costs import EAGLE, LONGEST, MODEL, BlockCosts, measure_block_costs
 from engines.bench.ceilings import Ceilings
 from engines.bench.language_steps import (
@@ -79,7 +78,7 @@ def test_a_trace_without_the_mark_is_refused() -> None:
 
 
 def test_operators_of_real_turns_hardly_depend_on_their_length(workload) -> None:
-    for runner in (ours.eager(workload), generate.eager(workload)):
+    for runner in (contenders.ours_eager(workload), contenders.hf_eager(workload)):
         few, many = (count_launches(runner.shortened(tokens), CPU) for tokens in (3, 9))
         assert few.operators_per_token == pytest.approx(many.operators_per_token, rel=0.1)
         assert few.operators_per_token > 20
@@ -87,7 +86,7 @@ def test_operators_of_real_turns_hardly_depend_on_their_length(workload) -> None
 
 
 def test_shortened_turns_keep_their_answer(workload) -> None:
-    for runner in (ours.eager(workload), generate.eager(workload)):
+    for runner in (contenders.ours_eager(workload), contenders.hf_eager(workload)):
         assert runner.shortened(5)().ids == runner().ids[:5]
 
 
@@ -113,10 +112,10 @@ class _Shifted:
 
 def test_one_other_token_is_one_position(workload) -> None:
     """Forced, what follows a divergence is compared as well; running freely, everything after it differs."""
-    plain = ours.eager(workload)
+    plain = contenders.ours_eager(workload)
     answer = plain().ids
     expected = forced_logits(plain, answer)
-    other = ours.eager(workload)
+    other = contenders.ours_eager(workload)
     other.cached.own_step = _Shifted(workload.decoder, 4, 0.5)
     found = same_when_forced(expected, forced_logits(other, answer))
     row = found.to_json()
@@ -134,7 +133,7 @@ def test_gaps_tell_near_ties_from_faults() -> None:
 
 
 def test_answers_that_ran_freely_are_judged_where_they_part(workload) -> None:
-    plain = ours.eager(workload)
+    plain = contenders.ours_eager(workload)
     answer = plain().ids
     assert same_running_freely(plain, answer, answer) == SameTokens(len(answer), len(answer), (), is_forced=False)
     other = (*answer[:5], (answer[5] + 1) % 512, *answer[6:])
@@ -149,8 +148,8 @@ def test_a_step_that_falls_back_to_another_is_left_out(workload, monkeypatch) ->
     other = ChosenStep(_Shifted(workload.decoder, 0, 0.0), "graphs", "The fused step is not taken: no kernel.")
     monkeypatch.setattr(DecodeSteps, "choose", lambda *_: other)
     with pytest.raises(UnavailableError, match="no kernel"):
-        ours.stepping(workload, "fused")
-    assert ours.stepping(workload, "graphs")().ids == ours.eager(workload)().ids
+        contenders.stepping(workload, "fused")
+    assert contenders.stepping(workload, "graphs")().ids == contenders.ours_eager(workload)().ids
 
 
 def test_every_kind_of_step_takes_part() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.bench import contenders as ours
+from engines.bench import contenders
 from engines.bench.block_costs import LONGEST, BlockCosts, measure_block_costs
 from engines.bench.ceilings import measure_ceilings
 from engines.bench.language_steps import StepsPlan, count_launches, measure_steps
@@ -21,8 +21,8 @@ CUDA = torch.device("cuda:0")
 
 def test_a_graph_is_one_launch_of_as_many_kernels_as_it_holds() -> None:
     workload = make_workload(bench_shape("tiny"), 12, 10, CUDA, torch.float32)
-    plain = count_launches(ours.eager(workload), CUDA)
-    captured = count_launches(ours.stepping(workload, "graphs"), CUDA)
+    plain = count_launches(contenders.ours_eager(workload), CUDA)
+    captured = count_launches(contenders.stepping(workload, "graphs"), CUDA)
     assert plain.kernels_per_token > 10
     assert plain.launches_per_token == pytest.approx(plain.kernels_per_token, rel=0.5)
     assert captured.kernels_per_token > 10

@@ -25,7 +25,7 @@ from checkpoint_folders import WEIGHTS, write_eventgpt
 from engines.checkpoints import shards as pickled_weights
 from engines.checkpoints.shards import open_bin, read_headers, read_tensors
 from engines.families.eventgpt import EventGptConfig, EventGptModel
-from engines.families.family import read_config
+from engines.families.networks import read_config
 from engines.inspection import inspect_checkpoint
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError

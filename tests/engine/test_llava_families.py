@@ -28,8 +28,8 @@ from closeness import assert_close
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
-from engines.families.family import build_empty, build_network, finish, parameter_shapes, read_config
 from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
+from engines.families.networks import build_empty, build_network, engine_family, finish, parameter_shapes, read_config
 from engines.inspection import inspect_checkpoint
 from engines.loading.shapes import random_vocabulary
 from engines.loading.weights import Checkpoint, load_model, model_facts
@@ -118,7 +118,8 @@ def ours_of(config: LlavaConfig, network: LlavaModel) -> VideoLanguageModel:
     edge = config.vision.image_size
     assert isinstance(edge, int)
     transform = ClipTransform.square(edge)
-    return VideoLanguageModel(network, decoder, random_vocabulary(config), transform, facts=facts)
+    template = engine_family(config.family).layout(config)
+    return VideoLanguageModel(network, decoder, random_vocabulary(config), transform, facts=facts, template=template)
 
 
 def answered(model: VideoLanguageModel, settings: GenerationSettings, sample: Any, sink: Any, stop: Any) -> Any:

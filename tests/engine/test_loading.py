@@ -19,8 +19,8 @@ from checkpoint_folders import PIECES, TOKENIZER_JSON, TOKENIZER_MODEL, WEIGHTS,
 from closeness import assert_close
 from engines.decoder.kv_cache import DynamicKv
 from engines.families.eventgpt import EventGptConfig, EventGptModel, EventLanguageModel
-from engines.families.family import build_network, read_config
 from engines.families.llava_model import LlavaConfig, VideoLanguageModel
+from engines.families.networks import build_network, read_config
 from engines.inspection import inspect_checkpoint
 from engines.loading.weights import find_checkpoint, load_model
 from engines.stages.model import VisionLanguageModel

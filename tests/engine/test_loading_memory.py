@@ -14,7 +14,7 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from checkpoint_folders import write_eventgpt
 from engines.families.eventgpt import EventGptConfig
-from engines.families.family import build_empty, parameter_shapes, put_parameter
+from engines.families.networks import build_empty, parameter_shapes, put_parameter
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
 

@@ -119,13 +119,13 @@ def test_no_memory_is_needed_to_describe_a_run_that_ends(
     # Alternatives and judgements are computed at the end, and not a description.
     asked: dict[str, Any] = {"alternatives": False, "judges": False}
     expected = carry_out(engine, mode, sample, **asked).info
-    outcome = MeasuredRun._outcome
+    outcome = MeasuredRun._add_outcome
 
     def described(*given: Any) -> dict[str, Any]:
         with NoMemory():
             return outcome(*given)
 
-    monkeypatch.setattr(MeasuredRun, "_outcome", described)
+    monkeypatch.setattr(MeasuredRun, "_add_outcome", described)
     ended = carry_out(engine, mode, sample, **asked).info
     assert (ended.status, ended.error) == ("finished", None)
     assert all(model.attention_kernels for model in ended.models.values())

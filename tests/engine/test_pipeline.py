@@ -19,8 +19,8 @@ from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
-from engines.families.family import build_network, finish
 from engines.families.llava_model import LlavaConfig, VideoLanguageModel
+from engines.families.networks import build_network, engine_family, finish
 from engines.loading.shapes import random_vocabulary
 from engines.loading.weights import Checkpoint, model_facts
 from engines.measuring.stage_memory import StageMemory
@@ -78,6 +78,7 @@ def pair(family: str) -> tuple[VideoLanguageModel, Any]:
         random_vocabulary(config),
         ClipTransform.square(EDGE),
         facts=facts,
+        template=engine_family(family).layout(config),
     )
     return ours, theirs.eval()
 

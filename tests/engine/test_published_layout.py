@@ -21,7 +21,7 @@ from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionMode
 from checkpoint_folders import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
 from engines.checkpoints.config import edge
 from engines.families.eventgpt import EventGptConfig, EventGptModel
-from engines.families.family import build_empty, parameter_shapes, read_config
+from engines.families.networks import build_empty, parameter_shapes, read_config
 from engines.inspection import inspect_checkpoint
 from engines.loading.shapes import random_config
 from engines.loading.weights import find_checkpoint, load_model

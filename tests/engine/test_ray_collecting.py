@@ -13,8 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from engines.training.cluster_examples import ClusterExamples
-from engines.training.collect_plan import CollectPlan, PieceAnswer
+from engines.training.collect_plan import CollectPlan
 from engines.training.collecting import CollectEnd, Collecting, Row
+from engines.training.collecting_seat import PieceAnswer
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice

@@ -18,7 +18,8 @@ from engines.training.collecting import Collecting, ExamplesHere
 from engines.training.evaluating import forced_figures, write_evaluation
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainEnd, TrainPlan, train_adapter
-from engines.training.trainee import TraineeSide, make_trainee
+from engines.training.trainee import TraineeSide
+from engines.training.trainees import make_trainee
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS

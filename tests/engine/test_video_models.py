@@ -21,8 +21,8 @@ from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 from closeness import assert_close, is_close
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
-from engines.families.family import build_network
 from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
+from engines.families.networks import build_network, engine_family
 from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform
 from engines.tokens.prompts import SLOT
@@ -90,6 +90,7 @@ def loaded(network: LlavaModel, limit: int = 256) -> VideoLanguageModel:
         SyntheticVocabulary(extra),
         ClipTransform.square(EDGE),
         facts=facts,
+        template=engine_family(family).layout(network.config),
     )
 
 

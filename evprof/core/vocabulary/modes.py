@@ -14,8 +14,8 @@ class Mode:
 
     `is_paired`: one answer may take both models. `drafts`: tokens are proposed and verified, so the answer is the
     target's own. `is_parallel`: the draft works while the target prefills. `maps_cache`: the draft's KV cache is mapped
-    to the target's, which needs an adapter and changes the answer (`is_lossless`). `strategy` carries it out: the class
-    in `engines/modes/<strategy>_run.py`.
+    to the target's, which needs an adapter and changes the answer (`is_lossless`). `strategy` is its key in
+    STRATEGIES of `engines/modes/measured_run.py`.
     """
 
     key: str
