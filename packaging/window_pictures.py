@@ -102,7 +102,7 @@ def draw_look(session: Path, theme: str, size: str, out: Path, words: list[str])
 
 def _begin_anew(application: QApplication, window: MainWindow, session: Path) -> None:
     """Actions change what they meet: the next one finds the session as it opens, every panel where it was at first."""
-    from ui.timeline.navigation.marking import NoteEditor
+    from ui.timeline.marks import NoteEditor
     from ui.window import app
 
     window.messages.clear()

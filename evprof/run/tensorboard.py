@@ -20,7 +20,6 @@ from typing import IO
 
 from evprof.core.errors import UserError
 from evprof.core.installation import CONSOLE, bundled_program, how_to_add, is_bundle
-from evprof.run.processes.giving_way import WINDOW
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -63,14 +62,12 @@ def open_tensorboard(
     port = _free_port()
     words = ["--logdir", str(log_folder), "--host", HOST, "--port", str(port), "--load_fast=false"]
     with tempfile.TemporaryFile() as errors:
-        process = WINDOW.start(
-            lambda: subprocess.Popen(
-                [*(argv or _own_argv()), *words],
-                # Held open and never written to: it ends with this program, and TensorBoard with it.
-                stdin=subprocess.PIPE,
-                stdout=errors,
-                stderr=errors,
-            )
+        process = subprocess.Popen(
+            [*(argv or _own_argv()), *words],
+            # Held open and never written to: it ends with this program, and TensorBoard with it.
+            stdin=subprocess.PIPE,
+            stdout=errors,
+            stderr=errors,
         )
         board = TensorBoard(f"http://{HOST}:{port}/{PAGE}", process)
         try:

@@ -1,14 +1,14 @@
-"""What each lane of the timeline holds, taken in step by step from a growing run: only new rows are looked at.
+"""The rows of the timeline's lanes, updated from the new rows of a growing run.
 
 A track is one model of one run. Times inside are absolute ns of the clock; `zero_ns` makes them relative, because the
-run's zero may become known after its first rows. Of two runs on one axis the second may be moved by `shift_ns`; the
-moments that a track gives are the axis's.
+run's zero may become known after its first rows. Run B can be moved by `shift_ns` on the axis of run A; the moments
+that a track returns are those of the axis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,6 @@ from evprof.core.rows.row_block import RowBlock
 from evprof.core.rows.span_columns import IntTable
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
-from evprof.view.growing import Derived
-from evprof.view.peaks import Peaks
 from evprof.view.power_line import power_line
 from evprof.view.span_table import RUNNING, SpanTable
 
@@ -35,17 +33,6 @@ ORIGINS = (ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT)
 
 _REJECTED = len(ORIGINS)
 _ORIGIN_CODES = {name: code for code, name in enumerate((*ORIGINS, ORIGIN_REJECTED))}
-
-
-class News(NamedTuple):
-    """Which lanes of a track have something new to draw."""
-
-    spans: bool
-    rounds: bool
-    tokens: bool
-    kv: bool
-    memory: bool
-    power: bool
 
 
 class Track:
@@ -64,22 +51,21 @@ class Track:
         self._memory = IntTable(3)
         self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0, "power": 0}
         self._power: dict[str, tuple[Ints, Floats]] = {}
-        self._latency_peaks = Peaks()
         self._relative: dict[str, tuple[object, Any]] = {}
-        self._columns: dict[str, Derived] = {}
-        self._known_rounds: tuple[object, tuple[Ints, ...]] | None = None
         self.latest_ns = 0
         self.shift_ns = 0
 
-    def update(self) -> News:
-        """Takes in what the run has new."""
-        return News(
-            self._take_spans(),
-            self._take_rounds(),
-            self._take_tokens(),
-            self._take_kv(),
-            self._take_memory(),
-            self._take_power(),
+    def update(self) -> bool:
+        """Takes in the new rows of the run; whether there were any."""
+        return any(
+            [
+                self._take_spans(),
+                self._take_rounds(),
+                self._take_tokens(),
+                self._take_kv(),
+                self._take_memory(),
+                self._take_power(),
+            ]
         )
 
     def _take_spans(self) -> bool:
@@ -194,7 +180,7 @@ class Track:
 
     def token_times(self) -> Ints:
         """Moments of the answer's tokens from the run's zero."""
-        times: Ints = self._kept("token_times", self._tokens, lambda: self._times("tokens", self._tokens))
+        times: Ints = self._kept("token_times", self._tokens, lambda: self._tokens.column(0) - self.zero_ns)
         return times
 
     def token_positions(self) -> Ints:
@@ -211,22 +197,10 @@ class Track:
         The first token has no latency of this kind: what precedes it is the time to first token.
         """
         times = self.token_times()
-
-        def since(first: int) -> Floats:
-            return np.diff(times[max(0, first - 1) :]) / 1e6
-
-        def read() -> tuple[Ints, Floats]:
-            return times[1:], self._derived("latencies", np.float64).of(len(times), self.zero_ns, since)
-
-        found: tuple[Ints, Floats] = self._kept("latencies", self._tokens, read)
-        return found
-
-    def latency_peaks(self) -> Peaks:
-        """The longest of these, see `tallest_stems`."""
-        peaks: Peaks = self._kept(
-            "latency_peaks", self._tokens, lambda: self._latency_peaks.update(self.latencies_ms()[1])
+        latencies: tuple[Ints, Floats] = self._kept(
+            "latencies", self._tokens, lambda: (times[1:], np.diff(times) / 1e6)
         )
-        return peaks
+        return latencies
 
     def mean_latency_ms(self) -> float | None:
         """Mean time between tokens in ms, None with fewer than two."""
@@ -248,39 +222,22 @@ class Track:
     def _levels(self, name: str, table: IntTable, index: int) -> tuple[Ints, Floats]:
         """Moments and the levels of a column, where they are known."""
 
-        times, levels = table.column(0), table.column(index)
-
-        def known(column: Ints, first: int) -> Ints:
-            return column[first:][levels[first:] >= 0] if name == "gpu" else column[first:]
-
         def read() -> tuple[Ints, Floats]:
-            count = len(table)
-            moments = self._derived(f"{name} times", np.int64)
-            values = self._derived(name, np.float64).of(count, None, lambda first: known(levels, first))
-            return moments.of(count, self.zero_ns, lambda first: known(times, first) - self.zero_ns), values
+            times, levels = table.column(0), table.column(index)
+            if name == "gpu":
+                times, levels = times[levels >= 0], levels[levels >= 0]
+            return times - self.zero_ns, levels.astype(np.float64)
 
         found: tuple[Ints, Floats] = self._kept(name, table, read)
         return found
 
-    def _times(self, name: str, table: IntTable) -> Ints:
-        moments = table.column(0)
-        return self._derived(f"{name} times", np.int64).of(
-            len(table), self.zero_ns, lambda first: moments[first:] - self.zero_ns
-        )
-
-    def _derived(self, name: str, kind: npt.DTypeLike) -> Derived:
-        if name not in self._columns:
-            self._columns[name] = Derived(kind)
-        return self._columns[name]
-
     def _kept(self, name: str, table: IntTable, read: Callable[[], Any]) -> Any:
-        """What is read out of a table, one object until that has grown or the run's zero has become known: every
-        picture asks for it several times."""
-        key = (len(table), self.zero_ns)
-        found = self._relative.get(name)
-        if found is None or found[0] != key:
-            found = self._relative[name] = key, read()
-        return found[1]
+        """The result of `read`, kept until the table has grown or the run's zero has become known."""
+        key = (len(table), self.zero_ns, len(self._verify_starts))
+        kept = self._relative.get(name)
+        if kept is None or kept[0] != key:
+            kept = self._relative[name] = key, read()
+        return kept[1]
 
     def power_watts(self) -> dict[str, tuple[Ints, Floats]]:
         """Of each sampled device that tells its power: moments from the run's zero, and watts from then on."""
@@ -292,14 +249,14 @@ class Track:
         Moments count from the run's zero. Verification follows drafting at once, except of what was drafted inside the
         target's prefill: that waits for its end.
         """
-        key = (len(self._rounds), self.zero_ns, len(self._verify_starts))
-        if self._known_rounds is None or self._known_rounds[0] != key:
-            columns = [self._rounds.column(index) for index in range(7)]
-            starts, drafts, verifies, ends = (column - self.zero_ns for column in columns[:4])
-            waits = self._waits()
-            told = (starts, drafts, verifies + waits, ends + waits, *columns[4:], drafts + waits)
-            self._known_rounds = key, told
-        return self._known_rounds[1]
+        rounds: tuple[Ints, ...] = self._kept("rounds", self._rounds, self._read_rounds)
+        return rounds
+
+    def _read_rounds(self) -> tuple[Ints, ...]:
+        columns = [self._rounds.column(index) for index in range(7)]
+        starts, drafts, verifies, ends = (column - self.zero_ns for column in columns[:4])
+        waits = self._waits()
+        return starts, drafts, verifies + waits, ends + waits, *columns[4:], drafts + waits
 
     def _waits(self) -> Ints:
         """How long each round's verification began after its drafting ended; 0 outside the prefill, or unverified."""

@@ -5,16 +5,14 @@ Arrays in, arrays out; times in ns on the trace's clock. It knows nothing of wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.rows.distinct import Ints
 from evprof.core.rows.trace_columns import TraceColumns
-from evprof.view.painted_row import Colors, PaintedRow
 
 MOST_ROWS = 24
 """Calls nested deeper are drawn in the last row, one over the other."""
@@ -27,17 +25,6 @@ class NestedRow:
     starts: Ints
     ends: Ints
     slices: Ints
-
-    @cached_property
-    def _painted(self) -> dict[str, PaintedRow]:
-        return {}
-
-    def painted(self, look: str, colors: Callable[[Ints], Colors]) -> PaintedRow:
-        """The row in the colours that a look gives its slices, worked out once and for the last look alone."""
-        if look not in self._painted:
-            self._painted.clear()
-            self._painted[look] = PaintedRow().update(self.starts, self.ends, colors(self.slices))
-        return self._painted[look]
 
     def at(self, t_ns: int, slack_ns: float) -> int | None:
         """The slice at a moment, or one that begins or ended a hair away; its place in the trace."""

@@ -62,7 +62,7 @@ def measure_crowd(
         _append(window)
         window.controller.pull()
         timeline.repaint()
-        paint_all(application, window)
+        paint_all(application)
 
     def their_growth(_: int) -> None:
         _append(window)
@@ -77,7 +77,7 @@ def measure_crowd(
     def ours(view: TimeRange) -> None:
         window.selection.set_view_range(view)
         timeline.repaint()
-        paint_all(application, window)
+        paint_all(application)
 
     views = list(_views(timeline.scene.extent()))
     ours(views[0])

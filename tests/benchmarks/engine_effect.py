@@ -29,7 +29,6 @@ from evprof.loaders.bundled import bundled_sample
 from evprof.metrics.estimates.estimates import Estimate, Observation, ratio_of
 from evprof.run.demo import BUNDLED_TARGET
 from evprof.run.processes.engine_host import EngineHost
-from ui.state.look_rate import QUICKEST_MS
 from ui.state.run_controller import Host
 from ui.window.main_window import MainWindow
 
@@ -37,7 +36,10 @@ GRACE_S = 120.0
 """How long a request may take, and the engine's start."""
 
 TURN_S = 0.2
-"""How long the window works or sleeps at least."""
+"""How long the window works or sleeps."""
+
+WARM_S = 2.0
+"""How long the window has to import what runs need."""
 
 _MOST_ANSWERS = 100
 _UNANSWERED = "the window's effect on the engine was not measured: the engine does not answer here"
@@ -194,8 +196,7 @@ class _Answers:
             return _Lent(host)
 
         self._window.start_engine(lend)
-        while not self._window.housekeeping.has_imported:
-            self._work(TURN_S)
+        self._work(WARM_S)
 
     def one(self, *, is_first_awake: bool) -> tuple[npt.NDArray[np.int64], list[WindowTurn]]:
         """When the tokens of an answer came, and the turns meanwhile; none where there was no answer."""
@@ -207,9 +208,7 @@ class _Answers:
         is_awake = is_first_awake
         while time.monotonic() < deadline and self._host.is_busy:
             start_ns = monotonic_ns()
-            # The next look would come at the very end.
-            look_s = (self._window.controller.rate.interval_ms - QUICKEST_MS) / 1000
-            (self._work if is_awake else time.sleep)(max(TURN_S, look_s))
+            (self._work if is_awake else time.sleep)(TURN_S)
             turns.append(WindowTurn(is_awake, start_ns, monotonic_ns()))
             is_awake = not is_awake
         while self._host.is_busy or self._window.controller.is_busy:

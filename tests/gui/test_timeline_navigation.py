@@ -20,10 +20,10 @@ from ui.state.mark_book import go_to
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme, ThemeHolder
-from ui.timeline.ground.flows import flow_of
 from ui.timeline.lane import FOLDED_PX, Lane
-from ui.timeline.navigation.copying import svg_of, table_text
-from ui.timeline.navigation.marking import NoteEditor
+from ui.timeline.marks import NoteEditor
+from ui.timeline.menus import svg_of, table_text
+from ui.timeline.places import flow_of
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
+from ui.timeline.lane_turns import grabbed
 
 from benchmarks.crowd import crowded_recording
 from example_counts import examples
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder, _line, dark
-from ui.timeline.lane_turns import grabbed
-from ui.timeline.navigation.copying import picture_of, svg_of
+from ui.timeline.menus import picture_of, svg_of
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 

@@ -16,9 +16,8 @@ from ui.players.event_player import EventPlayer
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.timeline.real_time_lane import RealTimeLane
 from ui.timeline.scene import GUTTER_PX
-from ui.timeline.sensor_lane import SensorLane
+from ui.timeline.sensor_lanes import RealTimeLane, SensorLane
 from ui.timeline.timeline_view import TimelineView
 
 

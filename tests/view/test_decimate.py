@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.view.decimate import (
+    GAP_PX,
+    LEAST_SHARE,
+    WIDE_PX,
     column_levels,
     merged_bars,
     nearest_row,
     nice_ceiling,
+    span_coverage,
     step_line,
     tallest_stems,
-    thinned,
     visible_rows,
 )
-from evprof.view.peaks import Peaks
 from evprof.view.timescale import Timescale
 
 
@@ -67,7 +69,6 @@ def test_the_tallest_stem_of_each_pixel_survives(count: int, seed: int) -> None:
     stems = tallest_stems(times, values, Timescale(0, 1_000_000, 300.0))
     assert stems.values.max() == values.max()
     assert len(stems.x) <= 320
-    assert int(stems.counts.sum()) == count
     assert np.array_equal(values[stems.rows], stems.values)
 
 
@@ -89,7 +90,15 @@ def test_a_dense_line_keeps_its_extremes() -> None:
     x, level = step_line(times, levels, Timescale(0, 1_000_000, 500.0))
     assert level.max() == 7.0
     assert level.min() == levels.min()
-    assert len(x) <= 2 * 502
+    assert len(x) <= 4 * 502
+    assert not ((np.diff(x) != 0) & (np.diff(level) != 0)).any()
+
+
+def test_a_held_level_stays_level_among_dense_rows() -> None:
+    times = np.concatenate([np.arange(5_000), [5_001, 900_000], 900_000 + np.arange(1, 5_000)])
+    levels = np.concatenate([np.full(5_000, 10.0), [100.0, 10.0], np.full(4_999, 10.0)])
+    x, level = step_line(times, levels, Timescale(0, 1_000_000, 500.0))
+    assert np.interp([50.0, 225.0, 400.0], x, level).tolist() == [100.0] * 3
 
 
 def test_a_column_holds_the_levels_from_that_before_it_to_its_last() -> None:
@@ -109,20 +118,15 @@ def test_columns_of_levels_are_those_found_row_by_row(data: st.DataObject) -> No
     per_px = data.draw(st.sampled_from([1.0, 1.5, 2.0]))
     columns = math.ceil(scale.width_px * per_px)
     lowest, highest = column_levels(times, values, scale, columns, per_px)
-    places = np.floor((times - scale.start_ns) / scale.ns_per_px * per_px)
+    borders = scale.start_ns + np.ceil(np.arange(columns + 1) * (scale.ns_per_px / per_px))
     for column in range(columns):
-        before, inside = values[places < column], values[places == column]
+        before, inside = (
+            values[times < borders[column]],
+            values[(times >= borders[column]) & (times < borders[column + 1])],
+        )
         held = [*before[-1:], *inside]
         wanted = (min(held), max(held)) if held else (np.nan, np.nan)
         np.testing.assert_array_equal((lowest[column], highest[column]), wanted)
-
-
-def test_thinning_leaves_every_corner() -> None:
-    x = np.arange(1000.0)
-    y = np.where(x < 400, 20.0, 60.0)
-    kept, heights = thinned(x, y)
-    assert kept.tolist() == [0, 399, 400, 999]
-    assert heights.tolist() == [20, 20, 60, 60]
 
 
 def test_the_nearest_row() -> None:
@@ -136,26 +140,6 @@ def test_ceilings_are_round_and_not_below() -> None:
     assert values == pytest.approx([1, 0.3, 1, 1.5, 8, 100, 150])
 
 
-@st.composite
-def rows_in_order(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and ends of rows that do not overlap, some of no length, some touching, some longer than a view."""
-    random = np.random.default_rng(draw(st.integers(0, 10_000)))
-    count = draw(st.integers(6_000, 9_000))
-    gaps = random.choice([0, 0, 1, 7, 1_000, 90_000], count)
-    lengths = random.choice([0, 1, 3, 800, 800, 5_000, 2_000_000], count, p=[0.1, 0.2, 0.2, 0.2, 0.2, 0.09, 0.01])
-    ends = np.cumsum(gaps + lengths) + draw(st.integers(-1_000, 1 << 50))
-    return ends - lengths, ends
-
-
-@st.composite
-def rows_that_overlap(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """The same, but each may begin before others have ended, though none ends before one that began earlier."""
-    starts, ends = draw(rows_in_order())
-    random = np.random.default_rng(draw(st.integers(0, 10_000)))
-    early = random.choice([0, 1, 900, 70_000], len(starts), p=[0.7, 0.1, 0.1, 0.1])
-    return np.maximum.accumulate(starts - early), ends
-
-
 def view_of(data: st.DataObject, first: int, last: int) -> Timescale:
     length = max(last - first, 1)
     start = first + int(data.draw(st.floats(-0.2, 0.4)) * length)
@@ -163,42 +147,73 @@ def view_of(data: st.DataObject, first: int, last: int) -> Timescale:
     return Timescale(start, start + max(1, int(data.draw(st.floats(0.5, 1.4)) * length)), width)
 
 
-@given(st.data())
-def test_stems_and_lines_out_of_peaks_are_those_of_all_rows(data: st.DataObject) -> None:
-    times, _ = data.draw(rows_in_order())
-    random = np.random.default_rng(data.draw(st.integers(0, 999)))
-    values = random.integers(0, data.draw(st.sampled_from([2, 50, 1 << 40])), len(times)).astype(np.float64)
-    scale = view_of(data, int(times[0]), int(times[-1]))
-    for per_px in (1.0, 0.5):
-        direct = tallest_stems(times, values, scale, per_px=per_px)
-        quick = tallest_stems(times, values, scale, per_px=per_px, highest=Peaks().update(values))
-        assert all(np.array_equal(one, other) for one, other in zip(direct, quick, strict=True))
-    xs, levels = step_line(times, values, scale)
-    assert (xs.tolist(), levels.tolist()) == two_per_pixel(times, values, scale)
+COLUMNS = 60
 
 
-def two_per_pixel(times: np.ndarray, values: np.ndarray, scale: Timescale) -> tuple[list[float], list[float]]:
-    """The lowest and the highest level of each pixel, found row by row."""
-    first = max(0, int(np.searchsorted(times, scale.start_ns, side="left")) - 1)
-    shown = slice(first, int(np.searchsorted(times, scale.end_ns, side="right")) + 1)
-    x = np.clip((times[shown] - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
-    if len(x) <= 2 * scale.width_px:
-        known = step_line(times, values, scale)
-        return known[0].tolist(), known[1].tolist()
-    by_pixel: dict[float, list[float]] = {}
-    for place, value in zip(np.floor(x).tolist(), values[shown].tolist(), strict=True):
-        by_pixel.setdefault(place, []).append(value)
-    pairs = [(min(found), max(found))[:: 1 if found[-1] >= found[0] else -1] for found in by_pixel.values()]
-    return [place for place in by_pixel for _ in range(2)], [level for pair in pairs for level in pair]
+@given(
+    st.lists(st.tuples(st.integers(0, 900), st.integers(100, 1_500), st.integers(0, 1)), min_size=1, max_size=80),
+    st.integers(-2_000, 20_000),
+    st.sampled_from([1.0, 1.25, 2.0]),
+    st.integers(0, 50),
+)
+def test_every_column_has_the_share_of_each_kind(
+    rows: list[tuple[int, int, int]], start: int, per_px: float, overlap: int
+) -> None:
+    """Intervals of a pixel and more, each cut where the next one begins, wide ones by a gap."""
+    gaps, lengths, kinds = (np.array(part) for part in zip(*rows, strict=True))
+    ends = np.cumsum(gaps + lengths)
+    starts, ends = ends - lengths, ends + overlap
+    scale = Timescale(start, start + int(COLUMNS * 100 / per_px), COLUMNS / per_px)
+    covered = span_coverage((starts, ends, kinds), 2, scale, COLUMNS, per_px)
+    wanted, wide = np.zeros((COLUMNS, 2)), []
+    is_short = np.zeros(COLUMNS, dtype=bool)
+    for row, kind in enumerate(kinds):
+        edges = np.array([starts[row], min(ends[row], *starts[row + 1 : row + 2], 10**9)], dtype=float)
+        left, right = (edges - start) / scale.ns_per_px * per_px
+        if (right - left) / per_px > WIDE_PX:
+            right -= GAP_PX * per_px
+            wide += [row] if right > 0 and left < COLUMNS else []
+        else:
+            is_short[int(max(0, left)) : int(max(0, left)) + 1] = True
+        over = np.minimum(np.arange(1, COLUMNS + 1), right) - np.maximum(np.arange(COLUMNS), left)
+        wanted[:, kind] += np.clip(over, 0, 1)
+    is_exact = ~is_short | (wanted.sum(axis=1) >= LEAST_SHARE)
+    assert np.abs(covered.shares - wanted)[is_exact].max(initial=0) <= 1e-6
+    assert set(wide) <= set(covered.rows.tolist())
 
 
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=600), st.lists(st.integers(0, 200), max_size=6), st.data())
-def test_peaks_are_right_however_the_column_grew(values: list[int], steps: list[int], data: st.DataObject) -> None:
-    column, peaks, known = np.array(values, dtype=np.float64), Peaks(), 0
-    for more in [*steps, len(values)]:
-        known = min(known + more, len(column))
-        peaks.update(column[:known].copy())
-    firsts = np.array(data.draw(st.lists(st.integers(0, len(column) - 1), min_size=1, max_size=20)))
-    counts = np.array([data.draw(st.integers(1, len(column) - first)) for first in firsts.tolist()])
-    expected = [first + int(np.argmax(column[first : first + n])) for first, n in zip(firsts, counts, strict=True)]
-    assert peaks.rows(firsts, counts).tolist() == expected
+@pytest.mark.parametrize("length", [0, 1, 40])
+@pytest.mark.parametrize("start", [1_000, 1_030, 1_900])
+def test_a_short_interval_is_visible_in_its_own_colour(length: int, start: int) -> None:
+    rows = np.array([start]), np.array([start + length]), np.array([1])
+    shares = span_coverage(rows, 2, Timescale(0, COLUMNS * 1_000, COLUMNS), COLUMNS, 1.0).shares
+    assert shares[1].tolist() == pytest.approx([0, LEAST_SHARE])
+    assert shares.sum() == pytest.approx(LEAST_SHARE)
+
+
+def test_a_dense_stretch_shows_how_much_of_it_is_covered() -> None:
+    starts = np.arange(100_000) * 10
+    covered = span_coverage((starts, starts + 8, starts // 10 % 2), 2, Timescale(0, 1_000_000, COLUMNS), COLUMNS, 1.0)
+    assert covered.shares == pytest.approx(np.full((COLUMNS, 2), 0.4), abs=0.001)
+    assert not len(covered.rows)
+
+
+@pytest.mark.parametrize("span_ns", [1_000, 500_000])
+def test_a_long_interval_is_even_however_close_one_looks(span_ns: int) -> None:
+    hour = 3_600_000_000_000
+    rows = np.array([0, 2 * hour]), np.array([2 * hour - 7, 3 * hour]), np.array([0, 1])
+    inside = span_coverage(rows, 2, Timescale(hour + 3, hour + 3 + span_ns, 1_000.0), 1_000, 1.0).shares
+    assert np.abs(inside - [1, 0]).max() < 1e-6
+    between = span_coverage(rows, 2, Timescale(2 * hour - span_ns, 2 * hour + span_ns, 1_000.0), 1_000, 1.0).shares
+    assert np.abs(between[:480] - [1, 0]).max() < 1e-6
+    assert np.abs(between[501:] - [0, 1]).max() < 1e-6
+
+
+def test_intervals_that_overlap_cover_no_more_than_all() -> None:
+    rows = np.array([0, 0, 500]), np.array([900, 1_000, 1_000]), np.array([0, 1, 0])
+    assert span_coverage(rows, 2, Timescale(0, 1_000, 10.0), 10, 1.0).shares.sum(axis=1).max() <= 1 + 1e-6
+
+
+def test_no_interval_covers_nothing() -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    assert not span_coverage((nothing, nothing, nothing), 2, Timescale(0, 10, 10.0), 10, 1.0).shares.any()

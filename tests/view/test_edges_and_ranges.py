@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.view.edges import nearest_edge
+from evprof.view.decimate import nearest_edge
 from evprof.view.range_figures import figures_in
 from evprof.view.span_table import SpanRow
 from evprof.view.timescale import shows_enough

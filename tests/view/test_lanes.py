@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -59,23 +58,23 @@ def test_a_span_is_running_then_provisional_then_settled(recording: RecordLog) -
     book, track = _track(recording)
     recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 100 * MS, -1))
     book.update()
-    assert track.update().spans
+    assert track.update()
     row = track.stages.rows(track.zero_ns, 130 * MS)
     assert (row.starts.tolist(), row.ends.tolist(), row.states.tolist()) == ([0], [30 * MS], [RUNNING])
     assert track.stages.has_running
     recording.append(SpanRecord(1, 0, -1, END, TARGET, "load", 100 * MS, 140 * MS))
     book.update()
-    assert track.update().spans
+    assert track.update()
     row = track.stages.rows(track.zero_ns, 999 * MS)
     assert (row.ends.tolist(), row.states.tolist()) == ([40 * MS], [PROVISIONAL])
     recording.append(SpanRecord(1, 0, -1, SETTLED, TARGET, "load", 101 * MS, 142 * MS))
     book.update()
-    assert track.update().spans
+    assert track.update()
     row = track.stages.rows(100 * MS, 999 * MS)
     assert (row.starts.tolist(), row.ends.tolist()) == ([MS], [42 * MS])
     assert row.states.tolist() == [SETTLED_STATE]
     assert not track.stages.has_running
-    assert not any(track.update())
+    assert not track.update()
 
 
 def test_parts_lie_on_their_own_row_and_know_their_stage(recording: RecordLog) -> None:
@@ -109,7 +108,7 @@ def test_latency_is_the_time_since_the_token_before(recording: RecordLog) -> Non
     for position, t_ns in enumerate((100, 104, 110)):
         recording.append(TokenRecord(1, TARGET, position, 5, "target", -1, t_ns * MS, " x"))
     book.update()
-    assert track.update().tokens
+    assert track.update()
     times, latencies = track.latencies_ms()
     assert latencies.tolist() == [4.0, 6.0]
     assert len(times) == 2
@@ -121,9 +120,7 @@ def test_memory_without_a_gpu_has_no_gpu_line(recording: RecordLog) -> None:
     recording.append(KvRecord(1, TARGET, 6, 3, 300))
     recording.append(KvRecord(1, DRAFT, 6, 3, 999))
     book.update()
-    news = track.update()
-    assert news.memory
-    assert news.kv
+    assert track.update()
     assert len(track.gpu_bytes()[0]) == 0
     assert track.rss_bytes()[1].tolist() == [1000.0]
     assert track.kv_bytes()[1].tolist() == [300.0]
@@ -226,17 +223,8 @@ def _looks(track: Track, zero_ns: int, now_ns: int, scale: Timescale) -> list[Se
         columns = (row.starts, row.ends, row.ids, row.states, *table.bars(zero_ns, now_ns, scale))
         found += [column.tolist() for column in columns]
         found += [[table.names[code] for code in codes] for codes in (row.names, row.stages)]
-        painted = table.painted(zero_ns, now_ns, "", partial(_colors, table.names))
-        found.append(painted.columns(scale, 120, 1.0).colors.tolist())
         found.append([table.has_running])
     return found
-
-
-def _colors(words: list[str], names: np.ndarray, stages: np.ndarray) -> np.ndarray:
-    """A colour for every two names: their codes are another run's otherwise."""
-    codes = zip(names.tolist(), stages.tolist(), strict=True)
-    told = [(sum(words[name].encode()) % 256, 7 * len(words[stage]), 0, 255) for name, stage in codes]
-    return np.array(told, dtype=np.uint8).reshape(-1, 4)
 
 
 @given(span_records(), st.lists(st.integers(0, 200)), st.data())

@@ -13,12 +13,9 @@ from evprof.view.columns import columns_of
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.widgets.pace import Pace
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.answers import AnswerDiff
-
-INTERVAL_MS = 250
 
 MOST_AT_ONCE = 1_000
 """Tokens of both answers together that are compared at once. Longer ones are compared when both are over, on a thread:
@@ -48,20 +45,18 @@ class AnswerComparison(QObject):
         self._known: object = None
         self.errand = NewestErrand("evprof-answers", self)
         self.errand.done.connect(self._take)
-        self._pace = Pace(INTERVAL_MS, self.look, self)
         selection.runs_changed.connect(self.look)
         controller.session_replaced.connect(self.look)
-        controller.runs_changed.connect(self._note)
+        controller.figures_due.connect(self._note)
 
     def _note(self, run_ids: set[int]) -> None:
         if run_ids.intersection(self._selection.runs):
-            self._pace.follow()
+            self.look()
 
     def look(self, *_: object) -> None:
         """Compares what is there now."""
         if not self._seen_by.isVisible():
             return
-        self._pace.begin()
         a, b = columns_of(self._controller.runs, self._selection.runs)
         self.runs = None if a is None or b is None or a.run is b.run else (a.run, b.run)
         known: object = self.runs and tuple(

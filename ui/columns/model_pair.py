@@ -15,7 +15,6 @@ from ui.columns.text_look import TextLook
 from ui.players.look_choice import LookChoice
 from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
-from ui.run_facts.pieces import Pieces, finished
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role
@@ -56,7 +55,6 @@ class ModelPair(QWidget):
                 player.failed.connect(self.failed)
         self.link = ClockLink(selection, self.clock, self.left, self.right, self.scrubber)
         self._sample: Sample | None = None
-        self._is_alone = False
         grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         grid.setHorizontalSpacing(2 * GRID)
@@ -97,33 +95,20 @@ class ModelPair(QWidget):
 
     def show_columns(self, a: ShownModel | None, b: ShownModel | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
-        finished(self.columns_in_pieces(a, b))
-
-    def columns_in_pieces(self, a: ShownModel | None, b: ShownModel | None) -> Pieces[None]:
-        """The same, piece by piece."""
         for column, header in zip((self.left, self.right), headers_of(a, b), strict=True):
             column.head.set_header(header)
         self._give_room(is_alone=a is None and b is None)
         self.left.explain_absence(b)
         self.right.explain_absence(a)
         self.left.show_column(a, self._sample_beside(b))
-        yield
         self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
         self.link.show_seen()
         self.link.show_windows()
         self.sample_shown.emit()
 
-    def make_room(self) -> bool:
-        """Gives a run's frames and text the room that inputs alone have; False where they have it already."""
-        if not self._is_alone:
-            return False
-        self._give_room(is_alone=False)
-        return True
-
     def _give_room(self, *, is_alone: bool) -> None:
         """Before a run there is nothing but the inputs to look at: they get what frames and text will take."""
-        self._is_alone = is_alone
         for column in (self.left, self.right):
             column.set_alone(is_alone)
         self._grid.setRowStretch(1, 4 if is_alone else 0)

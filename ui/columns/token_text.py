@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
@@ -19,7 +19,6 @@ from ui.run_facts.odds import chance_text
 from ui.state.selection import Chosen, RoundRef, Selection, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.widgets.drawn import show_tip
-from ui.widgets.pace import Pace
 
 MANY_TOKENS = 200
 """Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
@@ -43,7 +42,10 @@ class TokenText(PaintedText):
         self._anchor: int | None = None
         self._was_dragged = False
         self._is_following = True
-        self._rest = Pace(_PAUSE_MS, self._take_more, self, answers=True)
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_PAUSE_MS)
+        self._rest.timeout.connect(self._take_more)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Generated text")
         self.viewport().setMouseTracking(True)
@@ -112,9 +114,9 @@ class TokenText(PaintedText):
     def _take_in(self, flow: AnswerFlow) -> int | None:
         """Takes in what is new, of much a part, the rest a moment later; the first mark that changed."""
         changed = flow.update(MANY_TOKENS)
-        self._rest.begin()
+        self._rest.stop()
         if flow.has_more:
-            self._rest.note()
+            self._rest.start()
         return changed
 
     def _put(self, changed: int) -> None:

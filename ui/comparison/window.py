@@ -44,10 +44,8 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import FAILURE, INFO, UNDO, MessageBar
-from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
-INTERVAL_MS = 600
 """The figures change at most this often while runs end."""
 
 LIST_PX = 216
@@ -79,7 +77,6 @@ class ComparisonDialog(QDialog):
         """Tells what is known only after this window was closed."""
 
         self._is_over = False
-        self._later = Pace(INTERVAL_MS, self._follow, self)
         self.setWindowTitle("Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
@@ -145,7 +142,7 @@ class ComparisonDialog(QDialog):
         self.errand.done.connect(self._show)
         self.shelf.came.connect(self._take_session)
         self.shelf.failed.connect(self._take_failure)
-        self._controller.runs_changed.connect(self._later.note)
+        self._controller.figures_due.connect(self._follow)
         self._controller.session_replaced.connect(self._start_over)
 
     # What is compared.
@@ -155,10 +152,9 @@ class ComparisonDialog(QDialog):
         self.book.close_session(OPEN_SESSION)
         self._view = None
         self.messages.clear()
-        self._later.note()
+        self._follow()
 
     def _follow(self) -> None:
-        self._later.begin()
         runs = self._controller.runs
         self.book.show_session(OPEN_SESSION, self._session.title, tuple(runs.values()))
         shown = (self._controller.run(run_id) for run_id in self._selection.runs)
@@ -372,14 +368,13 @@ class ComparisonDialog(QDialog):
 
     def settle(self) -> None:
         """Waits for threads."""
-        self._later.stop()
         self.errand.wait()
         self.shelf.wait()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being read or worked out."""
-        return not (self.errand.is_busy or self.shelf.is_busy or self._later.isActive())
+        return not (self.errand.is_busy or self.shelf.is_busy)
 
 
 def _identity(column: object) -> int:

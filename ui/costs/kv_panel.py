@@ -57,8 +57,8 @@ class KvPanel(FollowingPanel):
         self.body = PictureAndSide(left, side)
         self._show_side(_ORIGINS)
         stacked(self.empty, (self.body, 1), on=self, margins=(GRID + 4, GRID, 4, GRID))
-        self._selection.chosen_changed.connect(self._later.note)
-        self._selection.offset_changed.connect(self._later.note)
+        self._selection.chosen_changed.connect(self._fill)
+        self._selection.offset_changed.connect(self._fill)
 
     def _show_side(self, key: str) -> None:
         for name, page in self.pages.items():

@@ -89,7 +89,7 @@ class ScalingPanel(FollowingPanel):
 
     sweep_asked = Signal()
 
-    interval_ms = 500
+    is_slow = True
     follows_all_runs = True
 
     def make_views(self, themes: ThemeHolder) -> None:

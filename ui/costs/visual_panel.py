@@ -45,7 +45,7 @@ class ShownCosts:
 class VisualPanel(FollowingPanel):
     """Follows the shown models. Times of single frames are shares of measured stages, and are called so."""
 
-    interval_ms = 250
+    is_slow = True
 
     def make_views(self, themes: ThemeHolder) -> None:
         """Bars left, sums and pruning right."""

@@ -18,13 +18,11 @@ from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.layout import bring_into_sight
-from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head, sentence
 
 if TYPE_CHECKING:
     from ui.runs.run_details import DetailSection
 
-INTERVAL_MS = 250
 COLUMN_PX = 10 * GRID
 
 
@@ -39,13 +37,10 @@ class Inspector(QWidget):
         self._controller = controller
         self._themes = themes
         self._sections: list[DetailSection] = []
-        self._later = Pace(INTERVAL_MS, self._fill, self)
-        self._dragged = Pace(INTERVAL_MS, self._fill, self, answers=True)
         self._sight = QTimer(self)  # once it is laid out: in a low window it stands below everything else
         self._sight.setSingleShot(True)
         self._sight.setInterval(0)
         self._sight.timeout.connect(self._come_into_sight)
-        self._is_range = False
         self._known: dict[tuple[int, str], Track] = {}
         self.tracks: Callable[[], Sequence[Track]] = self._own_tracks
         """The lanes' data of the runs in the columns; who draws them may hand its own over."""
@@ -62,7 +57,7 @@ class Inspector(QWidget):
         )
         self._column = stacked(self._head, self._empty, on=self, spacing=GRID // 2)
         selection.chosen_changed.connect(self._show_chosen)
-        selection.runs_changed.connect(self._show_runs)
+        selection.runs_changed.connect(self._fill)
         selection.offset_changed.connect(self._fill)
 
     @property
@@ -82,29 +77,16 @@ class Inspector(QWidget):
         return found
 
     def refresh(self) -> None:
-        """Follows a run that goes on; at most four times a second."""
-        self._later.follow()
+        """Follows a run that goes on."""
+        self._fill()
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
-        """A range is dragged in many small steps: the figures follow a few times a second."""
-        was_range, self._is_range = self._is_range, isinstance(chosen, TimeRange)
-        if was_range and self._is_range:
-            self._dragged.follow()
-        else:
-            self._fill()
+        self._fill()
         if chosen is not None:
             self._sight.start()
 
     def _come_into_sight(self) -> None:
         bring_into_sight(self)
-
-    def _show_runs(self, *_: object) -> None:
-        """Other runs; while one goes on the figures follow a moment later, for everything else changes now."""
-        shown = [run for run_id in self._selection.runs if (run := self._controller.run(run_id)) is not None]
-        if all(run.info.is_over for run in shown):
-            self._fill()
-        else:
-            self._later.note_other()
 
     def _own_tracks(self) -> list[Track]:
         known = self._known
@@ -146,8 +128,6 @@ class Inspector(QWidget):
         return summary_sections(*columns_of(controller.runs, self._selection.runs))
 
     def _fill(self, *_: object) -> None:
-        self._later.begin()
-        self._dragged.begin()
         sections = [*self._found(), *self.more(self._selection.chosen)]
         if sections == self._sections and self._parts:
             return

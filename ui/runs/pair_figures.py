@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -10,25 +11,19 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts import figures
-from ui.run_facts.pieces import Pieces, finished
 from ui.state.newest_errand import MANY_RUNS, NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.disclosure import Disclosure
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
-from ui.widgets.piecework import Piecework
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.comparability import Comparability
 
 MOST_SETTINGS = 2
 """Settings that differ and are told at once; more are counted, and folded away."""
-
-INTERVAL_MS = 250
-"""Figures change at most this often while a run goes on; nobody reads faster."""
 
 
 class ComparisonPanel(QWidget):
@@ -47,11 +42,8 @@ class ComparisonPanel(QWidget):
         self._pair: tuple[ShownModel | None, ShownModel | None] = (None, None)
         self._cells: figures.Cells = figures.NO_CELLS
         self._versions: tuple[int, ...] = ()
-        self._later = Pace(INTERVAL_MS, self._follow, self)
         self.errand = NewestErrand("evprof-comparison", self)
-        self._work = Piecework(self)
-        for answering in (self.errand, self._work):
-            answering.done.connect(self._show)
+        self.errand.done.connect(self._show)
         self.basis = WordSwitch([(basis, figures.BASIS_NAMES[basis]) for basis in figures.BASES])
         self.basis.setToolTip("What the totals and the time to the first token count")
         self.basis.chosen.connect(self._take_basis)
@@ -91,29 +83,19 @@ class ComparisonPanel(QWidget):
             self.refresh()
             return
         self._pair, self._cells = (a, b), cells
-        self._forget_work()
         self.table.reset_widths()
         # Files of other programs seldom hold a total on every basis; what somebody chose stays.
         self.basis.hold(self._asked_basis or figures.basis_for(a, b))
-        if self._are_over:
-            self._fill()
-        else:
-            # A run that has just begun: everything else changes now, and there are no figures yet.
-            self._later.note_other()
+        self._fill()
 
     def _take_basis(self, basis: str) -> None:
         self._asked_basis = basis
         self._fill()
 
     def refresh(self) -> None:
-        """Notes that runs have grown; figures follow within a quarter of a second, at once when a run ends."""
-        versions = tuple(column.run.version for column in self._pair if column)
-        if versions == self._versions:
-            return
-        if self._are_over:
+        """Works the figures out again where a run has grown."""
+        if tuple(column.run.version for column in self._pair if column) != self._versions:
             self._fill()
-        else:
-            self._later.follow()
 
     @property
     def _are_over(self) -> bool:
@@ -122,19 +104,7 @@ class ComparisonPanel(QWidget):
     @property
     def is_busy(self) -> bool:
         """Whether figures are still being worked out."""
-        return self.errand.is_busy or self._work.is_busy
-
-    def _follow(self) -> None:
-        """Works out the figures anew, unless those before are not there yet."""
-        if self._work.is_busy:
-            self._later.begin()
-            self._later.note()
-        else:
-            self._fill()
-
-    def _forget_work(self) -> None:
-        self.errand.forget()
-        self._work.forget()
+        return self.errand.is_busy
 
     def _ask_baseline(self) -> None:
         self.baseline_asked.emit(self.against.mapToGlobal(self.against.rect().bottomLeft()))
@@ -143,7 +113,6 @@ class ComparisonPanel(QWidget):
         a, b = self._pair
         self.against.setText(f"vs {figures.runs_of(a, self._cells[0])} ▾")
         self.against.setVisible(a is not None and b is not None and a.run is not b.run)
-        self._later.begin()
         self._versions = tuple(column.run.version for column in (a, b) if column)
         excuse = figures.left_out(a, b)
         has_figures = (a is not None or b is not None) and not excuse
@@ -151,21 +120,19 @@ class ComparisonPanel(QWidget):
         self.table.setVisible(has_figures)
         self._empty.setVisible(a is None and b is None)
         say(self.left_out, excuse)
-        self._forget_work()
+        self.errand.forget()
         if not has_figures:
             for label in (self.cells, self.settings, self.differences, self.generation, self.match):
                 say(label, "")
             for folded in (self.why, self.many_settings):
                 folded.say("")
             return
-        pieces = _answer(a, b, self._cells, self.basis.key)
+        work = partial(_answer, a, b, self._cells, self.basis.key)
         if sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
             say(self.cells, "Working out the means …")
-            self.errand.ask(lambda: finished(pieces))
-        elif self._are_over:
-            self._show(finished(pieces))
+            self.errand.ask(work)
         else:
-            self._work.begin(pieces)
+            self._show(work())
 
     def _show(self, answer: object) -> None:
         from evprof.metrics.configurations.settings_text import difference_sentence
@@ -207,14 +174,11 @@ class _Answer(NamedTuple):
     match: str
 
 
-def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> Pieces[_Answer]:
-    rows = yield from figures.compared_in_pieces(a, b, basis, cells)
-    yield
+def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> _Answer:
+    rows = figures.compare(a, b, basis, cells)
     shown = a, b, cells
     generation = figures.generation_sentence(*shown)
-    yield
     match = figures.match_sentence(*shown)
-    yield
     return _Answer(*shown, rows, figures.comparability_of(*shown), generation, match)
 
 

@@ -8,7 +8,6 @@ from functools import partial
 from PySide6.QtCore import QMimeData, QPoint, Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
-from evprof.core.messages import Message, RunEnded, RunStarted
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
@@ -29,10 +28,7 @@ from ui.widgets.elided import literal
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.line_list.line import ListLine, PagedLines
 from ui.widgets.line_list.view import LineList
-from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
-
-INTERVAL_MS = 150
 
 MOST_MADE = 500
 """Lines of a longer list are made when they come into sight."""
@@ -67,7 +63,6 @@ class RunList(QWidget):
         self._shown: SlotList[RunEntry] = SlotList(())
         self._opened: set[FoldKey] = set()
         self._picked: object = None
-        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.list = LineList(themes)
         self.list.setAccessibleName("Runs in this session")
         self.list.mime_of = self._drag
@@ -94,20 +89,13 @@ class RunList(QWidget):
         self.list.deleted.connect(self._delete)
         selection.runs_changed.connect(self._fill)
         controller.session_replaced.connect(self._forget)
-        controller.message.connect(self._take)
         self._fill()
 
     def refresh(self) -> None:
-        """Notes that runs have changed; the list follows a few times a second."""
-        self._later.follow()
-
-    def _take(self, message: Message) -> None:
-        """A run that begins or ends is seen soon, also while news is followed seldom."""
-        if isinstance(message, RunStarted | RunEnded):
-            self._later.note_other()
+        """Shows what has changed of the runs."""
+        self._fill()
 
     def _fill(self, *_: object) -> None:
-        self._later.begin()
         runs, wanted = self._controller.runs, self.filter.text()
         found = self._entries.lines(runs, self._opened, wanted)
         self._shown = found

@@ -20,13 +20,11 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.disclosure import Disclosure
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import ToneLabel, section_head
 
 if TYPE_CHECKING:
     from evprof.metrics.speculation.outcome import Acceptance, AcceptanceCeiling
 
-INTERVAL_MS = 250
 
 _HEAD, _LOSSY_HEAD = "Draft acceptance", "Adapted cache · lossy"
 
@@ -53,7 +51,6 @@ class SpeculationPanel(QWidget):
         self._run: RunLog | None = None
         self._runs: Mapping[int, RunLog] = {}
         self._state: object = None
-        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Draft acceptance")
         self.against = in_role(QPushButton(), "chip")
@@ -93,14 +90,10 @@ class SpeculationPanel(QWidget):
         counts = acceptance(run) if run is not None and has_rounds else None
         is_adapted = run is not None and mode_of(run.info.mode).maps_cache
         self.setVisible(counts is not None or is_adapted)
-        is_other = run is not self._run
         self._run, self._runs = (run if counts is not None or is_adapted else None), runs or {}
         if self._run is None:
             return
-        if is_other or self._run.info.is_over:
-            self._fill()
-        else:
-            self._later.follow()
+        self._fill()
 
     def _fill(self) -> None:
         from evprof.metrics.speculation.outcome import acceptance, ceiling_of
@@ -109,7 +102,6 @@ class SpeculationPanel(QWidget):
         run = self._run
         if run is None:
             return
-        self._later.begin()
         self._payoffs.look(self._runs)
         state = (id(run), run.version, self._payoffs.state)
         if state == self._state:

@@ -1,26 +1,31 @@
-"""Between the engine host and the views: pulls what is new 30 times a second and says which runs changed.
+"""The one timer between the recording and the views: each tick takes in all new rows and updates the views.
 
-It owns no view and reads no clock of the engine's; a slow window makes it pull less often, and nothing is lost.
+It owns no view and reads no clock of the engine's. A slow window ticks less often and loses no row.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QElapsedTimer, QObject, Qt, QTimer, Signal
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RequestEnded, RunDescribed, RunEnded
+from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.run.processes.giving_way import WINDOW
-from ui.state.look_rate import FEW_CORES, PULL_INTERVAL_MS, LookRate
 from ui.state.mark_book import MarkBook
+
+TICK_MS, FEW_CORES_TICK_MS, FEW_CORES = 33, 100, 4
+"""Time between two ticks; on machines with fewer cores than `FEW_CORES` the engine needs them."""
+
+FIGURES_MS = 250
+"""Least time between two updates of figures while runs go on."""
 
 
 class Host(Protocol):
@@ -58,15 +63,17 @@ class WaitingRun:
 class RunController(QObject):
     """The runs of the window's session, the queue of requests, and the one way to start and stop runs.
 
-    `keeping` is called when something was said of runs that may have been made long ago: their file is written again.
-    `facts` tells what the session holds beside its runs, such as a suite's ceilings.
+    `keeping` is called before a run is described that may be in a file: that file is written again.
+    `facts` are the facts of the session beside its runs, such as the ceilings of a suite.
 
     Signals:
-        runs_changed(object): set of ids of runs that have news; at most one per pull.
+        runs_changed(object): set of ids of runs that have news; at most once a tick.
         message(object): every lifecycle message (evprof.core.messages), in order, after its rows are in the book.
         busy_changed(bool): a request began or ended.
         held_changed(bool): something else begins or ends that needs the machine for itself.
-        ticked(): a pull is over, with news or without; what moves with the clock moves now.
+        figures_due(object): set of ids of runs with news since the last time; at most every `FIGURES_MS`, and at once
+            when a run begins or ends.
+        ticked(): the end of a tick, with news or without.
         session_replaced(): another recording took the place of the old one; forget every run.
         waiting_changed(): a request was put into the queue or left it.
     """
@@ -75,6 +82,7 @@ class RunController(QObject):
     message = Signal(object)
     busy_changed = Signal(bool)
     held_changed = Signal(bool)
+    figures_due = Signal(object)
     ticked = Signal()
     session_replaced = Signal()
     waiting_changed = Signal()
@@ -84,9 +92,6 @@ class RunController(QObject):
         self._host = host
         self._is_busy = False
         self._is_held = False
-        self.rate = LookRate()
-        """How often it looks."""
-
         self.at_work: RunRequest | None = None
         """The request that is being carried out, where it was handed over here."""
 
@@ -101,15 +106,14 @@ class RunController(QObject):
         self.marks = MarkBook(self)
         """What people marked on the time axis of these runs."""
 
+        self._stale: set[int] = set()
+        """Runs whose news the figures do not show yet."""
+
+        self._figures_age = QElapsedTimer()
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.setInterval(PULL_INTERVAL_MS)
-        self._timer.timeout.connect(self._look)
-        # A timer of its own: what is posted comes before the window's other timers have had their turn.
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(1)
-        self._rest.timeout.connect(self.ticked)
+        self._timer.setInterval(TICK_MS if _core_count() >= FEW_CORES else FEW_CORES_TICK_MS)
+        self._timer.timeout.connect(self._tick)
 
     @property
     def runs(self) -> Mapping[int, RunLog]:
@@ -159,33 +163,32 @@ class RunController(QObject):
         self.pull()
 
     def pull(self) -> None:
-        """Takes in what is new and tells the views. The timer does the same in two turns of the event loop, so that
-        the window can answer in between."""
-        self._take_in()
-        self.ticked.emit()
+        """Takes in all new rows now and updates the views and all figures."""
+        self._figures_age.invalidate()
+        self._tick()
 
-    def _look(self) -> None:
-        """What the timer does: a look where one is due, or where the engine has begun or ended something."""
-        has_turned = self._host is not None and self._host.is_busy != self._is_busy
-        if has_turned or self.rate.is_due(self.recording.row_count):
-            self._take_in()
-            self._rest.start()
-
-    def _take_in(self) -> None:
-        self.rate.note(self.recording.row_count)
-        # Asked first: an engine that rests now has posted all its runs, and the update below sees every one of them.
+    def _tick(self) -> None:
+        # Read first: an engine that rests now has posted all its runs, and the update below sees every one of them.
         is_busy = self._host is not None and self._host.is_busy
         messages, changed = self.book.update()
         if changed:
+            self._stale |= changed
             self.runs_changed.emit(changed)
         for message in messages:
             if isinstance(message, RunEnded) and message.status != FINISHED:
                 self._drop_batch()
             if isinstance(message, RequestEnded):
                 self._note_baselines(message.first_run_id)
+            if isinstance(message, RunStarted | RunEnded):
+                self._figures_age.invalidate()
             self.message.emit(message)
         self._note_busy(is_busy)
         self._begin_next()
+        if self._stale and (not self._figures_age.isValid() or self._figures_age.hasExpired(FIGURES_MS)):
+            self._figures_age.start()
+            stale, self._stale = self._stale, set()
+            self.figures_due.emit(stale)
+        self.ticked.emit()
 
     def _note_baselines(self, first_run_id: int) -> None:
         """Says of every run of a request that drafted what it is weighed against; it is kept with the session."""
@@ -233,7 +236,6 @@ class RunController(QObject):
         """While it is held nothing begins: something else needs the machine for itself."""
         is_other = is_held != self._is_held
         self._is_held = is_held
-        self._give_way()
         if is_other:
             self.held_changed.emit(is_held)
         self._begin_next()
@@ -271,29 +273,21 @@ class RunController(QObject):
     def close(self) -> None:
         """Stops pulling and ends the engine."""
         self._timer.stop()
-        self._rest.stop()
         if self._host is not None:
             self._host.close()
             self._host = None
-        WINDOW.close()
 
     def _note_busy(self, is_busy: bool) -> None:
         if is_busy != self._is_busy:
             self._is_busy = is_busy
             if not is_busy:
                 self.at_work = None
-            self._give_way()
             self.busy_changed.emit(is_busy)
 
-    def _give_way(self) -> None:
-        """The window's thread disturbs as little as it can while something is measured."""
-        from evprof.loaders.videos.track import usable_threads
 
-        is_measuring = self._is_busy or self._is_held
-        WINDOW.is_sparing = is_measuring and usable_threads() < FEW_CORES
-        self.rate.spare(WINDOW.is_sparing)
-        self._timer.setInterval(self.rate.asking_ms)
-        (WINDOW.begin if is_measuring else WINDOW.end)()
+def _core_count() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _numbered(request: RunRequest, run_id: int, group_id: int) -> RunRequest:

@@ -20,12 +20,6 @@ _UNKNOWN = (
     "and without, in pairs, in some minutes."
 )
 _MEMORY_TIP = "Memory of the engine process, and of the GPU where there is one, as sampled last (10 times a second)."
-_PACE_TIP = (
-    "Something is measured on few cores, of which little is idle: the window shows what is new more seldom, to slow it "
-    "less. All of it is recorded, and shown when the run is over."
-)
-_TOLD_S = 0.5
-"""Of longer intervals between two pictures people wonder; they are told in steps of as much."""
 
 
 class MachineNote(QObject):
@@ -41,7 +35,6 @@ class MachineNote(QObject):
         self.errand.done.connect(self._show_effect)
         controller.message.connect(self._take)
         controller.runs_changed.connect(self._show_memory)
-        controller.ticked.connect(self._show_pace)
 
     def read(self) -> None:
         """Reads anew what was measured of the machine."""
@@ -76,10 +69,6 @@ class MachineNote(QObject):
             return  # the memory of a run that was opened is no memory of now
         gpu = f" · GPU {bytes_text(newest.gpu_bytes)}" if newest.gpu_bytes >= 0 else ""
         self._status.show_fact("memory", f"{bytes_text(newest.rss_bytes)}{gpu}", _MEMORY_TIP)
-
-    def _show_pace(self) -> None:
-        steps = round(self._controller.rate.interval_ms / 1000 / _TOLD_S)
-        self._status.show_fact("pace", f"updates every {steps * _TOLD_S:g} s" if steps else "", _PACE_TIP)
 
     def close(self) -> None:
         """Waits for what is being read."""

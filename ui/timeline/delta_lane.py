@@ -1,21 +1,30 @@
-"""Where B's stages are longer or shorter than A's, beneath them: one row for each stage."""
+"""Where the stages of run B are longer or shorter than those of run A: one row for each stage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QObject, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPen
 
+from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
-from evprof.metrics.comparison.stage_deltas import StageDelta
+from evprof.metrics.comparison.stage_deltas import StageDelta, stage_deltas
+from evprof.run.kept_repeatability import spread_for
+from evprof.view.columns import ShownModel, columns_of
 from evprof.view.labels import stage_title, stages_in, widest_that_fits
-from evprof.view.lanes import News
 from ui.run_facts.figures import interval_text, ratio_text
-from ui.state.selection import SpanRef, TimeRange
+from ui.state.cells import configuration_of
+from ui.state.newest_errand import MANY_RUNS, NewestErrand
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection, SpanRef, TimeRange
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
+
+if TYPE_CHECKING:
+    from evprof.metrics.comparison.document import Configuration
 
 _TOP, _ROW, _BAR = 5.0, 16.0, 8.0
 _LABEL_PX = 10.5
@@ -50,7 +59,7 @@ class DeltaLane(Lane):
         if list(deltas) != self._deltas:
             was_empty, self._deltas = self.is_empty(), list(deltas)
             self._wordings = {delta.stage: wordings(delta) for delta in deltas}
-            self.show_news()
+            self.update()
             if was_empty != self.is_empty():
                 self.filled.emit()
 
@@ -73,10 +82,6 @@ class DeltaLane(Lane):
     def scale_marks(self) -> Sequence[tuple[float, str]]:
         """The stages' names, each at its row."""
         return [(self._middle(place), stage_title(delta.stage)) for place, delta in enumerate(self._deltas)]
-
-    def wants(self, column: int, news: News) -> bool:
-        """Stages of B move its rows."""
-        return news.spans and column % 2 == 1
 
     @staticmethod
     def _middle(place: int) -> float:
@@ -181,3 +186,61 @@ def signed(delta_ms: float) -> str:
 
 def _of(count: int) -> str:
     return f"  (mean of {count})" if count > 1 else ""
+
+
+class DeltaFigures(QObject):
+    """Fills the lane."""
+
+    def __init__(self, controller: RunController, selection: Selection, lane: DeltaLane) -> None:
+        super().__init__(lane)
+        self._controller = controller
+        self._selection = selection
+        self._lane = lane
+        self._known: object = None
+        self.errand = NewestErrand("evprof-stage-deltas", self)
+        self.errand.done.connect(self._show)
+        controller.figures_due.connect(self._note)
+        selection.runs_changed.connect(self.look)
+
+    def _note(self, run_ids: set[int]) -> None:
+        if self._lane.is_wanted() and run_ids.intersection(self._selection.runs):
+            self.look()
+
+    def look(self, *_: object) -> None:
+        """Works them out anew where something that counts has changed."""
+        a, b = columns_of(self._controller.runs, self._selection.runs)
+        if a is None or b is None or a.run is b.run:
+            self._known = None
+            self.errand.forget()
+            self._lane.show_deltas(())
+            return
+        one, two = self._stands_for(a), self._stands_for(b)
+        known = tuple(_ended(run) for side in (one, two) for run in side.runs)
+        if known == self._known:
+            return
+        self._known = known
+        if len(one.runs) + len(two.runs) > MANY_RUNS:
+            self.errand.ask(lambda: _deltas(one, two))
+        else:
+            self.errand.forget()
+            self._lane.show_deltas(_deltas(one, two))
+
+    def _stands_for(self, column: ShownModel) -> Configuration:
+        runs, of_cell = self._controller.runs, self._selection.of_cells
+        from evprof.metrics.comparison.document import Configuration
+
+        return configuration_of(runs, column, of_cell=of_cell) or Configuration((column.run,))
+
+    def _show(self, deltas: list[StageDelta] | None) -> None:
+        self._lane.show_deltas(deltas or ())
+
+
+def _deltas(one: Configuration, two: Configuration) -> list[StageDelta]:
+    return stage_deltas(one, two, spread_for(one.runs[0]))
+
+
+def _ended(run: RunLog) -> tuple[object, ...]:
+    """What the figures of a run depend on; the rows of one that is over may lie in a file, and are not asked for."""
+    if run.info.is_over:
+        return id(run), run.version
+    return (id(run), *((span.span_id, span.start_ns, span.end_ns) for span in run.stages()))

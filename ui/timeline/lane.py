@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from PySide6.QtCore import QLineF, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QPixmap, QPolygonF
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.view.lanes import News
 from evprof.view.timescale import Timescale
 from ui.style.theme import SMALL_PX
-from ui.timeline.column_picture import pixels_per_px
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.elided import elided_text
 
@@ -52,12 +50,6 @@ class Lane(QWidget):
         self.texts: list[QRectF] = []
         """Where what was painted last holds texts (canvas coordinates): lines break around them."""
 
-        self.spoken: object = None
-        """What a screen reader is told of it, while one asks."""
-
-        self._written: tuple[object, ...] | None = None
-        self._is_stale = False
-        self._gutter: tuple[object, QPixmap] | None = None
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         vertical = QSizePolicy.Policy.Expanding if self.grows else QSizePolicy.Policy.Fixed
@@ -91,10 +83,6 @@ class Lane(QWidget):
         """Name and second line in the gutter."""
         raise NotImplementedError
 
-    def wants(self, column: int, news: News) -> bool:
-        """Whether news of a column's track change this lane's picture."""
-        raise NotImplementedError
-
     def is_wanted(self) -> bool:
         """Whether there is anything this lane could ever show for the tracks at hand."""
         return True
@@ -121,28 +109,9 @@ class Lane(QWidget):
 
     # What all share.
 
-    def show_news(self) -> None:
-        """Repaints the picture, and the gutter only when other words stand there."""
-        before, self._is_stale = self._written, True
-        if before == self._words():
-            self.update_canvas()
-        else:
-            self.update()
-
     def update_canvas(self) -> None:
-        """Repaints the picture alone."""
+        """Repaints the picture without the gutter."""
         self.update(QRect(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
-
-    def forget_words(self) -> None:
-        """What stands in the gutter may have changed: it is worked out anew with the next picture."""
-        self._is_stale = True
-
-    def _words(self) -> tuple[object, ...]:
-        """All that the gutter shows; a view that moves leaves it as it is."""
-        if self._written is None or self._is_stale or self._written[2:] != (self.is_folded, self.height()):
-            self._written = self.names(), tuple(self.scale_marks()), self.is_folded, self.height()
-            self._is_stale = False
-        return self._written
 
     @property
     def canvas_width(self) -> float:
@@ -160,7 +129,7 @@ class Lane(QWidget):
         painter.fillRect(asked, theme.panel)
         bottom = self.height() - 1
         if asked.left() < GUTTER_PX:
-            painter.drawPixmap(0, 0, self._gutter_picture(pixels_per_px(painter)))
+            self._paint_gutter(painter)
         painter.fillRect(0, bottom, self.width(), 1, theme.line)
         seen = QRectF(asked).intersected(QRectF(GUTTER_PX, 0, self.canvas_width, bottom + 0.5))
         if not seen.isEmpty():
@@ -182,20 +151,6 @@ class Lane(QWidget):
         if left > 0 or right < self.canvas_width:
             lines = [line for line in lines if left <= line.x1() <= right]
         painter.drawLines(lines)
-
-    def _gutter_picture(self, per_px: float) -> QPixmap:
-        """The gutter as it was painted last, as long as the same is to be seen there."""
-        theme = self.scene.theme
-        shows = (self._words(), per_px, theme)
-        if self._gutter is None or self._gutter[0] != shows:
-            picture = QPixmap(QSize(GUTTER_PX, self.height()) * per_px)
-            picture.setDevicePixelRatio(per_px)
-            picture.fill(theme.panel)
-            painter = QPainter(picture)
-            self._paint_gutter(painter)
-            painter.end()
-            self._gutter = shows, picture
-        return self._gutter[1]
 
     def _paint_gutter(self, painter: QPainter) -> None:
         theme = self.scene.theme

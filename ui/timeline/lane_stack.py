@@ -10,11 +10,10 @@ from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent, QWheelEv
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from ui.state.selection import TimeRange
-from ui.timeline.ground.lane_order import LaneOrder
-from ui.timeline.ground.places import snapped
-from ui.timeline.hover_card import HoverCard
 from ui.timeline.lane import FOLD_PX, FOLDED_PX, Lane
-from ui.timeline.overlay import Overlay
+from ui.timeline.lane_order import LaneOrder
+from ui.timeline.overlay import HoverCard, Overlay
+from ui.timeline.places import snapped
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.boxes import stacked
 

@@ -10,20 +10,16 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
 from evprof.core.units import ms_text
-from evprof.view.decimate import Floats, nearest_row, nice_ceiling, tallest_stems
-from evprof.view.lanes import ORIGINS, News, Track
+from evprof.view.decimate import nearest_row, nice_ceiling, tallest_stems
+from evprof.view.lanes import ORIGINS, Track
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
-from ui.timeline.column_picture import paint_columns, pixels_per_px, stem_edges, wide_stem_edges
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
 
 _TOP, _BOTTOM, _GAP = 10.0, 6.0, 10.0
 _NAME_PX = 13.0
-
-_FEW_STEMS = 48
-"""Up to so many are shapes of their own."""
 
 
 class LatencyLane(Lane):
@@ -39,10 +35,6 @@ class LatencyLane(Lane):
     def names(self) -> tuple[str, str]:
         """The lane and its unit."""
         return "Token latency", "ms"
-
-    def wants(self, column: int, news: News) -> bool:
-        """New tokens."""
-        return news.tokens
 
     def is_empty(self) -> bool:
         """Without two tokens."""
@@ -107,12 +99,12 @@ class LatencyLane(Lane):
         theme = self.scene.theme
         top, bottom = band
         times, values = track.latencies_ms()
-        scale, peaks = self.scene.scale, track.latency_peaks()
-        stems = tallest_stems(times, values, scale, highest=peaks)
+        scale = self.scene.scale
+        stems = tallest_stems(times, values, scale)
         if len(stems.x) > 0.5 * self.canvas_width:
-            stems = tallest_stems(times, values, scale, per_px=0.5, highest=peaks)
+            stems = tallest_stems(times, values, scale, per_px=0.5)
         origins = track.token_origins()[1:]
-        spacing = _middle(stems.x[1:] - stems.x[:-1]) if len(stems.x) > 1 else 6.0
+        spacing = float(np.median(np.diff(stems.x))) if len(stems.x) > 1 else 6.0
         width = min(5.0, max(1.0, spacing * 0.55))
         painter.fillRect(QRectF(clip.left(), bottom, clip.width(), 1), theme.line)
         is_near = (stems.x > clip.left() - 8) & (stems.x < clip.right() + 8)
@@ -122,17 +114,8 @@ class LatencyLane(Lane):
         sharp = width < 2
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, not sharp)
         painter.setPen(Qt.PenStyle.NoPen)
-        per_px = pixels_per_px(painter)
-        columns = int(np.ceil(self.canvas_width * per_px))
         painter.setBrush(theme.stage("decode"))
-        if sharp:
-            edges = stem_edges(x, bottom - high, bottom, columns, per_px)
-            paint_columns(painter, edges, self.height(), theme.stage("decode"))
-        elif len(x) > _FEW_STEMS:
-            edges, covered = wide_stem_edges((x, bottom - high, width), bottom, columns, per_px)
-            paint_columns(painter, edges, self.height(), theme.stage("decode"), covered=covered)
-        else:
-            painter.drawRects(list(map(QRectF, x.tolist(), (bottom - high).tolist(), repeat(width), high.tolist())))
+        painter.drawRects(list(map(QRectF, x.tolist(), (bottom - high).tolist(), repeat(width), high.tolist())))
         for code, color in () if sharp else ((1, theme.good), (2, theme.warn), (3, theme.stage("draft"))):
             tipped = np.flatnonzero(origins[rows] == code)
             painter.setBrush(color)
@@ -198,11 +181,3 @@ class LatencyLane(Lane):
                 range=TimeRange(int(times[row] - values[row] * 1e6), int(times[row])),
             )
         return None
-
-
-def _middle(values: Floats) -> float:
-    """The median; numpy's own takes several times as long over as few values as a picture has."""
-    half = len(values) // 2
-    low, high = (half, half) if len(values) % 2 else (half - 1, half)
-    ordered = np.partition(values, (low, high))
-    return float(ordered[low] + ordered[high]) / 2

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QPainter
 
 from evprof.core.units import MIB, bytes_text
-from evprof.view.decimate import Floats, Ints, column_levels, nice_ceiling, step_line, thinned
-from evprof.view.lanes import News
+from evprof.view.decimate import Floats, Ints, column_levels, nice_ceiling
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
-from ui.timeline.column_picture import paint_columns, pixels_per_px
+from ui.timeline.dense_painting import paint_bands, pixels_per_px
 from ui.timeline.lane import Lane, blended
-from ui.timeline.scene import Hit, TimelineScene
+from ui.timeline.scene import Hit
 
 _TOP, _BOTTOM = 12.0, 7.0
 _NAME_PX, _APART_PX, _BESIDE_PX = 13.0, 2.0, 6.0
@@ -31,13 +28,7 @@ _LINE_PX = 1.6
 _DASH_PX, _DASH_GAP_PX, _AROUND_PX = 5.0, 7.0, 1.2
 
 _OF_TEXT = 0.5
-"""Of the text's colour in that of a dashed line that another of its colour may run along."""
-
-_FEW_POINTS = 32
-"""Lines of no more points are painted in one go."""
-
-_PIECE = 16
-"""Steps of a dashed line that are painted in one go."""
+"""Share of the text's colour in that of a dashed line that can lie on another line of its colour."""
 
 
 class LevelSeries(NamedTuple):
@@ -70,10 +61,6 @@ class LevelLane(Lane):
     has_gaps = False
     """Whether each dash stands in a gap of its own, for it may lie on another line."""
 
-    def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
-        super().__init__(scene, parent)
-        self._highest: deque[tuple[Floats, float]] = deque(maxlen=8)
-
     def series(self) -> list[LevelSeries]:
         """The lines to draw."""
         raise NotImplementedError
@@ -104,17 +91,9 @@ class LevelLane(Lane):
         return [one for one in self.series() if len(one.times)]
 
     def _top(self, drawn: list[LevelSeries]) -> float:
-        highest = max((self._highest_of(one.levels) for one in drawn), default=0.0)
+        highest = max((float(one.levels.max()) for one in drawn), default=0.0)
         unit, _ = self.unit(highest)
         return nice_ceiling(highest * 1.05 / unit) * unit
-
-    def _highest_of(self, levels: Floats) -> float:
-        """The highest of a line's levels, looked for once: the same array comes again with every picture."""
-        found = next((highest for known, highest in self._highest if known is levels), None)
-        if found is None:
-            found = float(levels.max())
-            self._highest.append((levels, found))
-        return found
 
     def _y(self, level: float, top: float) -> float:
         return self.height() - _BOTTOM - level / top * (self.height() - self.top_px - _BOTTOM)
@@ -144,34 +123,23 @@ class LevelLane(Lane):
     def _paint_series(self, painter: QPainter, one: LevelSeries, top: float) -> None:
         floor = self.height() - _BOTTOM
         per_level = (floor - self.top_px) / top
-        if one.is_dashed:
-            self._paint_dashed(painter, one, floor, per_level)
-            return
-        per_px = pixels_per_px(painter)
+        scale, per_px = self.scene.scale, pixels_per_px(painter)
         columns = math.ceil(self.canvas_width * per_px)
-        lowest, highest = column_levels(one.times, one.levels, self.scene.scale, columns, per_px)
-        edges = np.empty((2, columns))
-        np.multiply(highest, -per_level, out=edges[0])
-        np.multiply(lowest, -per_level, out=edges[1])
-        edges += [[floor - _LINE_PX / 2], [floor + _LINE_PX / 2]]
-        end = self.scene.scale.x(max(one.end_ns, int(one.times[-1])))
+        lowest, highest = column_levels(one.times, one.levels, scale, columns, per_px)
+        edges = floor - per_level * np.array([highest, lowest])
+        edges += [[-_LINE_PX / 2], [_LINE_PX / 2]]
+        end = scale.x(max(one.end_ns, int(one.times[-1])))
         edges[:, min(max(math.ceil(end * per_px), 0), columns) :] = np.nan
-        paint_columns(painter, edges, self.height(), one.color, ground=one.ground, floor=floor)
-
-    def _paint_dashed(self, painter: QPainter, one: LevelSeries, floor: float, per_level: float) -> None:
-        scale = self.scene.scale
-        x, levels = step_line(one.times, one.levels, scale)
-        if not len(x):
+        if not one.is_dashed:
+            paint_bands(painter, edges, one.color, self.height(), ground=one.ground, floor=floor)
             return
-        end = max(min(scale.x(one.end_ns), 2 * scale.width_px), float(x[-1]))
-        x, y = thinned(np.append(x, end), floor - np.append(levels, levels[-1]) * per_level)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        gap = [(self.scene.theme.panel, _AROUND_PX)] if self.has_gaps else []
-        for color, around in (*gap, (one.color, 0.0)):
-            width = _LINE_PX + 2 * around
-            pen = QPen(color, width, Qt.PenStyle.CustomDashLine, Qt.PenCapStyle.FlatCap)
-            pen.setDashPattern([(_DASH_PX + 2 * around) / width, (_DASH_GAP_PX - 2 * around) / width])
-            _paint_line(painter, pen, (x, y), around)
+        # Dashes keep their place in time while the view moves.
+        place = (np.arange(columns) / per_px + scale.start_ns / scale.ns_per_px) % (_DASH_PX + _DASH_GAP_PX)
+        around = np.add(edges, [[-_AROUND_PX], [_AROUND_PX]])
+        is_around = (place < _DASH_PX + _AROUND_PX) | (place > _DASH_PX + _DASH_GAP_PX - _AROUND_PX)
+        if self.has_gaps:
+            paint_bands(painter, np.where(is_around, around, np.nan), self.scene.theme.panel, self.height())
+        paint_bands(painter, np.where(place < _DASH_PX, edges, np.nan), one.color, self.height())
 
     def _paint_name(self, painter: QPainter, one: LevelSeries, top: float, taken: list[QRectF]) -> None:
         scale = self.scene.scale
@@ -277,10 +245,6 @@ class KvLane(LevelLane):
                 return TokenRef(track.run.run_id, int(track.token_positions()[row]))
         return None
 
-    def wants(self, column: int, news: News) -> bool:
-        """New cache lengths."""
-        return news.kv
-
     def series(self) -> list[LevelSeries]:
         """One line per column; B's draft's, which may run along A's, is dashed and nearer to the text's colour."""
         scene, lines = self.scene, []
@@ -304,10 +268,6 @@ class MemoryLane(LevelLane):
         """The lane."""
         return "Memory", "engine process"
 
-    def wants(self, column: int, news: News) -> bool:
-        """New samples."""
-        return news.memory
-
     def series(self) -> list[LevelSeries]:
         """Process and GPU of each shown run; one run in both columns is drawn once."""
         lines: list[LevelSeries] = []
@@ -319,16 +279,3 @@ class MemoryLane(LevelLane):
             lines.append(LevelSeries(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
             lines.append(LevelSeries("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
         return lines
-
-
-def _paint_line(painter: QPainter, pen: QPen, way: tuple[Floats, Floats], ahead_px: float) -> None:
-    """A line through points, its dashes that far ahead; a long one piece by piece: what painting it whole takes grows
-    with the square of its ups and downs."""
-    x, y = way
-    points = list(map(QPointF, x.tolist(), y.tolist()))
-    walked = (np.cumsum(np.hypot(np.diff(x, prepend=x[0]), np.diff(y, prepend=y[0]))) + ahead_px) / pen.widthF()
-    piece = len(points) if len(points) <= _FEW_POINTS else _PIECE
-    for start in range(0, max(1, len(points) - 1), piece):
-        pen.setDashOffset(float(walked[start]))
-        painter.setPen(pen)
-        painter.drawPolyline(points[start : start + piece + 1])

@@ -13,7 +13,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.units import count_text, ms_from_ns, ms_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.labels import widest_that_fits
-from evprof.view.lanes import News, Track
+from evprof.view.lanes import Track
 from evprof.view.overlap import Overlap, overlap_of, race_of
 from evprof.view.timescale import time_text
 from ui.state.selection import TimeRange
@@ -26,21 +26,10 @@ _GROUND = 0.10
 
 
 def shown_overlap(scene: TimelineScene) -> tuple[Track, Overlap] | None:
-    """The window of the run whose answer is shown, with its track; of a draft's and a target's run that both begin at
-    the axis's zero the one they race for. Several lanes ask for it in every picture: it is kept as long as it holds."""
-    told = scene.tracks, [_told(track, scene.clock_ns) for _, track in scene.shown]
-    if scene.kept_overlap is None or scene.kept_overlap[0] != told:
-        scene.kept_overlap = told, _found_overlap(scene)
-    return scene.kept_overlap[1]
+    """The window of the run whose answer is shown, with its track.
 
-
-def _told(track: Track, clock_ns: int) -> tuple[object, ...]:
-    """All of a track that the window follows from."""
-    info = track.run.info
-    return track.run.version, info.status, info.start_ns, info.sample, track.shift_ns, track.now(clock_ns)
-
-
-def _found_overlap(scene: TimelineScene) -> tuple[Track, Overlap] | None:
+    For a draft's and a target's run that both begin at the axis's zero: the window that they would have had at once.
+    """
     for _, track in reversed(scene.shown):
         if track.is_answer:
             found = overlap_of(track.run, track.now(scene.clock_ns))
@@ -104,16 +93,6 @@ class OverlapLane(Lane):
     def names(self) -> tuple[str, str]:
         """The lane alone: one line is all there is room for."""
         return "Overlap", ""
-
-    def wants(self, column: int, news: News) -> bool:
-        """Either model's stages, the rounds, and the draft's cache, which grows with every token."""
-        return news.spans or news.rounds or (news.kv and not self.isHidden())
-
-    @property
-    def is_growing(self) -> bool:
-        """Whether the window moves with the clock."""
-        found = shown_overlap(self.scene)
-        return found is not None and found[1].is_open
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """A dashed bar from the draft's first possible token to the end of the target's prefill."""

@@ -13,7 +13,7 @@ from evprof.core.records import PowerRecord
 from evprof.core.run_log import RunLog
 from evprof.core.units import amount_text
 from evprof.metrics.figures.throttling import slowed_samples
-from evprof.view.lanes import News, Track
+from evprof.view.lanes import Track
 from ui.timeline.level_lane import LevelLane, LevelSeries
 from ui.timeline.scene import Hit, TimelineScene
 
@@ -55,10 +55,6 @@ class PowerLane(LevelLane):
         """The lane, and what its mark means where there is one."""
         is_marked = any(self._slowed_at(one) for one in self.metered())
         return "Power", "bar: slowed down" if is_marked else "whole devices"
-
-    def wants(self, column: int, news: News) -> bool:
-        """New samples."""
-        return news.power
 
     def unit(self, highest: float) -> tuple[float, str]:
         """Watts, whatever the level."""

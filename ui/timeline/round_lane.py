@@ -8,7 +8,7 @@ from PySide6.QtGui import QPainter, QPen
 
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import Ints, merged_bars
-from evprof.view.lanes import News, Track
+from evprof.view.lanes import Track
 from evprof.view.timescale import time_text
 from ui.state.selection import RoundRef, TimeRange
 from ui.timeline.lane import Lane, blended
@@ -64,10 +64,6 @@ class RoundLane(Lane):
         *_, drafted, accepted, _, _ = track.rounds()
         header = self.scene.header(place)
         return header or "Speculation", f"{int(accepted.sum()):,} of {int(drafted.sum()):,} accepted"
-
-    def wants(self, column: int, news: News) -> bool:
-        """New rounds."""
-        return news.rounds
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """Draft and verify bars; below them a mark per drafted token, or their share where rounds are narrow."""

@@ -13,11 +13,10 @@ from evprof.view.alignment import offset_of
 from evprof.view.columns import ShownModel, headers_of
 from evprof.view.labels import model_title
 from evprof.view.lanes import Track
-from evprof.view.overlap import Overlap
 from evprof.view.timescale import Timescale
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
-from ui.timeline.ground.places import range_of
+from ui.timeline.places import range_of
 
 PLACES = (2, 0, 3, 1)
 """The places of tracks in the order of their lanes."""
@@ -56,9 +55,6 @@ class TimelineScene:
 
     hovered_round: RoundRef | None = None
     """The round under the pointer."""
-
-    kept_overlap: tuple[object, tuple[Track, Overlap] | None] | None = None
-    """The window in which a draft could work, with what it was found in, see `shown_overlap`."""
 
     _shown: tuple[object, list[tuple[int, Track]]] = (None, [])
 

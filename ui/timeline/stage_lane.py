@@ -10,19 +10,20 @@ import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen, QPolygonF
 
+from evprof.core.records import STAGES
 from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import bytes_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
+from evprof.view.decimate import GAP_PX, WIDE_PX, Ints, span_coverage
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
-from evprof.view.lanes import News, Track
-from evprof.view.painted_row import CHANNELS, GAP_PX, WIDE_PX, Colors, add_colors
-from evprof.view.span_table import PROVISIONAL, RUNNING, Ints, SpanRow, SpanTable
+from evprof.view.lanes import Track
+from evprof.view.span_table import PROVISIONAL, RUNNING, SpanRow, SpanTable
 from evprof.view.timescale import time_text
 from ui.run_facts.energy import energy_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
-from ui.timeline.column_picture import channels, paint_colors, paint_ticks, pixels_per_px
+from ui.timeline.dense_painting import paint_row, palette_of, pixels_per_px
 from ui.timeline.lane import Lane, blended
 from ui.timeline.overlap_lane import paint_overlap_ground
 from ui.timeline.scene import Hit, TimelineScene
@@ -40,11 +41,14 @@ _EDGED_PX, _EDGE_PX = 5.0, 2.0
 """Wider parts begin with an edge, and how wide it is."""
 
 _LABELLED_PX = 16.0
-_GROUND, _STRONG, _EDGE = 0.32, 0.6, 1.0
-"""How much of its colour a part has over the lane's ground: mostly, when it is selected or pointed at, at its edge."""
+_GROUND, _STRONG = 0.32, 0.6
+"""Share of its colour that a part has over the lane's ground: usually, and when it is selected or hovered."""
 
 SPECULATION = ("draft", "verify")
 """Parts with colours of their own."""
+
+_PART_COLORS = (*STAGES, *SPECULATION, "")
+"""Names of colours of parts; the last is that of a stage without one."""
 
 
 class StageLane(Lane):
@@ -55,6 +59,7 @@ class StageLane(Lane):
     def __init__(self, scene: TimelineScene, column: int) -> None:
         self.column = column
         super().__init__(scene)
+        self._kinds: tuple[SpanRow | None, Ints] = (None, np.empty(0, dtype=np.int64))
 
     @property
     def key(self) -> str:
@@ -84,15 +89,6 @@ class StageLane(Lane):
         if running is not None:
             now = f"{'drafting' if is_drafting(track.run, track.role, running.name) else running.name} …"
         return (header, f"{model} · {now}") if header else (model, now)
-
-    def wants(self, column: int, news: News) -> bool:
-        """New spans, and tokens because the decode bar is ticked by them."""
-        return column == self.column and (news.spans or news.tokens)
-
-    @property
-    def is_growing(self) -> bool:
-        """Whether a bar moves with the clock."""
-        return self.track is not None and self.track.is_running and self.track.stages.has_running
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """Stage bars, token ticks, part bars, and how the run ended if not well."""
@@ -162,9 +158,11 @@ class StageLane(Lane):
         if high - low < 2 or (high - low) * 4.0 > scale.x(int(times[high - 1])) - scale.x(int(times[low])):
             return
         at = (times[low:high] - scale.start_ns) / scale.ns_per_px
-        at = at[(rect.left() + 2 < at) & (at < rect.right() - 2)]
-        soft = self.scene.theme.alpha(self.scene.theme.ink(color), 0.55)
-        paint_ticks(painter, at, soft, QRectF(0, rect.bottom() - _TICK_PX, self.canvas_width, _TICK_PX))
+        at = np.rint(at[(rect.left() + 2 < at) & (at < rect.right() - 2)] - 0.5) + 0.5
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.setPen(self.scene.theme.alpha(self.scene.theme.ink(color), 0.55))
+        painter.drawLines([QLineF(x, rect.bottom() - _TICK_PX, x, rect.bottom() - 1) for x in at.tolist()])
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
 
     def _paint_label(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], wordings: list[str]) -> None:
         name, color = look
@@ -185,29 +183,43 @@ class StageLane(Lane):
             self.texts.append(QRectF(visible.left() + 4, visible.top() + around, width_of(text) + 4, _LABEL_ROOM_PX))
 
     def _paint_parts(self, painter: QPainter, track: Track, now: int) -> None:
-        """All of them as one picture of columns, and over it what is written on wide ones."""
+        """All parts as one row of columns; edges and names on wide ones."""
         theme, scale, per_px = self.scene.theme, self.scene.scale, pixels_per_px(painter)
         row = track.parts.rows(track.zero_ns, now)
-        colors = partial(self._part_colors, track.parts.names)
-        painted = track.parts.painted(track.zero_ns, now, theme.name, colors)
-        columns, (wide, left, right) = painted.columns(scale, math.ceil(self.canvas_width * per_px), per_px)
-        if (edged := right - left > _EDGED_PX).any():
-            edges = colors(row.names[wide[edged]], row.stages[wide[edged]], _EDGE) - painted.colors(wide[edged])
-            add_colors(columns, (left[edged], left[edged] + _EDGE_PX), edges, per_px)
-        paint_colors(painter, columns, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+        kinds, columns = self._kinds_of(row, track.parts.names), math.ceil(self.canvas_width * per_px)
+        covered = span_coverage((row.starts, row.ends, kinds), len(_PART_COLORS), scale, columns, per_px)
+        colors = [theme.stage(name) for name in _PART_COLORS]
+        grounds = palette_of([blended(theme.panel, color, _GROUND) for color in colors])
+        paint_row(painter, covered.shares @ grounds, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+        parts = list(zip(covered.rows.tolist(), covered.left.tolist(), covered.right.tolist(), strict=True))
+        for place, left, right in parts:
+            if right - left > _EDGED_PX - GAP_PX:
+                painter.fillRect(QRectF(left, PART_TOP, _EDGE_PX, PART_HEIGHT), colors[kinds[place]])
         for ref in self._strong_spans():
-            found = np.flatnonzero(row.ids == ref.span_id).tolist() if ref.run_id == track.run.run_id else []
-            for place in found:
+            places = np.flatnonzero(row.ids == ref.span_id).tolist() if ref.run_id == track.run.run_id else []
+            for place in places:
                 self._paint_strong(painter, track, row, place)
         painter.setPen(theme.text)
-        for place in (right - left > _LABELLED_PX).nonzero()[0].tolist():
-            rect = QRectF(left[place], PART_TOP, right[place] - left[place] - GAP_PX, PART_HEIGHT)
+        for place, left, right in parts:
+            if right - left < _LABELLED_PX:
+                continue
+            rect = QRectF(left, PART_TOP, right - left, PART_HEIGHT)
             visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
-            text = track.parts.names[int(row.names[wide[place]])]
+            text = track.parts.names[int(row.names[place])]
             width = theme.text_width(text, _PART_LABEL_PX, 500)
             if width <= visible.width() - 8:
                 self.texts.append(QRectF(visible.left() + 3, PART_TOP, width + 4, PART_HEIGHT))
                 theme.write(painter, visible.adjusted(5, -0.5, 0, 0), text, _PART_LABEL_PX, 500)
+
+    def _kinds_of(self, row: SpanRow, words: list[str]) -> Ints:
+        """Indices into `_PART_COLORS`, kept until the row changes."""
+        if self._kinds[0] is not row:
+            stages = np.array([_PART_COLORS.index(color_name("", word)) for word in words] or [0], dtype=np.int64)
+            kinds = stages[row.stages]
+            for word in set(SPECULATION).intersection(words):
+                kinds[row.names == words.index(word)] = _PART_COLORS.index(word)
+            self._kinds = row, kinds
+        return self._kinds[1]
 
     def _paint_strong(self, painter: QPainter, track: Track, row: SpanRow, place: int) -> None:
         """A part that is selected or pointed at, over what was painted of it."""
@@ -218,7 +230,7 @@ class StageLane(Lane):
         color = theme.stage(color_name(name, stage))
         painter.fillRect(rect, blended(theme.panel, color, _STRONG))
         if x1 - x0 > _EDGED_PX:
-            painter.fillRect(QRectF(x0, PART_TOP, _EDGE_PX, PART_HEIGHT), blended(theme.panel, color, _EDGE))
+            painter.fillRect(QRectF(x0, PART_TOP, _EDGE_PX, PART_HEIGHT), color)
         if self.scene.selection.span == SpanRef(track.run.run_id, int(row.ids[place])):
             painter.setPen(QPen(theme.text, 1))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -228,21 +240,6 @@ class StageLane(Lane):
         """The span that is selected, and the one under the pointer."""
         pointed = self.hovered.span if self.hovered is not None else None
         return [ref for ref in (self.scene.selection.span, pointed) if ref is not None]
-
-    def _part_colors(self, words: list[str], names: Ints, stages: Ints, share: float = _GROUND) -> Colors:
-        """The colours of parts by the codes of their names and stages, that much of them over the lane's ground."""
-        theme = self.scene.theme
-
-        def shade(name: str) -> Colors:
-            return channels([blended(theme.panel, theme.stage(name), share)])
-
-        found = np.empty((len(names), CHANNELS), dtype=np.uint8)
-        for code in np.bincount(stages).nonzero()[0].tolist():
-            found[stages == code] = shade(color_name("", words[code]))
-        for word in SPECULATION:
-            if word in words:
-                found[names == words.index(word)] = shade(word)
-        return found
 
     def _parting_ns(self) -> int | None:
         """When this answer began to differ from the other's, on the axis."""
@@ -367,4 +364,4 @@ def color_name(name: str, stage: str) -> str:
 
     Parts may be called what stages are called: frames are decoded while they are loaded.
     """
-    return name if name in SPECULATION else (stages_in(stage) or (stage,))[-1]
+    return name if name in SPECULATION else (stages_in(stage) or ("",))[-1]

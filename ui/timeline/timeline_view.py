@@ -6,45 +6,37 @@ It reads runs through the RunController and writes only the Selection and the ma
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.view.columns import tracks_of
-from evprof.view.lanes import News
 from evprof.view.timescale import Timescale, shows_enough
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
-from ui.timeline.delta_figures import DeltaFigures
-from ui.timeline.delta_lane import DeltaLane
+from ui.timeline.choosing import Choosing, Measuring
+from ui.timeline.delta_lane import DeltaFigures, DeltaLane
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
-from ui.timeline.lane_turns import LaneTurns
 from ui.timeline.latency_lane import LatencyLane
 from ui.timeline.level_lane import KvLane, MemoryLane
-from ui.timeline.navigation.choosing import Choosing
-from ui.timeline.navigation.edge_arrow import EdgeArrow
-from ui.timeline.navigation.held_keys import HeldKeys
-from ui.timeline.navigation.marking import Marking
-from ui.timeline.navigation.measuring import Measuring
-from ui.timeline.navigation.minimap import Minimap
-from ui.timeline.navigation.offers import Offers
-from ui.timeline.navigation.timeline_deeds import timeline_deeds
-from ui.timeline.navigation.view_history import ViewHistory
-from ui.timeline.navigation.zooming import Zooming
+from ui.timeline.marks import Marking
+from ui.timeline.menus import Offers
+from ui.timeline.navigation import HeldKeys, ViewHistory, Zooming
 from ui.timeline.overlap_lane import OverlapLane
+from ui.timeline.overview import EdgeArrow, Minimap
 from ui.timeline.power_lane import PowerLane
-from ui.timeline.real_time_lane import RealTimeLane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
-from ui.timeline.sensor_lane import SensorLane
-from ui.timeline.spoken import Speaking
+from ui.timeline.sensor_lanes import RealTimeLane, SensorLane
+from ui.timeline.spoken import spoken_selection
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
@@ -74,16 +66,14 @@ class TimelineView(QWidget):
         self.controller = controller
         self.selection = selection
         self._clock = clock
+        self._changed: set[int] = set()
+        self._marked_rows = False
         self.scene = TimelineScene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
         self._make_widgets(settings)
         self._connect_widgets()
-        self.speaking = Speaking(self, self.lanes)
-        selection.chosen_changed.connect(self.speaking.tell)
         self.history = ViewHistory(selection, lambda run_id: run_id in controller.runs, self)
         self._held = HeldKeys(self.zooming.zoom_middle, self.zooming.pan, self)
-        self._changed: set[int] = set()
-        self.turns = LaneTurns(self)
-        self._marked_rows = False
+        self.setAccessibleName("Timeline")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         holder.changed.connect(self._set_theme)
         controller.runs_changed.connect(self._note_changed)
@@ -156,9 +146,30 @@ class TimelineView(QWidget):
 
     def deeds(self) -> dict[str, Callable[[], object]]:
         """What it does, by the names of the window's actions."""
-        return timeline_deeds(
-            self.zooming, self.choosing, self.measuring, self.marking, history=self.history, stack=self.stack
-        )
+        zooming, choosing, marking = self.zooming, self.choosing, self.marking
+        return {
+            "zoom_in": zooming.step_in,
+            "zoom_out": zooming.step_out,
+            "pan_left": partial(zooming.step_aside, -1),
+            "pan_right": partial(zooming.step_aside, +1),
+            "fit": zooming.fit,
+            "zoom_selection": zooming.focus_selection,
+            "view_back": self.history.back,
+            "view_forward": self.history.forward,
+            "next_span": partial(choosing.step, +1),
+            "previous_span": partial(choosing.step, -1),
+            "flow_on": partial(choosing.follow, +1),
+            "flow_back": partial(choosing.follow, -1),
+            "to_range": choosing.to_range,
+            "deselect": self.measuring.deselect,
+            "measure": self.measuring.start_here,
+            "mark": marking.mark,
+            "write_note": marking.write,
+            "next_mark": partial(marking.step, +1),
+            "previous_mark": partial(marking.step, -1),
+            "delete_mark": marking.delete,
+            "reset_lanes": self.stack.reset_lanes,
+        }
 
     @property
     def lanes(self) -> list[Lane]:
@@ -183,53 +194,34 @@ class TimelineView(QWidget):
 
     def _note_changed(self, run_ids: set[int]) -> None:
         self._changed |= run_ids
-        pair = self.selection.runs
         # A track is missing while its run id was chosen before its run began.
-        for place, run_id in enumerate(pair):
-            if run_id in run_ids and self.scene.tracks[place] is None:
-                self._rebuild()
-                return
+        columns = zip(self.selection.runs, self.scene.tracks[:2], strict=True)
+        if any(track is None and run_id in run_ids for run_id, track in columns):
+            self._rebuild()
 
     def advance(self) -> None:
-        """One frame: takes in what changed, repaints the lanes it concerns, lets running bars grow."""
-        if not self.scene.shown:
+        """One tick: takes in all new rows and shows them at one moment of the clock."""
+        if not self.scene.shown or not self.isVisible():
             return
-        was_running = any(track.stages.has_running for _, track in self.scene.shown)
-        news: list[tuple[int, News]] = []
-        for column, track in self.scene.shown:
-            if track.run.run_id in self._changed:
-                news.append((column, track.update()))
-        ended = bool(self._changed) and not self.scene.is_running
-        if self._changed:
-            for lane in self.lanes:
-                lane.forget_words()
+        grows = self.scene.is_running and any(track.stages.has_running for _, track in self.scene.shown)
+        changed = [track for _, track in self.scene.shown if track.run.run_id in self._changed]
         self._changed.clear()
-        if not news and not self.turns.has_owed and not (was_running and self.scene.is_running):
+        for track in changed:
+            track.update()
+        if not changed and not grows:
             return
         self.scene.clock_ns = self._clock()
-        self.minimap.show_news()
-        if ended:
+        self.minimap.restart()
+        if not self.scene.is_running:
             self.stack.fold_lanes()
-        if self.aligning.resolve():
-            return
-        if self._take_scale() or ended:
+        if not self.aligning.resolve():
+            self._take_scale()
             self._repaint_lanes()
-            self._paint_in_turns()
-            return
-        self.turns.owe(
-            lane
-            for lane in self.lanes
-            if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane | OverlapLane) and lane.is_growing)
-        )
-        row_count = sum(len(track.token_times()) + len(track.parts) for _, track in self.scene.shown)
-        self.turns.repaint(self.lanes, row_count)
-        self._show_wanted()
 
-    def _paint_in_turns(self) -> None:
-        if self.scene.is_running:
-            self.turns.paint_anew(self.stack.in_sight())
-        else:
-            self.turns.end()
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catches up with what happened while the timeline was hidden."""
+        super().showEvent(event)
+        self.advance()
 
     def _rebuild(self, *_: object) -> None:
         self.scene.show(tracks_of(self.controller.runs, self.selection.runs))
@@ -245,7 +237,6 @@ class TimelineView(QWidget):
         self._show_wanted()
         self.stack.fold_lanes()
         self._rescale()
-        self._paint_in_turns()
 
     def mark_partings(self, a_ns: int | None, b_ns: int | None) -> None:
         """Marks when each answer began to differ from the other, in ns from its run's zero."""
@@ -317,9 +308,6 @@ class TimelineView(QWidget):
         self._take_scale()
 
     def _repaint_lanes(self, *_: object) -> None:
-        self.turns.forget()
-        for lane in self.lanes:
-            lane.forget_words()
         self._show_wanted()
         self._update_lanes(Lane.update)
 
@@ -334,29 +322,10 @@ class TimelineView(QWidget):
     def _arrow_y(self) -> int:
         return self.scroll_area.y() + 8
 
-    def zoom(self, factor: float, at_px: float) -> None:
-        """Zooms around a position of the drawing area, as the wheel does."""
-        self.zooming.zoom(factor, at_px)
-
-    def pan(self, by_px: float) -> None:
-        """Moves the view."""
-        self.zooming.pan(by_px)
-
-    def fit(self) -> None:
-        """Shows everything."""
-        self.zooming.fit()
-
-    def zoom_to(self, wanted: TimeRange) -> None:
-        """Shows a range."""
-        self.zooming.zoom_to(wanted)
-
-    def focus_selection(self) -> None:
-        """Zooms to what is selected."""
-        self.zooming.focus_selection()
-
     # Mouse and keys.
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
+        self.setAccessibleDescription(spoken_selection(self.scene, chosen))
         self.stack.overlay.show_range()
         marks_rows = not isinstance(chosen, TimeRange | None)
         if self._marked_rows or marks_rows:

@@ -117,7 +117,6 @@ class RunTraces(QObject):
         for lane in self.lanes.values():
             lane.said = said
             lane.setToolTip(said)
-            lane.forget_words()
             lane.update()
 
     def _take(self, read: object) -> None:

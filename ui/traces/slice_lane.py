@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
-from evprof.view.lanes import News
-from evprof.view.painted_row import GAP_PX
+from evprof.view.decimate import span_coverage
 from evprof.view.timescale import Timescale
 from evprof.view.trace_rows import NestedRow, TraceLane
 from ui.state.selection import TimeRange
-from ui.timeline.column_picture import paint_colors, pixels_per_px
+from ui.timeline.dense_painting import paint_row, pixels_per_px
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.scene import Hit, TimelineScene
 from ui.traces.slice_looks import SliceLooks
@@ -60,7 +58,6 @@ class SliceLane(Lane):
         self.lane_height_px = max(_LEAST_PX, 2 * TOP_PX + ROW_PX * rows)
         self.setMinimumHeight(FOLDED_PX if self.is_folded else self.lane_height_px)
         self.updateGeometry()
-        self.forget_words()
         self.update()
 
     @property
@@ -71,10 +68,6 @@ class SliceLane(Lane):
     def names(self) -> tuple[str, str]:
         """The thread or stream, and its process or device."""
         return self._name
-
-    def wants(self, column: int, news: News) -> bool:
-        """A trace does not change."""
-        return False
 
     @property
     def _scale(self) -> Timescale:
@@ -92,14 +85,15 @@ class SliceLane(Lane):
 
     def _paint_row(self, painter: QPainter, row: NestedRow, known: SliceLooks, top: int) -> None:
         theme, per_px = self.scene.theme, pixels_per_px(painter)
-        painted = row.painted(theme.name, partial(known.grounds, theme))
-        columns, wide = painted.columns(self._scale, math.ceil(self.canvas_width * per_px), per_px)
+        columns, palette = math.ceil(self.canvas_width * per_px), known.palette(theme)
+        intervals = row.starts, row.ends, known.shades[row.slices]
+        covered = span_coverage(intervals, len(palette), self._scale, columns, per_px)
         room = QRectF(0, top, self.canvas_width, BAR_PX)
-        paint_colors(painter, columns, room)
+        paint_row(painter, covered.shares @ palette, room)
         painter.setFont(theme.font(_LABEL_PX, 500))
         metrics = QFontMetricsF(painter.font())
-        for place, left, right in zip(*(part.tolist() for part in wide), strict=True):
-            box = QRectF(left, top, right - left - GAP_PX, BAR_PX).intersected(room)
+        for place, left, right in zip(*(part.tolist() for part in covered[1:]), strict=True):
+            box = QRectF(left, top, right - left, BAR_PX).intersected(room)
             if box.width() > _SHORT_PX:
                 at = int(row.slices[place])
                 painter.setPen(known.look(int(known.kinds[at]), theme).ink)

@@ -24,10 +24,10 @@ from evprof.metrics.traces.roles import (
     STEP,
     slice_roles,
 )
-from evprof.view.painted_row import Colors
+from evprof.view.decimate import Floats
 from evprof.view.timescale import time_text
 from ui.style.theme import Theme
-from ui.timeline.column_picture import channels
+from ui.timeline.dense_painting import palette_of
 from ui.timeline.lane import blended
 
 _STRENGTH = {OPERATOR: 0.42, PYTHON: 0.42, RUNTIME: 0.22, FUNCTION: 0.14, STEP: 0.3}
@@ -59,6 +59,8 @@ class SliceLooks:
             stages[(starts >= stage.start_ns) & (starts < stage.end_ns) & ~on_device] = code
             stages[analysis.launched.rows[stage.work]] = code
         self.kinds: Ints = stages * _ROLES + self.roles
+        known, self.shades = np.unique(self.kinds, return_inverse=True)
+        self._shown_kinds: list[int] = known.tolist()
         self.is_function: npt.NDArray[np.bool_] = self.roles == FUNCTION
 
     def look(self, kind: int, theme: Theme) -> SliceLook:
@@ -71,11 +73,9 @@ class SliceLooks:
         ground = blended(theme.panel, color, _STRENGTH.get(role, _FULL))
         return SliceLook(ground, theme.ink(ground))
 
-    def grounds(self, theme: Theme, slices: Ints) -> Colors:
-        """The grounds of slices, as a picture of columns takes them."""
-        kinds = self.kinds[slices]
-        known = range(int(kinds.max(initial=0)) + 1)
-        return channels([self.look(kind, theme).ground for kind in known])[kinds]
+    def palette(self, theme: Theme) -> Floats:
+        """The grounds by `shades`, as `paint_row` takes them."""
+        return palette_of([self.look(kind, theme).ground for kind in self._shown_kinds])
 
     def is_on_device(self, at: int) -> bool:
         """Whether a slice is work of a device."""

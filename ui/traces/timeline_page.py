@@ -15,7 +15,7 @@ from ui.state.selection import Selection, TimeRange
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.axis import AxisHead
 from ui.timeline.lane_stack import LaneStack
-from ui.timeline.navigation.held_keys import HeldKeys
+from ui.timeline.navigation import HeldKeys
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.traces.columns import OPERATORS, time_of
 from ui.traces.launch_arrows import LaunchArrows

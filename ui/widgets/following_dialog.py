@@ -9,14 +9,11 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import ThemeHolder
-from ui.widgets.pace import Pace
-
-INTERVAL_MS = 500
 
 
 class FollowingDialog(QDialog):
     """Does not block the window. Subclasses say what is shown in `show_runs`; it is called when another run is chosen
-    or another session is there, and at most every INTERVAL_MS while rows arrive.
+    or another session is there, and a few times a second while rows arrive.
     """
 
     heading = ""
@@ -30,14 +27,13 @@ class FollowingDialog(QDialog):
         self._controller = controller
         self._selection = selection
         self._themes = themes
-        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.heading)
         self.setMinimumSize(*self.least_px)
         resize_in_room(self, *self.first_px)
         self.make_views(themes)
         self._selection.runs_changed.connect(self._fill)
-        self._controller.runs_changed.connect(self._later.note)
+        self._controller.figures_due.connect(self._fill)
         self._controller.session_replaced.connect(self._fill)
         self._themes.changed.connect(self._restyle)
         self._fill()
@@ -55,7 +51,6 @@ class FollowingDialog(QDialog):
         raise NotImplementedError
 
     def _fill(self, *_: object) -> None:
-        self._later.begin()
         self.show_runs()
 
     def _restyle(self, *_: object) -> None:

@@ -11,14 +11,13 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
 from ui.widgets.boxes import in_role
-from ui.widgets.pace import Pace
 
 
 class FollowingPanel(QWidget):
     """Subclasses make their views in `make_views` and say what is shown in `show_runs`.
 
-    That is called when the panel comes into sight, when other runs are chosen or another session is there, and at most
-    every `interval_ms` while rows of runs it looks at arrive. It is never called while the panel is hidden.
+    That is called when the panel becomes visible, when other runs are chosen or another session is there, and on every
+    tick with new rows of the runs it shows. It is never called while the panel is hidden.
 
     Signals:
         demo_asked(): the button for runs to look at was pressed.
@@ -26,7 +25,9 @@ class FollowingPanel(QWidget):
 
     demo_asked = Signal()
 
-    interval_ms = 33
+    is_slow = False
+    """Whether it is updated with the figures, a few times a second, in place of every tick."""
+
     follows_all_runs = False
     """Whether news of runs that are not shown in the columns count too."""
 
@@ -38,11 +39,10 @@ class FollowingPanel(QWidget):
         self._selection = selection
         self._themes = themes
         self._is_stale = True
-        self._later = Pace(self.interval_ms, self._fill, self)
         in_role(self, "panel").setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.make_views(themes)
         selection.runs_changed.connect(self._fill)
-        controller.runs_changed.connect(self._take_news)
+        (controller.figures_due if self.is_slow else controller.runs_changed).connect(self._take_news)
         controller.session_replaced.connect(self._fill)
 
     def make_views(self, themes: ThemeHolder) -> None:
@@ -75,13 +75,9 @@ class FollowingPanel(QWidget):
     def _take_news(self, run_ids: set[int]) -> None:
         if not self.follows_all_runs and not run_ids.intersection(self._selection.runs):
             return
-        if self.isVisible():
-            self._later.follow()
-        else:
-            self._is_stale = True
+        self._fill()
 
     def _fill(self, *_: object) -> None:
         self._is_stale = not self.isVisible()
         if not self._is_stale:
-            self._later.begin()
             self.show_runs()

@@ -27,7 +27,6 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
-from evprof.run.processes.giving_way import WINDOW
 from evprof.run.works.work_form import Works
 from ui.defects.crash_dialog import CrashDialog
 from ui.defects.defect_net import DefectNet, Report
@@ -40,8 +39,8 @@ from ui.style.screen_fit import fit_to_screen, room_on_screen
 from ui.style.theme import ThemeHolder, theme_named
 from ui.style.ui_scale import apply_scale, forget_scale
 from ui.widgets.message_bar import WARNING
+from ui.window.exporting import save_picture
 from ui.window.main_window import MainWindow
-from ui.window.picture_file import save_picture
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +150,7 @@ def _start_again(argv: Sequence[str], session: Path | None) -> None:
     """Another program, at another scale, with the session that was open."""
     forget_scale()
     words = [*argv[1:], *([] if session is None else [str(session)])]
-    WINDOW.start(partial(QProcess.startDetached, argv[0], words))
+    QProcess.startDetached(argv[0], words)
 
 
 def _tell_crashes(window: MainWindow, reports: Sequence[Path]) -> None:

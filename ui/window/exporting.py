@@ -1,20 +1,39 @@
-"""Writes what the window holds into files, in the background, and says where they are."""
+"""Imports results of other programs, and writes sessions, exports, reports and pictures in the background."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QByteArray, QObject, QUrl
+from PySide6.QtGui import QImage, QImageWriter
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.errors import UserError
+from evprof.core.files.whole_file import whole_path
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from ui.settings.tool_buttons import EXPORTS
+from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
-from ui.timeline.lane_turns import grabbed
-from ui.window.picture_file import save_picture
+from ui.widgets.message_bar import MessageBar
+
+
+def save_picture(picture: QImage, out: Path) -> bool:
+    """Writes a PNG; False when that fails. Raises UserError where a session lies at `out`."""
+    try:
+        with whole_path(out) as unfinished:
+            if not QImageWriter(str(unfinished), QByteArray(b"png")).write(picture):
+                raise OSError("Qt cannot write it")
+    except OSError:
+        return False
+    return True
+
 
 Post = Callable[..., None]
 
@@ -58,7 +77,7 @@ class Exporting(QObject):
 
     def _picture(self, path: Path) -> None:
         try:
-            is_saved = save_picture(grabbed(self._window), path)
+            is_saved = save_picture(self._window.grab().toImage(), path)
         except UserError as error:
             self._post(error.sentence)
             return
@@ -77,3 +96,154 @@ def _written(kind: str, session: Path, runs: list[RunLog], path: Path) -> Path:
 
     write_export([Source(session, runs)], kind, path)
     return path
+
+
+_REPORTS = "Web page (*.html);;Markdown (*.md)"
+_MOST_TOLD = 2
+"""Problems of imported files that are told at once."""
+
+
+class Results(QObject):
+    """Import and report; what comes of it, and what is refused, is told in the message bar."""
+
+    def __init__(self, session: WindowSession, window: QWidget, messages: MessageBar) -> None:
+        super().__init__(window)
+        self._session = session
+        self._window = window
+        self._messages = messages
+        self._post = messages.post
+
+    # Importing.
+
+    def browse(self) -> None:
+        """Asks for result files, and imports them."""
+        paths, _ = QFileDialog.getOpenFileNames(
+            self._window, "Import results", "", "Results (*.json *.jsonl);;All files (*)"
+        )
+        if paths:
+            self.take([Path(path) for path in paths])
+
+    def take(self, paths: Sequence[Path], *, waits: bool = False) -> None:
+        """Makes a session of result files and opens it. `waits`: before returning, and not kept (pictures).
+
+        Raises UserError with `waits`; otherwise what is wrong is told.
+        """
+        if waits:
+            with tempfile.TemporaryDirectory(prefix="evprof-import-") as folder:
+                session = Path(folder) / f"{paths[0].stem}.evprof"
+                _imported(paths, session, is_passing=True)
+                self._session.read(session)
+            return
+        if refusal := self._session.refusal_to_leave():
+            self._post(refusal, "warn")
+            return
+        self._begin(f"Importing {_names(paths)} …", lambda: _imported(paths, _place(paths)), self._opened)
+
+    def _begin(self, doing: str, work: Callable[[], object], then: Callable[[object], None]) -> None:
+        """Works in the background and says so until it is over."""
+
+        def over(tell: Callable[[Any], object], told: Any) -> None:
+            self._messages.retract(doing)
+            tell(told)
+
+        self._post(doing, "info")
+        self._session.in_background(work, partial(over, then), partial(over, self._post))
+
+    def _opened(self, found: object) -> None:
+        if not isinstance(found, _Imported):
+            return
+        kind = "warn" if found.problems else "info"
+        if refusal := self._session.refusal_to_leave():  # a run may have begun meanwhile
+            place = f"It lies at {found.session}, and is not opened yet: {refusal}"
+            self._post(f"{found.sentence} {place}", kind, "Open", partial(self._session.open, found.session))
+            return
+        self._session.open(found.session)
+        if len(found.problems) > _MOST_TOLD:
+            self._post(found.sentence, kind, "Show all", lambda: self.show_problems(found.problems))
+        else:
+            self._post(found.sentence, kind)
+
+    def show_problems(self, problems: Sequence[str]) -> None:
+        """Lists what is wrong with imported files."""
+        from ui.widgets.problems import ProblemsDialog
+
+        ProblemsDialog("What to know about the imported files", problems, self._window).show()
+
+    # Reports.
+
+    def ask_report(self) -> None:
+        """Asks where to, and writes a report on the session."""
+        stem = self._session.path.stem if self._session.path is not None else "report"
+        start = str(Path.home() / f"{stem}.html")
+        path, pattern = QFileDialog.getSaveFileName(self._window, "Write report", start, _REPORTS)
+        if path:
+            place = Path(path)
+            self.report(place if place.suffix else place.with_suffix(".md" if "*.md" in pattern else ".html"))
+
+    def report(self, output: Path) -> None:
+        """Writes a report on the session to a .html or .md; the bar offers to open it."""
+        if reason := self._session.refusal():
+            self._post(reason, "warn")
+            return
+        recording = self._session.recording
+        if not recording.message_count and recording.stored is None and "imports" not in self._session.facts:
+            self._post("There is nothing to report yet; run something, or open a session.", "warn")
+            return
+        work = partial(_reported, self._session, output)
+        self._begin("Writing the report …", work, self._say_reported)
+
+    def _say_reported(self, output: object) -> None:
+        path = Path(str(output))
+
+        def show() -> None:
+            open_outside(QUrl.fromLocalFile(str(path)))
+
+        self._post(f"Report written: {path}", "info", "Open", show)
+
+
+class _Imported:
+    """What came of an import."""
+
+    def __init__(self, session: Path, runs: int, problems: Sequence[str], names: str) -> None:
+        self.session = session
+        self.problems = list(problems)
+        told = " ".join(self.problems[:_MOST_TOLD])
+        more = len(self.problems) - _MOST_TOLD
+        what = (
+            f"{count_text(runs, 'run')} of {names}"
+            if runs
+            else f"the statistics of {names}, which hold no runs: see a report"
+        )
+        self.sentence = f"Imported {what}. {told}".strip() + (f" And {more} more." if more > 0 else "")
+
+
+def _imported(paths: Sequence[Path], session: Path, *, is_passing: bool = False) -> _Imported:
+    from evprof.run.legacy_import import import_files
+
+    try:
+        session.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{session.parent} cannot be made: {error.strerror or error}; free some space.") from error
+    summary = import_files(paths, session, is_passing=is_passing)
+    return _Imported(
+        session, summary.runs, [problem for file in summary.files for problem in file.problems], _names(paths)
+    )
+
+
+def _place(paths: Sequence[Path]) -> Path:
+    """Beside the autosaved sessions, named after the first file: saving it elsewhere is one step more."""
+    from evprof.session.autosave import autosave_folder
+
+    return autosave_folder() / f"{paths[0].stem}-{datetime.now():%Y%m%d-%H%M%S}.evprof"
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return paths[0].name if len(paths) == 1 else f"{len(paths)} files"
+
+
+def _reported(session: WindowSession, output: Path) -> Path:
+    from evprof.export.report.writing import write_report
+
+    path = session.on_disk()
+    write_report([path], output, command=f"evprof report {path} -o {output}")
+    return output

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import importlib
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QDialog, QToolButton, QWidget
+from PySide6.QtWidgets import QDialog, QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunWarned
@@ -17,26 +20,32 @@ from evprof.core.run_info import FAILED
 from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
+from evprof.run.works.offers import OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.timescale import time_text
 from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
+from ui.help.help_pages import HelpPages
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.clip_choice import identity, sample_name
+from ui.samples.file_drops import FileDrops
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
+from ui.status.machine_note import MachineNote
 from ui.status.status_bar import OBSERVER, WAITING, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
+from ui.style.ui_scale import UiScale
 from ui.timeline.timeline_view import TimelineView
+from ui.traces.trace_pages import TracePages
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
@@ -46,28 +55,31 @@ from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
-from ui.window.deeds import deeds
-from ui.window.housekeeping import Housekeeping
-from ui.window.late_parts import LateParts
-from ui.window.layouts import Layouts
-from ui.window.paint_turn import PaintTurn
+from ui.window.exporting import Exporting, Results
+from ui.window.opening import Opener
 from ui.window.pair_views import PairViews
+from ui.window.panels import PANELS
 from ui.window.trace_viewer import TraceViewer
-from ui.window.window_memory import WindowMemory
+from ui.window.window_dialogs import AbandonedSessions, WindowDialogs
+from ui.window.window_memory import Layouts, WindowMemory
+from ui.window.window_palette import WindowPalette
+from ui.work.long_work import LongWork
 from ui.work.requests import Requests, is_of_demo
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
 
 
-class MainWindow(LateParts):
-    """Everything a person sees.
+class MainWindow(QMainWindow):
+    """The main window.
 
     Signals:
         painted(): the window was painted for the first time.
+        sample_opened(object): the Sample to show, the first of a list that was opened.
     """
 
     painted = Signal()
+    sample_opened = Signal(object)
 
     def __init__(self, holder: ThemeHolder, settings: QSettings | None = None) -> None:
         """`settings` None: nothing is remembered, nothing restored (pictures, tests)."""
@@ -76,6 +88,9 @@ class MainWindow(LateParts):
         self._memory = WindowMemory(settings)
         self._is_painted = False
         self._is_divided = False
+        self.starts_anew = False
+        """Whether the program is to be started again when the window is closed."""
+
         self.selection = Selection(self)
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
@@ -85,16 +100,15 @@ class MainWindow(LateParts):
         self.session.refusal = self._refusal_to_change
         self.session.refusal_to_leave = self._refusal_to_leave
         self.following = RunFollowing(self.controller, self.selection)
-        self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
         with holder.undressed():
             self._make_views()
+            self._make_parts()
             self._connect()
             self._show_title()
             self.setAcceptDrops(True)
             if self.samples.samples:
                 self.show_sample(self.samples.samples[0])
-        self.paint_turn = PaintTurn(self)
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
         self._is_divided = self._memory.restore(self, self.body, self.holder)
@@ -144,6 +158,129 @@ class MainWindow(LateParts):
         )
         self._make_menu()
 
+    def _make_parts(self) -> None:
+        """What is not visible in an empty window."""
+        post = self.messages.post
+        self.results = Results(self.session, self, self.messages)
+        self.exporting = Exporting(self.session, self.controller, self, post)
+        self.help = HelpPages(post)
+        self.trace_pages = TracePages(self, self.controller, self.timeline, self.inspector, self.holder)
+        self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
+        self.opener.listed.connect(self.sample_opened)
+        self.opener.trace_opened.connect(self.trace_pages.show_trace)
+        self.drops = FileDrops(self, self.holder, self.opener.look, self.opener.forget, self.open_paths)
+        self.opener.seen.connect(self.drops.overlay.show_opening)
+        self.dialogs = WindowDialogs(
+            self,
+            self.session,
+            self.controller,
+            self.selection,
+            self.holder,
+            toolbar=self.toolbar,
+            messages=self.messages,
+            runs=self.runs,
+        )
+        self.finding = WindowPalette(
+            self,
+            self.holder,
+            self.actions_by_name,
+            controller=self.controller,
+            selection=self.selection,
+            following=self.following,
+            timeline=self.timeline,
+            toolbar=self.toolbar,
+            samples=self.samples,
+        )
+        self.machine = MachineNote(self.controller, self.status)
+        self.long_work = LongWork(
+            self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
+        )
+        self.long_work.queue.ended.connect(lambda _: self.machine.read())
+        self.scale = UiScale(self._memory.settings, post, self.messages.withdraw, self._start_anew)
+        self.abandoned = AbandonedSessions(self.session, self.messages, self)
+
+    def _handlers(self) -> dict[str, Callable[[], object]]:
+        """What each action does, by the names of `ui.window.actions`."""
+        aligning, open_input = self.timeline.aligning, self.toolbar
+        in_sight = {
+            **self.timeline.deeds(),
+            **self.runs.deeds(),
+            **self.pair.text_look.deeds(),
+            "arrange": self.body.arrange,
+            "save_layout": self.layouts.ask,
+            "reset_layout": self.body.reset,
+            "align_start": aligning.at_start,
+            "align_first_token": aligning.at_first_token,
+            "align_span": aligning.at_span,
+            "align_by": aligning.ask,
+        }
+        return {
+            **{entry.name: partial(self._show_panel, entry.name) for entry in PANELS},
+            **{name: partial(self._do_in_sight, work) for name, work in in_sight.items()},
+            **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
+            OVERHEAD: self.measure_overhead,
+            "start_page": self.welcome.open,
+            "open_events": open_input.browse_events,
+            "open_video": open_input.browse_video,
+            "open_sequence": open_input.browse_sequence,
+            "new_session": self.session.start_new,
+            "open_session": self.dialogs.ask_session,
+            "save_session": partial(self.exporting.ask, "session"),
+            "import_results": self.results.browse,
+            "write_report": self.results.ask_report,
+            "settings": self.toolbar.open_settings,
+            "run": self.toolbar.run,
+            "stop": self.controller.stop,
+            "demo": self.requests.run_demo,
+            "distributions": self.dialogs.show_distributions,
+            "clinic": self.dialogs.show_clinic,
+            "compare": self.dialogs.show_comparison,
+            "torch_trace": self.trace_pages.show_newest,
+            "queue": self.long_work.show_queue,
+            "theme": self.holder.toggle,
+            "larger": self.scale.larger,
+            "smaller": self.scale.smaller,
+            "usual_size": self.scale.usual,
+            "palette": self.finding.show_commands,
+            "find": self.finding.show_things,
+            "contents": self.help.contents,
+            "troubleshooting": self.help.troubleshooting,
+            "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
+            "about": lambda: self.dialogs.show_about(self.status.environment),
+            "quit": self.close,
+        }
+
+    def _do_in_sight(self, work: Callable[[], object]) -> None:
+        """Does something to what is visible; from the start page it only leaves that page."""
+        if self.welcome.page.isHidden():
+            work()
+        else:
+            self.welcome.page.leave()
+
+    def _show_panel(self, name: str) -> None:
+        """Shows or hides a panel; from the start page it shows it."""
+        if self.welcome.page.isHidden():
+            self.body.toggle(name)
+        else:
+            self.welcome.page.leave()
+            self.body.show_panel(name)
+
+    def open_paths(self, paths: Sequence[str], *, waits: bool = False) -> None:
+        """Opens files and folders of any kind, soon; the message bar shows what cannot be opened.
+
+        `waits`: opens before returning and raises UserError instead (pictures).
+        """
+        (self.opener.open_now if waits else self.opener.open)(paths)
+
+    def measure_overhead(self) -> None:
+        """Opens the form that measures what recording costs on the engine's device."""
+        self.long_work.ask(OVERHEAD, {"device": self.machine.device})
+
+    def _start_anew(self) -> None:
+        """Closes the window; the caller of `exec` starts the program again."""
+        self.starts_anew = True
+        self.close()
+
     def _make_menu(self) -> None:
         self.menu_button = in_role(QToolButton(), "quiet")
         self.menu_button.setIcon(icon("menu", self.holder.theme))
@@ -155,7 +292,8 @@ class MainWindow(LateParts):
         self.toolbar.put_first(self.menu_button)
 
     def _connect(self) -> None:
-        self.controller.runs_changed.connect(self._refresh)
+        self.controller.runs_changed.connect(self.views.refresh)
+        self.controller.figures_due.connect(self._refresh_figures)
         self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
@@ -167,7 +305,7 @@ class MainWindow(LateParts):
         for shown in (*opened, self.selection.chosen_changed, self.selection.runs_changed):
             shown.connect(self.welcome.page.leave)
         self.timeline.run_requested.connect(self.requests.run_chosen)
-        self.timeline.clinic_requested.connect(self.later("dialogs.show_clinic"))
+        self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
@@ -177,19 +315,19 @@ class MainWindow(LateParts):
         self.session.moved.connect(self._show_title)
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)
-        self.speculation.clinic_asked.connect(self.later("dialogs.show_clinic"))
+        self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
         self.speculation.baseline_asked.connect(self.runs.offer_baseline)
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.requests.measure_beside)
-        self.comparison.more_asked.connect(self.later("dialogs.show_comparison"))
+        self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.comparison.baseline_asked.connect(self.runs.offer_as_a)
         self.controller.waiting_changed.connect(lambda: self.status.show_waiting(len(self.controller.waiting)))
-        of_fact = {OBSERVER: self.measure_overhead, WAITING: self.later("long_work.show_queue")}
+        of_fact = {OBSERVER: self.measure_overhead, WAITING: self.long_work.show_queue}
         self.status.clicked.connect(lambda name: of_fact[name]() if name in of_fact else None)
         self.holder.changed.connect(self._restyle)
         self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
         self._connect_toolbar()
-        self.actions_by_name.connect_all(deeds(self))
+        self.actions_by_name.connect_all(self._handlers())
         self.welcome.page.asked.connect(lambda name: self.actions_by_name[name].trigger())
 
     def _connect_toolbar(self) -> None:
@@ -200,7 +338,7 @@ class MainWindow(LateParts):
         toolbar.paths_chosen.connect(self.open_paths)
         self.sample_opened.connect(self.show_sample)
         self.clips.cut_out.connect(self.show_sample)
-        toolbar.export_requested.connect(self.later("exporting.ask"))
+        toolbar.export_requested.connect(self.exporting.ask)
         toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
         self.controller.busy_changed.connect(toolbar.set_busy)
@@ -232,10 +370,10 @@ class MainWindow(LateParts):
         self.pair.show_sample(sample)
         self.clips.go_to(sample)
 
-    def _refresh(self, run_ids: set[int]) -> None:
+    def _refresh_figures(self, run_ids: set[int]) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(self.traces.newest is not None)
-        self.views.refresh(run_ids)
+        self.views.refresh_figures(run_ids)
 
     def _take(self, message: Message) -> None:
         self.status.take(message)
@@ -299,7 +437,7 @@ class MainWindow(LateParts):
         self.session.begin()
         self.controller.attach_host(make_host(self.session.recording))
         self.controller.start()
-        self.housekeeping.start()
+        _import_soon()
         self.samples.read_durations()
 
     @property
@@ -307,10 +445,9 @@ class MainWindow(LateParts):
         """Whether nothing is being read any more, and all of it is shown."""
         return (
             self.session.is_idle
-            and not (self.views.is_busy or self.timeline.turns.is_busy)
             and not self.welcome.is_busy
             and self.pair.is_idle
-            and not (self.is_made("opener") and self.opener.is_busy)
+            and not self.opener.is_busy
             and not self.comparison.is_busy
             and not any(panel.is_busy for panel in self._following_panels)
             and not any(found.errand.is_busy for found in self.findChildren(AnswerComparison))
@@ -347,7 +484,6 @@ class MainWindow(LateParts):
         if not self._is_painted:
             self._is_painted = True
             QTimer.singleShot(0, self, self.painted.emit)
-            QTimer.singleShot(0, self, self.make_late_parts)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Keys that no view wanted go to the timeline."""
@@ -378,19 +514,15 @@ class MainWindow(LateParts):
         for dialog in self.findChildren(QDialog):
             dialog.reject()  # which ends its threads
         self._memory.remember(self, self.body, self.holder)
-        self.housekeeping.stop()
         self.welcome.close()
         self.traces.close()
-        for name in ("trace_pages", "long_work", "machine"):
-            if self.is_made(name):
-                getattr(self, name).close()
+        for part in (self.trace_pages, self.long_work, self.machine, self.opener):
+            part.close()
         for panel in self._following_panels:
             panel.finish()
         self.controller.close()
         self.session.end()
         self.pair.close_feeds()
-        if self.is_made("opener"):
-            self.opener.close()
         self.comparison.errand.wait()
         for found in self.findChildren(AnswerComparison):
             found.errand.wait()
@@ -398,3 +530,27 @@ class MainWindow(LateParts):
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
+
+
+_NEEDED_BY_RUNS = (
+    "evprof.metrics.comparison.document",
+    "evprof.metrics.costs.two_clocks",
+    "evprof.metrics.run_summary",
+    "evprof.metrics.speculation.clinic",
+    "evprof.metrics.speculation.verdicts",
+    "ui.runs.range_details",
+    "ui.runs.run_summary",
+    "ui.runs.token_details",
+)
+
+
+def _import_soon() -> None:
+    """Imports the modules of a run's figures on a thread, before the first run needs them."""
+
+    def work() -> None:
+        for module in _NEEDED_BY_RUNS:
+            importlib.import_module(module)
+        # The collector need not look through the imported modules again: that takes 0.1 s each time.
+        gc.freeze()
+
+    threading.Thread(target=work, name="evprof-imports", daemon=True).start()

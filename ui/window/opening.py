@@ -17,7 +17,7 @@ from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
-from ui.window.results import Results
+from ui.window.exporting import Results
 
 INTERVAL_MS = 20
 _SLOW_MS = 400

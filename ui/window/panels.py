@@ -49,7 +49,7 @@ PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
     PanelEntry("answers", "Answers of A and B", LOWER, "Ctrl+Alt+D", _later("ui.columns.answer_panel", "AnswerPanel")),
-    PanelEntry("marks", "Marks", LEFT, "Ctrl+M", _later("ui.timeline.navigation.mark_panel", "MarkPanel")),
+    PanelEntry("marks", "Marks", LEFT, "Ctrl+M", _later("ui.timeline.marks", "MarkPanel")),
     PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", _later("ui.costs.kv_panel", "KvPanel")),
     PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", _later("ui.costs.visual_panel", "VisualPanel")),
     PanelEntry("scaling", "Scaling", LOWER, "Ctrl+Alt+S", _later("ui.costs.scaling_panel", "ScalingPanel")),

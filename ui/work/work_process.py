@@ -7,12 +7,10 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from typing import IO
 
 from PySide6.QtCore import QObject, Qt, Signal
 
-from evprof.run.processes.giving_way import WINDOW
 from evprof.run.works.work_progress import WorkProgress
 
 KEPT_LINES = 400
@@ -48,7 +46,7 @@ class WorkProcess(QObject):
         self._came.connect(self._take, Qt.ConnectionType.QueuedConnection)
         self._gone.connect(self.ended, Qt.ConnectionType.QueuedConnection)
         try:
-            self._process = process = WINDOW.start(partial(_started, argv))
+            self._process = process = _started(argv)
         except OSError as error:
             self.lines.append(f"The program cannot be started: {error.strerror or error}.")
             self._gone.emit(NOT_STARTED)

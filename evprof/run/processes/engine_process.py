@@ -15,7 +15,6 @@ from typing import IO
 
 from evprof.core.errors import UserError
 from evprof.run.processes.channel import InheritedChannel, ListeningChannel, Wire, make_channel
-from evprof.run.processes.giving_way import WINDOW
 from evprof.run.processes.wire import Batch, Command, Part, is_greeting
 
 TAIL_BYTES = 16_384
@@ -42,16 +41,14 @@ class EngineProcess:
         """Starts `argv` with `environment` added to ours. Raises UserError when it cannot be started."""
         channel = channel or make_channel()
         try:
-            self._process = WINDOW.start(
-                lambda: subprocess.Popen(
-                    list(argv),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **(environment or {}), **channel.environment()},
-                    pass_fds=channel.inherited_fds(),
-                    creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows only
-                )
+            self._process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {}), **channel.environment()},
+                pass_fds=channel.inherited_fds(),
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows only
             )
         except OSError as error:
             channel.close()

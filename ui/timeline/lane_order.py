@@ -1,4 +1,4 @@
-"""How a person arranged the lanes: their order, which stay at the top, which are collapsed; it knows no widget."""
+"""How a person arranged the lanes: order, pinned lanes and collapsed lanes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Ways through the timeline: keys, history, the overview, marks, menus."""
