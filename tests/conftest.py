@@ -139,14 +139,6 @@ def log_warnings_fail(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail("logged: " + "; ".join(collector.lines))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def ordinary_priority() -> Iterator[None]:
-    """A window in a test gives way to nobody: a priority that may not be raised again would stay low in later tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evprof.run.processes.giving_way.WINDOW.begin", lambda: None)
-        yield
-
-
 @pytest.fixture(autouse=True)
 def imports_no_more_than_its_folder_may(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails a test whose folder does without torch, or without Qt, and which imports it first in its process."""

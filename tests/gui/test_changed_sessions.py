@@ -87,7 +87,7 @@ def test_the_rows_on_show_are_read_beside_the_window(
     monkeypatch.setattr(SessionStore, "rows", noted)
     window.session.open(session_file)
     wait_until(lambda: window.selection.runs != (None, None))
-    window.paint_turn.paint_now()
+    window.grab()
     assert {run_id for run_id, _ in asked} == set(window.selection.runs) - {None}
     assert threading.main_thread() not in {thread for _, thread in asked}
 

@@ -36,7 +36,6 @@ from ui.state.newest_errand import MANY_RUNS
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder, dark, light
-from ui.widgets.following_dialog import INTERVAL_MS
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
@@ -298,22 +297,17 @@ def test_a_run_that_goes_on_changes_it_once_an_interval(
     drawn: list[object] = []
     draw = dialog.times.show_curves
     monkeypatch.setattr(dialog.times, "show_curves", lambda curves: drawn.append(curves) or draw(curves))
-    assert INTERVAL_MS == 500
     for count in range(1, 91):
         recording.append(RoundRecord(1, count, count, 1, 1, 0, 4, count % 5, count % 5 + 1, "", 0))
         _token(recording, 1, count, 10 * count + count % 3)
-        controller.pull()
-        if count % 30 == 0:  # the interval is over
-            assert dialog._later.isActive()
-            dialog._later._age.invalidate()
-            dialog._later.timeout.emit()
-            assert not dialog._later.isActive()
-            assert len(drawn) == count // 30
+        controller._tick()
+    assert len(drawn) < 30
+    controller.pull()
     assert len(dialog.times.curves[0].values) == count - 1
     assert [position.drafted for position in dialog.acceptance.positions] == [count] * 4
-    controller.runs_changed.emit({1})
-    dialog._later.timeout.emit()
-    assert len(drawn) == 3
+    before = len(drawn)
+    controller.figures_due.emit({1})
+    assert len(drawn) == before
     controller.replace_recording(RecordLog())
     assert dialog.empty.isVisible()
     dialog.close()

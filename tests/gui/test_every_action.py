@@ -91,7 +91,7 @@ def window(
     stage = run.stage("decode", "target")
     assert stage is not None
     made.selection.select(SpanRef(3, stage.span_id))
-    made.timeline.focus_selection()
+    made.timeline.zooming.focus_selection()
     made.activateWindow()
     wait_until(made.isActiveWindow)
     made.timeline.setFocus()
@@ -175,7 +175,7 @@ def pinned(window: MainWindow, _asked: Asked) -> None:
 
 def all_in_sight(window: MainWindow, _asked: Asked) -> None:
     """Nothing is zoomed in on."""
-    window.timeline.fit()
+    window.timeline.zooming.fit()
 
 
 def on_the_first_stage(window: MainWindow, _asked: Asked) -> None:

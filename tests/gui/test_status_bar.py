@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from ui.state.look_rate import PULL_INTERVAL_MS
 
 from evprof.core.messages import READY, EngineChanged, RunStarted
 from evprof.core.recording import RecordLog
@@ -116,20 +115,6 @@ def test_of_all_samples_of_memory_only_the_last_becomes_an_object(
         scripted_recording.append(MemoryRecord(5, t_ns, 3 << 30, -1))
     controller.pull()
     assert made == [99]
-
-
-def test_a_window_that_shows_news_seldom_says_how_seldom(
-    note: MachineNote, status: StatusBar, controller: RunController
-) -> None:
-    def told_at(interval_ms: float) -> str:
-        controller.rate.interval_ms = interval_ms
-        controller.ticked.emit()
-        return status.text()
-
-    assert "updates every 1.5 s" in told_at(1_400)
-    assert "updates every 2 s" in told_at(2_100)
-    assert status.text().count("updates") == 1
-    assert "updates" not in told_at(PULL_INTERVAL_MS)
 
 
 def test_a_narrow_window_keeps_what_the_engine_does(status: StatusBar) -> None:

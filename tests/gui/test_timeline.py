@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, QTimer
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt
 from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import BEGIN, END, SETTLED, TARGET, KvRecord, MemoryRecord, SpanRecord, TokenRecord
+from evprof.core.records import BEGIN, END, SETTLED, TARGET, SpanRecord, TokenRecord
 from evprof.core.run_info import FAILED, RunInfo
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef
 from ui.style.theme import ThemeHolder, light
-from ui.timeline.lane import Lane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.stage_lane import BAR_TOP, PART_TOP, StageLane
@@ -193,7 +192,7 @@ def test_w_zooms_in_while_held_and_f_fits_again(view: TimelineView, wait_until: 
 def test_keys_mean_places_not_letters(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a French keyboard the key left of S is Q: it pans all the same."""
     monkeypatch.setattr("ui.timeline.navigation.QGuiApplication.platformName", lambda: "xcb")
-    view.zoom(4.0, 300.0)
+    view.zooming.zoom(4.0, 300.0)
     before = view.scene.scale
     event = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Q, Qt.KeyboardModifier.NoModifier, 38, 0, 0, "q")
     assert view.take_key(event)
@@ -377,7 +376,7 @@ def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
     recording, view = live
     clock.ns = 200 * MS
     view.controller.pull()
-    view.pan(40.0)
+    view.zooming.pan(40.0)
     held = view.scene.scale
     assert view.selection.view_range is not None
     assert view.head.chip.text().startswith("Follow")
@@ -390,76 +389,6 @@ def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
     assert view.selection.view_range is None
     assert view.scene.scale.end_ns >= clock.ns - 100 * MS
     assert view.head.chip.isHidden()
-
-
-def test_lanes_of_a_run_that_begins_are_painted_one_after_another(
-    live: tuple[RecordLog, TimelineView], wait_until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, view = live
-    turns: list[set[str]] = []
-    monkeypatch.setattr(Lane, "paintEvent", lambda lane, _: turns[-1].add(lane.key))
-
-    beat = QTimer(view)
-    beat.timeout.connect(lambda: turns.append(set()))
-    beat.start(0)
-    turns.append(set())
-    wanted = {lane.key for lane in view.stack.in_sight()}
-    wait_until(lambda: set().union(*turns) >= wanted)
-    beat.stop()
-    painted = [lanes for lanes in turns if lanes]
-    assert all(len(lanes) == 1 for lanes in painted)
-    assert set().union(*painted) == wanted
-
-
-def test_only_lanes_with_news_are_repainted(
-    live: tuple[RecordLog, TimelineView],
-    clock: Clock,
-    wait_until: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    recording, view = live
-    clock.ns = 150 * MS
-    view.controller.pull()
-    clock.ns = 151 * MS
-    view.controller.pull()
-    wait_until(lambda: not view.turns.is_busy)
-    QApplication.processEvents()
-    painted: list[str] = []
-    for lane in view.lanes:
-        monkeypatch.setattr(lane, "update", lambda *_, lane=lane: painted.append(type(lane).__name__))
-    recording.append(TokenRecord(1, TARGET, 0, 5, "target", -1, 151 * MS, " x"))
-    clock.ns = 152 * MS
-    view.controller.pull()
-    assert set(painted) == {"StageLane", "LatencyLane"}
-
-
-def test_lanes_of_a_large_run_take_turns_and_none_is_forgotten(
-    live: tuple[RecordLog, TimelineView],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    wait_until: Callable[..., object],
-) -> None:
-    recording, view = live
-    rows = [TokenRecord(1, TARGET, n, 5, "target", -1, (110 * MS) + n * 1000, " x") for n in range(6000)]
-    recording.extend("tokens", rows)
-    clock.ns = 150 * MS
-    view.controller.pull()
-    wait_until(lambda: not view.turns.is_busy)
-    QApplication.processEvents()
-    painted: list[str] = []
-    for lane in view.lanes:
-        monkeypatch.setattr(lane, "update", lambda *_, lane=lane: painted.append(type(lane).__name__))
-    recording.append(TokenRecord(1, TARGET, 6000, 5, "target", -1, 151 * MS, " x"))
-    recording.append(KvRecord(1, TARGET, 151 * MS, 5, 500))
-    recording.append(MemoryRecord(1, 151 * MS, 500, -1))
-    view.controller.pull()
-    assert len(painted) <= 1  # the others each in a turn of the event loop of their own
-    wait_until(lambda: not view.turns.is_busy)
-    first = {name for name in painted if name != "StageLane"}
-    assert len(first) in (1, 2)
-    view.controller.pull()
-    wait_until(lambda: not view.turns.is_busy)
-    assert {name for name in painted if name != "StageLane"} == {"LatencyLane", "KvLane", "MemoryLane"}
 
 
 def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(
@@ -494,15 +423,15 @@ def test_hundreds_of_redraws(view: TimelineView, themes: ThemeHolder) -> None:
     for step in range(360):
         match step % 5:
             case 0:
-                view.zoom(1.3 if step % 20 < 10 else 1 / 1.3, 200.0)
+                view.zooming.zoom(1.3 if step % 20 < 10 else 1 / 1.3, 200.0)
             case 1:
-                view.pan(25.0 if step % 30 < 15 else -25.0)
+                view.zooming.pan(25.0 if step % 30 < 15 else -25.0)
             case 2:
                 view.stack.point_at(QPointF(GUTTER_PX + 7 * step % 900, 7 * step % view.stack.height()))
             case 3:
                 view.selection.set_runs(*((1, 2), (3, 3), (None, 4))[step // 5 % 3])
             case _:
-                view.fit()
+                view.zooming.fit()
         if step == 180:
             themes.set_theme(light())
         view.stack.repaint()

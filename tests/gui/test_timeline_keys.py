@@ -91,7 +91,7 @@ def test_letters_are_written_where_a_person_writes(window: MainWindow) -> None:
 
 def test_m_marks_the_middle_of_the_view_where_nothing_is_pointed_at(window: MainWindow) -> None:
     window.timeline.scene.pointer_px = None
-    window.timeline.zoom_to(TimeRange(2 * MS, 6 * MS))
+    window.timeline.zooming.zoom_to(TimeRange(2 * MS, 6 * MS))
     _press(window, "M")
     (mark,) = window.controller.marks.marks
     assert (mark.run_id, mark.start_ns, mark.end_ns) == (3, 4 * MS, 4 * MS)
@@ -120,7 +120,7 @@ def test_back_and_forward_go_through_views_and_selections(window: MainWindow) ->
     timeline.history.note()
     selection.select(RoundRef(run_id, 1))
     timeline.history.note()
-    timeline.zoom_to(TimeRange(0, 5 * MS))
+    timeline.zooming.zoom_to(TimeRange(0, 5 * MS))
     selection.set_runs(1, 2)
     seen = selection.view_range
     timeline.history.note()

@@ -151,7 +151,7 @@ def test_rounds_and_steps_of_levels_are_selected_by_a_click(view: TimelineView) 
 
 def test_a_click_leaves_the_view_where_it_is(view: TimelineView) -> None:
     """Selecting a long bar in a close view showed all of the bar, far away."""
-    view.zoom_to(TimeRange(30 * MS, 50 * MS))
+    view.zooming.zoom_to(TimeRange(30 * MS, 50 * MS))
     kept = view.selection.view_range
     decode = view.stage_lane(1)
     QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 40)), decode.y() + 18))
@@ -162,7 +162,7 @@ def test_a_click_leaves_the_view_where_it_is(view: TimelineView) -> None:
 
 
 def test_what_was_selected_elsewhere_comes_into_view(view: TimelineView) -> None:
-    view.zoom_to(TimeRange(30 * MS, 50 * MS))
+    view.zooming.zoom_to(TimeRange(30 * MS, 50 * MS))
     view.selection.select(RoundRef(1, 3))
     scale = view.scene.scale
     assert scale.start_ns <= 80 * MS
@@ -226,14 +226,14 @@ def test_a_mark_of_the_other_run_is_not_that_of_what_is_selected(view: TimelineV
 
 
 def test_a_zoom_that_shows_nothing_of_another_run_is_let_go(view: TimelineView) -> None:
-    view.zoom_to(TimeRange(60 * MS, 80 * MS))
+    view.zooming.zoom_to(TimeRange(60 * MS, 80 * MS))
     view.selection.set_runs(None, 2)
     assert view.selection.view_range is None
     assert view.scene.scale.start_ns < 10 * MS
 
 
 def test_a_zoom_that_shows_something_of_another_run_is_kept(view: TimelineView) -> None:
-    view.zoom_to(TimeRange(2 * MS, 8 * MS))
+    view.zooming.zoom_to(TimeRange(2 * MS, 8 * MS))
     kept = view.selection.view_range
     view.selection.set_runs(None, 2)
     assert view.selection.view_range == kept
@@ -245,7 +245,7 @@ def test_the_pointers_moment_follows_the_view(view: TimelineView) -> None:
     at_px = view.scene.pointer_px
     assert at_px is not None
     before = view.head.grab().toImage()
-    view.zoom(3.0, 0.0)
+    view.zooming.zoom(3.0, 0.0)
     assert view.scene.scale.t(at_px) < 40 * MS
     assert view.head.grab().toImage() != before
     assert view.head.pointer_text() == f"{view.scene.scale.t(at_px) / MS:.2f} ms"
@@ -281,7 +281,7 @@ def test_no_text_of_the_axis_lies_behind_the_chip(view: TimelineView, monkeypatc
     written: list[str] = []
     write = Theme.write
     monkeypatch.setattr(Theme, "write", lambda *given: (written.append(given[3]), write(*given)))
-    view.zoom_to(TimeRange(0, 100 * MS))
+    view.zooming.zoom_to(TimeRange(0, 100 * MS))
     chip = view.head.chip
     assert chip.isVisible()
     middle = chip.geometry().center().x() - GUTTER_PX
@@ -301,7 +301,7 @@ def test_no_text_of_the_axis_lies_behind_the_chip(view: TimelineView, monkeypatc
 def test_an_arrow_points_at_a_selection_out_of_sight_and_leads_there(view: TimelineView) -> None:
     view.selection.select(SpanRef(1, 20))
     assert view.arrow.isHidden()
-    view.zoom_to(TimeRange(60 * MS, 80 * MS))
+    view.zooming.zoom_to(TimeRange(60 * MS, 80 * MS))
     assert view.arrow.isVisible()
     assert view.arrow.text().startswith("‹ verify")
     QTest.mouseClick(view.arrow, LEFT)
@@ -312,7 +312,7 @@ def test_an_arrow_points_at_a_selection_out_of_sight_and_leads_there(view: Timel
 
 
 def test_the_window_of_the_overview_moves_and_resizes_the_view(view: TimelineView) -> None:
-    view.zoom_to(TimeRange(20 * MS, 40 * MS))
+    view.zooming.zoom_to(TimeRange(20 * MS, 40 * MS))
     minimap, before = view.minimap, view.scene.scale
     box = minimap.view_box()
     by = 100.0

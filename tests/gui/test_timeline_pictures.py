@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
-from ui.timeline.lane_turns import grabbed
 
 from benchmarks.crowd import crowded_recording
 from example_counts import examples
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder, _line, dark
-from ui.timeline.menus import picture_of, svg_of
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 
@@ -71,12 +69,12 @@ def view(
 @settings(max_examples=examples(0.6))
 @given(moves=MOVES)
 def test_where_the_view_was_before_is_not_seen(view: TimelineView, themes: ThemeHolder, moves: list[Move]) -> None:
-    view.fit()
+    view.zooming.fit()
     for kind, amount, at_px in moves:
         if kind == "pan":
-            view.pan(amount)
+            view.zooming.pan(amount)
         else:
-            view.zoom(amount, at_px)
+            view.zooming.zoom(amount, at_px)
         QApplication.processEvents()
     assert _picture(view) == _painted_anew(view, themes)
 
@@ -85,13 +83,13 @@ def test_where_the_view_was_before_is_not_seen(view: TimelineView, themes: Theme
 def test_a_name_that_becomes_known_is_seen_after_the_view_moved(
     view: TimelineView, controller: RunController, themes: ThemeHolder
 ) -> None:
-    view.zoom(2.0, 300.0)
+    view.zooming.zoom(2.0, 300.0)
     lane = view.stage_lane(0)
     gutter = QRect(0, 0, GUTTER_PX, lane.height())
     before = lane.grab(gutter).toImage()
     role, facts = next(iter(controller.runs[1].info.models.items()))
     controller.describe({1: {"models": {role: replace(facts, family="unheard-of", name="another")}}})
-    view.pan(0.25)
+    view.zooming.pan(0.25)
     assert lane.names()[1].startswith("another")
     assert lane.grab(gutter).toImage() != before
     assert _picture(view) == _painted_anew(view, themes)
@@ -140,13 +138,3 @@ def test_a_text_is_as_wide_as_its_letters_whatever_its_figures(
     metrics = QFontMetricsF(dark().font(size_px, weight))
     for text in (f"Target  {value:.2f} MiB", f"decode  {value:.1f} s · {value:.3g} tok/s", f"x{value:.0f}"):
         assert dark().text_width(text, size_px, weight) == metrics.horizontalAdvance(text)
-
-
-def test_lanes_whose_turn_is_yet_to_come_are_in_a_copied_picture(view: TimelineView) -> None:
-    """They were blank in it."""
-    pictures: tuple[Callable[[TimelineView], object], ...] = (picture_of, svg_of, grabbed)
-    for picture in pictures:
-        whole = picture(view)
-        view.turns.paint_anew(view.stack.in_sight())
-        assert picture(view) == whole
-        view.turns.end()

@@ -659,32 +659,6 @@ def test_a_run_is_shown_although_every_look_finds_something_new(
     assert had_room == [True]
 
 
-def test_columns_chosen_while_others_are_being_shown_come_after_them(
-    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
-) -> None:
-    pieces = window.pair.columns_in_pieces
-
-    def disturbed(a: ShownModel | None, b: ShownModel | None) -> Pieces[None]:
-        shown = pieces(a, b)
-        next(shown)
-        yield
-        window.selection.set_runs(4, 5)
-        yield from shown
-
-    window.session.read(session_file)
-    window.controller.attach_host(_Busy())
-    window.session.recording.post(RunStarted(5, RunInfo(5, 5, 0, TARGET, TARGET, start_ns=0)))
-    window.controller.pull()
-    wait_until(lambda: not window.views.is_busy)
-    with monkeypatch.context() as patched:
-        patched.setattr(window.pair, "columns_in_pieces", disturbed)
-        window.selection.set_runs(1, 5)
-        wait_until(lambda: window.selection.runs == (4, 5))
-    wait_until(lambda: not window.views.is_busy)
-    shown = window.pair.left.column, window.pair.right.column
-    assert [column.run.run_id if column else None for column in shown] == [4, 5]
-
-
 def test_nobody_reads_what_two_runs_say_to_tell_them_apart(
     window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
 ) -> None:
