@@ -95,46 +95,43 @@ def span_coverage(
     Kinds are 0 to `kind_count` - 1.
     """
     starts, ends, kinds = intervals
-    first = max(0, int(starts.searchsorted(scale.start_ns)) - 1)
-    last = int(starts.searchsorted(scale.end_ns))
-    if first < last and ends[first] <= scale.start_ns and starts[first] < scale.start_ns:
-        first += 1
-    if first >= last:
-        return Coverage(np.zeros((columns, kind_count)), starts[:0], np.empty(0), np.empty(0))
-    window, factor = slice(first, last), np.float64(per_px / scale.ns_per_px)
-    stops = ends[window].copy()
+    factor = np.float64(per_px / scale.ns_per_px)
+    edges = starts.searchsorted(_column_moments(scale, columns, per_px))
+    first, last = int(edges[0]), int(edges[-1])
+    stops = ends[first:last].copy()
     following = starts[first + 1 : last + 1]
     np.minimum(stops[: len(following)], following, out=stops[: len(following)])
-    left: Floats = (starts[window] - scale.start_ns) * factor
-    right: Floats = (stops - scale.start_ns) * factor
-    wide = (right - left > WIDE_PX * per_px).nonzero()[0]
-    right[wide] -= GAP_PX * per_px
-    wide_left, wide_right = left[wide] / per_px, right[wide] / per_px
-    np.clip(left, 0, columns, out=left)
-    np.clip(right, left, columns, out=right)
-    column = np.minimum(left.astype(np.intp), columns - 1)
-    own = kinds[window]
-    # Short intervals end in the column they begin in; few intervals go on into others.
-    inside = np.minimum(right, column + 1) - left + 1e-9
-    size = columns * kind_count
-    shares: Floats = np.bincount(column * kind_count + own, inside, minlength=size).astype(np.float64)
-    shares = shares.reshape(columns, kind_count)
-    crossing = (right > column + 1).nonzero()[0]
-    if len(crossing):
-        begin, end, kind = column[crossing] + 1, right[crossing], own[crossing]
-        stop = end.astype(np.intp)
-        steps = np.zeros((columns + 1, kind_count))
-        np.add.at(steps, (begin, kind), 1.0)
-        np.add.at(steps, (stop, kind), -1.0)
-        partial = np.zeros_like(steps)
-        np.add.at(partial, (stop, kind), end - stop)
-        shares += (np.cumsum(steps, axis=0) + partial)[:columns]
+    lengths: Floats = (stops - starts[first:last]) * factor
+    column = np.repeat(np.arange(columns), np.diff(edges))
+    # Intervals do not overlap: of each column only the last one can go on into others, and the one before the view.
+    rows = np.unique(edges - 1)
+    rows = rows[(rows >= max(0, first - 1)) & (rows < last)]
+    own = np.where(rows >= first, column[rows - first] if last > first else 0, -1)
+    left: Floats = (starts[rows] - scale.start_ns) * factor
+    stop = ends[rows].copy()
+    is_followed = rows + 1 < len(starts)
+    stop[is_followed] = np.minimum(stop[is_followed], starts[rows[is_followed] + 1])
+    right: Floats = (stop - scale.start_ns) * factor
+    is_wide = (right - left > WIDE_PX * per_px) & (right > 0)
+    right -= np.where(is_wide, GAP_PX * per_px, 0.0)
+    goes_on = right > own + 1
+    is_cut = goes_on & (own >= 0)
+    lengths[rows[is_cut] - first] = own[is_cut] + 1 - left[is_cut]
+    places = column * kind_count + kinds[first:last]
+    covered: Floats = np.bincount(places, lengths + 1e-9, minlength=columns * kind_count).astype(np.float64)
+    shares = covered.reshape(columns, kind_count)
+    steps, rest = np.zeros((2, columns + 1, kind_count))
+    end, kind = np.minimum(right[goes_on], columns), kinds[rows[goes_on]]
+    np.add.at(steps, (own[goes_on] + 1, kind), 1.0)
+    np.add.at(steps, (end.astype(np.intp), kind), -1.0)
+    np.add.at(rest, (end.astype(np.intp), kind), end % 1)
+    shares += (np.cumsum(steps, axis=0) + rest)[:columns]
     sums = shares.sum(axis=1)
-    has_short = np.ones(len(left), dtype=bool)
-    has_short[wide] = False
-    is_faint = np.bincount(column[has_short], minlength=columns).astype(bool) & (sums < LEAST_SHARE)
+    is_short = np.bincount(column, minlength=columns) > np.bincount(own[is_wide & (own >= 0)], minlength=columns)
+    is_faint = is_short & (sums < LEAST_SHARE)
     shares[is_faint] *= (LEAST_SHARE / sums[is_faint])[:, None]
-    return Coverage(shares / np.maximum(sums, 1.0)[:, None], first + wide, wide_left, wide_right)
+    shares = shares / np.maximum(sums, 1.0)[:, None]
+    return Coverage(shares, rows[is_wide], left[is_wide] / per_px, right[is_wide] / per_px)
 
 
 def tallest_stems(times: Ints, values: Floats, scale: Timescale, *, per_px: float = 1.0) -> Stems:
