@@ -12,7 +12,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.records import END, SpanRecord
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
@@ -58,39 +57,6 @@ def test_the_comparison_says_what_the_command_says(runs: dict[int, RunLog], them
     assert shown["visual tokens"][:2] == ("583", "2,056")
     assert ("load" in shown) == (basis == "end-to-end")
     assert ("unattributed" in shown) == (basis != "model-only")
-
-
-@pytest.mark.parametrize("basis", figures.BASES)
-def test_figures_of_a_run_that_goes_on_are_worked_out_bit_by_bit(
-    runs: dict[int, RunLog], themes: ThemeHolder, wait_until: Callable[..., object], basis: str
-) -> None:
-    going_on = RunLog(RunInfo(9, 9, 0, "target", "target", start_ns=0))
-    going_on.absorb(SpanRecord(9, 0, -1, END, "target", "load", 0, 7_000_000))
-    for left in (ShownModel(runs[1], "draft"), None):
-        shown = left, ShownModel(going_on, "target")
-        panel = ComparisonPanel(themes)
-        panel.show_columns(*shown)
-        panel.basis.choose(basis)
-        assert panel.is_busy
-        assert panel.table.rows == []
-        wait_until(lambda panel=panel: not panel.is_busy)
-        expected = figures.compare(*shown, basis)
-        assert [(row.name, *row.cells[:3]) for row in panel.table.rows] == [
-            (row.name, row.a, row.b, row.ratio) for row in expected
-        ]
-
-
-def test_figures_that_are_still_worked_out_do_not_come_over_those_of_another_pair(
-    runs: dict[int, RunLog], themes: ThemeHolder, application: QApplication, wait_until: Callable[..., object]
-) -> None:
-    panel = ComparisonPanel(themes)
-    panel.show_columns(None, ShownModel(RunLog(RunInfo(9, 9, 0, "target", "target", start_ns=0)), "target"))
-    wait_until(lambda: panel.is_busy)
-    panel.show_columns(*columns_of(runs, (1, 2)))
-    before = cells(panel)
-    assert float(before["total"][1]) > 0
-    QTest.qWait(50)
-    assert cells(panel) == before
 
 
 def test_the_generation_line_multiplies_out(runs: dict[int, RunLog], themes: ThemeHolder) -> None:

@@ -15,19 +15,16 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QMenu, QScrollArea
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import ORIGIN_TARGET, TARGET, TokenRecord
+from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
-from evprof.view.columns import ShownModel
 from scripted_process import engine_argv
-from ui.run_facts.pieces import Pieces
 from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import Host
 from ui.state.selection import TimeRange
@@ -632,31 +629,6 @@ class _Busy:
     def close(self) -> None:
         """Nothing to end."""
         self.is_busy = False
-
-
-def test_a_run_is_shown_although_every_look_finds_something_new(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    had_room: list[bool] = []
-    pieces = window.pair.columns_in_pieces
-
-    def noted(a: ShownModel | None, b: ShownModel | None) -> Pieces[None]:
-        had_room.append(not window.pair.right.strip.isHidden())
-        return pieces(a, b)
-
-    monkeypatch.setattr(window.pair, "columns_in_pieces", noted)
-    window.controller.attach_host(_Busy())
-    recording = window.session.recording
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, TARGET, start_ns=0)))
-    for place in range(300):
-        recording.append(TokenRecord(1, TARGET, place, 5, ORIGIN_TARGET, -1, place * 1_000_000, " token"))
-        window.controller.pull()
-        QTest.qWait(5)
-        if window.pair.right.column is not None:
-            break
-    assert window.pair.right.column is not None
-    # In a picture before that: one of both would hold the window up.
-    assert had_room == [True]
 
 
 def test_nobody_reads_what_two_runs_say_to_tell_them_apart(
