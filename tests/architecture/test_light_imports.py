@@ -199,10 +199,8 @@ NOT_FOR_THE_FIRST_PICTURE = (
     *("evprof.metrics.comparison.answers", "evprof.metrics.configurations"),
     *("evprof.metrics.estimates", "evprof.metrics.speculation", "evprof.session.store", "evprof.session.reading"),
     *("evprof.metrics.figures.energy", "evprof.session.summaries", "evprof.session.summary_writing"),
-    *("evprof.run.session_writer", "ui.clinic", "ui.comparison", "ui.costs", "ui.distributions", "ui.palette"),
-    *("ui.runs.run_details", "ui.runs.run_summary", "ui.status.machine_note", "ui.work.long_work"),
-    *("ui.welcome.recent_sessions", "ui.welcome.session_card", "ui.traces.trace_pages"),
-    *("ui.window.exporting", "ui.help.help_pages", "ui.window.opening", "ui.window.window_dialogs"),
+    *("evprof.run.session_writer", "ui.clinic", "ui.comparison", "ui.costs", "ui.distributions"),
+    *("ui.runs.run_details", "ui.runs.run_summary", "ui.welcome.recent_sessions", "ui.welcome.session_card"),
 )
 """What the window imports only once something is asked of it, each with all that is in it."""
 

@@ -31,8 +31,8 @@ def engine_argv() -> list[str]:
 def loading_window() -> Iterator[None]:
     """Context of the import of the window's modules and of its start.
 
-    Python's garbage collector rests meanwhile: it would find nothing and take a tenth of the start. The window's own
-    housekeeping collects from the first paint on.
+    Python's garbage collector rests meanwhile: it would find nothing and take a tenth of the start. The window turns it
+    on again after the first paint.
     """
     gc.disable()
     try:
