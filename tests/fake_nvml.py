@@ -24,9 +24,7 @@ from evprof.core.records import (
     TokenRecord,
 )
 from evprof.core.run_info import FINISHED, ModelFacts, RunInfo, SetupFacts
-from evprof.run.meters.meter import Meter
-from evprof.run.meters.nvml_meter import NvmlMeter
-from evprof.run.meters.power_sampler import PowerSampler
+from evprof.run.meters.power_sampler import Meter, NvmlMeter, PowerSampler
 from evprof.run.session_writer import SessionWriter
 
 MS = 1_000_000

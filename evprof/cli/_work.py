@@ -1,6 +1,6 @@
 """`evprof _work COMMAND …`: any command, for a program that follows it.
 
-It tells its progress in lines (`evprof.run.works.work_progress`). The program that started it holds its standard
+It tells its progress in lines (`evprof.run.works.work_form`). The program that started it holds its standard
 input: a line there is a Ctrl-C, the end of it too, so nothing goes on for a program that is gone.
 """
 

@@ -7,8 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from evprof.core.errors import UserError
-from evprof.run.works.offers import OFFERS, WorkOffer
-from evprof.run.works.work_form import FILE, FLAG, FOLDER, LIST, PLACE, WORD, WorkField, WorkForm, Works
+from evprof.run.works.work_form import (
+    FILE,
+    FLAG,
+    FOLDER,
+    LIST,
+    OFFERS,
+    PLACE,
+    WORD,
+    WorkField,
+    WorkForm,
+    WorkOffer,
+    Works,
+)
 
 _NOT_ASKED = frozenset({"help", "json", "debug", "quiet", "version", "plan", "markdown"})
 _KINDS = {

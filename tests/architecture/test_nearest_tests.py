@@ -31,7 +31,7 @@ def test_what_changed_comes_first_and_the_ground_floor_last() -> None:
     [
         ("tests/closeness.py", "tests/engine/test_closeness.py"),
         ("tests/gui/conftest.py", "tests/gui/test_timeline.py"),
-        ("evprof/run/conversion/step.py", "tests/run/test_conversion.py"),
+        ("evprof/run/conversion/task.py", "tests/run/test_conversion.py"),
         ("evprof/core/vocabulary/switches.py", "tests/view/test_settings_text.py"),
     ],
 )

@@ -31,7 +31,7 @@ from evprof.metrics.comparison.document import compare_document, configurations_
 from evprof.metrics.figures.texts import rouge_l
 from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.conversion.plan import plan_rows
-from evprof.run.conversion.recipe import ConversionRecipe
+from evprof.run.conversion.task import ConversionRecipe
 from evprof.run.legacy_import import import_files
 from evprof.session.reading import read_session
 

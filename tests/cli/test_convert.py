@@ -24,7 +24,7 @@ from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.writers.frames import write_frames
 from evprof.loaders.writers.hdf5 import write_dsec
 from evprof.loaders.writers.npy import write_npy
-from evprof.run.conversion.recipe import TARGETS, ConversionRecipe
+from evprof.run.conversion.task import TARGETS, ConversionRecipe
 from painted_videos import number_of, paint, write_video
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import pytest
 from evprof.cli.doctor.machine import energy_devices
 from evprof.cli.doctor.problem import Problem
 from evprof.cli.sessions.comparison_text import figure_text
-from evprof.run.meters import rapl_meter
+from evprof.run.meters import power_sampler
 from fake_nvml import powered_session
 
 
@@ -55,7 +55,7 @@ def test_doctor_says_who_may_read_the_processors_counters(tmp_path, monkeypatch)
     zone = tmp_path / "intel-rapl:0"
     zone.mkdir()
     (zone / "name").write_text("package-0\n")
-    monkeypatch.setattr(rapl_meter, "FOLDER", tmp_path)
+    monkeypatch.setattr(power_sampler, "FOLDER", tmp_path)
     problems: list[Problem] = []
     assert not [name for name in energy_devices(problems) if name.startswith("cpu")]
     assert problems == [

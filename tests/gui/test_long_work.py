@@ -14,8 +14,7 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QPushButton, QWid
 
 from evprof.core.recording import RecordLog
 from evprof.loaders.events.opening import open_recording
-from evprof.run.works.offers import OFFERS, WorkOffer
-from evprof.run.works.work_form import FLAG, ON, PLACE, WorkField, WorkForm, Works
+from evprof.run.works.work_form import FLAG, OFFERS, ON, PLACE, WorkField, WorkForm, WorkOffer, Works
 from processes_below import processes_named
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
@@ -28,7 +27,7 @@ from ui.work.work_queue import DONE, FAILED, STOPPED, WAITING, WORKING, WorkQueu
 
 _CHILD = """
 import sys, time
-from evprof.run.works.work_progress import WorkProgress
+from evprof.run.works.work_form import WorkProgress
 words = sys.argv[1:]
 print(WorkProgress("counting", 3, 8, "3 of 8 rows · 40 s left").line(), file=sys.stderr, flush=True)
 if "--wait" in words:

@@ -13,7 +13,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.meters import run_samplers
+from evprof.run.meters import memory_sampler
 from evprof.run.meters.power_sampler import PowerSampler
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.processes.engine_process import EngineProcess
@@ -57,7 +57,7 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     """A GPU of our own that everybody samples."""
     gpu = FakeGpu()
     meters = FakeNvml([gpu], monotonic_ns).meters()
-    monkeypatch.setattr(run_samplers, "PowerSampler", lambda *, clock: PowerSampler(meters, clock=clock))
+    monkeypatch.setattr(memory_sampler, "PowerSampler", lambda *, clock: PowerSampler(meters, clock=clock))
     monkeypatch.setattr(FakeGpu, "millijoules", lambda _, now_ns: now_ns // 3_000_000)
     return gpu
 

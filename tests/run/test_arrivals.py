@@ -17,7 +17,7 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.places.arrival import Arrival
+from evprof.run.places.place import Arrival
 from evprof.run.processes.queue_sink import QueueSink
 from evprof.run.processes.wire import apply_part
 from scripted_engine import ScriptedEngine

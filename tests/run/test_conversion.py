@@ -23,10 +23,8 @@ from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.pictures.renderings import Painter
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.writers.npy import write_npy
-from evprof.run.conversion.converting import OutputFullError, convert
-from evprof.run.conversion.recipe import TARGETS, ConversionRecipe
-from evprof.run.conversion.step import Step
-from evprof.run.conversion.task import Task, Written
+from evprof.run.conversion.task import TARGETS, ConversionRecipe, Step, Task, Written
+from evprof.run.conversion.workers import OutputFullError, convert
 from painted_videos import number_of, write_video
 
 

@@ -15,10 +15,9 @@ from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.writers.manifest import write_manifest
 from evprof.loaders.writers.npy import write_npy
-from evprof.run.conversion.converting import convert
 from evprof.run.conversion.plan import converted, plan_rows
-from evprof.run.conversion.recipe import ConversionRecipe
-from evprof.run.conversion.step import Step
+from evprof.run.conversion.task import ConversionRecipe, Step
+from evprof.run.conversion.workers import convert
 from painted_videos import number_of, write_video
 
 BEGAN_US = 3_000_000_000

@@ -22,12 +22,10 @@ from evprof.core.sample import Sample
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.writers.npy import write_npy
-from evprof.run.conversion import converting
-from evprof.run.conversion.dataset import LOCK, MANIFEST, DatasetConversion, DatasetEnd
-from evprof.run.conversion.journal import Journal
+from evprof.run.conversion import workers
+from evprof.run.conversion.dataset import LOCK, MANIFEST, DatasetConversion, DatasetEnd, Journal
 from evprof.run.conversion.plan import plan_rows
-from evprof.run.conversion.recipe import ConversionRecipe
-from evprof.run.conversion.step import Step
+from evprof.run.conversion.task import ConversionRecipe, Step
 from evprof.run.conversion.workers import Outcome
 
 ROWS = 40
@@ -212,10 +210,10 @@ def test_a_full_disk_ends_all_with_one_sentence(listed: Path, tmp_path: Path, mo
         nonlocal count
         count += 1
         if count > 5:
-            raise converting.OutputFullError("out: cannot be written (No space left on device).")
+            raise workers.OutputFullError("out: cannot be written (No space left on device).")
         return original(task, step)  # type: ignore[arg-type]  # what it was called with
 
-    original = converting.convert
+    original = workers.convert
     monkeypatch.setattr("evprof.run.conversion.workers.convert", sometimes)
     with pytest.raises(UserError, match="the same command then goes on"):
         convert(listed, tmp_path / "out", ConversionRecipe("npy"))

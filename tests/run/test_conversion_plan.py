@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.sample import Sample
-from evprof.run.conversion.journal import Journal, JournalEntry
-from evprof.run.conversion.names import LONGEST_BYTES, FolderNames, safe_name
-from evprof.run.conversion.plan import converted, plan_rows
-from evprof.run.conversion.recipe import ConversionRecipe
-from evprof.run.conversion.task import Written, stamp
+from evprof.run.conversion.dataset import Journal, JournalEntry
+from evprof.run.conversion.plan import LONGEST_BYTES, FolderNames, converted, plan_rows, safe_name
+from evprof.run.conversion.task import ConversionRecipe, Written, stamp
 
 OUT = Path("out")
 PAIR = Sample(events_path="/d/e.npy", video_path="/d/v.mp4", name="pair")

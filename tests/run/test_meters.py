@@ -13,12 +13,17 @@ from hypothesis import strategies as st
 from evprof.core.messages import RunDescribed, RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FINISHED
-from evprof.run.meters import run_samplers
-from evprof.run.meters.meter import Reading
-from evprof.run.meters.nvml_meter import nvml_meters
-from evprof.run.meters.power_sampler import PowerSampler
-from evprof.run.meters.rapl_meter import RaplMeter, package_zones, rapl_meters, rapl_problem
-from evprof.run.meters.run_samplers import RunSamplers
+from evprof.run.meters import memory_sampler
+from evprof.run.meters.memory_sampler import RunSamplers
+from evprof.run.meters.power_sampler import (
+    PowerSampler,
+    RaplMeter,
+    Reading,
+    nvml_meters,
+    package_zones,
+    rapl_meters,
+    rapl_problem,
+)
 from fake_nvml import MS, FakeClock, FakeGpu, FakeNvml, facts_on
 
 QUESTIONS = {
@@ -170,7 +175,7 @@ def test_without_devices_there_is_no_sample(clock):
 
 def test_a_run_ends_with_a_sample_before_the_message_that_ends_it(clock, monkeypatch):
     meters = FakeNvml([FakeGpu()], clock).meters()
-    monkeypatch.setattr(run_samplers, "PowerSampler", lambda clock: PowerSampler(meters, clock=clock))
+    monkeypatch.setattr(memory_sampler, "PowerSampler", lambda clock: PowerSampler(meters, clock=clock))
     recording, samplers = RecordLog(), RunSamplers(1 << 22, clock=clock)
     samplers.sample((1,), recording)
     clock.now_ns += 20 * MS

@@ -15,12 +15,10 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.core.sample import Sample
 from evprof.loaders.writers.npy import write_npy
-from evprof.run.conversion.cluster import ClusterWorkers
 from evprof.run.conversion.dataset import DatasetConversion, DatasetEnd
 from evprof.run.conversion.plan import ConversionPlan, plan_rows
-from evprof.run.conversion.recipe import ConversionRecipe
-from evprof.run.conversion.step import Step
-from evprof.run.conversion.workers import Outcome
+from evprof.run.conversion.task import ConversionRecipe, Step
+from evprof.run.conversion.workers import ClusterWorkers, Outcome
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
 from processes_below import processes_named
 

@@ -116,7 +116,7 @@ def drive(
         keywords: dict[str, Any] = {"processes": argv, "timeout_s": 60.0}
     else:
         terms = SeatTerms(partial(list, argv), threads=1)
-        keywords = {"places": cluster.places(cluster.slots(1, on_gpus=False), terms, plan.samples, watcher.say)}
+        keywords = {"places": cluster.places(cluster.slots(1, on_gpus=False), terms, watcher.say)}
     driver = SuiteDriver(plan, path, pytest.fail, watcher, progress=progress, **keywords)
     return driver.run(suite_fact(plan, fingerprint(plan.spec, plan.samples)))
 
@@ -289,7 +289,7 @@ def test_sessions_are_fresh_engine_processes_at_every_place(cluster, tmp_path):
 def test_nothing_listens_beyond_the_loopback_address(cluster):
     slots = cluster.slots(1, on_gpus=False)
     assert len(slots) == 2
-    places = cluster.places(slots, SeatTerms(partial(list, engine_argv("script"))), [], pytest.fail)
+    places = cluster.places(slots, SeatTerms(partial(list, engine_argv("script"))), pytest.fail)
     try:
         deadline = time.monotonic() + 60
         while len(places.free()) < 2 and time.monotonic() < deadline:

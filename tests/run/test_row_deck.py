@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.sample import Sample
-from evprof.run.suites.deck import RowDeck
-from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
+from evprof.run.suites.plan import BLOCKS, INTERLEAVED, RowDeck, SuitePlan, SuiteRow, plan_suite
 from evprof.run.suites.spec import parse_suite
 
 GRID: dict[str, Any] = {"cells": [{"mode": "draft"}, {"mode": "side-by-side"}, {"mode": "target", "frames": 2}]}

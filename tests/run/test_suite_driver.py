@@ -31,9 +31,8 @@ from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites import suite as suite_module
-from evprof.run.suites.folder import made_folder
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
-from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, suite_fact
+from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, made_folder, suite_fact
 from evprof.run.suites.spec import parse_suite
 from evprof.run.suites.suite import SuiteDriver, SuiteEnd
 from evprof.session.reading import load_session

@@ -14,8 +14,8 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RowKey, RunInfo
 from evprof.core.sample import Sample
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, WarmUps, plan_suite
+from evprof.run.suites.ready import chosen, told_apart
 from evprof.run.suites.record import PATIENCE, RowOutcomes, check_same, fingerprint, suite_fact
-from evprof.run.suites.samples import chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, parse_suite
 from evprof.session.store import WRITER_GONE
 

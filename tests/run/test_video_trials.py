@@ -11,7 +11,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.loaders.videos.opening import open_video
-from evprof.run.suites.video_trials import VideoTrials
+from evprof.run.suites.ready import VideoTrials
 from painted_videos import write_video
 
 SERVER = [sys.executable, "-c", "from evprof.loaders.videos.apart_server import main; main()"]

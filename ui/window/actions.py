@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
-from evprof.run.works.offers import OFFERS
+from evprof.run.works.work_form import OFFERS
 from ui.window.panels import PANELS
 
 

@@ -20,7 +20,7 @@ from evprof.core.run_info import FAILED
 from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
-from evprof.run.works.offers import OFFERS, OVERHEAD
+from evprof.run.works.work_form import OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.timescale import time_text
 from ui.columns.answer_comparison import AnswerComparison

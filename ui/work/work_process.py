@@ -11,7 +11,7 @@ from typing import IO
 
 from PySide6.QtCore import QObject, Qt, Signal
 
-from evprof.run.works.work_progress import WorkProgress
+from evprof.run.works.work_form import WorkProgress
 
 KEPT_LINES = 400
 """Of what a command writes the last are kept."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from evprof.core.errors import CANCELLED
-from evprof.run.works.work_form import ON, WorkForm, Works
-from evprof.run.works.work_progress import WorkProgress
+from evprof.run.works.work_form import ON, WorkForm, WorkProgress, Works
 from ui.state.run_controller import RunController
 from ui.work.work_process import WorkProcess
 

@@ -92,7 +92,7 @@ def lasting(name: str) -> str:
 def samples_of(manifest: str, options: argparse.Namespace) -> tuple[list[Sample], list[str]]:
     """The samples of a list with a name each of their own, and its problems. Raises UserError for what is no list."""
     from evprof.loaders.manifests.manifest import read_manifest
-    from evprof.run.suites.samples import told_apart
+    from evprof.run.suites.ready import told_apart
 
     check_least(options, limit=1)
     found = read_manifest(manifest, root=options.root, questions=options.questions or "first", limit=options.limit)

@@ -14,8 +14,7 @@ from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
     from evprof.core.sample import Sample
-    from evprof.run.conversion.recipe import ConversionRecipe
-    from evprof.run.conversion.task import Task
+    from evprof.run.conversion.task import ConversionRecipe, Task
     from evprof.run.conversion.workers import Outcome
 
 
@@ -119,8 +118,7 @@ def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
 
 def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> int:
     from evprof.cli.convert.progress import ConvertProgress
-    from evprof.run.conversion.converting import check_place, refuse_itself
-    from evprof.run.conversion.workers import Workers
+    from evprof.run.conversion.workers import Workers, check_place, refuse_itself
 
     check_place(task.output)
     refuse_itself(task)

@@ -20,7 +20,7 @@ from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.run.conversion.dataset import DatasetConversion
 from evprof.run.conversion.plan import plan_rows
-from evprof.run.conversion.recipe import FRAMES, MP4
+from evprof.run.conversion.task import FRAMES, MP4
 from evprof.run.conversion.workers import MakeWorkers
 
 
@@ -64,7 +64,7 @@ def convert_list(options: argparse.Namespace, console: Console, kind: str) -> in
 
 def _workers(cluster: Any, options: argparse.Namespace) -> MakeWorkers:
     """Places of a cluster, one file at a time each. Raises UserError where there is none."""
-    from evprof.run.conversion.cluster import ClusterWorkers
+    from evprof.run.conversion.workers import ClusterWorkers
 
     slots = cluster.slots(options.ray_threads or 1, on_gpus=False)
     return lambda tasks, stop: ClusterWorkers(cluster, slots, options.output, tasks, stop)

@@ -12,7 +12,7 @@ from typing import Any
 from evprof.cli.command import add_ray_options
 from evprof.cli.sample_options import add_list_options, add_part_options, us_of
 from evprof.core.errors import USAGE, UserError
-from evprof.run.conversion.recipe import (
+from evprof.run.conversion.task import (
     COMPRESSIONS,
     FRAMES,
     LAYOUTS,

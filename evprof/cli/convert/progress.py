@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
 from evprof.core.units import count_text
-from evprof.run.conversion.step import Step
+from evprof.run.conversion.task import Step
 from evprof.run.conversion.workers import Outcome
 
 

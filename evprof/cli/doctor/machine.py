@@ -44,8 +44,7 @@ def check_gpus(engine: dict[str, Any] | None, problems: list[Problem]) -> None:
 
 def energy_devices(problems: list[Problem]) -> list[str]:
     """The devices whose energy or power is sampled during runs."""
-    from evprof.run.meters.nvml_meter import nvml_meters
-    from evprof.run.meters.rapl_meter import package_zones, rapl_meters, rapl_problem
+    from evprof.run.meters.power_sampler import nvml_meters, package_zones, rapl_meters, rapl_problem
 
     if (reason := rapl_problem()) is not None:
         counters = " ".join(str(zone / "energy_uj") for zone in package_zones())

@@ -86,8 +86,7 @@ class _Measurement:
         """Plans, measures, reports."""
         from evprof.cli.preflight import request as preflight
         from evprof.cli.suite.options import question_of, samples_of, spec_of
-        from evprof.run.suites.folder import check_folder, made_folder
-        from evprof.run.suites.record import SUITE, RowOutcomes, fingerprint, suite_fact
+        from evprof.run.suites.record import SUITE, RowOutcomes, check_folder, fingerprint, made_folder, suite_fact
 
         if self._options.retry_failed and not self._options.resume:
             raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
@@ -142,8 +141,7 @@ class _Measurement:
 
     def _before(self, asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Facts and runs of the suite that is continued. Raises UserError unless it can go on as `asked`."""
-        from evprof.run.suites.folder import made_folder
-        from evprof.run.suites.record import SUITE, check_same
+        from evprof.run.suites.record import SUITE, check_same, made_folder
         from evprof.session.summaries.opened import open_session
 
         session = made_folder(self._folder, resumes=True)
@@ -157,9 +155,9 @@ class _Measurement:
         return found.facts, infos
 
     def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
-        from evprof.run.suites.folder import FRAMES_FOLDER
         from evprof.run.suites.plan import plan_suite
-        from evprof.run.suites.samples import DrawnFrames
+        from evprof.run.suites.ready import DrawnFrames
+        from evprof.run.suites.record import FRAMES_FOLDER
 
         frames = DrawnFrames(self._folder.resolve() / FRAMES_FOLDER)
         plan = plan_suite(spec, samples, order, frames.sample_for)
@@ -167,8 +165,8 @@ class _Measurement:
 
     def _measure(self, plan: SuitePlan, fact: dict[str, Any], outcomes: Any, session: Path, machines: Machines) -> Any:
         from evprof.cli.suite.progress import SuiteProgress
+        from evprof.run.suites.ready import VideoTrials
         from evprof.run.suites.suite import SuiteDriver
-        from evprof.run.suites.video_trials import VideoTrials
 
         for sentence in fact["problems"]:
             self._console.warn(sentence)

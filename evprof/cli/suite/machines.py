@@ -105,8 +105,7 @@ class ClusterPlaces:
         terms = SeatTerms(
             program.engine_argv, self._options.timeout, plan.spec.cooldown, threads=self._options.ray_threads
         )
-        samples = {row.sample for row in plan.rows}
-        return self._cluster.places(self._slots[:rows], terms, list(samples), watcher.say)
+        return self._cluster.places(self._slots[:rows], terms, watcher.say)
 
     def _ask_each(self, function: Any, *words: Any) -> list[Any]:
         """One place of every machine."""

@@ -18,8 +18,7 @@ from evprof.core.sample import Sample
 from evprof.core.suggestions import did_you_mean
 from evprof.run.meters.cooldown import Cooldown
 from evprof.run.suites.cell import FamilyOf
-from evprof.run.suites.ready import READY
-from evprof.run.suites.samples import chosen, told_apart
+from evprof.run.suites.ready import READY, chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
 
 DEFAULT_SUITE = "stages"

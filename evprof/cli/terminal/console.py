@@ -32,7 +32,7 @@ class Console:
     """Two streams and how to write to them.
 
     `is_json` promises exactly one document on standard output, `is_quiet` nothing but warnings on standard error.
-    `is_followed`: a program reads the progress, in lines of its own (`evprof.run.works.work_progress`).
+    `is_followed`: a program reads the progress, in lines of its own (`evprof.run.works.work_form`).
     `is_brief`: progress has no lines for runs that begin and end.
     """
 

@@ -14,7 +14,7 @@ from typing import Self
 from evprof.cli.terminal.console import Console
 from evprof.core.units import bytes_text
 from evprof.run.processes.interrupts import stop_flag
-from evprof.run.works.work_progress import WorkProgress
+from evprof.run.works.work_form import WorkProgress
 
 REFRESH_S = 0.25
 

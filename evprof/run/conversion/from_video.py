@@ -16,10 +16,8 @@ from evprof.loaders.videos.folder import ImageFolder
 from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.source import VideoSource
-from evprof.run.conversion.event_files import write_events
-from evprof.run.conversion.recipe import ConversionRecipe
-from evprof.run.conversion.step import Step
-from evprof.run.conversion.task import Task, Written, size_of
+from evprof.run.conversion.from_events import write_events
+from evprof.run.conversion.task import ConversionRecipe, Step, Task, Written, size_of
 
 if TYPE_CHECKING:
     from evprof.loaders.simulation import ContrastSimulator

@@ -11,7 +11,7 @@ from typing import Any
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.errors import USAGE, UserError
 from evprof.core.units import NS_PER_S
-from evprof.run.meters.nvml_meter import nvml_meters
+from evprof.run.meters.power_sampler import nvml_meters
 
 LIMIT_S = 600.0
 """The longest wait for a temperature."""

@@ -2,16 +2,204 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.messages import Message, RunDescribed
 from evprof.core.records import PowerRecord
 from evprof.core.run_info import ModelFacts
-from evprof.run.meters.grid import SampleGrid
-from evprof.run.meters.meter import Meter
-from evprof.run.meters.nvml_meter import nvml_meters
-from evprof.run.meters.rapl_meter import rapl_meters
+from evprof.core.units import NS_PER_S
+
+
+class Reading(NamedTuple):
+    """As in `evprof.core.records.PowerRecord`: -1 for what the device does not tell."""
+
+    energy_uj: int = -1
+    power_mw: int = -1
+    sm_mhz: int = -1
+    memory_mhz: int = -1
+    temperature_c: int = -1
+    throttle_bits: int = -1
+    busy_percent: int = -1
+    memory_busy_percent: int = -1
+
+
+class Meter(Protocol):
+    """One device. `device` is its name in the records."""
+
+    device: str
+
+    def read(self) -> Reading | None:
+        """What it tells now; None when it has stopped telling anything."""
+
+
+SAMPLES_PER_S = 10
+INTERVAL_NS = NS_PER_S // SAMPLES_PER_S
+
+
+class SampleGrid:
+    """The moments of one sampler. A late call does not shift all later ones; a long pause starts a new grid."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due_ns: int | None = None
+        self._run_id: int | None = None
+
+    def now_if_due(self, run_id: int) -> int | None:
+        """The clock's time when a sample of this run is due, None otherwise. However short a run is, it has one."""
+        now = self._clock()
+        if run_id != self._run_id:
+            self._run_id, self._due_ns = run_id, None
+        if self._due_ns is not None and now < self._due_ns:
+            return None
+        self._due_ns = now + INTERVAL_NS if self._due_ns is None else self._due_ns + INTERVAL_NS
+        if self._due_ns <= now:
+            self._due_ns = now + INTERVAL_NS
+        return now
+
+
+FOLDER = Path("/sys/class/powercap")
+
+_UNIT = "energy_uj"
+
+
+class RaplMeter:
+    """One package, as a counter that goes on where the kernel's begins again from 0."""
+
+    def __init__(self, zone: Path, device: str) -> None:
+        self.device = device
+        self._counter = zone / _UNIT
+        self._range_uj = _number(zone / "max_energy_range_uj") or 0
+        self._raw_uj: int | None = None
+        self._laps_uj = 0
+
+    def read(self) -> Reading | None:
+        """Its energy in µJ; None while it cannot be read."""
+        raw_uj = _number(self._counter)
+        if raw_uj is None:
+            return None
+        if self._raw_uj is not None and raw_uj < self._raw_uj:
+            self._laps_uj += self._range_uj
+        self._raw_uj = raw_uj
+        return Reading(energy_uj=self._laps_uj + raw_uj)
+
+
+def package_zones(folder: Path | None = None) -> list[Path]:
+    """The folders of all packages in the order of their numbers; none where the kernel offers none."""
+    here = FOLDER if folder is None else folder
+    zones = [zone for zone in here.glob("intel-rapl:*") if zone.name.count(":") == 1]
+    named = {zone: _text(zone / "name") or "" for zone in zones}
+    return sorted(
+        (zone for zone, name in named.items() if name.startswith("package")),
+        key=lambda zone: (len(named[zone]), named[zone]),
+    )
+
+
+def rapl_meters(folder: Path | None = None) -> list[RaplMeter]:
+    """The packages whose counters may be read, numbered as the kernel numbers them."""
+    found = [RaplMeter(zone, f"cpu:{number}") for number, zone in enumerate(package_zones(folder))]
+    return [meter for meter in found if meter.read() is not None]
+
+
+def rapl_problem(folder: Path | None = None) -> str | None:
+    """A sentence when there are counters and none may be read; None otherwise."""
+    zones = package_zones(folder)
+    if not zones or rapl_meters(folder):
+        return None
+    return f"The processor's energy is not measured: only root may read {zones[0] / _UNIT}."
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+
+
+_UJ_PER_MJ = 1000
+
+
+class NvmlMeter:
+    """One GPU, read by a handful of calls that take a few microseconds to about a millisecond each."""
+
+    def __init__(self, nvml: Any, handle: Any, device: str) -> None:
+        self.device = device
+        self._nvml = nvml
+        self._questions: dict[str, Callable[[], Any]] = {
+            "energy_uj": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * _UJ_PER_MJ,
+            "power_mw": lambda: nvml.nvmlDeviceGetPowerUsage(handle),
+            "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "memory_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+            "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+            "throttle_bits": lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+        }
+        self._utilization: Callable[[], Any] = lambda: nvml.nvmlDeviceGetUtilizationRates(handle)
+
+    def read(self) -> Reading | None:
+        """Everything this GPU tells now; None when it tells nothing."""
+        told = {name: int(value) for name in list(self._questions) if (value := self._ask(name)) is not None}
+        shares = self._busy()
+        return Reading(**told, **shares) if told else None
+
+    def _ask(self, name: str) -> Any:
+        try:
+            return self._questions[name]()
+        except AttributeError:
+            del self._questions[name]  # an NVML too old for the question
+        except self._nvml.NVMLError as error:
+            if error.value == self._nvml.NVML_ERROR_NOT_SUPPORTED:
+                del self._questions[name]
+        return None
+
+    def _busy(self) -> dict[str, int]:
+        try:
+            rates = self._utilization()
+        except (self._nvml.NVMLError, AttributeError):
+            return {}
+        return {"busy_percent": int(rates.gpu), "memory_busy_percent": int(rates.memory)}
+
+
+def nvml_meters(environment: Mapping[str, str] | None = None) -> list[NvmlMeter]:
+    """The GPUs that CUDA shows to a process with this environment, named as torch numbers them; none without NVML.
+
+    NVML counts in the order of the PCI bus, and so does CUDA where all GPUs are of one kind or CUDA_DEVICE_ORDER says
+    so.
+    """
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        listed = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        names = [str(pynvml.nvmlDeviceGetUUID(handle)) for handle in listed]
+    except Exception:  # noqa: BLE001 - NVML's own errors and every way in which its library can be absent
+        return []
+    shown = _visible(names, (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES"))
+    return [NvmlMeter(pynvml, listed[place], f"cuda:{number}") for number, place in enumerate(shown)]
+
+
+def _visible(names: list[str], wish: str | None) -> list[int]:
+    """Places of the GPUs that CUDA_VISIBLE_DEVICES lets through, in its order; what it does not know ends its list."""
+    if wish is None:
+        return list(range(len(names)))
+    found: list[int] = []
+    for word in (part.strip() for part in wish.split(",")):
+        if word.isdecimal():
+            matches = [int(word)] if int(word) < len(names) else []
+        else:
+            matches = [place for place, name in enumerate(names) if word and name.startswith(word)]
+        if len(matches) != 1 or matches[0] in found:
+            break
+        found += matches
+    return found
+
 
 CPU, GPU = "cpu", "cuda"
 """What the names of devices begin with."""

@@ -13,22 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evprof.core.errors import UserError
-from evprof.core.files.user_folders import cache_folder
 from evprof.core.messages import RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, PLACE, PLACES_AT_WORK
 from evprof.run.meters.cooldown import Cooldown, CoolingPause
-from evprof.run.places.arrival import FIRST_RUN_ID, Arrival
-from evprof.run.places.inputs import InputCopies, InputSource
+from evprof.run.places.place import FIRST_RUN_ID, Arrival
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.silence import NO_PROGRESS
 from evprof.version import __version__
-
-COPIES = "inputs"
-"""Below the cache folder of a machine that does not see the inputs where they lie."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +39,18 @@ class SeatTerms:
 
 @dataclass(frozen=True)
 class SeatAnswer:
-    """What became of a request. `lost`: why its engine process ended without being asked to; `sent_bytes` of inputs
-    were copied to this machine for it; `notes` are sentences for a person."""
+    """The result of a request. `lost`: why its engine process ended unexpectedly; `notes` are sentences."""
 
     arrival: Arrival
     lost: str | None = None
     is_cold: bool = False
-    sent_bytes: int = 0
     notes: tuple[str, ...] = ()
 
 
 class EngineSeat:
     """Carries out one request at a time; `stop` may be called meanwhile, from another thread."""
 
-    def __init__(self, terms: SeatTerms, source: InputSource | None = None) -> None:
-        """`source` gives the inputs where this machine does not see them; None: it does."""
+    def __init__(self, terms: SeatTerms) -> None:
         if terms.threads is not None:
             os.environ["OMP_NUM_THREADS"] = str(terms.threads)
         else:
@@ -69,7 +60,6 @@ class EngineSeat:
         self._pause = CoolingPause(terms.cooldown, self._stop, self._notes.append)
         self._has_worked = False
         self._runner = ProcessRunner(terms.make_argv(), RecordLog(), timeout_s=terms.timeout_s)
-        self._copies = None if source is None else InputCopies(source, cache_folder() / COPIES)
         self._environment = {PLACE: place_name(), PLACES_AT_WORK: terms.neighbours}
 
     def describe(self) -> dict[str, Any]:
@@ -79,26 +69,20 @@ class EngineSeat:
     def carry_out(self, values: dict[str, Any], *, is_fresh: bool = False) -> SeatAnswer:
         """The request of these values (`RunRequest.to_json`), in a new engine process where it `is_fresh`."""
         asked = replace(RunRequest.from_json(values), first_run_id=FIRST_RUN_ID)
-        before = self._copies.sent_bytes if self._copies is not None else 0
-        try:
-            here = asked if self._copies is None else replace(asked, sample=self._copies.sample_here(asked.sample))
-        except UserError as error:
-            return self._untouched(asked, FAILED, error.sentence)
         if is_fresh:
             self._runner.renew()
         if self._has_worked:
             self._pause.rest()
         if self._stop.is_set():
-            return self._untouched(asked, CANCELLED, "Stopped before it began.")
+            return self._stopped(asked)
         self._has_worked = True
         recording = RecordLog()
         self._runner.record_into(recording)
-        self._runner.run(here, self._look)
-        sent = self._copies.sent_bytes - before if self._copies is not None else 0
+        self._runner.run(asked, self._look)
         notes, self._notes[:] = tuple(self._notes), ()
         is_cold = self._runner.pid is None
         arrival = Arrival.of(recording).told(asked.sample, self._environment)
-        return SeatAnswer(arrival, self._loss(arrival) if is_cold else None, is_cold, sent, notes)
+        return SeatAnswer(arrival, self._loss(arrival) if is_cold else None, is_cold, notes)
 
     def stop(self) -> None:
         """Asks what is at work to stop, and lets nothing else begin."""
@@ -113,11 +97,11 @@ class EngineSeat:
         if self._stop.is_set():
             self._runner.stop()
 
-    def _untouched(self, request: RunRequest, status: str, sentence: str) -> SeatAnswer:
-        """Of a request that no engine was given there is a run all the same."""
+    def _stopped(self, request: RunRequest) -> SeatAnswer:
+        """A request that no engine received still has a run."""
         recording, begun = RecordLog(), OpenRuns()
         begun.begin(request)
-        for message in begun.close(status, sentence):
+        for message in begun.close(CANCELLED, "Stopped before it began."):
             recording.post(message)
         return SeatAnswer(Arrival.of(recording).told(request.sample, self._environment))
 

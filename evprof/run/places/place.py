@@ -2,13 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
+from evprof.core.messages import EngineChanged, Message, RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
+from evprof.core.records import column_kinds
 from evprof.core.request import RunRequest
-from evprof.run.places.arrival import Arrival
+from evprof.core.run_info import RunInfo
+from evprof.core.sample import Sample
+from evprof.run.meters.cooldown import CoolingPause
+from evprof.run.processes.process_runner import ProcessRunner
+from evprof.run.processes.runner import LocalRunner
+
+FIRST_RUN_ID = 1
+"""Whoever works elsewhere numbers its runs from here on."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """All messages and rows of a request. `streams` holds columns by the name of their stream: ints as int64 arrays,
+    the first of them the run's number; text as `Texts`, bytes as lists."""
+
+    messages: list[Message]
+    streams: dict[str, list[Any]]
+
+    @classmethod
+    def of(cls, recording: RecordLog) -> Arrival:
+        """Everything in a recording that one request filled."""
+        streams = {
+            name: [
+                (stream.texts if kind == "str" else stream.column)(column)
+                for column, kind in column_kinds(name).items()
+            ]
+            for name, stream in recording.streams.items()
+            if len(stream)
+        }
+        messages = [
+            message
+            for message in recording.messages()
+            # Of the engine itself only what it tells of its machine.
+            if not isinstance(message, EngineChanged) or message.environment
+        ]
+        return cls(messages, streams)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all streams together."""
+        return sum(len(columns[0]) for columns in self.streams.values())
+
+    def told(self, sample: Sample, environment: Mapping[str, Any]) -> Arrival:
+        """The same of runs that say so of their sample, and this of their machine beside what they tell of it."""
+
+        def tell(info: RunInfo) -> RunInfo:
+            hashes = {name: getattr(info.sample, name) for name in ("events_hash", "video_hash")}
+            return _copied(info, sample=replace(sample, **hashes), environment={**info.environment, **environment})
+
+        return Arrival([_with_facts(message, tell, environment) for message in self.messages], self.streams)
+
+    def put_into(self, recording: RecordLog, first_run_id: int, group_id: int) -> None:
+        """Appends it to `recording` with runs numbered from `first_run_id` on, in the group of that number.
+
+        Begun first, then rows, then the rest: whoever sees a run end has seen its rows.
+        """
+        step = first_run_id - FIRST_RUN_ID
+        messages = [_numbered(message, step, group_id) for message in self.messages]
+        for message in messages:
+            if isinstance(message, RunStarted):
+                recording.post(message)
+        for name, columns in self.streams.items():
+            recording.streams[name].extend_columns([columns[0] + step, *columns[1:]])
+        for message in messages:
+            if not isinstance(message, RunStarted):
+                recording.post(message)
+
+
+def _with_facts(message: Message, tell: Callable[[RunInfo], RunInfo], environment: Mapping[str, Any]) -> Message:
+    match message:
+        case RunStarted(run_id=run_id, info=info):
+            return RunStarted(run_id, tell(info))
+        case RunDescribed() | RunEnded() if isinstance(told := message.facts.get("environment"), dict):
+            return replace(message, facts={**message.facts, "environment": {**told, **environment}})
+        case _:
+            return message
+
+
+def _numbered(message: Message, step: int, group_id: int) -> Message:
+    match message:
+        case RunStarted(run_id=run_id, info=info):
+            return RunStarted(run_id + step, _copied(info, run_id=run_id + step, group_id=group_id))
+        case RequestEnded(first_run_id=run_id):
+            return RequestEnded(run_id + step)
+        case EngineChanged():
+            return replace(message, pid=None)
+        case _:
+            return replace(message, run_id=message.run_id + step)
+
+
+def _copied(info: RunInfo, **changes: Any) -> RunInfo:
+    found = info.copied()
+    for name, value in changes.items():
+        setattr(found, name, value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -60,3 +156,71 @@ class Places(Protocol):
 
     def close(self, *, is_broken_off: bool = False) -> None:
         """Ends the engines; `is_broken_off`: without waiting for what is at work."""
+
+
+HERE = 0
+"""Its number."""
+
+
+class OnePlace:
+    """Places, of which there is one. Its records go straight into the runner's Recording."""
+
+    def __init__(
+        self, runner: LocalRunner | ProcessRunner, pause: CoolingPause, is_stopped: Callable[[], bool]
+    ) -> None:
+        """`pause` is made before every request but the first; `is_stopped` says whether a stop was heard meanwhile."""
+        self._runner = runner
+        self._pause = pause
+        self._is_stopped = is_stopped
+        self._request: RunRequest | None = None
+        self._has_worked = False
+
+    @property
+    def lost(self) -> str | None:
+        """Why the runner's process cannot go on."""
+        return self._runner.lost
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the runner was asked to stop."""
+        return self._runner.is_stopping
+
+    def free(self) -> list[int]:
+        """The place, until it has a request."""
+        return [HERE] if self._request is None else []
+
+    def machine(self, place: int) -> str:
+        """There is no other."""
+        return ""
+
+    def begin(self, place: int, request: RunRequest, *, is_fresh: bool) -> None:
+        """Keeps the request: it is carried out by whoever waits for its end."""
+        if is_fresh and isinstance(self._runner, ProcessRunner):
+            self._runner.renew()
+        self._request = request
+
+    def next_ended(self, look: Callable[[], None]) -> Ended | None:
+        """Rests, and carries the request out on the calling thread."""
+        request, self._request = self._request, None
+        if request is None:
+            raise RuntimeError("nothing was begun")
+        if self._has_worked:
+            self._pause.rest()
+        if self._is_stopped():
+            return Ended(HERE, is_begun=False)
+        self._has_worked = True
+        self._runner.run(request, look)
+        return Ended(HERE, is_cold=isinstance(self._runner, ProcessRunner) and self._runner.pid is None)
+
+    def stop(self) -> None:
+        """Asks the runner."""
+        self._runner.stop()
+
+    def record_into(self, recording: RecordLog) -> None:
+        """Tells the runner."""
+        self._runner.record_into(recording)
+
+    def close(self, *, is_broken_off: bool = False) -> None:
+        """Frees the engine; one that was broken off may never answer."""
+        if not is_broken_off:
+            self._runner.close()

@@ -21,11 +21,9 @@ from typing import Any, TypeVar
 from evprof.core.closing import Closing
 from evprof.core.errors import USAGE, UserError
 from evprof.core.installation import how_to_add
-from evprof.core.sample import Sample
 from evprof.core.units import count_text
 from evprof.run.places.crew import RayCrew
 from evprof.run.places.engine_seat import EngineSeat, SeatTerms
-from evprof.run.places.inputs import InputListing, OwnInputs
 from evprof.run.places.ray_places import PlaceRoom, RayPlaces, reason_of
 
 AUTO, LOCAL = "auto", "local"
@@ -156,17 +154,9 @@ class RayCluster(Closing):
         found: T = answer
         return found
 
-    def places(
-        self,
-        slots: Sequence[PlaceRoom],
-        terms: SeatTerms,
-        samples: Sequence[Sample],
-        say: Callable[[str], None],
-    ) -> RayPlaces:
-        """A place in every slot. `terms` are those of all, but for what a slot gives."""
-        is_apart = any(slot.node_id != self._here for slot in slots)
-        source = self._source(samples) if is_apart else None
-        return RayPlaces(self._ray, [self._starter(slot, slots, terms, source) for slot in slots], slots, say)
+    def places(self, slots: Sequence[PlaceRoom], terms: SeatTerms, say: Callable[[str], None]) -> RayPlaces:
+        """A place in every slot. `terms` apply to all, except for the threads of a slot."""
+        return RayPlaces(self._ray, [self._starter(slot, slots, terms) for slot in slots], slots, say)
 
     def crew(self, slots: Sequence[PlaceRoom], worker: Callable[..., Any], *words: Any) -> RayCrew:
         """An actor in every slot, made by `worker` of these words, for work that is no measurement."""
@@ -183,19 +173,13 @@ class RayCluster(Closing):
         """One slot of every machine but this one."""
         return list({slot.node_id: slot for slot in reversed(slots) if slot.node_id != self._here}.values())
 
-    def _source(self, samples: Sequence[Sample]) -> Any:
-        """The inputs as they lie here, for machines that do not see them."""
-        here = PlaceRoom(self._here, "", 0, 0)
-        return self._ray.remote(OwnInputs).options(num_cpus=0, max_concurrency=4, **self._on(here)).remote(samples)
-
-    def _starter(self, slot: PlaceRoom, slots: Sequence[PlaceRoom], terms: SeatTerms, source: Any) -> Callable[[], Any]:
+    def _starter(self, slot: PlaceRoom, slots: Sequence[PlaceRoom], terms: SeatTerms) -> Callable[[], Any]:
         neighbours = sum(other.node_id == slot.node_id for other in slots)
         own = SeatTerms(terms.make_argv, terms.timeout_s, terms.cooldown, omp_threads(slot, terms.threads), neighbours)
-        inputs = None if source is None or slot.node_id == self._here else ActorInputs(source)
         actor = self._ray.remote(EngineSeat).options(
             num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=3, max_restarts=0, **self._on(slot)
         )
-        return partial(actor.remote, own, inputs)
+        return partial(actor.remote, own)
 
     def _on(self, slot: PlaceRoom) -> dict[str, Any]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -205,27 +189,6 @@ class RayCluster(Closing):
     def close(self) -> None:
         """Lets go of the cluster; one of our own ends with all its processes. Safe to call twice."""
         self._held.close()
-
-
-class ActorInputs:
-    """The inputs of the machine where the suite was started, had from its actor."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    def listing(self, path: str) -> InputListing:
-        """Asks for it."""
-        import ray
-
-        found: InputListing = ray.get(self._actor.listing.remote(path))
-        return found
-
-    def piece(self, path: str, name: str, offset: int) -> bytes:
-        """Asks for it."""
-        import ray
-
-        found: bytes = ray.get(self._actor.piece.remote(path, name, offset))
-        return found
 
 
 def _answered(function: Callable[..., Any], words: Sequence[Any]) -> tuple[Any, tuple[str, int] | None]:

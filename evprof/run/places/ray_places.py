@@ -65,7 +65,6 @@ class RayPlaces:
         self._is_stopping = False
         self._began = time.monotonic()
         self._is_slow_told = False
-        self._copied_to: set[str] = set()
         self._workers = [self._started(place) for place in range(len(starters))]
 
     @property
@@ -151,9 +150,6 @@ class RayPlaces:
         name = self._workers[place].name
         for note in answer.notes:
             self._say(f"{name}: {note}")
-        if answer.sent_bytes and name not in self._copied_to:
-            self._copied_to.add(name)
-            self._say(f"{name} does not see the inputs where they lie: they are copied there, once")
         return Ended(place, answer.arrival, answer.lost, is_cold=answer.is_cold)
 
     def _give_up(self, place: int, reason: str) -> Ended | None:

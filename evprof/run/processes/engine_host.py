@@ -19,8 +19,8 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import NS_PER_S
-from evprof.run.meters.grid import INTERVAL_NS
-from evprof.run.meters.run_samplers import RunSamplers
+from evprof.run.meters.memory_sampler import RunSamplers
+from evprof.run.meters.power_sampler import INTERVAL_NS
 from evprof.run.processes.engine_process import EngineGone, EngineProcess
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.silence import Silence

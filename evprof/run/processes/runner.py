@@ -19,7 +19,7 @@ from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.run.meters.run_samplers import RunSamplers
+from evprof.run.meters.memory_sampler import RunSamplers
 from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns

@@ -7,8 +7,10 @@ that one set of weights is needed for, then the next, with one row measured agai
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import RunRequest
@@ -221,3 +223,56 @@ class WarmUps:
             return 0
         self._warm.add(key)
         return self._count
+
+
+class RowDeck:
+    """Rows that nobody has yet. `order` is the plan's."""
+
+    def __init__(self, rows: Iterable[SuiteRow], order: str) -> None:
+        self._waits = order == BLOCKS
+        self._turns = deque(deque(turn) for _, turn in groupby(rows, _turn))
+        self._begun: dict[int, deque[SuiteRow]] = {}
+        self._owners: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        """Whether rows are left."""
+        return bool(self._turns) or any(self._begun.values())
+
+    def next_for(self, place: int, machine: str) -> SuiteRow | None:
+        """The row that a place takes next; None when there is none for its machine."""
+        turn = self._begun.get(place)
+        if not turn:
+            turn = self._turn_for(machine)
+            if turn is None:
+                return None
+            self._begun[place] = turn
+        row = turn.popleft()
+        self._owners.setdefault(row.sample.name, machine)
+        return row
+
+    def give_back(self, place: int, row: SuiteRow, *, machine_is_gone: str = "") -> None:
+        """A row that was lost comes first again, with the rest of its turn, for any place; what a machine had that is
+        gone is free for others."""
+        self._turns.appendleft(deque([row, *self._begun.pop(place, ())]))
+        self._owners.pop(row.sample.name, None)
+        if machine_is_gone:
+            self._owners = {name: owner for name, owner in self._owners.items() if owner != machine_is_gone}
+
+    def _turn_for(self, machine: str) -> deque[SuiteRow] | None:
+        found = next(
+            (
+                number
+                for number, turn in enumerate(self._turns)
+                if self._owners.get(turn[0].sample.name, machine) == machine
+            ),
+            None if self._waits or not self._turns else 0,
+        )
+        if found is None:
+            return None
+        turn = self._turns[found]
+        del self._turns[found]
+        return turn
+
+
+def _turn(row: SuiteRow) -> tuple[int, str, int]:
+    return row.session, row.sample.name, row.repeat

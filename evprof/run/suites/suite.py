@@ -23,17 +23,15 @@ from evprof.core.run_info import CANCELLED, FAILED, RowKey
 from evprof.core.run_log import RunLog
 from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.noted_baselines import note_baselines
-from evprof.run.places.one_place import OnePlace
-from evprof.run.places.place import Ended, Places
+from evprof.run.places.place import Ended, OnePlace, Places
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.runner import LocalRunner
 from evprof.run.session_writer import SessionWriter
-from evprof.run.suites.deck import RowDeck
-from evprof.run.suites.plan import INTERLEAVED, SuitePlan, SuiteRow, WarmUps
+from evprof.run.suites.plan import INTERLEAVED, RowDeck, SuitePlan, SuiteRow, WarmUps
+from evprof.run.suites.ready import VideoTrials
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes
-from evprof.run.suites.video_trials import VideoTrials
 
 ROWS_IN_MEMORY = 100
 """Rows after which what was recorded is freed: it is in the file."""

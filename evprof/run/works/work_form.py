@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evprof.run.works.offers import WorkOffer
+from evprof.core.plain import Plain
+
+SUITE_SESSION = "suite.evprof"
+"""The session in a suite's folder."""
+
+
+OVERHEAD = "measure_overhead"
+"""The name of what measures the cost of recording."""
+
+
+@dataclass(frozen=True)
+class WorkOffer:
+    """A kind of work: its name in the code, what the menu calls it, the words that begin its command.
+
+    `result` is what of the place it writes to, the value of `place`, can be opened, relative to that place; None:
+    nothing.
+    """
+
+    name: str
+    title: str
+    words: tuple[str, ...]
+    result: str | None = None
+    place: str = "output"
+
+
+OFFERS = (
+    WorkOffer("measure_suite", "Measure a suite", ("suite",), SUITE_SESSION),
+    WorkOffer("convert", "Convert recordings", ("convert",), ""),
+    WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
+    WorkOffer("train_adapter", "Train an adapter", ("adapter", "train"), "", place="session"),
+    WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),
+    WorkOffer(OVERHEAD, "Measure the observer effect", ("bench", "overhead")),
+)
+"""In menu order."""
+
 
 FILE, FOLDER, PLACE, WORD = "file", "folder", "place", "word"
 """Kinds of values: a file that is there, a folder, a place to write to, any other word."""
@@ -101,3 +136,38 @@ class Works:
     forms: Callable[[], Sequence[WorkForm]]
     argv: Callable[[Sequence[str]], list[str]]
     check: Callable[[Sequence[str]], str]
+
+
+MARK = "\x1e"
+"""Begins a line of progress. No other line begins so: what a command writes has no control characters."""
+
+_LONGEST = 4096
+
+
+@dataclass(frozen=True)
+class WorkProgress(Plain):
+    """What is done, how much of how much (`total` None: unknown), and what is known: "3 of 8 rows · 40 s left"."""
+
+    title: str
+    done: float
+    total: float | None
+    state: str
+
+    @property
+    def share(self) -> float | None:
+        """0…1; None where nobody knows how much there is to do."""
+        return min(self.done / self.total, 1.0) if self.total else None
+
+    def line(self) -> str:
+        """Itself as a line of text, without the line's end."""
+        return MARK + json.dumps(self.to_json(), allow_nan=False)
+
+    @classmethod
+    def of_line(cls, line: str) -> WorkProgress | None:
+        """The progress that a line tells; None of any other line."""
+        if not line.startswith(MARK) or len(line) > _LONGEST:
+            return None
+        try:
+            return cls.if_fitting(json.loads(line[len(MARK) :]))
+        except (ValueError, RecursionError):
+            return None
