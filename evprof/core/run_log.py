@@ -137,11 +137,6 @@ class RunLog:
         self._drain("tokens")
         return self._rejected
 
-    def first_tokens(self, rows: int) -> tuple[list[TokenRecord], list[TokenRecord]]:
-        """The answer's and the rejected tokens, at least those among the first `rows` rows of tokens."""
-        self._drain("tokens", rows)
-        return self._tokens, self._rejected
-
     @property
     def rounds(self) -> list[RoundRecord]:
         """The rounds of speculation."""

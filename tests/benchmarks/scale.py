@@ -69,7 +69,6 @@ def measure_long_text(themes: ThemeHolder) -> dict[str, float]:
     view.resize(420, 300)
     view.show()
     view.show_column(ShownModel(run, TARGET))
-    view.complete()
     taken = []
     for place in range(TOKENS, TOKENS + MORE_TOKENS):
         grow(place)

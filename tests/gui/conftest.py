@@ -215,19 +215,3 @@ def _add_row(
         t_ns = at if imported is not None else at - (tokens - 1 - place) * step
         recording.append(TokenRecord(run_id, role, place, 100 + place, "target", -1, t_ns, piece))
     recording.post(RunEnded(run_id, status, error, {} if imported is not None else {"end_ns": at}))
-
-
-@pytest.fixture
-def laid_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many letters of answers were laid out, each time."""
-    from ui.columns.text_blocks import TextBlocks
-
-    lengths: list[int] = []
-    real = TextBlocks._laid_out
-
-    def counted(self: TextBlocks, start: int, stop: int, *, is_cut: bool) -> object:
-        lengths.append(stop - start)
-        return real(self, start, stop, is_cut=is_cut)
-
-    monkeypatch.setattr(TextBlocks, "_laid_out", counted)
-    return lengths

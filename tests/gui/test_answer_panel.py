@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, ImportedFacts, RunInfo
-from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.metrics.comparison import answers
-from evprof.metrics.comparison.answers import SAME, AnswerDiff, diff_of
+from evprof.metrics.comparison.answers import SAME
 from evprof.view.columns import columns_of
 from ui.columns import answer_comparison
-from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.answer_panel import AnswerPanel
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
@@ -104,7 +100,7 @@ def test_answers_that_an_imported_file_does_not_tell_part_nowhere(
     assert panel.comparison.diff is None
     assert panel.said.text() == ""
     application.processEvents()
-    assert panel.empty.words == ("No answers to compare", "The imported file does not tell the answer of A.")
+    assert panel.empty.words == ("No answers to compare", "The imported file does not hold the answer of A.")
     assert panel.empty.isVisible()
     assert panel.empty.y() < 20
     panel.close()
@@ -145,10 +141,11 @@ def test_a_click_on_a_phrase_selects_its_first_token_in_the_run_of_that_side(
 ) -> None:
     selection.set_runs(A, B)
     sheet = panel.sheet
-    QTest.mouseClick(sheet, Qt.MouseButton.LeftButton, pos=sheet.rect().topRight() + QPointF(-30, 8).toPoint())
+    place = sheet.visualItemRect(sheet.item(0, 4)).center()
+    QTest.mouseClick(sheet.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert selection.chosen == TokenRef(B, 0)
     QTest.keyClick(sheet, Qt.Key.Key_Down)
-    assert selection.chosen == TokenRef(A, 3)
+    assert selection.chosen == TokenRef(A, 3), "only A has text there"
     QTest.keyClick(sheet, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == sheet.as_text()
 
@@ -194,7 +191,7 @@ def test_both_texts_and_the_timeline_are_marked_where_they_part(
         marked = "".join(flow.marks[index].text for index in shown.text.differing)
         assert marked.split() == [text for kind, text in words if kind != SAME]
     drawn = pair.left.text.grab().toImage()
-    pair.text_look.toggle_differences()
+    pair.text_look.deeds()["mark_differences"]()
     assert pair.left.text.differing == []
     assert pair.left.text.grab().toImage() != drawn
     picture = timeline.stage_lane(0).grab().toImage()
@@ -215,76 +212,14 @@ def test_an_answer_nobody_expects_has_no_keyword(
     assert panel.keyword.isHidden()
 
 
-@pytest.fixture
-def ground(application: QApplication) -> Iterator[QWidget]:
-    """A widget in sight."""
-    made = QWidget()
-    made.show()
-    yield made
-    made.close()
-    made.deleteLater()
-    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-@pytest.fixture
-def are_held(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each comparison, whether it held the event loop."""
-    held: list[bool] = []
-
-    def compare(a: RunLog, b: RunLog) -> AnswerDiff:
-        held.append(threading.current_thread() is threading.main_thread())
-        return diff_of(a, b)
-
-    monkeypatch.setattr(answers, "diff_of", compare)
-    return held
-
-
-@pytest.fixture
-def compared(
-    controller: RunController, selection: Selection, ground: QWidget, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[AnswerComparison]:
-    """Takes every answer for a long one."""
-    monkeypatch.setattr(answer_comparison, "MOST_AT_ONCE", 0)
-    made = AnswerComparison(controller, selection, ground)
-    yield made
-    made.errand.wait()
-
-
-def test_long_answers_are_compared_once_they_are_over_and_not_in_a_turn_of_the_event_loop(
-    compared: AnswerComparison,
-    controller: RunController,
-    selection: Selection,
-    are_held: list[bool],
-    wait_until: Callable[..., Any],
+def test_long_answers_are_compared_once_they_are_over(
+    panel: AnswerPanel, controller: RunController, selection: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes: list[bool] = []
-    compared.changed.connect(lambda: changes.append(compared.diff is not None))
+    monkeypatch.setattr(answer_comparison, "MOST_LIVE", 0)
     selection.set_runs(A, B)
-    assert compared.runs is not None
-    assert (compared.diff, compared.errand.is_busy, are_held) == (None, False, [])
+    assert panel.comparison.runs is not None
+    assert panel.comparison.diff is None
+    assert panel.empty.words[0] == "Not compared yet"
     controller.runs[B].info.status = FINISHED
-    compared.look()
-    wait_until(lambda: compared.diff is not None)
-    assert are_held == [False]
-    assert changes == [False, False, True]
-
-
-def test_what_became_of_runs_that_are_shown_no_more_is_forgotten(
-    compared: AnswerComparison, controller: RunController, selection: Selection
-) -> None:
-    controller.runs[B].info.status = FINISHED
-    selection.set_runs(A, B)
-    assert compared.errand.is_busy
-    selection.set_runs(None, None)
-    compared.errand.wait()
-    QApplication.processEvents()
-    assert compared.diff is None
-
-
-def test_short_answers_are_compared_at_once(
-    controller: RunController, selection: Selection, ground: QWidget, are_held: list[bool]
-) -> None:
-    found = AnswerComparison(controller, selection, ground)
-    selection.set_runs(A, B)
-    assert found.diff is not None
-    assert are_held == [True]
+    panel.comparison.look()
+    assert panel.comparison.diff is not None

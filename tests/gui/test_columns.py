@@ -266,12 +266,3 @@ def test_a_run_fills_the_column_while_it_goes_on(
     # Nothing was decoded from the video meanwhile: what is on show are the frames the run itself reported.
     assert pair.right.pictures is not None
     assert pair.right.player.image == pair.right.pictures.images[0]
-
-
-def test_the_text_of_a_run_that_begins_is_laid_out_once(
-    pair: ModelPair, runs: dict[int, RunLog], laid_out: list[int]
-) -> None:
-    pair.show_columns(None, None)
-    laid_out.clear()
-    pair.show_columns(*columns_of(runs, (1, 2)))
-    assert sum(laid_out) == len(pair.left.text.shown_text) + len(pair.right.text.shown_text)

@@ -14,15 +14,15 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import read_events
+from evprof.loaders.events.recording import EventsInMemory
 from evprof.view.event_rates import Region, polarity_counts
 from evprof.view.point_cloud import MOST_POINTS, UNTURNED, ViewAngle
 from ui.players.event_look import POINTS, EventArtist, EventLook
 from ui.players.event_player import EventPlayer
-from ui.players.event_windows import HeldEvents
+from ui.players.event_windows import SAMPLE_US, EventWindows, RateSurvey
 from ui.players.look_choice import LookChoice
 from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
-from ui.players.rate_survey import SAMPLE_US, RateSurvey
 from ui.style.theme import ThemeHolder
 
 Wait = Callable[..., None]
@@ -145,11 +145,12 @@ def test_points_are_turned_by_hand(player: EventPlayer, wait_until: Wait) -> Non
     assert player.region_place() is None
 
 
-def busy(count: int, duration_us: int) -> HeldEvents:
+def busy(count: int, duration_us: int) -> EventWindows:
     import numpy as np
 
     numbers = np.arange(count)
-    return HeldEvents(EventArray.from_columns(numbers % 64, numbers % 48, numbers * duration_us // count, numbers % 2))
+    events = EventArray.from_columns(numbers % 64, numbers % 48, numbers * duration_us // count, numbers % 2)
+    return EventWindows(EventsInMemory(__file__, "npy", events), holds_all=True)
 
 
 def test_points_that_are_not_drawn_are_told() -> None:
@@ -163,8 +164,8 @@ def test_points_that_are_not_drawn_are_told() -> None:
 
 def test_of_a_long_recording_a_part_of_every_bin_is_looked_at() -> None:
     survey = RateSurvey(busy(100_000, 60_000_000), None)
-    while not survey.is_over:
-        survey.step()
+    while survey.step():
+        pass
     rates = survey.rates
     assert rates.is_sampled
     assert (rates.looked_us == SAMPLE_US).all()

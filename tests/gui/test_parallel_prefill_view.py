@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtCore import QPointF
+from PySide6.QtGui import QImage, QTextCharFormat
 from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.core.messages import RunStarted
@@ -33,7 +33,6 @@ from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine
 from told import told
 from ui.columns.model_pair import ModelPair
-from ui.columns.painted_text import pen_of
 from ui.runs.run_entries import RunEntries
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
@@ -257,7 +256,6 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
 
 
 def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
-    assert pen_of(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", start_ns=0)))
     recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
@@ -268,6 +266,8 @@ def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Sele
     text = TokenText(selection, themes)
     text.show_column(columns_of(controller.runs, (1, 1))[1])
     assert "lossy: need not be the target's own" in text.describe(text.flow.marks[0])
+    style = text.document().firstBlock().begin().fragment().charFormat()
+    assert style.underlineStyle() == QTextCharFormat.UnderlineStyle.DashUnderline
     controller.close()
 
 

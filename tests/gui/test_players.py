@@ -21,26 +21,23 @@ from evprof.loaders.videos.file import VideoFile
 from evprof.view.event_rates import Rates
 from ui.players.event_look import EventLook
 from ui.players.event_player import EventPlayer
-from ui.players.frame_player import FramePlayer
-from ui.players.picture_feed import PictureFeed, PlayerInput, WithoutRates, event_pictures, video_pictures
+from ui.players.frame_player import FramePlayer, video_player
+from ui.players.picture_feed import PictureFeed, PictureSource, PlayerInput, VideoPictures, event_pictures
 from ui.players.play_clock import InputSpan, PlayClock
 from ui.players.scrubber import Scrubber
-from ui.players.video_player import VideoPlayer
 from ui.style.theme import ThemeHolder
 
 Wait = Callable[..., None]
 
 
-class Counting(WithoutRates):
+class Counting(PictureSource):
     """A source that counts what is asked of it."""
 
     duration_us = 1_000_000
     is_drawn = True
-    is_length_known = True
 
     def __init__(self) -> None:
         self.asked: list[int] = []
-        self.prepared: list[int] = []
         self.is_closed = False
         self.gate = threading.Event()
         self.gate.set()
@@ -49,9 +46,6 @@ class Counting(WithoutRates):
         self.asked.append(position_us)
         self.gate.wait(300)
         return np.full((6, 8, 3), position_us % 251, dtype=np.uint8)
-
-    def prepare(self, position_us: int) -> None:
-        self.prepared.append(position_us)
 
     def close(self) -> None:
         self.is_closed = True
@@ -73,7 +67,7 @@ def test_only_the_latest_wish_counts(wait_until: Wait) -> None:
 
 
 class Surveyed(Counting):
-    """A source that knows its rates only after reading ahead, which lasts until `ahead` is set."""
+    """A source whose rates are known after a picture, once `ahead` is set."""
 
     rates: Rates | None = None
 
@@ -81,24 +75,20 @@ class Surveyed(Counting):
         super().__init__()
         self.ahead = threading.Event()
 
-    def prepare(self, position_us: int) -> None:
-        super().prepare(position_us)
-        self.ahead.wait(300)
-
     def look_on(self) -> bool:
+        self.ahead.wait(300)
         if self.rates is not None:
             return False
         self.rates = Rates.unknown(100, 4)
         return True
 
 
-def test_a_feed_is_busy_while_it_reads_ahead(wait_until: Wait) -> None:
+def test_a_feed_is_busy_while_rates_are_computed(wait_until: Wait) -> None:
     source = Surveyed()
     feed = PictureFeed(PlayerInput("x"), lambda _: source)
     feed.want(1)
-    wait_until(lambda: source.prepared == [1])
-    assert feed.state.picture is not None
-    assert feed.is_busy, "who stops looking now never sees the rates"
+    wait_until(lambda: feed.state.picture is not None)
+    assert feed.is_busy
     source.ahead.set()
     wait_until(lambda: not feed.is_busy)
     assert feed.state.rates is source.rates
@@ -147,7 +137,7 @@ def test_event_pictures_are_the_events_of_the_last_moment(files: dict[str, str])
 
 
 def test_video_pictures_are_the_frames_on_show(files: dict[str, str]) -> None:
-    source = video_pictures(PlayerInput(files["video"]))
+    source = VideoPictures(PlayerInput(files["video"]))
     with VideoFile(files["video"]) as video:
         table = video.index()
         for index in (0, 7, 3, len(table) - 1):
@@ -156,7 +146,7 @@ def test_video_pictures_are_the_frames_on_show(files: dict[str, str]) -> None:
     source.close()
 
 
-@pytest.mark.parametrize(("kind", "player_type"), [("events", EventPlayer), ("video", VideoPlayer)])
+@pytest.mark.parametrize(("kind", "player_type"), [("events", EventPlayer), ("video", video_player)])
 def test_players_follow_the_clock(
     kind: str, player_type: Callable[..., FramePlayer], files: dict[str, str], themes: ThemeHolder, wait_until: Wait
 ) -> None:
@@ -176,7 +166,7 @@ def test_players_are_still_while_a_run_is_measured(
     files: dict[str, str], themes: ThemeHolder, wait_until: Wait, application: QApplication
 ) -> None:
     clock = PlayClock()
-    player = VideoPlayer(themes, clock)
+    player = video_player(themes, clock)
     player.show()
     player.show_input(PlayerInput(files["video"]), None)
     wait_until(lambda: player.image is not None)
@@ -199,7 +189,7 @@ def test_a_broken_file_says_so_on_the_screen_and_to_the_window(
 ) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video at all")
-    player = VideoPlayer(themes, PlayClock())
+    player = video_player(themes, PlayClock())
     player.show()
     told: list[str] = []
     player.failed.connect(told.append)
@@ -214,7 +204,7 @@ def test_a_player_opens_nothing_before_it_was_painted(
     files: dict[str, str], themes: ThemeHolder, wait_until: Wait, application: QApplication
 ) -> None:
     """Opening files before the window's first picture would hold that picture up."""
-    player = VideoPlayer(themes, PlayClock())
+    player = video_player(themes, PlayClock())
     player.show_input(PlayerInput(files["video"]), None)
     application.processEvents()
     assert not [thread for thread in threading.enumerate() if thread.name == "evprof-pictures" and thread.is_alive()]

@@ -19,8 +19,7 @@ from ui.columns.model_pair import ModelPair
 from ui.costs.kv_panel import KvPanel
 from ui.costs.side_page import PictureAndSide
 from ui.costs.visual_panel import VisualPanel
-from ui.players.frame_pictures import FramePictures
-from ui.players.frame_strip import GAP, FrameStrip
+from ui.players.frame_strip import GAP, FramePictures, FrameStrip
 from ui.players.play_clock import PlayClock
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController

@@ -24,9 +24,9 @@ from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.sequences.sequence import open_sequence
 from scripted_engine import ScriptedEngine
+from ui.players.clip_range import ScrubScale
 from ui.players.event_look import EventLook
 from ui.players.look_choice import LookChoice
-from ui.players.scrub_scale import ScrubScale
 from ui.style.theme import ThemeHolder
 from ui.window.clips import TAKE
 from ui.window.main_window import MainWindow

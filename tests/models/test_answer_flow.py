@@ -232,26 +232,6 @@ def test_a_live_text_is_the_reopened_one(records: list[TokenRecord], sizes: list
     assert shown_tokens == [one for one in run.tokens if not proposals or one.origin == "accepted"]
 
 
-@given(records=sessions, most=st.integers(1, 9), proposals=st.booleans())
-def test_a_text_taken_in_by_parts_is_the_whole_one(records: list[TokenRecord], most: int, proposals: bool) -> None:
-    run, apart = empty_run(), empty_run()
-    feed(run, *records)
-    feed(apart, *records)
-    whole, flow = AnswerFlow(run, proposals_only=proposals), AnswerFlow(apart, proposals_only=proposals)
-    whole.update()
-    while flow.has_more:
-        flow.update(most)
-    assert flow.marks == whole.marks
-    assert flow.update(most) is None
-
-
-def test_the_beginning_of_a_text_makes_no_object_of_its_rest() -> None:
-    run = empty_run()
-    feed(run, *(token(place, " word") for place in range(50)))
-    AnswerFlow(run).update(20)
-    assert len(vars(run)["_tokens"]) == 20
-
-
 def test_rejected_first_tokens_stand_before_the_one_that_the_target_had_said() -> None:
     run = empty_run()
     feed(run, token(0, " A"), token(0, " The", "rejected", 0), token(1, " car", "rejected", 0), token(1, " bus"))

@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from ui.players.clip_range import LEAST_US, ClipRange, duration_words, moment_words
-from ui.players.scrub_scale import BEGIN, BODY, END, NOTHING, ScrubScale
+from ui.players.clip_range import (
+    BEGIN,
+    BODY,
+    END,
+    LEAST_US,
+    NOTHING,
+    ClipRange,
+    ScrubScale,
+    duration_words,
+    moment_words,
+)
 from ui.samples.clip_choice import (
     MOST_CLIPS,
     clip_of,

@@ -1,9 +1,8 @@
-"""Events for the player: small recordings held, long ones read in blocks, and the pictures drawn of both."""
+"""Events for the player: small recordings held, long ones read in parts, and the pictures drawn of both."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,8 @@ from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS
 from ui.players import event_windows
 from ui.players.event_look import BY_THEME, EventArtist, EventLook
-from ui.players.event_windows import BLOCK_EVENTS, BlockedEvents, HeldEvents, open_windows
-from ui.players.picture_feed import EventPictures, PictureFeed, PlayerInput
+from ui.players.event_windows import BLOCK_EVENTS, EventWindows, open_windows
+from ui.players.picture_feed import EventPictures
 
 ZERO_US = 1_700_000_000_000_000
 
@@ -72,13 +71,19 @@ def counted(seconds: int = 100, per_second: int = 50_000, *, size: bool = True) 
     return Counted(events, info)
 
 
+def held(events: EventArray) -> EventWindows:
+    recording = Counted(events, RecordingInfo("npy", len(events), 64, 48, events.t_min_us, events.t_max_us))
+    recording.read = lambda: events  # type: ignore[method-assign]  # a recording that may be read whole
+    return EventWindows(recording, holds_all=True)
+
+
 def same(found: EventArray, wanted: EventArray) -> bool:
     return all(np.array_equal(getattr(found, name), getattr(wanted, name)) for name in ("x", "y", "t_us", "p"))
 
 
 def test_a_long_recording_is_read_in_small_windows_only() -> None:
     recording = counted()
-    windows = BlockedEvents(recording)
+    windows = EventWindows(recording)
     assert windows.duration_us == 100 * 1_000_000 - 20
     for start_us in (0, 37_250_000, 37_260_000, 37_290_000, 99_990_000):
         found = windows.between(start_us, start_us + 10_000)
@@ -90,7 +95,7 @@ def test_a_long_recording_is_read_in_small_windows_only() -> None:
 
 def test_windows_across_blocks_lose_and_double_nothing() -> None:
     recording = counted(seconds=4, per_second=2_000_000)
-    windows = BlockedEvents(recording)
+    windows = EventWindows(recording)
     block_us = windows._block_us
     assert block_us == pytest.approx(1_000_000 * BLOCK_EVENTS / 2_000_000, rel=0.01)
     for start_us, stop_us in ((block_us - 3, block_us + 3), (0, 5 * block_us), (7 * block_us, 7 * block_us + 1)):
@@ -101,45 +106,29 @@ def test_windows_across_blocks_lose_and_double_nothing() -> None:
     assert len(windows.between(4_000_000, 5_000_000)) == 0
 
 
-def test_old_blocks_make_room() -> None:
+def test_one_part_is_held() -> None:
     recording = counted(seconds=60, per_second=50_000)
-    windows = BlockedEvents(recording, room_events=200_000)
+    windows = EventWindows(recording)
     for second in range(60):
         windows.between(second * 1_000_000, second * 1_000_000 + 10_000)
-        assert windows._held_events <= 200_000
-        assert windows._held_events == sum(len(block) for block in windows._blocks.values())
-    asked = len(recording.asked)
-    windows.between(0, 10_000)
-    assert len(recording.asked) == asked + 1
-
-
-def test_the_last_events_are_looked_for_backwards() -> None:
-    recording = counted(seconds=20, per_second=50_000)
-    windows = BlockedEvents(recording)
-    found = windows.last(120_000, 15_000_000)
-    stop = int(np.searchsorted(recording.events.t_us, ZERO_US + 15_000_000))
-    assert same(found, recording.events.slice_count(stop - 120_000, stop))
-    assert len(windows.last(10_000, 1_000)) == 50
-    held = HeldEvents(recording.events)
-    assert same(held.last(120_000, 15_000_000), found)
-
-
-def test_what_follows_is_read_ahead() -> None:
-    recording = counted()
-    windows = BlockedEvents(recording)
-    windows.between(0, 10_000)
-    windows.prepare(10_000)
-    asked = len(recording.asked)
-    windows.between(1_000_000, 1_010_000)
-    assert len(recording.asked) == asked == 2
-    windows.prepare(windows.duration_us)
+        assert len(windows._events) <= 2 * BLOCK_EVENTS
     windows.close()
     assert recording.is_closed
 
 
+def test_the_last_events_are_looked_for_backwards() -> None:
+    recording = counted(seconds=20, per_second=50_000)
+    windows = EventWindows(recording)
+    found = windows.last(120_000, 15_000_000)
+    stop = int(np.searchsorted(recording.events.t_us, ZERO_US + 15_000_000))
+    assert same(found, recording.events.slice_count(stop - 120_000, stop))
+    assert len(windows.last(10_000, 1_000)) == 50
+    assert same(held(recording.events).last(120_000, 15_000_000), found)
+
+
 def test_the_canvas_grows_where_nothing_tells_its_size() -> None:
     recording = counted(size=False)
-    windows = BlockedEvents(recording)
+    windows = EventWindows(recording)
     assert (windows.width, windows.height) == (1, 1)
     windows.between(0, 1_000)
     assert (windows.width, windows.height) == (64, 48)
@@ -155,7 +144,7 @@ class Passing(Counted):
 
 
 @pytest.mark.parametrize(
-    ("kind", "small", "held", "is_held"),
+    ("kind", "small", "most", "is_held"),
     [
         (Counted, 100_000, 0, True),
         (Counted, 99_999, 10**9, False),
@@ -164,16 +153,15 @@ class Passing(Counted):
     ],
 )
 def test_recordings_are_held_where_that_is_the_better_way(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Counted], small: int, held: int, is_held: bool
+    monkeypatch: pytest.MonkeyPatch, kind: type[Counted], small: int, most: int, is_held: bool
 ) -> None:
     recording = kind(counted(seconds=2).events, counted(seconds=2).says)
     monkeypatch.setattr(recording, "read", lambda: recording.events)
     monkeypatch.setattr(opening, "open_recording", lambda path: recording)
     monkeypatch.setattr(event_windows, "SMALL_EVENTS", small)
-    monkeypatch.setattr(event_windows, "HELD_EVENTS", held)
+    monkeypatch.setattr(event_windows, "HELD_EVENTS", most)
     windows = open_windows("counted.h5")
-    assert isinstance(windows, HeldEvents if is_held else BlockedEvents)
-    assert recording.is_closed is is_held
+    assert (len(windows._events) == len(recording.events)) is is_held
     assert windows.duration_us == 1_999_980
     assert same(windows.between(0, 1000), recording.events.slice_count(0, 50))
     windows.close()
@@ -185,7 +173,7 @@ def test_what_is_in_memory_already_is_held(monkeypatch: pytest.MonkeyPatch, tmp_
     path.write_bytes(b"whatever")
     monkeypatch.setattr(event_windows, "SMALL_EVENTS", 0)
     monkeypatch.setattr(opening, "open_recording", lambda _: EventsInMemory(path, "npz", busy_second(1, 100)))
-    assert isinstance(open_windows(str(path)), HeldEvents)
+    assert len(open_windows(str(path))._events) == 100
 
 
 def test_a_recording_that_fails_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,8 +193,8 @@ def test_time_that_runs_backwards_is_put_in_order() -> None:
     events = busy_second(1, 1000)
     shuffled = np.random.default_rng(3).permutation(len(events))
     mixed = EventArray(events.x[shuffled], events.y[shuffled], events.t_us[shuffled], events.p[shuffled])
-    assert same(HeldEvents(mixed).between(0, 10**9), events)
-    assert same(BlockedEvents(Counted(mixed, counted(1, 1000).says)).between(0, 10**9), events)
+    assert same(held(mixed).between(0, 10**9), events)
+    assert same(EventWindows(Counted(mixed, counted(1, 1000).says)).between(0, 10**9), events)
 
 
 # Looks.
@@ -214,7 +202,7 @@ def test_time_that_runs_backwards_is_put_in_order() -> None:
 
 def test_as_eventgpt_sees_it_is_exactly_that() -> None:
     events = busy_second(1, 20_000)
-    pictures = EventPictures(HeldEvents(events))
+    pictures = EventPictures(held(events))
     look = EventLook("eventgpt", "dark", 10_000).in_theme(is_dark=True)
     shown = pictures.picture_at(500_000, look)
     part = events.slice_time(ZERO_US + 490_001, ZERO_US + 500_001)
@@ -223,20 +211,20 @@ def test_as_eventgpt_sees_it_is_exactly_that() -> None:
 
 @pytest.mark.parametrize("rendering", RENDERINGS)
 @pytest.mark.parametrize("count", [None, 500])
-def test_every_rendering_draws_held_and_blocked_events_alike(rendering: str, count: int | None) -> None:
+def test_every_rendering_draws_held_and_read_events_alike(rendering: str, count: int | None) -> None:
     recording = counted(seconds=3, per_second=30_000)
-    held, blocked = EventArtist(HeldEvents(recording.events)), EventArtist(BlockedEvents(recording))
+    whole, parts = EventArtist(held(recording.events)), EventArtist(EventWindows(recording))
     for position_us in (0, 40, 1_234_567, 2_999_900, 10**9):
         for palette in (BY_THEME, "colour-blind"):
             look = EventLook(rendering, palette, 5_000, count).in_theme(is_dark=False)
-            picture = held.picture_at(position_us, look)
+            picture = whole.picture_at(position_us, look)
             assert picture.shape == (48, 64, 3)
-            assert (picture == blocked.picture_at(position_us, look)).all()
+            assert (picture == parts.picture_at(position_us, look)).all()
 
 
 def test_at_the_beginning_the_first_events_are_gathered() -> None:
     events = busy_second(2, 10_000)
-    artist = EventArtist(HeldEvents(events))
+    artist = EventArtist(held(events))
     first = artist.picture_at(0, EventLook("eventgpt", count=300))
     assert (first == render_events(events.slice_count(0, 300), width=64, height=48)).all()
     everything = artist.picture_at(0, EventLook("eventgpt", count=10**6))
@@ -251,7 +239,7 @@ def test_a_moment_without_events_is_an_empty_picture() -> None:
     quiet = EventArray(
         np.array([1, 2], np.uint16), np.array([3, 4], np.uint16), np.array([0, 10**9]), np.array([0, 1], np.uint8)
     )
-    artist = EventArtist(HeldEvents(quiet))
+    artist = EventArtist(held(quiet))
     for rendering in RENDERINGS:
         picture = artist.picture_at(500_000_000, EventLook(rendering, "light", 5_000))
         assert len(np.unique(picture.reshape(-1, 3), axis=0)) == 1
@@ -293,14 +281,14 @@ def test_words_of_a_look() -> None:
     assert set(PALETTES) >= {"eventgpt", "dark", "light", "colour-blind"}
 
 
-def test_an_empty_recording_is_a_sentence(tmp_path: Path) -> None:
+def test_an_empty_recording_is_a_sentence() -> None:
     none = np.empty(0, np.int64)
     with pytest.raises(UserError, match="no events"):
-        HeldEvents(EventArray(none.astype(np.uint16), none.astype(np.uint16), none, none.astype(np.uint8)))
+        held(EventArray(none.astype(np.uint16), none.astype(np.uint16), none, none.astype(np.uint8)))
 
 
 class Unmeasured(Counted):
-    """Does not say how long it is before it was looked through; `learns` is what it says then."""
+    """Does not say how long it is before a window was read; `learns` is what it says then."""
 
     def __init__(self, events: EventArray, learns: RecordingInfo | None = None) -> None:
         super().__init__(events, RecordingInfo("evt3", None, 64, 48))
@@ -318,41 +306,11 @@ class Unmeasured(Counted):
 
 
 @pytest.mark.parametrize("says_after_all", [True, False])
-def test_the_beginning_is_shown_before_the_length_is_known(says_after_all: bool) -> None:
+def test_a_length_that_is_not_said_is_found(says_after_all: bool) -> None:
     whole = counted(seconds=5)
     recording = Unmeasured(whole.events, whole.says if says_after_all else None)
-    windows = BlockedEvents(recording)
-    assert not windows.is_length_known
-    assert windows.duration_us == 10_000 * 20 - 20
-    assert same(windows.between(0, 10_000), whole.events.slice_count(0, 500))
-    assert len(windows.last(1_000, 10**9)) == 1_000
-    assert recording.looked_through == 1, "only the first piece"
-    windows.prepare(0)
-    assert windows.is_length_known
+    windows = EventWindows(recording)
     assert windows.duration_us == 5_000_000 - 20
     assert (recording.looked_through == 1) is says_after_all
     found = windows.between(4_000_000, 4_010_000)
     assert same(found, whole.events.slice_time(ZERO_US + 4_000_000, ZERO_US + 4_010_000))
-
-
-def test_a_length_found_later_is_told(monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]) -> None:
-    whole = counted(seconds=5)
-    recording = Unmeasured(whole.events, whole.says)
-    gate = threading.Event()
-    read_time = recording.read_time
-
-    def slow(start_us: int, stop_us: int) -> EventArray:
-        gate.wait(300)
-        return read_time(start_us, stop_us)
-
-    monkeypatch.setattr(recording, "read_time", slow)
-    feed = PictureFeed(PlayerInput("long.raw"), lambda _: EventPictures(BlockedEvents(recording)))
-    feed.want(0)
-    wait_until(lambda: feed.state.picture is not None)
-    assert feed.state.duration_us == 199_980
-    assert feed.is_busy
-    gate.set()
-    wait_until(lambda: not feed.is_busy)
-    assert feed.state.duration_us == 4_999_980
-    feed.close()
-    wait_until(lambda: recording.is_closed)

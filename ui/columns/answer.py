@@ -1,6 +1,6 @@
-"""The text of an answer as marks: stretches of one origin, rejected tokens in their place, byte pieces as characters.
+"""The text of an answer as marks: rejected tokens in their place, byte pieces as characters; and which are selected.
 
-It follows a growing run without starting over; it knows no font, colour or widget.
+It follows a growing run without starting over, and uses no Qt.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_REJECTED, TokenRecord
 from evprof.core.run_log import RunLog
 from evprof.core.text import is_byte, is_control, join_pieces
+from evprof.view.token_places import round_of_span
+from ui.state.chosen import Chosen, RoundRef, TimeRange, TokenRef
 
 
 class TokenMark(NamedTuple):
@@ -69,22 +73,11 @@ class AnswerFlow:
         self._read_tokens = 0
         self._read_rejected = 0
 
-    @property
-    def has_more(self) -> bool:
-        """Whether the run has tokens that were not taken in yet."""
-        return self.run.count("tokens") > self._read_tokens + self._read_rejected
-
-    def update(self, most: int | None = None) -> int | None:
-        """Takes in what the run has gained, at most so many tokens and rejected ones.
-
-        Returns the index of the first mark that changed, None for no change.
-        """
-        known, rows = self._read_tokens + self._read_rejected, self.run.count("tokens")
-        if rows == known:
+    def update(self) -> int | None:
+        """Reads the new tokens of the run. Returns the index of the first mark that changed, None for no change."""
+        if self.run.count("tokens") == self._read_tokens + self._read_rejected:
             return None
-        found = self.run.first_tokens(rows if most is None else min(rows, known + most))
-        new = zip(found, (self._read_tokens, self._read_rejected), strict=True)
-        tokens, rejected = (rows[seen : None if most is None else seen + most] for rows, seen in new)
+        tokens, rejected = self.run.tokens[self._read_tokens :], self.run.rejected[self._read_rejected :]
         if not tokens and not rejected:
             return None
         self._read_tokens += len(tokens)
@@ -194,3 +187,57 @@ def _read(piece: str) -> tuple[str, bool]:
 
 def _is_byte(token: TokenRecord) -> bool:
     return is_byte(token.piece)
+
+
+def marks_of(flow: AnswerFlow | None, chosen: Chosen | None) -> list[int]:
+    """Indices of the marks of a run that belong to the selection."""
+    if flow is None or chosen is None:
+        return []
+    run = flow.run
+    if isinstance(chosen, TimeRange):
+        return _within(flow, chosen)
+    if chosen.run_id != run.run_id:
+        return []
+    if isinstance(chosen, TokenRef):
+        return _at(flow, chosen.position)
+    if isinstance(chosen, RoundRef):
+        return _of_round(flow, chosen.round_index, chosen.drafted)
+    span = run.span(chosen.span_id)
+    number = None if span is None else round_of_span(run, span)
+    return [] if number is None else _of_round(flow, number)
+
+
+def chosen_of(run_id: int, mark: TokenMark) -> Chosen:
+    """What a click on a mark selects: the token, or for a rejected token its round, since its position is another's."""
+    if mark.is_rejected and mark.round_index >= 0:
+        return RoundRef(run_id, mark.round_index, mark.position)
+    return TokenRef(run_id, mark.position)
+
+
+def _at(flow: AnswerFlow, position: int) -> list[int]:
+    """The emitted token at a position; where only proposals are shown, the tokens proposed for it in its round."""
+    here = [(i, mark) for i, mark in enumerate(flow.marks) if any(token.position == position for token in mark.tokens)]
+    standing = [index for index, mark in here if not mark.is_rejected]
+    if standing or not flow.proposals_only:
+        return standing[:1]
+    emitted = next((token for token in flow.run.tokens if token.position == position), None)
+    return [index for index, mark in here if emitted is None or mark.round_index == emitted.round_index]
+
+
+def _within(flow: AnswerFlow, chosen: TimeRange) -> list[int]:
+    """Marks emitted in a time range; most imported runs have no token times."""
+    zero = flow.run.info.start_ns
+    if zero is None or not flow.run.info.has_token_times:
+        return []
+    times = np.array([mark.tokens[0].t_ns for mark in flow.marks], dtype=np.int64) - zero
+    inside: list[int] = np.flatnonzero((times >= chosen.start_ns) & (times <= chosen.end_ns)).tolist()
+    return inside
+
+
+def _of_round(flow: AnswerFlow, number: int, drafted: int | None = None) -> list[int]:
+    """Marks of a round, or only the ones that were drafted for a position and rejected."""
+    of_round = [index for index, mark in enumerate(flow.marks) if mark.round_index == number]
+    if drafted is None:
+        return of_round
+    rejected = [index for index in of_round if flow.marks[index].is_rejected]
+    return [i for i in rejected if any(token.position == drafted for token in flow.marks[i].tokens)] or of_round

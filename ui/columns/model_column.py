@@ -5,11 +5,10 @@ The parts are separate rows, so that `ModelPair` can line both models up on one 
 
 from __future__ import annotations
 
-from functools import cached_property
 from textwrap import shorten
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPlainTextEdit, QStackedLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from evprof.core.run_info import FAILED
 from evprof.core.safe_text import plain
@@ -18,27 +17,23 @@ from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.figures.decoding import has_pieces
+from evprof.metrics.figures.decoding import has_pieces, output_length
 from evprof.view.columns import ShownModel, takes_draft_model
 from ui.columns.model_head import ModelHead
-from ui.columns.stage_strip import StageStrip
-from ui.columns.text_look import TextLook
-from ui.columns.token_text import TokenText
+from ui.columns.stage_strip import CounterRow, StageStrip
+from ui.columns.token_text import TextLook, TokenText
 from ui.players.event_player import EventPlayer
-from ui.players.frame_pictures import FramePictures
-from ui.players.frame_player import INPUT_PX, FramePlayer
-from ui.players.frame_strip import FrameStrip
+from ui.players.frame_player import INPUT_PX, FramePlayer, video_player
+from ui.players.frame_strip import FramePictures, FrameStrip
 from ui.players.look_choice import LookChoice
 from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
-from ui.players.video_player import VideoPlayer
 from ui.run_facts.expected import expected_line
 from ui.run_facts.provenance import lacking
 from ui.run_facts.run_text import counters, drafter_kind
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
-from ui.widgets.counter_row import CounterRow
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import ToneLabel
@@ -59,27 +54,7 @@ _MAPPED = (
     "No drafts in this run",
     "The event model wrote no answer: a trained map turned its cache into the target's.",
 )
-
-_NO_TEXT = "It gives times and counts for this row, but no generated text."
-_TOKENS, _NOTHING_YET, _PLAIN, _LACKING, _SILENT = range(5)
-"""Pages of the answer."""
-
-
-def _kind_read(column: ShownModel) -> str:
-    from evprof.metrics.configurations.settings_text import kind_read
-
-    return kind_read(column.run, column.role)
-
-
-def _plain_text() -> QPlainTextEdit:
-    """Text without tokens, to read and copy."""
-    made = QPlainTextEdit()
-    made.setReadOnly(True)
-    made.document().setDocumentMargin(0)
-    made.setProperty("role", "answer")
-    made.setAccessibleName("Generated text, without its tokens")
-    made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    return made
+_NO_TEXT = "No answer in this file", "It gives times and counts for this row, but no generated text."
 
 
 class ModelColumn:
@@ -99,10 +74,11 @@ class ModelColumn:
         answers are."""
         self.side = side
         self._is_alone = self._is_low = False
+        self._absence = "No answer yet", _EMPTY[side]
         self.head = ModelHead(side)
         self._players: dict[str, FramePlayer] = {
             "events": EventPlayer(themes, clock, look),
-            "video": VideoPlayer(themes, clock),
+            "video": video_player(themes, clock),
         }
         self._kind = READ_BY[side]
         for kind, player in self._players.items():
@@ -120,18 +96,13 @@ class ModelColumn:
         self.expected.hide()
         self.answer = QWidget()
         self._stack = QStackedLayout(self.answer)
-        self._stack.addWidget(self.text)
         self.empty = EmptyState("No answer yet", _EMPTY[side])
+        self._stack.addWidget(self.text)
         self._stack.addWidget(self.empty)
         self.pictures: FramePictures | None = None
         self._column: ShownModel | None = None
         self._version = -1
         self.show_column(None)
-
-    @cached_property
-    def plain(self) -> QPlainTextEdit:
-        """An answer that came without its tokens."""
-        return _plain_text()
 
     @property
     def players(self) -> list[FramePlayer]:
@@ -166,15 +137,17 @@ class ModelColumn:
     def explain_absence(self, other: ShownModel | None) -> None:
         """Says why there is no model on this side: no run yet, or the other side's run has none here."""
         if other is None or takes_draft_model(other.run) or not mode_of(other.run.info.mode).is_paired:
-            self.empty.say("No answer yet", _EMPTY[self.side])
+            self._absence = "No answer yet", _EMPTY[self.side]
         elif other.run.info.imported is not None:
-            self.empty.say("No event model in this run", "The file does not tell what its server drafts with.")
+            self._absence = "No event model in this run", "The file does not tell what its server drafts with."
         else:
             kind = drafter_kind(other.run)
-            self.empty.say("No event model in this run", KINDS[kind].absence if kind in KINDS else "")
+            self._absence = "No event model in this run", KINDS[kind].absence if kind in KINDS else ""
 
     def show_column(self, column: ShownModel | None, sample: Sample | None = None) -> None:
         """Shows one model of a run, or, before any run, just the input of a sample."""
+        from evprof.metrics.configurations.settings_text import kind_read  # too slow for the window's start
+
         is_new = column != self._column
         if is_new:
             self._column = column
@@ -184,7 +157,7 @@ class ModelColumn:
                 self.pictures.update()
             self.frames.show_pictures(self.pictures, _lacking_pictures(column))
             self.strip.show_column(column)
-        self._show_player(_kind_read(column) if column else READ_BY[self.side])
+        self._show_player(kind_read(*column) if column is not None else READ_BY[self.side])
         if column is not None:
             sample = column.run.info.sample
         self.player.show_input(None if sample is None else PlayerInput.of(sample, self._kind), self.pictures)
@@ -204,9 +177,8 @@ class ModelColumn:
         column = self._column
         if column is None:
             self.head.show_column(None)
-            self.text.show_column(None)
             self.counters.set_entries([])
-            self._stack.setCurrentIndex(_NOTHING_YET)
+            self._show_empty(self._absence)
             self.failure.hide()
             self.expected.hide()
             return
@@ -230,28 +202,26 @@ class ModelColumn:
         self.expected.setToolTip(plain(expected_text(column.run)) if expected else "")
         self.expected.setVisible(bool(expected))
         self._show_answer(column)
-        # Now that it has its place: text that comes before that is laid out twice.
-        self.text.show_column(column)
 
     def _show_answer(self, column: ShownModel) -> None:
-        """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""
+        """Tokens; of an imported run without tokens the plain text, where its file has one."""
         run = column.run
-        if mode_of(run.info.mode).maps_cache and not column.is_answer:
-            self._show_page(_SILENT)
-            return
-        if run.info.imported is None or has_pieces(run):
-            self._show_page(_TOKENS)
-            return
         text = run.info.text if column.is_answer else None
-        self.plain.setPlainText(text or "")
-        self._show_page(_PLAIN if text else _TOKENS if run.info.status == FAILED else _LACKING)
+        if mode_of(run.info.mode).maps_cache and not column.is_answer:
+            self._show_empty(_MAPPED)
+        elif run.info.imported is None or has_pieces(run) or (not text and run.info.status == FAILED):
+            self._stack.setCurrentWidget(self.text)
+            self.text.show_column(column)
+        elif text:
+            self._stack.setCurrentWidget(self.text)
+            self.text.show_text(text)
+        else:
+            self._show_empty(_NO_TEXT)
 
-    def _show_page(self, page: int) -> None:
-        """Of the answer. Those that only runs show are made with the first of them."""
-        if page >= self._stack.count():
-            for made in (self.plain, EmptyState("No answer in this file", _NO_TEXT), EmptyState(*_MAPPED)):
-                self._stack.addWidget(made)
-        self._stack.setCurrentIndex(page)
+    def _show_empty(self, words: tuple[str, str]) -> None:
+        self.text.show_column(None)
+        self.empty.say(*words)
+        self._stack.setCurrentWidget(self.empty)
 
     def close(self) -> None:
         """Ends the players' threads."""
@@ -268,38 +238,23 @@ def _lacking_pictures(column: ShownModel | None) -> str:
 
 
 def _entries(column: ShownModel) -> list[tuple[str, str]]:
-    from evprof.metrics.figures.decoding import output_length
-
-    found = counters(column)
-    if column.run.info.imported is not None and not column.is_answer:
-        return [("imported", f"row {column.run.info.imported.row}")]
-    kv = ("KV", NOTHING if found.kv_bytes is None else bytes_text(found.kv_bytes))
-    if mode_of(column.run.info.mode).maps_cache and not column.is_answer:
+    figures, run = counters(column), column.run
+    imported = run.info.imported
+    kv = ("KV", NOTHING if figures.kv_bytes is None else bytes_text(figures.kv_bytes))
+    pace = ("tok/s", NOTHING if figures.tokens_per_s is None else f"{figures.tokens_per_s:,.1f}")
+    if imported is not None:
+        row = ("imported", f"row {imported.row}")
+        counted = output_length(run)
+        return [("tokens", NOTHING if counted is None else str(counted)), pace, row] if column.is_answer else [row]
+    if column.is_answer:
+        first = figures.first_token_ns
+        ttft = ("TTFT", NOTHING if first is None else ms_text(ms_from_ns(first)))
+        return [("tokens", str(figures.tokens)), pace, ttft, kv]
+    if mode_of(run.info.mode).maps_cache:
         return [kv]
-    if not column.is_answer:
-        accepted = sum(entry.accepted for entry in column.run.rounds)
-        share = percent_text(accepted / found.tokens) if found.tokens else NOTHING
-        return [("drafted", str(found.tokens)), ("accepted", str(accepted)), ("rate", share), kv]
-    if column.run.info.imported is not None:
-        counted = output_length(column.run)
-        tokens = NOTHING if counted is None else str(counted)
-        return [
-            ("tokens", tokens),
-            ("tok/s", _pace_text(found.tokens_per_s)),
-            ("imported", f"row {column.run.info.imported.row}"),
-        ]
-    first = found.first_token_ns
-    pace = found.tokens_per_s
-    return [
-        ("tokens", str(found.tokens)),
-        ("tok/s", _pace_text(pace)),
-        ("TTFT", NOTHING if first is None else ms_text(ms_from_ns(first))),
-        kv,
-    ]
-
-
-def _pace_text(tokens_per_s: float | None) -> str:
-    return NOTHING if tokens_per_s is None else f"{tokens_per_s:,.1f}"
+    accepted = sum(entry.accepted for entry in run.rounds)
+    share = percent_text(accepted / figures.tokens) if figures.tokens else NOTHING
+    return [("drafted", str(figures.tokens)), ("accepted", str(accepted)), ("rate", share), kv]
 
 
 def _row(*widgets: QWidget) -> QWidget:

@@ -94,31 +94,27 @@ class ModelHead(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Chooses what to leave out, then shortens the name."""
-        for part in (self._header, self._name, self._lossy, self._chips, self._part):
-            part.ensurePolished()  # before they were shown they would be measured in another font
+        """Leaves out the part, then the family, where the name needs the room; shortens the name last."""
+        for label in (self._header, self._name, self._lossy, self._chips, self._part):
+            label.ensurePolished()  # measured before they are shown, labels have another font
         model = self._model
         name = model.name if model else mode_name(self._side)
         metrics = QFontMetrics(self._name.font())
         wanted = metrics.horizontalAdvance(name) + GRID
-        width = self.width()
-        room = width - GRID
-        for kept in (self._header, self._lossy):
-            room -= 0 if kept.isHidden() else kept.sizeHint().width() + GRID
+        fixed = sum(label.sizeHint().width() + GRID for label in (self._header, self._lossy) if not label.isHidden())
+        room = self.width() - GRID - fixed
         state = max(_LEAST_STATE_WIDTH, min(_STATE_WIDTH, room - _LEAST_NAME_WIDTH - GRID))
         self._state.setMinimumWidth(state)
         room -= state
+        used = 0
         for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
             self._chips.setText(text)
-            shown = ((self._chips, bool(text)), (self._part, has_part and bool(self._part.text())))
-            used = sum(part.sizeHint().width() + GRID for part, is_shown in shown if is_shown)
+            shown = (self._chips, bool(text)), (self._part, has_part and bool(self._part.text()))
+            used = sum(label.sizeHint().width() + GRID for label, is_shown in shown if is_shown)
+            for label, is_shown in shown:
+                label.setVisible(is_shown)
             if wanted + used <= room:
                 break
-        for part, is_shown in shown:
-            part.setVisible(is_shown)
-        if self.width() != width:
-            self._fit()  # showing a part made the layout give this another width in the meantime
-            return
         self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, max(_LEAST_NAME_WIDTH, room - used)))
         self._name.setToolTip(plain(f"{name}\n{chips(model)}".strip()))
 

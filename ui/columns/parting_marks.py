@@ -1,8 +1,6 @@
-"""Marks where the answers of A and B part and what each says otherwise: in both texts and on the timeline."""
+"""Marks where the answers of A and B differ, in both texts and on the timeline."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
@@ -12,12 +10,9 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.timeline.timeline_view import TimelineView
 
-if TYPE_CHECKING:
-    from evprof.metrics.comparison.answers import SaidWord
-
 
 class PartingMarks:
-    """Keeps the marks where the first different words are."""
+    """Keeps the marks at the first different words."""
 
     def __init__(
         self, controller: RunController, selection: Selection, pair: ModelPair, timeline: TimelineView, window: QWidget
@@ -29,12 +24,8 @@ class PartingMarks:
 
     def _mark(self) -> None:
         diff = self.comparison.diff
-        words = (None, None) if diff is None else (_first(diff.parting[0]), _first(diff.parting[1]))
+        words = [None if diff is None or not said else said[0] for said in (diff.parting if diff else ((), ()))]
         for side, (column, word) in enumerate(zip((self._pair.left, self._pair.right), words, strict=True)):
             column.text.mark_parting(None if word is None or word.position < 0 else word.position)
             column.text.mark_differing([] if diff is None else diff.differing(side))
         self._timeline.mark_partings(*(None if word is None else word.t_ns for word in words))
-
-
-def _first(said: tuple[SaidWord, ...]) -> SaidWord | None:
-    return said[0] if said else None

@@ -1,4 +1,4 @@
-"""One bar per model: each stage's share of its time, the one at work standing out while it runs."""
+"""Each stage's share of a model's time as one bar, and the counters of the model below it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent
+from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.clock import monotonic_ns
 from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.view.columns import ShownModel
 from evprof.view.labels import is_drafting, short_stage_titles, stage_title
@@ -18,10 +19,16 @@ from ui.run_facts.run_text import stages_in_order
 from ui.state.selection import Selection, SpanRef
 from ui.style.theme import RADIUS, SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
+from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
 
 HEIGHT = 20
+LINE_PX = 20
+LEAST_PX = 78
+"""Least width of a counter: a narrower one would cut its figure."""
+
 _LEAST_WIDTH = 3.0
+_GAP_PX, _NAME_GAP_PX = 8, 5
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Segment:
 
 
 class StageStrip(Drawn):
-    """The bar. A click selects the stage everywhere."""
+    """The bar. A click selects the stage."""
 
     def __init__(
         self,
@@ -65,7 +72,7 @@ class StageStrip(Drawn):
         self.update()
 
     def refresh(self) -> None:
-        """Follows the run; a stage at work grows with the clock."""
+        """Follows the run; the running stage grows with the clock."""
         if self._column is None:
             return
         run = self._column.run
@@ -74,11 +81,10 @@ class StageStrip(Drawn):
             self.update()
 
     def segments(self) -> list[Segment]:
-        """The stages and their places; what is short keeps a sliver that can be seen and clicked."""
+        """The stages and their places; a short stage keeps a sliver that can be seen and clicked."""
         if self._column is None:
             return []
-        run, role = self._column
-        spans = stages_in_order(run, role)
+        spans = stages_in_order(*self._column)
         durations = [self._duration(span) for span in spans]
         whole = sum(durations)
         if not whole:
@@ -88,21 +94,22 @@ class StageStrip(Drawn):
         surplus = sum(raw) - room
         wide = sum(width - _LEAST_WIDTH for width in raw)
         widths = [width - surplus * (width - _LEAST_WIDTH) / wide if wide > 0 else width for width in raw]
-        found, left = [], 0.0
+        segments, left = [], 0.0
         for span, duration, width in zip(spans, durations, widths, strict=True):
-            found.append(Segment(span, duration, left, width))
+            segments.append(Segment(span, duration, left, width))
             left += width + 1
-        return found
+        return segments
 
     def _duration(self, span: Span) -> int:
         if span.duration_ns is not None:
             return max(0, span.duration_ns)
         if self._column is not None and self._column.run.info.is_over:
-            # Cut off: as far as anything of it is known.
-            return max(0, self._column.run.last_sign_ns - span.start_ns)
+            return max(0, self._column.run.last_sign_ns - span.start_ns)  # cut off
         return max(0, self._clock() - span.start_ns)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
+        if self._column is None:
+            return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         theme = self._themes.theme
@@ -110,52 +117,33 @@ class StageStrip(Drawn):
         shape = QPainterPath()
         shape.addRoundedRect(frame, RADIUS, RADIUS)
         painter.setClipPath(shape)
-        if self._column is None:
-            return
-        segments = self.segments()
-        if not segments:
-            painter.fillRect(frame, theme.raised)
-            return
+        painter.fillRect(frame, theme.panel if (segments := self.segments()) else theme.raised)
         painter.setFont(theme.font(SMALL_PX, 600))
         for segment in segments:
-            self._paint_segment(painter, segment)
+            self._paint_segment(painter, segment, *self._column)
 
-    def _paint_segment(self, painter: QPainter, segment: Segment) -> None:
+    def _paint_segment(self, painter: QPainter, segment: Segment, run: RunLog, role: str) -> None:
         theme, span = self._themes.theme, segment.span
-        drafts = self._drafts(span)
-        color = theme.stage("draft" if drafts else span.stage_name)
+        name = "draft" if is_drafting(run, role, span.name) else span.name
+        color = theme.stage("draft" if name == "draft" else span.stage_name)
         box = QRectF(segment.left, 0, segment.width, HEIGHT)
-        running = span.end_ns is None and self._column is not None and not self._column.run.info.is_over
+        running = span.end_ns is None and not run.info.is_over
         provisional = not span.is_settled
-        # Provisional times are drawn lighter; they take their full colour once the device has said them.
-        painter.fillRect(
-            box, stage_brush(theme, "draft" if drafts else span.name, box, 0.55 if provisional and not running else 1.0)
-        )
-        chosen = self._selection.span
-        if running:
-            painter.fillRect(QRectF(box.left(), HEIGHT - 3, box.width(), 3), theme.text)
-        elif self._column is not None and chosen == (self._column.run.run_id, span.span_id):
-            painter.fillRect(QRectF(box.left(), HEIGHT - 2, box.width(), 2), theme.text)
+        # Provisional times are lighter until the device's times arrive.
+        painter.fillRect(box, stage_brush(theme, name, box, 0.55 if provisional and not running else 1.0))
+        if running or self._selection.span == (run.run_id, span.span_id):
+            painter.fillRect(QRectF(box.left(), HEIGHT - (3 if running else 2), box.width(), 3), theme.text)
         painter.setPen(theme.ink(color) if not provisional or running else theme.text)
         inner = box.adjusted(6, 0, -4, 0)
-        text = self._fitting(segment, inner.width(), painter)
+        metrics = QFontMetricsF(painter.font())
+        titles = ["draft"] if name == "draft" else short_stage_titles(span.name)
+        texts = (f"{titles[0]} {ms_text(ms_from_ns(segment.duration_ns))}", *titles)
+        text = next((text for text in texts if metrics.horizontalAdvance(text) <= inner.width()), "")
         if text and is_striped(span.name):
-            width = QFontMetricsF(painter.font()).horizontalAdvance(text)
+            width = metrics.horizontalAdvance(text)
             paint_label_ground(painter, theme, QRectF(box.left() + 3, 2, width + 6, HEIGHT - 4))
             painter.setPen(theme.text)
         painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, text)
-
-    def _drafts(self, span: Span) -> bool:
-        return self._column is not None and is_drafting(*self._column, span.name)
-
-    def _fitting(self, segment: Segment, room: float, painter: QPainter) -> str:
-        """Name and time, or the name, or its first letters, or nothing: what fits."""
-        metrics = QFontMetricsF(painter.font())
-        titles = ["draft"] if self._drafts(segment.span) else short_stage_titles(segment.span.name)
-        for text in (f"{titles[0]} {ms_text(ms_from_ns(segment.duration_ns))}", *titles):
-            if metrics.horizontalAdvance(text) <= room:
-                return text
-        return ""
 
     def segment_at(self, point: QPoint) -> Segment | None:
         """The stage under a point."""
@@ -169,9 +157,70 @@ class StageStrip(Drawn):
     def tip_at(self, point: QPoint) -> str:
         """The stage, its time and its share."""
         segment = self.segment_at(point)
-        if segment is None:
+        if segment is None or self._column is None:
             return ""
         whole = sum(part.duration_ns for part in self.segments())
-        title = "draft" if self._drafts(segment.span) else stage_title(segment.span.name)
+        title = "draft" if is_drafting(*self._column, segment.span.name) else stage_title(segment.span.name)
         took = ms_text(ms_from_ns(segment.duration_ns))
         return f"{title}   {took}\n{percent_text(segment.duration_ns / whole, 1)} of this model's stages"
+
+
+class CounterRow(Drawn):
+    """Figures beside their names in equal parts of the width, so that growing figures push nothing about.
+
+    The counters stand on two lines where one is too narrow.
+    """
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(themes, parent)
+        self._entries: list[tuple[str, str]] = []
+        self._is_laid_out = False
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    @property
+    def entries(self) -> list[tuple[str, str]]:
+        """Name and figure of each counter."""
+        return list(self._entries)
+
+    def set_entries(self, entries: list[tuple[str, str]]) -> None:
+        """Shows (name, figure) pairs."""
+        if entries != self._entries:
+            self._entries = entries
+            self.updateGeometry()
+            self.setAccessibleName(", ".join(f"{name} {figure}" for name, figure in entries))
+            self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(240, LINE_PX * self._lines())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._is_laid_out = True
+        self.updateGeometry()
+
+    def _lines(self) -> int:
+        is_narrow = self._is_laid_out and self.width() < LEAST_PX * len(self._entries)
+        return 2 if is_narrow and len(self._entries) > 1 else 1
+
+    def places(self) -> list[QRectF]:
+        """Where each counter stands."""
+        in_line = max(1, -(-len(self._entries) // self._lines()))
+        width = self.width() / in_line
+        return [
+            QRectF(place % in_line * width, place // in_line * LINE_PX, width - _GAP_PX, LINE_PX)
+            for place in range(len(self._entries))
+        ]
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        theme = self._themes.theme
+        for (name, figure), box in zip(self._entries, self.places(), strict=True):
+            painter.setFont(theme.font(weight=500))
+            painter.setPen(theme.text)
+            painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, figure)
+            box.setLeft(box.left() + theme.text_width(figure, weight=500) + _NAME_GAP_PX)
+            painter.setFont(theme.font(SMALL_PX))
+            painter.setPen(theme.text_dim)
+            metrics = QFontMetricsF(painter.font())
+            text = elided_text(metrics, name, Qt.TextElideMode.ElideRight, box.width() + _NAME_GAP_PX)
+            painter.drawText(box.adjusted(0, 0, _GAP_PX, 0), Qt.AlignmentFlag.AlignVCenter, text)

@@ -1,174 +1,279 @@
-"""The streaming answer: it follows its run, and its tokens are there to hover, click, select and copy."""
+"""The streaming answer: a rich text whose tokens are coloured by origin, and can be clicked, selected and copied.
+
+accepted underlined, bonus dotted, rejected struck through, lossy dashed, target plain.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QRectF, QSettings, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPolygonF,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextOption,
+)
+from PySide6.QtWidgets import QTextEdit, QWidget
 
-from evprof.core.records import ORIGIN_DRAFT
+from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED
+from evprof.core.safe_text import plain
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
-from ui.columns.answer import AnswerFlow, TokenMark
-from ui.columns.chosen_marks import chosen_of, marks_of
-from ui.columns.painted_text import LINE_PX, PaintedText, chance_of
-from ui.columns.text_look import TextLook
+from ui.columns.answer import AnswerFlow, TokenMark, chosen_of, marks_of
 from ui.run_facts.odds import chance_text
 from ui.state.selection import Chosen, RoundRef, Selection, TimeRange, TokenRef
-from ui.style.theme import ThemeHolder
+from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
 
-MANY_TOKENS = 200
-"""Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
+LINE_PX = 24.0
+_DIFFERENT, _CHOSEN = 0.16, 0.32
+"""Opacity of the background of words that the other answer lacks, and of the selected tokens."""
 
-_PAUSE_MS = 6
+_UNDERLINES = {
+    ORIGIN_ACCEPTED: QTextCharFormat.UnderlineStyle.SingleUnderline,
+    ORIGIN_BONUS: QTextCharFormat.UnderlineStyle.DotLine,
+    ORIGIN_DRAFT: QTextCharFormat.UnderlineStyle.DashUnderline,
+}
 
 
-class TokenText(PaintedText):
-    """One model's text, following its run. Scrolls along while text arrives, until the person scrolls away."""
+class TextLook(QObject):
+    """How both columns draw answers, kept in the settings.
+
+    Signals:
+        changed(): one of the options changed.
+    """
+
+    changed = Signal()
+
+    def __init__(self, settings: QSettings | None = None, parent: QObject | None = None) -> None:
+        """`settings` None: nothing is remembered."""
+        super().__init__(parent)
+        self._settings = settings
+        self._chosen: dict[str, bool] = {}
+
+    @property
+    def shows_confidence(self) -> bool:
+        """Whether each token has a line as long as its probability."""
+        return self._is("text/confidence")
+
+    @property
+    def folds_rejected(self) -> bool:
+        """Whether a tick stands for rejected tokens."""
+        return self._is("text/folded")
+
+    @property
+    def marks_differences(self) -> bool:
+        """Whether words that the other answer lacks have a background."""
+        return not self._is("text/differences-unmarked")
+
+    def deeds(self) -> dict[str, Callable[[], object]]:
+        """What each action of the menu does."""
+        return {
+            "confidence": lambda: self.toggle("text/confidence"),
+            "fold_rejected": lambda: self.toggle("text/folded"),
+            "mark_differences": lambda: self.toggle("text/differences-unmarked"),
+        }
+
+    def _is(self, key: str) -> bool:
+        if key not in self._chosen:
+            self._chosen[key] = self._settings is not None and self._settings.value(key, "") in (True, "true")
+        return self._chosen[key]
+
+    def toggle(self, key: str) -> None:
+        """Changes one option and remembers it."""
+        self._chosen[key] = not self._is(key)
+        if self._settings is not None:
+            self._settings.setValue(key, self._chosen[key])
+        self.changed.emit()
+
+
+class TokenText(QTextEdit):
+    """The text of one model. It scrolls along while text arrives, until the user scrolls away."""
 
     def __init__(
-        self,
-        selection: Selection,
-        themes: ThemeHolder,
-        look: TextLook | None = None,
-        parent: QWidget | None = None,
+        self, selection: Selection, themes: ThemeHolder, look: TextLook | None = None, parent: QWidget | None = None
     ) -> None:
-        super().__init__(themes, look, parent)
+        super().__init__(parent)
         self._selection = selection
+        self._themes = themes
+        self._look = look or TextLook(parent=self)
+        self._flow: AnswerFlow | None = None
+        self._starts: list[int] = []
+        self._marked: list[int] = []
+        self._parting: int | None = None
+        self._differing: list[tuple[int, int | None]] = []
         self._known_odds = 0
-        self._anchor: int | None = None
-        self._was_dragged = False
-        self._is_following = True
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(_PAUSE_MS)
-        self._rest.timeout.connect(self._take_more)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._has_caret = False
+        self.setReadOnly(True)
+        self.setUndoRedoEnabled(False)
+        self.setProperty("role", "answer")
         self.setAccessibleName("Generated text")
-        self.viewport().setMouseTracking(True)
-        self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
-        self.verticalScrollBar().valueChanged.connect(self._note_scroll)
+        self.setFrameShape(QTextEdit.Shape.NoFrame)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        # The width of the scroll bar is always kept free, so that text does not wrap again when the bar appears.
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.document().setDocumentMargin(0)
         self._look.changed.connect(self._show_all)
+        themes.changed.connect(self._show_all)
         selection.chosen_changed.connect(self._show_chosen)
 
     @property
     def flow(self) -> AnswerFlow | None:
-        """The marks that are shown."""
+        """The marks on display."""
         return self._flow
 
     @property
     def marked(self) -> list[int]:
-        """Indices of the marks that belong to what is selected."""
+        """Indices of the marks that belong to the selection."""
         return list(self._marked)
 
     @property
-    def shown_text(self) -> str:
-        """Everything that is to be read, rejected tokens included unless they are folded."""
-        return self._blocks.text
+    def differing(self) -> list[int]:
+        """Indices of the marks with the background of a difference."""
+        marks = [] if self._flow is None or not self._look.marks_differences else self._flow.marks
+        return [index for index, mark in enumerate(marks) if self._differs(mark)]
 
     def show_column(self, column: ShownModel | None) -> None:
-        """Shows the text of one model of a run: its answer, or what it proposed to the answering model."""
-        run = column.run if column else None
+        """Shows the text of one model of a run: its answer, or its proposals to the answering model."""
+        run = None if column is None else column.run
         proposals = column is not None and not column.is_answer
         if self._flow is None and run is None:
+            self.clear()
             return
         if self._flow is not None and run is self._flow.run and proposals == self._flow.proposals_only:
             self.refresh()
             return
         self._flow = None if run is None else AnswerFlow(run, proposals_only=proposals)
-        self._is_following = True
         if self._flow is not None:
-            self._take_in(self._flow)
+            self._flow.update()
         self._has_caret = self._flow is not None and not self._flow.run.info.is_over
         self._show_all()
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.maximum() if self._has_caret else 0)
         if not self._has_caret:
-            # From its beginning, wherever the text before was scrolled to, or where something of it is selected.
-            self.verticalScrollBar().setValue(0)
             self._show_chosen(self._selection.chosen)
 
-    def _show_all(self) -> None:
-        """Lays out everything, as the look has it."""
-        self._selected = None
-        self._put(0)
+    def show_text(self, text: str) -> None:
+        """Shows an answer whose tokens are not known."""
+        if self._flow is not None or text != self.toPlainText():
+            self._flow, self._starts, self._marked, self._has_caret = None, [], [], False
+            self._differing, self._parting = [], None
+            self.setPlainText(plain(text, len(text)))
+
+    def _show_all(self, *_: object) -> None:
+        if self._flow is not None or self._starts:
+            self.clear()
+            self._put(0)
 
     def refresh(self) -> None:
-        """Takes in what the run has gained; repaints only when something changed."""
-        if not self._rest.isActive():
-            self._take_more()
-
-    def _take_more(self) -> None:
-        if self._flow is None:
+        """Adds what the run has gained."""
+        flow = self._flow
+        if flow is None:
             return
-        changed = self._take_in(self._flow)
-        has_caret = not self._flow.run.info.is_over
-        odds = self._flow.run.count("alternatives") if self._look.shows_confidence else 0
+        changed = flow.update()
         if changed is not None:
             self._put(changed)
-        if has_caret != self._has_caret or odds != self._known_odds:
-            self._has_caret, self._known_odds = has_caret, odds
+        state = not flow.run.info.is_over, flow.run.count("alternatives") if self._look.shows_confidence else 0
+        if state != (self._has_caret, self._known_odds):
+            self._has_caret, self._known_odds = state
             self.viewport().update()
 
-    def _take_in(self, flow: AnswerFlow) -> int | None:
-        """Takes in what is new, of much a part, the rest a moment later; the first mark that changed."""
-        changed = flow.update(MANY_TOKENS)
-        self._rest.stop()
-        if flow.has_more:
-            self._rest.start()
-        return changed
-
     def _put(self, changed: int) -> None:
-        """Shows the marks from the index `changed` on anew."""
-        marks = self._flow.marks if self._flow is not None else []
-        start = self._starts[changed] if changed < len(self._starts) else len(self._blocks.text)
-        start = start if changed else 0
-        del self._starts[changed:], self._texts[changed:]
-        place = start
-        for mark in marks[changed:]:
-            text = "" if mark.is_rejected and self._look.folds_rejected else _shown(mark)
-            # The space before the first word is no text, also where what stood before it is folded away.
-            text = text if place else text.removeprefix(" ")
-            self._texts.append(text)
-            self._starts.append(place)
-            place += len(text)
-        self._blocks.change(start, "".join(self._texts[changed:]))
-        if self._selected is not None and self._selected[1] > start:
-            self._selected = None
+        """Writes the marks from the index `changed` on."""
+        marks = [] if self._flow is None else self._flow.marks
+        bar = self.verticalScrollBar()
+        follows = bar.value() >= bar.maximum() - 2 and self._flow is not None and not self._flow.run.info.is_over
+        cursor = QTextCursor(self.document())
+        cursor.beginEditBlock()
+        cursor.setPosition(self._starts[changed] if changed < len(self._starts) else self._end)
+        cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
+        cursor.removeSelectedText()
+        cursor.setBlockFormat(_block_format())
+        del self._starts[changed:]
+        for text, style in self._stretches(marks, changed, cursor.position()):
+            cursor.insertText(text, style)
+        cursor.endEditBlock()
         self._marked = marks_of(self._flow, self._selection.chosen)
-        self._note_extent()
-        self.viewport().update()
+        self._show_backgrounds()
+        if follows:
+            bar.setValue(bar.maximum())
 
-    def complete(self) -> None:
-        """Takes in everything at once: who copies or looks for a token wants all of the answer."""
-        while self._flow is not None and self._flow.has_more:
-            self._take_more()
+    def _stretches(self, marks: Sequence[TokenMark], first: int, start: int) -> Iterable[tuple[str, QTextCharFormat]]:
+        """Text of one format each. The space before a round stays plain, so that neighbouring lines keep apart."""
+        styles = _Styles(self._themes.theme)
+        held, held_style = "", styles.plain
+        for index in range(first, len(marks)):
+            mark, before = marks[index], marks[index - 1] if index else None
+            text = "" if mark.is_rejected and self._look.folds_rejected else _shown(mark)
+            text = text if start else text.removeprefix(" ")
+            self._starts.append(start)
+            start += _units(text)
+            style = styles.of(mark)
+            joins = before is not None and (before.origin, before.round_index) == (mark.origin, mark.round_index)
+            lead = 0 if joins else len(text) - len(text.lstrip(" "))
+            for part, part_style in ((text[:lead], styles.plain), (text[lead:], style)):
+                if part and part_style is not held_style:
+                    if held:
+                        yield held, held_style
+                    held, held_style = "", part_style
+                held += part
+        if held:
+            yield held, held_style
+
+    @property
+    def _end(self) -> int:
+        return self.document().characterCount() - 1
+
+    def _span(self, index: int) -> tuple[int, int]:
+        """Characters of a mark without the spaces before its word."""
+        start = self._starts[index]
+        stop = self._starts[index + 1] if index + 1 < len(self._starts) else self._end
+        text = "" if self._flow is None or start == stop else _shown(self._flow.marks[index])
+        # The first mark is written without its space.
+        cut = _units(text) - (stop - start)
+        return min(stop, start + max(0, len(text) - len(text.lstrip(" ")) - cut)), stop
 
     def plain_text(self) -> str:
         """The selected text, or the whole answer: without rejected tokens and control pieces."""
-        self.complete()
+        cursor = self.textCursor()
         if self._flow is None:
-            return ""
-        if self._selected is None:
+            return cursor.selectedText().replace("\u2029", "\n") or self.toPlainText()
+        if not cursor.hasSelection():
             return self._flow.plain_text()
-        start, stop = self._selected
-        parts = []
-        for mark, text, begin in zip(self._flow.marks, self._texts, self._starts, strict=True):
-            if mark.is_answer and begin < stop and begin + len(text) > start:
-                parts.append(text[max(0, start - begin) : stop - begin])
-        return "".join(parts)
+        start, stop = cursor.selectionStart(), cursor.selectionEnd()
+        text, ends = self.toPlainText().encode("utf-16-le"), [*self._starts[1:], self._end]
+        return "".join(
+            text[2 * max(start, begin) : 2 * min(stop, end)].decode("utf-16-le", "replace")
+            for mark, begin, end in zip(self._flow.marks, self._starts, ends, strict=True)
+            if mark.is_answer and begin < stop and end > start
+        )
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Plain text of the answer, for the clipboard and for dragging."""
+        data = QMimeData()
+        data.setText(self.plain_text())
+        return data
 
     def mark_at(self, point: QPoint) -> TokenMark | None:
         """The mark under a point of the viewport."""
-        if self._flow is None:
-            return None
-        at = self._blocks.character_at(point.x() - self._margin(), point.y() + self._offset())
-        index = -1 if at is None else bisect_right(self._starts, at) - 1
-        return self._flow.marks[index] if 0 <= index < len(self._flow.marks) else None
+        place = QPointF(point) + QPointF(0, self.verticalScrollBar().value())
+        at = self.document().documentLayout().hitTest(place, Qt.HitTestAccuracy.ExactHit)
+        index = bisect_right(self._starts, at) - 1 if 0 <= at < self._end else -1
+        return None if self._flow is None or index < 0 else self._flow.marks[index]
 
     def describe(self, mark: TokenMark) -> str:
-        """What the tool tip says of a mark: piece, id, origin, round, time and latency."""
+        """Text of the tool tip: piece, id, origin, round, time, latency and probability."""
         run = self._flow.run if self._flow else None
         first = mark.tokens[0]
         ids = " ".join(str(token.token_id) for token in mark.tokens if token.known_id is not None)
@@ -187,48 +292,120 @@ class TokenText(PaintedText):
             lines.append(f"probability {chance_text(chance)}")
         return "\n".join(lines)
 
-    # Qt's own
+    # Backgrounds and marks
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
-            self._lay_out()
-        self._note_extent()
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton:
-            self._anchor = self._gap_at(event.position())
-            self._was_dragged = False
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._anchor is None:
-            return
-        here = self._gap_at(event.position())
-        if here != self._anchor:
-            self._was_dragged = True
-        self._selected = (min(here, self._anchor), max(here, self._anchor)) if self._was_dragged else None
+    def mark_parting(self, position: int | None) -> None:
+        """Flags the token at which this answer departs from the other run's; None: no token."""
+        self._parting = position
         self.viewport().update()
+
+    def mark_differing(self, stretches: Sequence[tuple[int, int | None]]) -> None:
+        """Gives the tokens at these positions a background (see `AnswerDiff.differing`), in order."""
+        if list(stretches) != self._differing:
+            self._differing = list(stretches)
+            self._show_backgrounds()
+
+    def _differs(self, mark: TokenMark) -> bool:
+        place = bisect_right(self._differing, mark.position, key=lambda stretch: stretch[0]) - 1
+        if place < 0 or not mark.is_answer:
+            return False
+        stop = self._differing[place][1]
+        return stop is None or mark.position < stop
+
+    def _show_backgrounds(self) -> None:
+        theme = self._themes.theme
+        grounds = [(self.differing, theme.alpha(theme.warn, _DIFFERENT))] if self._differing else []
+        grounds.append((self._marked, theme.alpha(theme.accent, _CHOSEN)))
+        self.setExtraSelections([self._ground(span, color) for found, color in grounds for span in self._joined(found)])
+
+    def _joined(self, indices: Sequence[int]) -> list[tuple[int, int]]:
+        """Spans of characters; neighbours are one span."""
+        spans: list[tuple[int, int]] = []
+        for place, index in enumerate(indices):
+            start, stop = self._span(index)
+            if place and indices[place - 1] == index - 1:
+                start = spans.pop()[0]
+            spans.append((start, stop))
+        return spans
+
+    def _ground(self, span: tuple[int, int], color: QColor) -> QTextEdit.ExtraSelection:
+        ground = QTextEdit.ExtraSelection()
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(span[0])
+        cursor.setPosition(span[1], QTextCursor.MoveMode.KeepAnchor)
+        style = QTextCharFormat()
+        style.setBackground(color)
+        # Both are attributes in C++; the stubs of PySide lack them.
+        ground.cursor, ground.format = cursor, style  # type: ignore[attr-defined]  # as above
+        return ground
+
+    def _place_of(self, at: int) -> QRectF:
+        """The caret's place before a character, in px of the viewport."""
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(min(at, self._end))
+        return QRectF(self.cursorRect(cursor))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The text, and on it the caret, the flag of the difference, ticks of folded tokens, and probabilities."""
+        super().paintEvent(event)
+        flow, theme = self._flow, self._themes.theme
+        if flow is None:
+            return
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self._has_caret:
+            place = self._place_of(self._end)
+            painter.fillRect(QRectF(place.left() + 2, place.top() + 2, 7, place.height() - 4), theme.accent)
+        if self._parting is not None:
+            self._paint_flag(painter, marks_of(flow, TokenRef(flow.run.run_id, self._parting)), theme)
+        if not (self._look.folds_rejected or self._look.shows_confidence):
+            return
+        bottom = self.viewport().rect().bottomRight()
+        first = max(0, bisect_right(self._starts, self.cursorForPosition(QPoint(0, 0)).position()) - 1)
+        last = bisect_right(self._starts, self.cursorForPosition(bottom).position())
+        for index in range(first, last):
+            if self._look.folds_rejected and flow.marks[index].is_rejected:
+                place = self._place_of(self._starts[index])
+                painter.fillRect(QRectF(place.left() - 0.5, place.bottom() - 6, 1.5, 4), theme.origin(ORIGIN_REJECTED))
+            elif self._look.shows_confidence:
+                self._paint_chance(painter, index, theme)
+
+    def _paint_flag(self, painter: QPainter, marks: Sequence[int], theme: Theme) -> None:
+        if marks:
+            place = self._place_of(self._span(marks[0])[0])
+            x, top = round(place.left()) - 1.5, place.top()
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.warn)
+            painter.drawRect(QRectF(x, top, 1.5, place.height()))
+            painter.drawPolygon(QPolygonF([QPointF(x, top - 1), QPointF(x + 7, top + 1.5), QPointF(x, top + 4)]))
+
+    def _paint_chance(self, painter: QPainter, index: int, theme: Theme) -> None:
+        """A thin line as long as the token's probability, on a faint line as long as its first line's text."""
+        flow = self._flow
+        chance = None if flow is None else chance_of(flow, flow.marks[index])
+        start, stop = self._span(index)
+        if chance is None or start == stop:
+            return
+        left, right = self._place_of(start), self._place_of(stop)
+        room = right.left() - left.left() - 1.5 if right.top() == left.top() else self.viewport().width() - left.left()
+        painter.fillRect(QRectF(left.left(), left.bottom() - 1, room, 1.5), theme.line)
+        painter.fillRect(QRectF(left.left(), left.bottom() - 1, max(1.0, room * chance), 1.5), theme.text_dim)
+
+    # Mouse and keyboard
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if event.button() != Qt.MouseButton.LeftButton or self._anchor is None:
-            return
-        self._anchor = None
-        if self._was_dragged:
-            return
-        self._selected = None
-        mark = self.mark_at(event.position().toPoint())
-        run = self._flow.run if self._flow else None
-        self._selection.select(None if mark is None or run is None else chosen_of(run.run_id, mark))
-        self.viewport().update()
+        """A click selects a token; dragging selects characters."""
+        super().mouseReleaseEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
+            mark = self.mark_at(event.position().toPoint())
+            flow = self._flow
+            self._selection.select(None if mark is None or flow is None else chosen_of(flow.run.run_id, mark))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        self.complete()
+        """Copying takes the whole answer where nothing is selected; the arrows step from token to token."""
         if event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(self.plain_text())
-        elif event.matches(QKeySequence.StandardKey.SelectAll):
-            self._selected = (0, len(self._blocks.text))
-            self.viewport().update()
-        elif event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+        elif event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right) and not event.modifiers():
             self._step(-1 if event.key() == Qt.Key.Key_Left else 1)
         else:
             super().keyPressEvent(event)
@@ -240,53 +417,84 @@ class TokenText(PaintedText):
         mark = self.mark_at(point)
         return "" if mark is None else self.describe(mark)
 
-    def _note_extent(self) -> None:
-        bar = self.verticalScrollBar()
-        height = self.viewport().height()
-        follows = self._is_following
-        # The scroll bar's place is always kept free, so that its coming and going never wraps the text anew.
-        bar.setPageStep(height)
-        bar.setSingleStep(int(LINE_PX))
-        bar.setRange(0, max(0, round(self._blocks.height) - height))
-        if follows and self._flow is not None and not self._flow.run.info.is_over:
-            bar.setValue(bar.maximum())
-        self._is_following = follows
-
-    def _note_scroll(self, value: int) -> None:
-        self._is_following = value >= self.verticalScrollBar().maximum() - 2
-        self.viewport().update()
-
-    def _gap_at(self, point: QPointF) -> int:
-        return self._blocks.character_at(point.x() - self._margin(), point.y() + self._offset(), between=True) or 0
-
-    # Selection
-
     def _step(self, by: int) -> None:
-        flow = self._flow
-        if flow is None or not flow.marks:
+        answer = [] if self._flow is None else [mark.position for mark in self._flow.marks if not mark.is_rejected]
+        if self._flow is None or not answer:
             return
-        answer = [mark.position for mark in flow.marks if not mark.is_rejected]
         chosen, here = self._selection.chosen, None
-        if isinstance(chosen, TokenRef | RoundRef) and chosen.run_id == flow.run.run_id:
+        if isinstance(chosen, TokenRef | RoundRef) and chosen.run_id == self._flow.run.run_id:
             here = chosen.position if isinstance(chosen, TokenRef) else chosen.drafted
-        if here is None or not answer:
-            target = answer[0] if answer else 0
-        else:
-            target = answer[min(max(bisect_right(answer, here) - 1 + by, 0), len(answer) - 1)]
-        self._selection.select(TokenRef(flow.run.run_id, target))
+        place = 0 if here is None else min(max(bisect_right(answer, here) - 1 + by, 0), len(answer) - 1)
+        self._selection.select(TokenRef(self._flow.run.run_id, answer[place]))
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
-        if isinstance(chosen, TokenRef | RoundRef):
-            self.complete()
         self._marked = marks_of(self._flow, chosen)
+        self._show_backgrounds()
         if self._marked and not isinstance(chosen, TimeRange):
-            start = self._starts[self._marked[0]]
-            top, bar = self._blocks.top_of(start), self.verticalScrollBar()
-            if not bar.value() <= top <= bar.value() + self.viewport().height() - LINE_PX:
-                bar.setValue(round(top - self.viewport().height() / 3))
-        self.viewport().update()
+            place, bar = self._place_of(self._starts[self._marked[0]]), self.verticalScrollBar()
+            if place.top() < 0 or place.bottom() > self.viewport().height():
+                bar.setValue(bar.value() + round(place.top() - self.viewport().height() / 3))
+
+
+class _Styles:
+    """One character format per look of a token."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._made: dict[str, QTextCharFormat] = {}
+        self.plain = self._format(theme.text)
+
+    def of(self, mark: TokenMark) -> QTextCharFormat:
+        """The format of a mark; accepted text keeps the plain colour."""
+        key = "control" if mark.is_control else mark.origin
+        if key not in self._made:
+            self._made[key] = self._make(key)
+        return self._made[key]
+
+    def _make(self, key: str) -> QTextCharFormat:
+        theme = self._theme
+        if key == "control":
+            return self._format(theme.text_dim)
+        if key == ORIGIN_REJECTED:
+            style = self._format(theme.alpha(theme.origin(key), 0.8))
+            style.setFontStrikeOut(True)
+            return style
+        if key not in _UNDERLINES:
+            return self.plain
+        style = self._format(theme.origin(key) if key == ORIGIN_DRAFT else theme.text)
+        style.setUnderlineStyle(_UNDERLINES[key])
+        style.setUnderlineColor(theme.origin(key))
+        return style
+
+    def _format(self, color: QColor) -> QTextCharFormat:
+        style = QTextCharFormat()
+        style.setFont(self._theme.font(ANSWER_PX))
+        style.setForeground(color)
+        return style
+
+
+def _block_format() -> QTextBlockFormat:
+    style = QTextBlockFormat()
+    style.setLineHeight(LINE_PX, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+    return style
+
+
+def chance_of(flow: AnswerFlow, mark: TokenMark) -> float | None:
+    """The probability that the model gave a mark's token; the least of several bytes; None where not recorded."""
+    role = DRAFT if flow.proposals_only else None
+    chances = []
+    for token in mark.tokens:
+        record = flow.run.alternatives_of(token, role)
+        chances.append(None if record is None else record.chance_at_most(token.token_id))
+    known = [chance for chance in chances if chance is not None]
+    return min(known) if len(known) == len(chances) else None
 
 
 def _shown(mark: TokenMark) -> str:
-    """The characters that stand for a mark on screen; control pieces get a space before them."""
-    return f" {mark.tokens[0].piece}" if mark.is_control else mark.text
+    """The characters of a mark on screen; a control piece gets a space before it."""
+    return (f" {mark.tokens[0].piece}" if mark.is_control else mark.text).replace("\r", "␍")
+
+
+def _units(text: str) -> int:
+    """The length of a text in a document of Qt, which counts in UTF-16."""
+    return len(text) + sum(letter > "\uffff" for letter in text)

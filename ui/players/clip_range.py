@@ -1,4 +1,4 @@
-"""Which part of a sample the next run takes, and how a person changes it by hand; it knows no widget."""
+"""The part of a sample that the next run takes, and its place on the scrubber's track; it uses no Qt."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ MODEL_US = 50_000
 
 LONG_US = 100_000
 """From here on its own program refuses."""
+
+MARGIN = 12.0
+"""Room at both ends of the track, in px, for the grips of a clip."""
+
+GRIP_PX = 8.0
+"""Width of a grip's area."""
+
+BEGIN, END, BODY, NOTHING = "begin", "end", "body", ""
+"""Parts of a clip that the mouse can move."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,44 @@ class ClipRange:
         if start == 0 and stop >= self.whole_us:
             return self.all()
         return type(self)(self.whole_us, start or None, None if stop >= self.whole_us else stop - start)
+
+
+@dataclass(frozen=True)
+class ScrubScale:
+    """Sensor time from `start_us` to `stop_us` across `width` px of the track."""
+
+    start_us: int
+    stop_us: int
+    width: float
+
+    @property
+    def room(self) -> float:
+        """Pixels between the margins."""
+        return max(1.0, self.width - 2 * MARGIN)
+
+    def x(self, time_us: float) -> float:
+        """The place of a moment, in px."""
+        whole = self.stop_us - self.start_us
+        return MARGIN + (self.room * (time_us - self.start_us) / whole if whole > 0 else 0.0)
+
+    def time_us(self, x: float) -> int:
+        """The moment at a place, inside the track."""
+        share = min(1.0, max(0.0, (x - MARGIN) / self.room))
+        return self.start_us + round(share * (self.stop_us - self.start_us))
+
+    def edges(self, clip: ClipRange) -> tuple[float, float]:
+        """The ends of a clip in px, at least two px apart."""
+        left, right = self.x(clip.begin_us), self.x(min(clip.end_us, self.stop_us))
+        return (left, right) if right - left >= 2 else (left - 1, left + 1)
+
+    def part_at(self, x: float, clip: ClipRange) -> str:
+        """BEGIN, END, BODY or NOTHING. Grips stand outside of the clip, so that a short one has two."""
+        left, right = self.edges(clip)
+        if left - GRIP_PX <= x <= left + 1 and not (x >= right and right - left < 4):
+            return BEGIN
+        if right - 1 <= x <= right + GRIP_PX:
+            return END
+        return BODY if left < x < right and not clip.is_all else NOTHING
 
 
 def duration_words(duration_us: int) -> str:

@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QWidget
 from evprof.view.event_rates import Rates, Region
 from ui.players.event_look import POINTS, EventLook
 from ui.players.frame_player import ASPECT, INPUT_PX, FramePlayer
-from ui.players.look_button import LookButton
-from ui.players.look_choice import LookChoice
+from ui.players.look_choice import LookButton, LookChoice
 from ui.players.picture_feed import event_pictures
 from ui.players.play_clock import PlayClock
 from ui.players.rate_curve import HEIGHT as RATE_PX
@@ -54,17 +53,13 @@ class EventPlayer(FramePlayer):
         self.rate_curve.show_rates(rates, self.look.region is not None)
 
     def picture_placed(self, place: QRectF | None) -> None:
-        """The button stands in the picture's upper right corner, where there is a recording that can look otherwise.
-
-        The curve stands below it.
-        """
+        """The button stands in the upper right corner of a recording's picture, the curve below it."""
         is_shown = place is not None and self.is_drawn
         self.look_button.setVisible(is_shown)
         self.rate_curve.setVisible(is_shown)
-        if place is not None:
+        if place is not None and is_shown:
             left, top, width = round(place.left()), round(place.bottom()) + _INSET // 2, round(place.width())
             self.rate_curve.setGeometry(left, top, width, RATE_PX)
-        if place is not None and is_shown:
             self.look_button.fit(place.width() - 2 * _INSET)
             self.look_button.move(round(place.right()) - self.look_button.width() - _INSET, round(place.top()) + _INSET)
 

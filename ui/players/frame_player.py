@@ -1,6 +1,6 @@
 """A small screen that shows one input at the shared position, or the run's own frames when the file is gone.
 
-It pulls: the feed's thread makes pictures, the screen takes the latest when its timer comes round.
+The feed's thread makes pictures; the screen takes the latest one at each tick of its timer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from evprof.loaders.pictures.frame_folder import is_there
 from evprof.view.event_rates import Rates
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook
-from ui.players.frame_pictures import FramePictures
-from ui.players.picture_feed import FeedState, PictureFeed, PictureSource, PlayerInput
+from ui.players.frame_strip import FramePictures
+from ui.players.picture_feed import FeedState, PictureFeed, PictureSource, PlayerInput, VideoPictures
 from ui.players.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.run_facts.run_text import input_name
 from ui.style.theme import SMALL_PX, ThemeHolder
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 INPUT_PX = 108
 """Height of a player beside the frames of a run."""
 
-_BESIDE_OPACITY = 0.35
-"""Of the first or last picture while the position lies outside the input."""
-
 ASPECT = 4 / 3
 """Of most cameras; wider pictures are drawn smaller."""
 
+_OUTSIDE_OPACITY = 0.35
+"""Of the first or last picture while the position lies outside the input."""
+
 _CAPTION_PX = 10.0
-_ELIDE = Qt.TextElideMode.ElideRight
 
 
 class FramePlayer(Drawn):
@@ -63,15 +62,16 @@ class FramePlayer(Drawn):
         self._open_source = open_source
         self._what = what
         self._feed: PictureFeed | None = None
-        self._seen = FeedState()
+        self._state = FeedState()
         self._image: QImage | None = None
         self._frames: FramePictures | None = None
         self._given: PlayerInput | None = None
         self._length_us: int | None = None
-        self._note = ""
         self._seen_span: SensorSpan | None = None
         self._is_painted = False
-        self._is_drawn = False
+        self.note = ""
+        """Why the file itself is not shown; empty when it is."""
+
         self._timer = QTimer(self)
         self._timer.setInterval(TICK_MS)
         self._timer.timeout.connect(self._take)
@@ -82,17 +82,12 @@ class FramePlayer(Drawn):
         clock.changed.connect(self._note_clock)
 
     @property
-    def note(self) -> str:
-        """Why the file itself is not shown; empty when it is."""
-        return self._note
-
-    @property
     def image(self) -> QImage | None:
         """The picture on the screen: the file's, or the run's frame at the position."""
-        if self._image is not None:
+        if self._image is not None or self._frames is None:
             return self._image
-        index = None if self._frames is None else self._frames.index_at(self._clock.position_us)
-        return None if index is None or self._frames is None else self._frames.images[index]
+        index = self._frames.index_at(self._clock.position_us)
+        return None if index is None else self._frames.images[index]
 
     @property
     def is_waiting(self) -> bool:
@@ -100,110 +95,98 @@ class FramePlayer(Drawn):
         if self._feed is None or self._clock.is_suspended:
             return False
         serial = self._feed.state.serial
-        return serial == 0 or serial != self._seen.serial or self._feed.is_busy
+        return serial == 0 or serial != self._state.serial or self._feed.is_busy
 
-    def sizeHint(self) -> QSize:
-        return QSize(round(INPUT_PX * ASPECT), INPUT_PX)
+    @property
+    def is_drawn(self) -> bool:
+        """Whether a look decides how the picture is drawn."""
+        return self._state.is_drawn and self._image is not None
 
     @property
     def told(self) -> str:
-        """What there is to say of the picture of the file."""
-        return self._seen.note if self._image is not None else ""
+        """The note of the file's picture."""
+        return self._state.note if self._image is not None else ""
+
+    @property
+    def look(self) -> EventLook | None:
+        """How events are drawn; None for a video."""
+        return None
+
+    def sizeHint(self) -> QSize:
+        return QSize(round(INPUT_PX * ASPECT), INPUT_PX)
 
     def set_alone(self, is_alone: bool) -> None:
         """Whether it has its row for itself; otherwise it is as wide as its picture beside the frames of a run."""
         horizontal = QSizePolicy.Policy.Expanding if is_alone else QSizePolicy.Policy.Fixed
         self.setSizePolicy(horizontal, QSizePolicy.Policy.Expanding)
 
-    @property
-    def given(self) -> PlayerInput | None:
-        """The file that is shown."""
-        return self._given
-
-    @property
-    def look(self) -> EventLook | None:
-        """How events are to be drawn; a video is shown as it is."""
-        return None
+    # The input.
 
     def show_input(self, given: PlayerInput | None, frames: FramePictures | None) -> None:
-        """Shows a file, falling back to `frames` (the run's own) when it is gone or cannot be read."""
+        """Shows a file, or `frames` (the run's own) when it is gone or cannot be read."""
         self._frames = frames
         before, self._given = self._given, given
         if (given and given.files) != (before and before.files):
             self.close_feed()
             self._open()
         elif given != before:
-            self._tell_span()
-            self._seek(self._clock.position_us)
+            self._set_span()
+            self.ask_again()
         self.refresh()
 
     def show_seen(self, span: SensorSpan | None) -> None:
-        """Frames the picture while the position lies in what the selected thing is work on, or was drawn from."""
+        """Frames the picture while the position lies in this span, the input of the selection."""
         if span != self._seen_span:
             self._seen_span = span
             self.update()
 
-    @property
-    def is_in_seen(self) -> bool:
-        """Whether the picture is framed as seen."""
-        return self._seen_span is not None and self._seen_span.start_us <= self._clock.position_us <= self._seen_span[1]
-
     def refresh(self) -> None:
-        """Notes frames that have come since; their length counts while there is no file."""
+        """Takes in new frames of the run; their length counts while there is no file."""
         if self._feed is None:
-            self._tell_span()
+            self._set_span()
         self.update()
+
+    def ask_again(self) -> None:
+        """Requests the picture at the position again."""
+        self._seek(self._clock.position_us)
 
     def close_feed(self) -> None:
         """Ends the thread that makes the pictures."""
         self._timer.stop()
         if self._feed is not None:
             self._feed.close()
-            self._feed = None
-        self._image = None
-        self._is_drawn = False
-        self._length_us = None
+        self._feed = self._image = self._length_us = None
+        self._state = FeedState()
         self.picture_placed(None)
         self.rates_known(None)
-        self._seen = FeedState()
         self._clock.set_span(self, None)
 
-    def ask_again(self) -> None:
-        """Wants the picture at the position anew, because it is to look different."""
-        self._seek(self._clock.position_us)
-
-    def _tell_span(self) -> None:
-        """When this input is shown; of a run whose file is gone, when its frames are."""
-        if self._length_us is not None and self._given is not None:
-            start = self._given.offset_us
-            self._clock.set_span(self, InputSpan(self._what, start, start + self._length_us))
-            return
-        frames = self._frames
-        span = None if frames is None else frames.span
-        if self._feed is not None or span is None:
-            self._clock.set_span(self, None)
-            return
-        self._clock.set_span(self, InputSpan(self._what, *span))
-
     def _open(self) -> None:
-        self._note = ""
+        self.note = ""
         given = self._given
         if given is None:
             return
         if not is_there(given.path):
             has_frames = self._frames is not None and bool(self._frames.images)
             rest = "gone; these are the frames of the run" if has_frames else "not on this machine"
-            self._note = f"{input_name(given.path)} is {rest}"
+            self.note = f"{input_name(given.path)} is {rest}"
             return
         self._feed = PictureFeed(given, self._open_source)
         self._feed.set_paused(self._clock.is_suspended)
-        if self._is_painted:
-            self._seek(self._clock.position_us)
+        self.ask_again()
 
-    def _begin(self) -> None:
-        self._seek(self._clock.position_us)
+    def _set_span(self) -> None:
+        """When this input is shown; of a run whose file is gone, when its frames are."""
+        span = None
+        if self._length_us is not None and self._given is not None:
+            start = self._given.offset_us
+            span = InputSpan(self._what, start, start + self._length_us)
+        elif self._feed is None and self._frames is not None and self._frames.span is not None:
+            span = InputSpan(self._what, *self._frames.span)
+        self._clock.set_span(self, span)
 
     def _seek(self, position_us: int) -> None:
+        # A file is opened after the window's first picture, which it would delay.
         if self._feed is not None and self._given is not None and self._is_painted:
             self._feed.want(position_us - self._given.offset_us, self.look)
             if not self._clock.is_suspended:
@@ -224,33 +207,28 @@ class FramePlayer(Drawn):
         if feed is None:
             self._timer.stop()
             return
-        # Asked for in this order: what comes between the two is still seen.
+        # Busy is read first, so that a state that follows it is still taken.
         is_busy, state = feed.is_busy, feed.state
         if not is_busy:
             self._timer.stop()
-        if state.serial == self._seen.serial:
+        if state.serial == self._state.serial:
             return
-        if state.rates is not self._seen.rates:
+        before, self._state = self._state, state
+        if state.rates is not before.rates:
             self.rates_known(state.rates)
-        self._seen = state
         if state.duration_us is not None and state.duration_us != self._length_us:
             self._length_us = state.duration_us
-            self._tell_span()
+            self._set_span()
         if state.picture is None:
-            self._note = state.sentence
-            self._image = None
+            self.note, self._image = state.sentence, None
             self.failed.emit(state.sentence)
-        else:
+        elif state.picture is not before.picture:
             height, width, _ = state.picture.shape
             self._image = QImage(state.picture.data, width, height, 3 * width, QImage.Format.Format_RGB888).copy()
-        self._is_drawn = state.is_drawn
         self.picture_placed(self.picture_place())
         self.update()
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the picture was drawn here, and so can look otherwise."""
-        return self._is_drawn and self._image is not None
+    # The screen.
 
     def picture_place(self) -> QRectF | None:
         """Where the picture stands; None without one."""
@@ -262,20 +240,14 @@ class FramePlayer(Drawn):
         return QRectF(screen.left(), screen.top(), size.width(), size.height())
 
     def rates_known(self, rates: Rates | None) -> None:
-        """For players of events: how many there are from moment to moment, as far as is known."""
+        """For players of events: event rates as far as they are known."""
 
     def picture_placed(self, place: QRectF | None) -> None:
-        """For players with something on their picture's edge."""
+        """For players with widgets on their picture's edge."""
 
     def room(self) -> QRectF:
         """Where pictures may stand."""
         return QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
-
-    def _empty_screen(self) -> QRectF:
-        """Where a picture would stand."""
-        screen = self.room()
-        screen.setWidth(min(screen.width(), screen.height() * ASPECT))
-        return screen
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
@@ -283,55 +255,56 @@ class FramePlayer(Drawn):
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         if not self._is_painted:
-            # Files are opened when the window is there: opening them before would hold its first picture up.
             self._is_painted = True
-            QTimer.singleShot(0, self, self._begin)
+            QTimer.singleShot(0, self, self.ask_again)
         painter = QPainter(self)
         painter.setRenderHints(QPainter.RenderHint.SmoothPixmapTransform | QPainter.RenderHint.Antialiasing)
         theme = self._themes.theme
         place, image = self.picture_place(), self.image
         if place is None or image is None:
-            screen = self._empty_screen()
+            screen = self.room()
+            screen.setWidth(min(screen.width(), screen.height() * ASPECT))
             painter.fillRect(screen, theme.raised)
             painter.setPen(theme.text_dim)
             painter.setFont(theme.font(SMALL_PX))
-            text = plain(self._note or ("" if self._feed else f"No {self._what}"))
-            painter.drawText(
-                screen.adjusted(8, 8, -8, -8), int(Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap), text
-            )
+            text = plain(self.note or ("" if self._feed else f"No {self._what}"))
+            flags = int(Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap)
+            painter.drawText(screen.adjusted(8, 8, -8, -8), flags, text)
             return
-        beside = self._beside()
-        painter.setOpacity(_BESIDE_OPACITY if beside else 1.0)
+        outside, span = self._outside(), self._seen_span
+        is_seen = span is not None and span.start_us <= self._clock.position_us <= span.stop_us
+        painter.setOpacity(_OUTSIDE_OPACITY if outside else 1.0)
         painter.drawImage(place, image)
         painter.setOpacity(1.0)
-        painter.setPen(QPen(theme.accent, 2) if self.is_in_seen else QPen(theme.line, 1))
+        painter.setPen(QPen(theme.accent, 2) if is_seen else QPen(theme.line, 1))
         painter.drawRect(place)
         if self._clock.is_suspended and self._clock.is_playing:
             self._caption(painter, place, "paused while a run is measured")
-        elif self._note or beside:
-            self._caption(painter, place, self._note or beside)
-        elif self.told:
-            metrics = QFontMetricsF(theme.font(_CAPTION_PX))
-            self._caption(painter, place, elided_text(metrics, self.told, _ELIDE, place.width() - 12))
+        elif text := self.note or outside or self.told:
+            self._caption(painter, place, text)
 
-    def _beside(self) -> str:
-        """What to say where the position lies outside this input; empty inside."""
+    def _outside(self) -> str:
+        """When this input is shown, where the position lies outside of it; else empty."""
         if self._length_us is None or self._given is None:
             return ""
-        place = self._clock.position_us - self._given.offset_us
-        if place < 0:
+        position = self._clock.position_us - self._given.offset_us
+        if position < 0:
             return f"{self._what} from {moment_words(self._given.offset_us)} on"
-        if place > self._length_us:
+        if position > self._length_us:
             return f"{self._what} up to {moment_words(self._given.offset_us + self._length_us)}"
         return ""
 
     def _caption(self, painter: QPainter, place: QRectF, text: str) -> None:
-        theme, text = self._themes.theme, plain(text)
+        theme = self._themes.theme
         painter.setFont(theme.font(_CAPTION_PX))
         metrics = QFontMetricsF(painter.font())
-        flags = int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
-        inner = metrics.boundingRect(QRectF(0, 0, place.width() - 12, 200), flags, text)
-        band = QRectF(place.left(), place.bottom() - inner.height() - 6, place.width(), inner.height() + 6)
+        band = QRectF(place.left(), place.bottom() - metrics.height() - 6, place.width(), metrics.height() + 6)
         painter.fillRect(band, theme.alpha(theme.panel, 0.88))
         painter.setPen(theme.text)
-        painter.drawText(band.adjusted(6, 3, -6, -3), flags, text)
+        shown = elided_text(metrics, text, Qt.TextElideMode.ElideRight, place.width() - 12)
+        painter.drawText(band.adjusted(6, 3, -6, -3), int(Qt.AlignmentFlag.AlignLeft), shown)
+
+
+def video_player(themes: ThemeHolder, clock: PlayClock) -> FramePlayer:
+    """Plays a video or a folder of pictures in step with the events."""
+    return FramePlayer(themes, clock, VideoPictures, "video")

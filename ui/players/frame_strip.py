@@ -1,22 +1,78 @@
-"""The frames a model really saw, with their sensor time; a click takes the players there."""
+"""The frames that a model saw, with their sensor time; a click takes the players there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from ui.players.frame_pictures import FramePictures
+from evprof.core.records import FrameRecord
+from evprof.view.columns import ShownModel
 from ui.players.play_clock import PlayClock
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
 from ui.widgets.elided import elided_text
 
+if TYPE_CHECKING:
+    from evprof.metrics.costs.two_clocks import SensorSpan
+
 GAP = 4.0
 LABEL = 14.0
 _LABEL_PX = 10.0
+
+
+class FramePictures:
+    """Frames of one model of a run, in order, decoded once; grows with the run."""
+
+    def __init__(self, column: ShownModel) -> None:
+        self.column = column
+        self.records: list[FrameRecord] = []
+        self.images: list[QImage] = []
+        self._slices: list[SensorSpan] = []
+
+    def update(self) -> bool:
+        """Decodes new frames. True when there were any."""
+        fresh = self.column.run.frames.get(self.column.role, [])[len(self.records) :]
+        self.records += fresh
+        self.images += [QImage.fromData(record.png) for record in fresh]
+        return bool(fresh)
+
+    @property
+    def origin_us(self) -> int:
+        """Sensor time of the first event or frame."""
+        return min((record.start_us for record in self.records), default=0)
+
+    @property
+    def duration_us(self) -> int:
+        """From the first start to the last end."""
+        return max((record.end_us for record in self.records), default=0) - self.origin_us
+
+    @property
+    def slices(self) -> list[SensorSpan]:
+        """When each of them was sensed, on the sample's clock."""
+        from evprof.metrics.costs.two_clocks import slices_of
+
+        if len(self._slices) != len(self.records):
+            self._slices = slices_of(self.column.run, self.column.role, self.records)
+        return self._slices
+
+    @property
+    def span(self) -> SensorSpan | None:
+        """From the first start to the last end on the sample's clock; None without frames."""
+        from evprof.metrics.costs.two_clocks import SensorSpan
+
+        if not self.records:
+            return None
+        return SensorSpan(min(one.start_us for one in self.slices), max(one.stop_us for one in self.slices))
+
+    def index_at(self, position_us: int) -> int | None:
+        """The frame on display at a moment of the sample's clock; None without frames."""
+        from evprof.metrics.costs.two_clocks import slice_at
+
+        return slice_at(self.slices, position_us)
 
 
 @dataclass(frozen=True)
@@ -43,44 +99,37 @@ def best_grid(count: int, aspect: float, width: float, height: float) -> Grid:
 
 
 class FrameStrip(Drawn):
-    """Small pictures in reading order; the one the players stand at is framed."""
+    """Small pictures in reading order; the one at the players' position is framed."""
 
     def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget | None = None) -> None:
         super().__init__(themes, parent)
         self._clock = clock
         self._pictures: FramePictures | None = None
-        self._current: int | None = None
         self._lack = ""
-        self._is_seen = False
+        self.is_seen = False
+        """Whether the frames are marked as the input of the selection."""
+
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Frames the model saw")
-        clock.position_changed.connect(self._follow)
+        clock.position_changed.connect(self._redraw)
 
     def sizeHint(self) -> QSize:
         return QSize(240, 112)
 
     def show_pictures(self, pictures: FramePictures | None, lack: str = "") -> None:
-        """Shows a model's frames; `lack` is said where there can be none."""
+        """Shows a model's frames; `lack` explains why there are none."""
         self._pictures = pictures
         self._lack = lack
-        self._current = None
-        self._follow(self._clock.position_us)
         self.update()
 
     def show_seen(self, is_seen: bool) -> None:
-        """Marks the frames as what the selected thing is work on, or was drawn from."""
-        if is_seen != self._is_seen:
-            self._is_seen = is_seen
+        """Marks the frames as the input of the selection."""
+        if is_seen != self.is_seen:
+            self.is_seen = is_seen
             self.update()
 
-    @property
-    def is_seen(self) -> bool:
-        """Whether the frames are marked."""
-        return self._is_seen
-
     def refresh(self) -> None:
-        """Draws frames that have come since."""
-        self._follow(self._clock.position_us)
+        """Draws new frames."""
         self.update()
 
     def cells(self) -> list[QRectF]:
@@ -88,18 +137,12 @@ class FrameStrip(Drawn):
         pictures = self._pictures
         if pictures is None or not pictures.images:
             return []
-        first = pictures.images[0]
+        first, count = pictures.images[0], len(pictures.images)
         aspect = first.width() / first.height() if first.height() else 4 / 3
-        grid = best_grid(len(pictures.images), aspect, self.width(), self.height())
-        return [
-            QRectF(
-                (index % grid.columns) * (grid.width + GAP),
-                (index // grid.columns) * (grid.height + LABEL + GAP),
-                grid.width,
-                grid.height,
-            )
-            for index in range(len(pictures.images))
-        ]
+        grid = best_grid(count, aspect, self.width(), self.height())
+        across, down = grid.width + GAP, grid.height + LABEL + GAP
+        places = (divmod(index, grid.columns) for index in range(count))
+        return [QRectF(column * across, row * down, grid.width, grid.height) for row, column in places]
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         pictures = self._pictures
@@ -111,27 +154,25 @@ class FrameStrip(Drawn):
         if self._lack and not pictures.images:
             painter.setFont(theme.font(SMALL_PX))
             painter.setPen(theme.text_dim)
-            flags = int(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
-            painter.drawText(QRectF(self.rect()), flags, self._lack)
+            painter.drawText(QRectF(self.rect()), int(Qt.TextFlag.TextWordWrap), self._lack)
             return
         painter.setFont(theme.font(_LABEL_PX))
-        metrics = QFontMetricsF(painter.font())
         cells = self.cells()
-        labels = self._labels(metrics, cells)
-        # A run that has frames from another build of it may hold fewer pictures than cells: zip stops at the shorter.
-        for index, (cell, image) in enumerate(zip(cells, pictures.images, strict=False)):
+        labels = self._labels(QFontMetricsF(painter.font()), cells)
+        current = pictures.index_at(self._clock.position_us)
+        for index, (cell, image, label) in enumerate(zip(cells, pictures.images, labels, strict=True)):
             painter.drawImage(cell, image)
-            is_current = index == self._current
+            is_current = index == current
             painter.setPen(QPen(theme.accent if is_current else theme.line, 1.5 if is_current else 1.0))
             painter.drawRect(cell)
-            if self._is_seen:
+            if self.is_seen:
                 painter.fillRect(QRectF(cell.left(), cell.bottom() - 3, cell.width(), 3), theme.accent)
             painter.setPen(theme.text if is_current else theme.text_dim)
-            painter.drawText(QPointF(cell.left(), cell.bottom() + LABEL - 3), labels[index])
+            painter.drawText(QPointF(cell.left(), cell.bottom() + LABEL - 3), label)
 
     def _labels(self, metrics: QFontMetricsF, cells: list[QRectF]) -> list[str]:
-        """From and to of every frame; only where each begins, where that is too long for one of them; below small
-        pictures only those that keep clear of one another."""
+        """Start and end of each frame; only starts where that is too long; below small pictures only labels that keep
+        clear of one another."""
         labels = [self._label(index) for index in range(len(cells))]
         if any(metrics.horizontalAdvance(label) > cell.width() for label, cell in zip(labels, cells, strict=True)):
             labels = [self._label(index, has_end=False) for index in range(len(cells))]
@@ -147,7 +188,7 @@ class FrameStrip(Drawn):
         return labels
 
     def _label(self, index: int, *, has_end: bool = True) -> str:
-        """Sensor time of a frame in ms since the first; the unit stands in the first label only, as on an axis."""
+        """Sensor time of a frame in ms since the first; only the first label has the unit."""
         if self._pictures is None:
             return ""
         record, origin_us = self._pictures.records[index], self._pictures.origin_us
@@ -163,7 +204,7 @@ class FrameStrip(Drawn):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         index = self.index_at(event.position().toPoint())
         if index is not None and self._pictures is not None:
-            # An event slice shows what led up to its end, a video frame begins and ends at once.
+            # An event slice shows what led up to its end; a video frame begins and ends at once.
             self._clock.set_playing(False)
             self._clock.seek(self._pictures.slices[index].stop_us)
 
@@ -173,9 +214,3 @@ class FrameStrip(Drawn):
         if index is None or self._pictures is None:
             return ""
         return f"frame {index + 1} · {self._pictures.records[index].label}"
-
-    def _follow(self, position_us: int) -> None:
-        current = None if self._pictures is None else self._pictures.index_at(position_us)
-        if current != self._current:
-            self._current = current
-            self.update()

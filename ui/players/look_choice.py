@@ -1,16 +1,24 @@
-"""The look of events that the person chose, for every event player of the window; kept from one start to the next."""
+"""How event players draw events: the choice of the user, kept in the settings, and the button that changes it."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QSettings, Signal
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 
-from ui.players.event_look import EventLook
+from PySide6.QtCore import QObject, QSettings, Qt, Signal
+from PySide6.QtGui import QActionGroup
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
+
+from ui.players.event_look import BY_THEME, COUNTS, SPANS_US, EventLook, count_words, rendering_texts, span_words
+from ui.style.theme import ThemeHolder, points
 
 _KEY = "players/events"
+_LABEL_PX, _HEIGHT = 10.0, 18
 
 
 class LookChoice(QObject):
-    """One look for all.
+    """One look for all event players of the window.
 
     Signals:
         changed(): another look was chosen.
@@ -26,10 +34,9 @@ class LookChoice(QObject):
 
     @property
     def look(self) -> EventLook:
-        """What was chosen; read when it is first asked for."""
+        """The chosen look; read from the settings on first use."""
         if self._look is None:
-            kept = "" if self._settings is None else str(self._settings.value(_KEY, ""))
-            self._look = EventLook.from_text(kept)
+            self._look = EventLook.from_text("" if self._settings is None else str(self._settings.value(_KEY, "")))
         return self._look
 
     def choose(self, look: EventLook) -> None:
@@ -40,3 +47,83 @@ class LookChoice(QObject):
         if self._settings is not None:
             self._settings.setValue(_KEY, look.text)
         self.changed.emit()
+
+
+class LookButton(QToolButton):
+    """The small button on the edge of an event player: what one picture gathers, and the menu of looks."""
+
+    def __init__(self, themes: ThemeHolder, choice: LookChoice, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._choice = choice
+        self._room_px = 0.0
+        self._menu = QMenu(self)
+        self._menu.setToolTipsVisible(True)
+        self._menu.aboutToShow.connect(self._fill)
+        self.setMenu(self._menu)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.ArrowCursor)
+        self.setAccessibleName("How events are drawn")
+        choice.changed.connect(self._show_choice)
+        themes.changed.connect(self._restyle)
+        self._restyle()
+
+    def fit(self, room_px: float) -> None:
+        """Takes no more room than this: of words that do not fit only the arrow is left."""
+        self._room_px = room_px
+        self._show_choice()
+
+    def _restyle(self, *_: object) -> None:
+        theme = self._themes.theme
+        ground = theme.alpha(theme.panel, 0.8).name(theme.panel.NameFormat.HexArgb)
+        text, accent = theme.text.name(), theme.accent.name()
+        self.setStyleSheet(
+            f"QToolButton {{ min-height: 0; padding: 1px 3px; border: 1px solid transparent; border-radius: 4px;"
+            f" background: {ground}; color: {theme.text_dim.name()}; font-size: {points(_LABEL_PX):.2f}pt }}"
+            f"QToolButton:hover, QToolButton:focus {{ color: {text}; border-color: {accent} }}"
+        )
+        self._show_choice()
+
+    def _show_choice(self) -> None:
+        look = self._choice.look
+        whole = f"{look.words} ▾"
+        fits = self._themes.theme.text_width(whole, _LABEL_PX) + 14 <= self._room_px
+        self.setText(whole if fits else "▾")
+        title = rendering_texts()[look.rendering].title
+        self.setToolTip(f"{title}; one picture gathers the last {look.words}.\nChoose how events are drawn here.")
+        self.resize(self.sizeHint().width(), _HEIGHT)
+
+    def _fill(self) -> None:
+        from evprof.loaders.pictures.palette import PALETTES
+
+        menu, look = self._menu, self._choice.look
+        menu.clear()
+        self._offer(
+            menu,
+            ((text.title, replace(look, rendering=name), text.sentence) for name, text in rendering_texts().items()),
+        )
+        menu.addSeparator()
+        spans = [(f"last {span_words(span)}", replace(look, span_us=span, count=None), "") for span in SPANS_US]
+        counts = [(f"last {count_words(count)}", replace(look, count=count), "") for count in COUNTS]
+        self._offer(menu, spans + counts)
+        menu.addSeparator()
+        colors = menu.addMenu("Colours")
+        colors.setEnabled(not look.is_as_model)
+        colors.menuAction().setToolTip("EventGPT's pictures have its own colours." if look.is_as_model else "")
+        palettes = [(palette.title, replace(look, palette=name), "") for name, palette in PALETTES.items()]
+        self._offer(colors, [("Follow the window", replace(look, palette=BY_THEME), ""), *palettes])
+        clear = menu.addAction("Clear the region", partial(self._choice.choose, replace(look, region=None)))
+        clear.setEnabled(look.region is not None)
+        clear.setToolTip(
+            "Drag on the picture to choose a region." if look.region is None else "Counts all events again."
+        )
+
+    def _offer(self, menu: QMenu, entries: Iterable[tuple[str, EventLook, str]]) -> None:
+        """Exclusive entries: text, the look it chooses, and a tool tip."""
+        group = QActionGroup(menu)
+        for text, look, tip in entries:
+            action = group.addAction(menu.addAction(text, partial(self._choice.choose, look)))
+            action.setCheckable(True)
+            action.setChecked(look == self._choice.look)
+            action.setToolTip(tip or text)

@@ -1,7 +1,7 @@
-"""Pictures of a recording or video at any moment, made by a thread of its own and fetched when they are wanted.
+"""Pictures of a recording or video at any moment, made by a thread.
 
-The window leaves word of the moment it wants and later takes what is ready; only the latest wish counts. It knows no
-widget: pictures are arrays.
+The window asks for a moment and later takes what is ready; only the latest request counts. It uses no Qt: pictures are
+arrays.
 """
 
 from __future__ import annotations
@@ -10,70 +10,47 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.view.event_rates import Rates, Region
+from evprof.view.event_rates import Rates
 from ui.players.event_look import EventArtist, EventLook
 
 if TYPE_CHECKING:
     from evprof.loaders.pictures.frame_folder import EventFrames
     from evprof.loaders.pictures.render import Picture
-    from ui.players.event_windows import EventWindows
-    from ui.players.rate_survey import RateSurvey
+    from ui.players.event_windows import EventWindows, RateSurvey
 
 LONGEST_EDGE = 640
-"""Players are small: larger video frames are scaled down by the decoder."""
+"""Players are small: the decoder scales larger video frames down."""
+
+FRAME_US = 100_000
+"""Frames of a folder have no times; each is shown for so long."""
 
 
-class PictureSource(Protocol):
-    """An open input. Used by one thread only. `is_drawn`: its pictures are drawn here, as a look says.
+class PictureSource:
+    """An open input. Used by one thread only; every call may raise UserError.
 
-    `note` is what there is to say of the last picture, `rates` how many events there are from moment to moment, as far
-    as is known.
+    `is_drawn`: a look decides how its pictures are drawn. `note` describes the last picture; `rates` are event rates as
+    far as they are known.
     """
 
-    is_drawn: bool
-
-    @property
-    def note(self) -> str:
-        """See above."""
-
-    @property
-    def rates(self) -> Rates | None:
-        """See above."""
-
-    @property
-    def duration_us(self) -> int:
-        """Its length, as far as it is known yet."""
-
-    @property
-    def is_length_known(self) -> bool:
-        """Whether `prepare` has nothing more to find out about the length."""
-
-    def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
-        """uint8 [H, W, 3] RGB at a moment since its first event or frame; videos have no look. Raises UserError."""
-
-    def prepare(self, position_us: int) -> None:
-        """Reads ahead of a moment; asked for while no picture is. Raises UserError."""
-
-    def look_on(self) -> bool:
-        """Finds out a little more about the rates; False when there is nothing more. Raises UserError."""
-
-    def close(self) -> None:
-        """Lets go of the file."""
-
-
-class WithoutRates:
-    """What sources have in common that hold no events."""
-
+    is_drawn = False
     note = ""
     rates: Rates | None = None
+    duration_us = 0
+
+    def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
+        """uint8 [H, W, 3] RGB at a moment since the first event or frame."""
+        raise NotImplementedError
 
     def look_on(self) -> bool:
-        """Nothing to find out."""
+        """Computes some more of the rates; False when there is nothing more."""
         return False
+
+    def close(self) -> None:
+        """Closes the file."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +64,7 @@ class PlayerInput:
 
     @property
     def files(self) -> tuple[str, str | None, str | None]:
-        """What has to be opened; where it lies on the clock does not matter for that."""
+        """What has to be opened; the offset does not matter for that."""
         return (self.path, self.times_path, self.rectify_path)
 
     @classmethod
@@ -101,8 +78,8 @@ class PlayerInput:
         return cls(sample.video_path, sample.video_times_path, sample.video_offset_us)
 
 
-class EventPictures:
-    """Events of the last moment before a position, held or read in blocks."""
+class EventPictures(PictureSource):
+    """The events before a position, and the rates of the region that the last picture was drawn with."""
 
     is_drawn = True
 
@@ -110,89 +87,42 @@ class EventPictures:
         self._windows = windows
         self._artist = EventArtist(windows)
         self._survey: RateSurvey | None = None
-        self._region: Region | None = None
-
-    @property
-    def duration_us(self) -> int:
-        """From the earliest event to the latest."""
-        return self._windows.duration_us
-
-    @property
-    def is_length_known(self) -> bool:
-        """False of long recordings that do not say."""
-        return self._windows.is_length_known
+        self.duration_us = windows.duration_us
 
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
-        """What the look says of the events that end at the position."""
+        from ui.players.event_windows import RateSurvey
+
         look = look or EventLook()
-        self._region = look.region
-        return self._artist.picture_at(position_us, look)
-
-    @property
-    def note(self) -> str:
-        """Of the last picture."""
-        return self._artist.note
-
-    @property
-    def rates(self) -> Rates | None:
-        """Of the region that the last picture was asked for with."""
-        survey = self._meant_survey()
-        return None if survey is None else survey.rates
+        if self._survey is None or self._survey.region != look.region:
+            self._survey = RateSurvey(self._windows, look.region)
+        self.rates = self._survey.rates
+        picture = self._artist.picture_at(position_us, look)
+        self.note = self._artist.note
+        return picture
 
     def look_on(self) -> bool:
-        """Some more bins."""
-        survey = self._meant_survey()
-        if survey is None or survey.is_over:
+        if self._survey is None or not self._survey.step():
             return False
-        survey.step()
+        self.rates = self._survey.rates
         return True
 
-    def _meant_survey(self) -> RateSurvey | None:
-        """The survey of the region; None while nobody knows how long the recording is."""
-        from ui.players.rate_survey import RateSurvey
-
-        if not self._windows.is_length_known:
-            return None
-        if self._survey is None or self._survey.region != self._region:
-            self._survey = RateSurvey(self._windows, self._region)
-        return self._survey
-
-    def prepare(self, position_us: int) -> None:
-        """The block that playing comes to next."""
-        self._windows.prepare(position_us)
-
     def close(self) -> None:
-        """Lets go of the recording."""
         self._windows.close()
 
 
-class FolderPictures(WithoutRates):
-    """A folder of event frames: no times are known, so they share 100 ms each."""
-
-    FRAME_US = 100_000
-    is_drawn = False
-    is_length_known = True
+class FolderPictures(PictureSource):
+    """A folder of event frames."""
 
     def __init__(self, frames: EventFrames) -> None:
         self._frames = frames.frames
-        self.duration_us = self.FRAME_US * len(self._frames)
+        self.duration_us = FRAME_US * len(self._frames)
 
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
-        """The frame whose turn it is; somebody else drew it."""
-        return self._frames[min(position_us // self.FRAME_US, len(self._frames) - 1)]
-
-    def prepare(self, position_us: int) -> None:
-        """All are there."""
-
-    def close(self) -> None:
-        """Nothing is held open."""
+        return self._frames[min(position_us // FRAME_US, len(self._frames) - 1)]
 
 
-class VideoPictures(WithoutRates):
-    """Frames of a video, decoded on the way or after a seek, whichever is shorter."""
-
-    is_drawn = False
-    is_length_known = True
+class VideoPictures(PictureSource):
+    """Frames of a video."""
 
     def __init__(self, given: PlayerInput) -> None:
         from evprof.loaders.videos.player import SeekableVideo
@@ -205,14 +135,9 @@ class VideoPictures(WithoutRates):
             raise
 
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
-        """The frame on show at the position."""
         return self._player.frame_at(position_us).picture
 
-    def prepare(self, position_us: int) -> None:
-        """Frames of videos are decoded on the way."""
-
     def close(self) -> None:
-        """Lets go of the file."""
         self._player.close()
 
 
@@ -224,11 +149,6 @@ def event_pictures(given: PlayerInput) -> PictureSource:
     if Path(given.path).is_dir() or is_frame_set(given.path):
         return FolderPictures(load_event_frames(given.path))
     return EventPictures(open_windows(given.path, given.rectify_path))
-
-
-def video_pictures(given: PlayerInput) -> PictureSource:
-    """Opens a video or a folder of pictures. Raises UserError."""
-    return VideoPictures(given)
 
 
 @dataclass(frozen=True)
@@ -246,128 +166,86 @@ class FeedState:
 
 
 class PictureFeed:
-    """One input's pictures. `want` and `state` return at once; the thread starts with the first wish."""
+    """Pictures of one input. `want` and `state` return at once; the thread starts with the first request."""
 
     def __init__(self, given: PlayerInput, open_source: Callable[[PlayerInput], PictureSource]) -> None:
-        self.given = given
+        self._given = given
         self._open_source = open_source
-        self._wish = threading.Condition()
-        self._wanted: _Wish | None = None
-        self._asked = self._answered = 0
-        self._is_closed = False
-        self._is_paused = False
-        self._is_over = False
-        self._is_measuring = False
-        self._state = FeedState()
+        self._changed = threading.Condition()
+        self._wanted: tuple[int, EventLook | None] | None = None
+        self._is_busy = self._is_closed = self._is_paused = self._is_over = False
         self._thread: threading.Thread | None = None
-
-    @property
-    def state(self) -> FeedState:
-        """What is ready now."""
-        return self._state
+        self.state = FeedState()
 
     @property
     def is_busy(self) -> bool:
-        """Whether a picture, the input's length or more of its rates is still to come."""
-        with self._wish:
-            return self._answered != self._asked or self._is_measuring
+        """Whether a picture or more of the rates are still to come."""
+        with self._changed:
+            return self._is_busy
 
     def want(self, position_us: int, look: EventLook | None = None) -> None:
-        """Asks for the picture of a moment since the input's beginning; an older wish that waits is forgotten."""
-        with self._wish:
+        """Asks for the picture of a moment since the input's beginning, in place of an earlier request."""
+        with self._changed:
             if self._is_over:
                 return
-            self._asked += 1
-            self._wanted = _Wish(self._asked, position_us, look)
+            self._wanted, self._is_busy = (position_us, look), True
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="evprof-pictures", daemon=True)
                 self._thread.start()
-            self._wish.notify()
+            self._changed.notify()
 
     def set_paused(self, is_paused: bool) -> None:
-        """While paused nothing is opened or decoded; the latest wish is kept."""
-        with self._wish:
+        """While paused nothing is opened or decoded; the latest request is kept."""
+        with self._changed:
             self._is_paused = is_paused
-            self._wish.notify()
+            self._changed.notify()
 
     def close(self) -> None:
-        """Ends the thread as soon as the picture in hand is done; does not wait."""
-        with self._wish:
+        """Ends the thread after the present picture; does not wait."""
+        with self._changed:
             self._is_closed = True
-            self._wish.notify()
+            self._changed.notify()
 
-    def _next_wish(self) -> _Wish | None:
-        """What is wanted next; None when the feed is closed."""
-        with self._wish:
-            self._wish.wait_for(lambda: self._is_closed or (self._wanted is not None and not self._is_paused))
+    def _next(self) -> tuple[int, EventLook | None] | None:
+        """The next request; None when the feed is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or (self._wanted is not None and not self._is_paused))
             wanted, self._wanted = self._wanted, None
             return None if self._is_closed else wanted
 
-    def _is_at_leisure(self) -> bool:
-        with self._wish:
+    def _is_idle(self) -> bool:
+        with self._changed:
             return self._wanted is None and not self._is_paused and not self._is_closed
 
-    def _answer(self, state: FeedState, wish: _Wish | None, *, is_measuring: bool = False) -> None:
-        """Shows what came of a wish; None: nothing more will come of any.
+    def _rest(self) -> None:
+        with self._changed:
+            self._is_busy = self._wanted is not None
 
-        `is_measuring`: the input's length or rates are still to come.
-        """
-        with self._wish:
-            self._state = state
-            self._is_over = wish is None
-            self._is_measuring = is_measuring
-            self._answered = self._asked if wish is None else wish.number
+    def _fail(self, error: UserError, duration_us: int | None = None) -> None:
+        with self._changed:
+            self._is_over, self._is_busy = True, False
+            self.state = FeedState(self.state.serial + 1, duration_us=duration_us, sentence=error.sentence)
 
     def _work(self) -> None:
-        wanted = self._next_wish()
+        wanted = self._next()
         if wanted is None:
             return
         try:
-            source = self._open_source(self.given)
+            source = self._open_source(self._given)
         except UserError as error:
-            self._answer(FeedState(self._state.serial + 1, sentence=error.sentence), None)
+            self._fail(error)
             return
         try:
             while wanted is not None:
-                self._fulfil(wanted, source)
-                wanted = self._next_wish()
+                position_us, look = wanted
+                picture = source.picture_at(position_us, look)
+                serial, facts = self.state.serial + 1, (source.is_drawn, source.note, source.rates)
+                self.state = FeedState(serial, picture, position_us, source.duration_us, "", *facts)
+                while self._is_idle() and source.look_on():
+                    self.state = replace(self.state, serial=self.state.serial + 1, rates=source.rates)
+                self._rest()
+                wanted = self._next()
         except UserError as error:
-            self._answer(FeedState(self._state.serial + 1, None, 0, source.duration_us, error.sentence), None)
+            self._fail(error, source.duration_us)
         finally:
             source.close()
-
-    def _fulfil(self, wanted: _Wish, source: PictureSource) -> None:
-        """One picture, and what is likely wanted next while nothing else is."""
-        picture = source.picture_at(wanted.position_us, wanted.look)
-        state = FeedState(
-            self._state.serial + 1,
-            picture,
-            wanted.position_us,
-            source.duration_us,
-            is_drawn=source.is_drawn,
-            note=source.note,
-            rates=source.rates,
-        )
-        will_prepare = self._is_at_leisure()
-        was_known = source.is_length_known
-        self._answer(state, wanted, is_measuring=will_prepare)
-        if will_prepare:
-            source.prepare(wanted.position_us)
-            if not was_known:
-                state = replace(state, serial=state.serial + 1, duration_us=source.duration_us)
-                self._answer(state, wanted, is_measuring=True)
-            self._look_on(wanted, source, state)
-
-    def _look_on(self, wanted: _Wish, source: PictureSource, state: FeedState) -> None:
-        """Finds out about rates until something is wanted or all is known."""
-        while self._is_at_leisure() and source.look_on():
-            state = replace(state, serial=state.serial + 1, rates=source.rates)
-            self._answer(state, wanted, is_measuring=True)
-        self._answer(state, wanted)
-
-
-@dataclass(frozen=True)
-class _Wish:
-    number: int
-    position_us: int
-    look: EventLook | None

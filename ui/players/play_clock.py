@@ -1,4 +1,4 @@
-"""The one playing position of both inputs, in sensor time; it knows no picture and no file."""
+"""The playing position that both inputs share, in sensor time."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class PlayClock(QObject):
         super().__init__(parent)
         self._spans: dict[object, InputSpan] = {}
         self._part: tuple[int, int] | None = None
-        self._position_us = 0
-        self._rate = RATES[0]
-        self._is_playing = False
-        self._is_suspended = False
+        self.position_us = 0
+        """The position of both players."""
+
+        self.rate = RATES[0]
+        """Sensor time per wall time."""
+
+        self.is_playing = self.is_suspended = False
+        """Whether the user pressed play, also while suspended; whether a run is being measured."""
+
         self._since = QElapsedTimer()
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(TICK_MS)
         self._timer.timeout.connect(self._tick)
-
-    @property
-    def position_us(self) -> int:
-        """Where both players stand."""
-        return self._position_us
 
     @property
     def spans(self) -> list[InputSpan]:
@@ -79,21 +79,6 @@ class PlayClock(QObject):
         stop = min(span.stop_us for span in self._spans.values())
         return (start, stop) if start < stop else None
 
-    @property
-    def rate(self) -> float:
-        """Sensor time per wall time."""
-        return self._rate
-
-    @property
-    def is_playing(self) -> bool:
-        """Whether the person pressed play; stays set while suspended."""
-        return self._is_playing
-
-    @property
-    def is_suspended(self) -> bool:
-        """Whether a run is being measured."""
-        return self._is_suspended
-
     def set_span(self, owner: object, span: InputSpan | None) -> None:
         """When one input is shown; None takes it away."""
         if self._spans.get(owner) == span:
@@ -102,7 +87,7 @@ class PlayClock(QObject):
             self._spans.pop(owner, None)
         else:
             self._spans[owner] = span
-        self.seek(self._position_us)
+        self.seek(self.position_us)
         self.changed.emit()
 
     def set_part(self, part: tuple[int, int] | None) -> None:
@@ -112,32 +97,32 @@ class PlayClock(QObject):
     def seek(self, position_us: int) -> None:
         """Goes to a position, kept inside."""
         position_us = min(max(self.start_us, position_us), self.stop_us)
-        if position_us != self._position_us:
-            self._position_us = position_us
+        if position_us != self.position_us:
+            self.position_us = position_us
             self.position_changed.emit(position_us)
 
     def set_playing(self, is_playing: bool) -> None:
         """Plays or stands."""
-        if is_playing == self._is_playing:
+        if is_playing == self.is_playing:
             return
-        self._is_playing = is_playing
-        if is_playing and self._position_us >= self.stop_us:
+        self.is_playing = is_playing
+        if is_playing and self.position_us >= self.stop_us:
             self.seek(self.start_us)
         self._run()
 
     def set_suspended(self, is_suspended: bool) -> None:
         """Holds while a run is measured: the window must not disturb what it measures."""
-        if is_suspended != self._is_suspended:
-            self._is_suspended = is_suspended
+        if is_suspended != self.is_suspended:
+            self.is_suspended = is_suspended
             self._run()
 
     def next_rate(self) -> None:
         """The next of the speeds on offer."""
-        self._rate = RATES[(RATES.index(self._rate) + 1) % len(RATES)]
+        self.rate = RATES[(RATES.index(self.rate) + 1) % len(RATES)]
         self.changed.emit()
 
     def _run(self) -> None:
-        if self._is_playing and not self._is_suspended:
+        if self.is_playing and not self.is_suspended:
             self._since.start()
             self._timer.start()
         else:
@@ -145,8 +130,8 @@ class PlayClock(QObject):
         self.changed.emit()
 
     def _tick(self) -> None:
-        passed_us = int(self._since.restart() * 1000 * self._rate)
-        before, following = self._position_us, self._position_us + passed_us
+        passed_us = int(self._since.restart() * 1000 * self.rate)
+        before, following = self.position_us, self.position_us + passed_us
         if self._part is not None and self._part[0] <= before < self._part[1] <= following:
             following = self._part[0]
         self.seek(following if following <= self.stop_us else self.start_us)

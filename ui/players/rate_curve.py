@@ -33,38 +33,28 @@ class RateCurve(Drawn):
     def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget) -> None:
         super().__init__(themes, parent)
         self._clock = clock
-        self._rates: Rates | None = None
+        self.rates: Rates | None = None
         self._in_region = False
-        self._windows: list[SensedWindow] = []
+        self.windows: list[SensedWindow] = []
         self.setAccessibleName("Event rate")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.hide()
         clock.position_changed.connect(self._redraw)
 
-    @property
-    def rates(self) -> Rates | None:
-        """What is drawn."""
-        return self._rates
-
     def show_rates(self, rates: Rates | None, in_region: bool) -> None:
         """Rates of a region or of the whole sensor; None takes them away."""
-        self._rates, self._in_region = rates, in_region
+        self.rates, self._in_region = rates, in_region
         self.update()
-
-    @property
-    def windows(self) -> list[SensedWindow]:
-        """The parts that runs took."""
-        return self._windows
 
     def show_windows(self, windows: list[SensedWindow]) -> None:
         """Parts of the recording that runs took, with their pace."""
-        if windows != self._windows:
-            self._windows = windows
+        if windows != self.windows:
+            self.windows = windows
             self.update()
 
     def words_at(self, moment_us: int) -> str:
         """What is known of a moment of the recording."""
-        rates = self._rates
+        rates = self.rates
         place = None if rates is None else rates.place_of(moment_us)
         if rates is None or place is None:
             return ""
@@ -76,16 +66,16 @@ class RateCurve(Drawn):
         looked = f"\n{rates.looked_us[place] / 1000:.3g} of every {(stop - start) / 1000:.3g} ms were counted"
         told = f"{moment_words(moment_us)}: ON {on}, OFF {off}{where}{looked if rates.is_sampled else ''}"
         return "\n".join(
-            (told, *(_window_words(one) for one in self._windows if one.start_us <= moment_us < one.stop_us))
+            (told, *(_window_words(one) for one in self.windows if one.start_us <= moment_us < one.stop_us))
         )
 
     def moment_at(self, x: float) -> int:
         """The moment of the recording at a place."""
         share = min(1.0, max(0.0, x / max(1, self.width())))
-        return 0 if self._rates is None else round(share * (self._rates.stop_us - 1))
+        return 0 if self.rates is None else round(share * (self.rates.stop_us - 1))
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        rates = self._rates
+        rates = self.rates
         if rates is None:
             return
         painter = QPainter(self)
@@ -99,7 +89,7 @@ class RateCurve(Drawn):
             painter.drawPolygon(self._area(rates, heights / highest * (middle - 1), middle))
         painter.fillRect(QRectF(0, middle - 0.5, self.width(), 1), theme.line)
         scale = self.width() / rates.stop_us
-        for one in self._windows:
+        for one in self.windows:
             color = theme.bad if one.factor > KEEPS_UP else theme.alpha(theme.text_dim, 0.7)
             left, right = one.start_us * scale, min(one.stop_us, rates.stop_us) * scale
             painter.fillRect(QRectF(left, self.height() - 2, max(1.5, right - left - 1), 2), color)
@@ -117,12 +107,9 @@ class RateCurve(Drawn):
         return QPolygonF(points)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._go(event)
+        self.mouseMoveEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._go(event)
-
-    def _go(self, event: QMouseEvent) -> None:
         if event.buttons() & Qt.MouseButton.LeftButton:
             self._clock.set_playing(False)
             self._clock.seek(self.moment_at(event.position().x()))

@@ -63,8 +63,10 @@ QAbstractScrollArea { background: transparent; border: none; }
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox { background: $window; color: $text;
     border: 1px solid $line; border-radius: 5px; padding: 4px 8px; min-height: 18px;
     selection-background-color: $selection; selection-color: $text; }
-QPlainTextEdit[role="answer"], QPlainTextEdit[role="answer"]:focus { background: transparent; border: none;
-    padding: 0; font-size: ${text_pt}pt; }
+QTextEdit[role="answer"] { background: transparent; border: none; padding: 0; font-size: ${text_pt}pt;
+    selection-background-color: $selection; selection-color: $text; }
+QTableView[role="sheet"] { background: transparent; border: none; font-size: ${text_pt}pt;
+    selection-background-color: $selection; selection-color: $text; }
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus { border-color: $accent; }
 QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSpinBox::down-button { width: 0; }
 QComboBox { background: $raised; }

@@ -23,7 +23,6 @@ from evprof.loaders.bundled import bundled_samples
 from evprof.run.works.work_form import OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.timescale import time_text
-from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
 from ui.help.help_pages import HelpPages
@@ -450,7 +449,6 @@ class MainWindow(QMainWindow):
             and not self.opener.is_busy
             and not self.comparison.is_busy
             and not any(panel.is_busy for panel in self._following_panels)
-            and not any(found.errand.is_busy for found in self.findChildren(AnswerComparison))
         )
 
     @property
@@ -524,8 +522,6 @@ class MainWindow(QMainWindow):
         self.session.end()
         self.pair.close_feeds()
         self.comparison.errand.wait()
-        for found in self.findChildren(AnswerComparison):
-            found.errand.wait()
         self.timeline.delta_figures.errand.wait()
         self.samples.close_reader()
         self.session.wait()
