@@ -31,7 +31,7 @@ from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow
 from ui.settings.settings_popover import SettingsPopover
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
-from ui.style.theme import GRID, ThemeHolder
+from ui.style.theme import ThemeHolder
 from ui.widgets.choice_box import ChoiceBox
 
 TIP = Qt.ItemDataRole.ToolTipRole
@@ -600,8 +600,8 @@ def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplica
     assert popover.width() <= 1280 - 100
     assert popover.height() <= 720 - 100
     for row in popover.rows.values():
-        assert row.name.width() >= row.name.sizeHint().width() + GRID, row.control.key
-        assert row.field.geometry().right() < row.width()
+        assert row.name.width() >= row.name.sizeHint().width(), row.control.key
+        assert row.field.geometry().right() < popover.width()
         if isinstance(row.field, ChoiceBox):
             widest = max(row.field.fontMetrics().horizontalAdvance(word) for _, word in row.control.choices)
             assert widest <= row.field.width() - 8 - 20, row.control.key
@@ -618,7 +618,9 @@ def test_fields_below_one_another_have_the_same_edges(toolbar: Toolbar, applicat
     application.processEvents()
     columns: dict[int, set[tuple[int, int]]] = {}
     for row in popover.rows.values():
-        columns.setdefault(row.x(), set()).add((row.field.x(), row.field.width()))
+        holder = row.field.parentWidget()
+        assert holder is not None
+        columns.setdefault(holder.x(), set()).add((row.field.x(), row.field.width()))
     assert len(columns) == 4
     assert all(len(edges) == 1 for edges in columns.values()), columns
     popover.hide()

@@ -18,6 +18,7 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.export.formats import FORMATS
 from evprof.loaders.bundled import bundled_sample
 from ui.settings.checkpoint_folder import family_of
+from ui.settings.file_filters import event_filters, video_filters
 from ui.settings.request_form import RequestForm
 from ui.settings.tool_buttons import ModelButton
 from ui.settings.toolbar import Toolbar
@@ -222,3 +223,12 @@ def test_the_token_limit_reaches_the_settings_at_once(toolbar: Toolbar) -> None:
     assert toolbar.form.settings.max_new_tokens == 17
     toolbar.settings_popover.reset.click()
     assert toolbar.form.settings.max_new_tokens == 17
+
+
+def test_file_dialogs_offer_every_format() -> None:
+    first, *_ = event_filters().split(";;")
+    for suffix in ["npy", "npz", "h5", "hdf5", "raw", "dat", "aedat", "aedat4", "csv", "txt", "bin", "bag", "es"]:
+        assert f"*.{suffix} " in first.replace(")", " ")
+    for suffix in ["mp4", "avi", "mkv", "mov", "webm", "gif"]:
+        assert f"*.{suffix}" in video_filters()
+    assert event_filters().endswith("All files (*)")

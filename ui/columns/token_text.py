@@ -335,8 +335,7 @@ class TokenText(QTextEdit):
         cursor.setPosition(span[1], QTextCursor.MoveMode.KeepAnchor)
         style = QTextCharFormat()
         style.setBackground(color)
-        # Both are attributes in C++; the stubs of PySide lack them.
-        ground.cursor, ground.format = cursor, style  # type: ignore[attr-defined]  # as above
+        ground.cursor, ground.format = cursor, style
         return ground
 
     def _place_of(self, at: int) -> QRectF:

@@ -1,119 +1,120 @@
-"""Asks a program of its own what a checkpoint is and whether it fits; the window must load no torch for that.
+"""Asks another program what a checkpoint is and whether it fits, since the window loads no torch.
 
-One question at a time, on a thread of its own, each answered once. It knows neither widgets nor what is in an answer.
+One question at a time; answers are kept. It does not read the answers.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import threading
 from collections.abc import Sequence
 from typing import Any
 
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+
 TIMEOUT_S = 120.0
+_CLOSE_MS = 5_000
 
 
-class Examiner:
-    """Questions and answers are plain dictionaries; an answer with the key `error` says in a sentence what failed."""
+class Examiner(QObject):
+    """Questions and answers are plain dictionaries; an answer with the key `error` says in a sentence what failed.
+
+    Signals:
+        answered(): there is an answer more, or `is_held` changed.
+    """
+
+    answered = Signal()
 
     def __init__(self, argv: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> None:
-        """`argv` runs the program; the question is its last word, as JSON, and its answer comes on standard output."""
+        """`argv` runs the program; the question is its last argument, as JSON; it answers on standard output."""
+        super().__init__()
         self._argv = list(argv)
-        self._timeout_s = timeout_s
-        self._lock = threading.Lock()
         self._answers: dict[str, dict[str, Any]] = {}
         self._wanted: str | None = None
-        self._looked_for: str | None = None
-        self._thread: threading.Thread | None = None
-        self._process: subprocess.Popen[str] | None = None
-        self._is_closed = False
-        self._is_held = False
+        self._asked: str | None = None
+        self._is_closed = self._is_late = False
+        self.is_held = False
+        """Whether no question is looked at now."""
+
+        self._process = QProcess(self)
+        self._process.setStandardInputFile(QProcess.nullDevice())
+        self._process.finished.connect(self._take)
+        self._process.errorOccurred.connect(self._fail)
+        self._limit = QTimer(self)
+        self._limit.setSingleShot(True)
+        self._limit.setInterval(round(1000 * timeout_s))
+        self._limit.timeout.connect(self._give_up)
 
     @property
-    def is_held(self) -> bool:
-        """Whether nothing is looked for now."""
-        return self._is_held
+    def is_busy(self) -> bool:
+        """Whether the program works on a question."""
+        return self._asked is not None
 
     def hold(self, is_held: bool) -> None:
-        """Lets nothing of this disturb a run: what is being looked for is given up, and nothing else is begun."""
-        with self._lock:
-            self._is_held = is_held
-            if is_held and self._process is not None:
-                self._process.kill()
+        """Ends the present question, which could disturb a run, and begins no other; False begins again."""
+        self.is_held = is_held
+        if is_held:
+            self._process.kill()
+        self.answered.emit()
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer, or None while it is looked for: ask again. The latest question goes next."""
+        """The answer, or None until `answered`. Of several questions the latest goes next."""
         key = json.dumps(question, sort_keys=True)
-        with self._lock:
-            if key in self._answers:
-                return self._answers[key]
-            self._wanted = key if key != self._looked_for else None
-            if self._wanted is not None and self._thread is None and not self._is_held and not self._is_closed:
-                self._thread = threading.Thread(target=self._work, name="evprof-examiner", daemon=True)
-                self._thread.start()
+        if key in self._answers:
+            return self._answers[key]
+        self._wanted = None if key == self._asked else key
+        self._begin()
         return None
 
     def forget(self) -> None:
-        """Nobody waits for an answer any more; one that is being looked for is kept for later."""
-        with self._lock:
-            self._wanted = None
+        """Drops the question that waits; an answer that is on its way is kept."""
+        self._wanted = None
 
     def close(self) -> None:
-        """Ends the program and the thread."""
-        with self._lock:
-            self._is_closed = True
-            self._wanted = None
-            thread, process = self._thread, self._process
-        if process is not None:
-            process.kill()
-        if thread is not None:
-            thread.join(5)
+        """Ends the program."""
+        self._is_closed, self._wanted = True, None
+        self._process.kill()
+        self._process.waitForFinished(_CLOSE_MS)
 
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                key = self._looked_for = None if self._is_closed or self._is_held else self._wanted
-                self._wanted = None
-                if key is None:
-                    self._thread = None
-                    return
-            answer = self._look(key)
-            with self._lock:
-                self._looked_for = None
-                if not self._is_held and not self._is_closed:
-                    self._answers[key] = answer
+    def _begin(self) -> None:
+        if self._asked is None and self._wanted is not None and not (self.is_held or self._is_closed):
+            self._asked, self._wanted, self._is_late = self._wanted, None, False
+            self._limit.start()
+            self._process.start(self._argv[0], [*self._argv[1:], self._asked])
 
-    def _look(self, key: str) -> dict[str, Any]:
-        try:
-            with subprocess.Popen(
-                [*self._argv, key],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                errors="replace",
-                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-            ) as process:
-                with self._lock:
-                    self._process = process
-                    if self._is_closed or self._is_held:
-                        process.kill()
-                try:
-                    output, errors = process.communicate(timeout=self._timeout_s)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    return _failure(f"it took longer than {self._timeout_s:.0f} s")
-                finally:
-                    with self._lock:
-                        self._process = None
-            if process.returncode:
-                lines = [line.strip() for line in errors.splitlines() if line.strip()]
-                return _failure(lines[-1] if lines else f"the program ended with code {process.returncode}")
-            answer = json.loads(output)
-        except (OSError, ValueError) as error:
-            return _failure(str(error))
-        return answer if isinstance(answer, dict) else _failure("the answer is no description")
+    def _fail(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:
+            self._end(_failure(self._process.errorString()))
+
+    def _give_up(self) -> None:
+        self._is_late = True
+        self._process.kill()
+
+    def _take(self, code: int, status: QProcess.ExitStatus) -> None:
+        errors = bytes(self._process.readAllStandardError().data()).decode("utf-8", "replace")
+        output = bytes(self._process.readAllStandardOutput().data())
+        lines = [line.strip() for line in errors.split("\n") if line.strip()]
+        if self._is_late:
+            self._end(_failure(f"it took longer than {self._limit.interval() / 1000:.0f} s"))
+        elif code or status != QProcess.ExitStatus.NormalExit:
+            self._end(_failure(lines[-1] if lines else f"the program ended with code {code}"))
+        else:
+            self._end(_described(output))
+
+    def _end(self, answer: dict[str, Any]) -> None:
+        asked, self._asked = self._asked, None
+        self._limit.stop()
+        if asked is not None and not (self.is_held or self._is_closed):
+            self._answers[asked] = answer
+            self.answered.emit()
+        self._begin()
+
+
+def _described(output: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(output)
+    except ValueError as error:
+        return _failure(str(error))
+    return answer if isinstance(answer, dict) else _failure("the answer is no description")
 
 
 def _failure(reason: str) -> dict[str, Any]:

@@ -1,6 +1,14 @@
-"""What file dialogs offer: which suffixes recordings and videos usually have. File types are detected by content."""
+"""File dialogs that ask for inputs, with the usual suffixes. File types are detected by content."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from evprof.core.sample import Sample
+from evprof.loaders.bundled import assets_folder
 
 EVENT_FAMILIES = (
     ("NumPy", ("npy", "npz")),
@@ -33,3 +41,30 @@ def video_filters() -> str:
 
 def _filter(name: str, suffixes: tuple[str, ...] | list[str]) -> str:
     return f"{name} ({' '.join(f'*.{suffix}' for suffix in suffixes)})"
+
+
+class InputDialogs:
+    """Each begins where the open sample lies, unless that came with the program; nothing picked is an empty answer."""
+
+    def __init__(self, parent: QWidget, sample: Callable[[], Sample]) -> None:
+        self._parent = parent
+        self._sample = sample
+
+    def recordings(self) -> list[str]:
+        """Event recordings."""
+        return QFileDialog.getOpenFileNames(self._parent, "Open events", self._place(), event_filters())[0]
+
+    def videos(self) -> list[str]:
+        """Videos."""
+        return QFileDialog.getOpenFileNames(self._parent, "Open video", self._place(), video_filters())[0]
+
+    def folder(self, title: str) -> str:
+        """A folder."""
+        return QFileDialog.getExistingDirectory(self._parent, title, self._place())
+
+    def _place(self) -> str:
+        sample = self._sample()
+        path = sample.events_path or sample.video_path
+        if path is None or Path(path).is_relative_to(assets_folder()):
+            return ""
+        return str(Path(path).parent)

@@ -6,16 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QHideEvent, QStandardItemModel
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QFrame,
-    QGridLayout,
-    QPushButton,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QFrame, QGridLayout, QPushButton, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT
@@ -27,24 +20,24 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.run_facts.run_text import input_name, role_name
 from ui.settings.checkpoint_folder import clip_problem, family_of
 from ui.settings.examiner import Examiner
-from ui.settings.model_facts import ModelFactsView
-from ui.settings.model_report import model_report, pending_report
+from ui.settings.model_report import ModelReport, model_report, pending_report
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.elided import elided_text, literal
+from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.label import Label
+from ui.widgets.layout import rule
 from ui.widgets.line_list.line import ListLine
 from ui.widgets.line_list.view import LineList
-from ui.widgets.panel_parts import say, section_head, sentence
+from ui.widgets.panel_parts import ToneLabel, say, section_head, sentence
 
 WIDTH = 344
-POLL_MS = 100
 
 Question = Callable[[], dict[str, Any]]
-"""What besides the choice an examiner is asked: `other` and `settings`, as plain values."""
+"""What an examiner is asked besides the choice: `other` and `settings`, as plain values."""
 
 FOLDER = "folder"
 OWN_CLIP = "CLIP tower: the checkpoint's own"
@@ -71,9 +64,6 @@ class ModelPopover(QFrame):
         self._has_cuda: Callable[[], bool] = lambda: True
         self._examiner: Examiner | None = None
         self._question: Question = dict
-        self._polling = QTimer(self)
-        self._polling.setInterval(POLL_MS)
-        self._polling.timeout.connect(self._look)
         self._make_boxes()
         self._lay_out()
         self._fill()
@@ -162,6 +152,8 @@ class ModelPopover(QFrame):
     def examine_with(self, examiner: Examiner | None, question: Question) -> None:
         """From now on says whether what is chosen fits; `question` adds the other model and the settings."""
         self._examiner, self._question = examiner, question
+        if examiner is not None:
+            examiner.answered.connect(lambda: self._look() if self.isVisible() else None)
 
     @property
     def choice(self) -> ModelChoice:
@@ -176,13 +168,10 @@ class ModelPopover(QFrame):
         self._fit()
         self.move(widget.mapToGlobal(QPoint(0, widget.height() + GRID // 2)))
         self.show()
-        if self._examiner is not None:
-            self._polling.start()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Nobody waits for an answer any more."""
+        """Drops a question that waits."""
         super().hideEvent(event)
-        self._polling.stop()
         if self._examiner is not None:
             self._examiner.forget()
 
@@ -289,6 +278,37 @@ class ModelPopover(QFrame):
             self.chosen.emit(choice)
             if self.isVisible():
                 self._look()
+
+
+class ModelFactsView(QWidget):
+    """Shows what a checkpoint takes, and whether it fits; hidden until there is a report."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.table = FigureTable(themes)
+        self.verdict = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
+        self.reason = sentence()
+        self.problem = sentence("bad")
+        self.report: ModelReport | None = None
+        stacked(rule(), self.problem, self.table, self.verdict, self.reason, on=self, spacing=GRID // 2)
+        self.hide()
+
+    def show_report(self, report: ModelReport) -> bool:
+        """Shows a report. True if it differs from the one before."""
+        if report == self.report:
+            return False
+        self.report = report
+        self.table.reset_widths()
+        self.table.setVisible(bool(report.figures))
+        self.table.show_rows(
+            [TableRow(one.name, (one.text,), roles=(one.role,), tip=one.tip, has_line=False) for one in report.figures]
+        )
+        self.verdict.say(report.verdict, report.role)
+        self.verdict.setVisible(bool(report.verdict))
+        say(self.reason, report.reason)
+        say(self.problem, report.problem)
+        self.show()
+        return True
 
 
 def _link(text: str, parent: QWidget | None = None) -> QPushButton:

@@ -17,8 +17,7 @@ from evprof.core.vocabulary.setting import Situation
 from evprof.loaders.pictures.frame_folder import is_there
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.checkpoint_folder import family_named
-from ui.settings.controls import DRAFTER, controls, value_of, with_choice
-from ui.settings.drafter_choice import bundled_map, chosen, refusal_of
+from ui.settings.controls import DRAFTER, bundled_map, chosen, controls, refusal_of, value_of, with_choice
 
 _WORDS = {EVENTS: "events", VIDEO: "a video"}
 

@@ -7,16 +7,15 @@ from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QGridLayout, QHBoxLayout, QPushButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.setting import Setting, Situation
 from evprof.loaders.adapters import read_adapter
-from ui.settings.controls import DRAFTER, columns
-from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
+from ui.settings.controls import DRAFTER, adapter_words, bundled_choices, columns
 from ui.settings.request_form import RequestForm
-from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, SettingMark, SettingRow
+from ui.settings.setting_row import CHANGED, IDLE, INEXACT, NAME_PX, PLAIN, DrafterRow, SettingMark, SettingRow
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import Part, beside, in_role, stacked
 from ui.widgets.label import Label
@@ -50,38 +49,40 @@ class SettingsPopover(QFrame):
         self._columns: list[list[SettingRow]] = []
         parts: list[Part] = []
         for place, heads in enumerate(columns()):
-            if place:
-                parts.append(in_role(QFrame(), "vrule"))
-            parts.append(self._column(heads))
+            column = QWidget()
+            self._fill(QGridLayout(column), heads)
+            parts += [in_role(QFrame(), "vrule"), column] if place else [column]
         across = beside(*parts, spacing=2 * GRID)
         stacked(across, rule(), self._footer(), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, GRID), spacing=GRID)
         self.refresh()
 
-    def _column(self, heads: Sequence[str]) -> QVBoxLayout:
-        parts: list[Part] = []
+    def _fill(self, grid: QGridLayout, heads: Sequence[str]) -> None:
+        """A title for each head, and below it a row for each of its settings."""
         rows: list[SettingRow] = []
         self._columns.append(rows)
-        groups = ((head, [one for one in self.form.controls.values() if one.head == head]) for head in heads)
-        for place, (head, group) in enumerate((head, group) for head, group in groups if group):
-            if place:
-                parts.append(GRID)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(0)
+        grid.setVerticalSpacing(GRID // 2)
+        grid.setColumnStretch(1, 1)
+        grid.setColumnMinimumWidth(1, NAME_PX)
+        for head in heads:
+            group = [control for control in self.form.controls.values() if control.head == head]
+            if not group:
+                continue
             title = section_head(head)
-            title.setContentsMargins(12, 0, 0, GRID // 2)
-            parts.append(title)
+            title.setContentsMargins(12, GRID if grid.rowCount() > 1 else 0, 0, GRID // 2)
+            grid.addWidget(title, grid.rowCount(), 0, 1, 3)
             for control in group:
-                row = self._drafter_row(control) if control.key == DRAFTER else SettingRow(control, self._themes)
+                kind = DrafterRow if control.key == DRAFTER else SettingRow
+                row = self.rows[control.key] = kind(control, self._themes, grid, grid.rowCount())
                 row.changed.connect(self._take)
-                self.rows[control.key] = row
-                parts.append(row)
                 rows.append(row)
-        return stacked(*parts, None, spacing=GRID // 2)
-
-    def _drafter_row(self, control: Setting) -> DrafterRow:
-        row = self.drafter = DrafterRow(control, self._themes)
-        for value, words in bundled_choices():
-            row.add_choice(value, words)
-        row.folder_asked.connect(self._browse)
-        return row
+                if isinstance(row, DrafterRow):
+                    self.drafter = row
+                    row.folder_asked.connect(self._browse)
+                    for value, words in bundled_choices():
+                        row.add_choice(value, words)
+        grid.setRowStretch(grid.rowCount(), 1)
 
     def _footer(self) -> QHBoxLayout:
         parts: list[Part] = []
@@ -109,9 +110,9 @@ class SettingsPopover(QFrame):
                 state = INEXACT
             row.show_sense(state, self.form.obstacle(key, here), self._refusals(row.control, here), idle.get(key, ""))
         self.reset.setEnabled(bool(changed or idle))
-        for column in self._columns:  # one edge for all fields below each other
-            widest = max(row.field_px for row in column)
-            for row in column:
+        for rows in self._columns:  # one edge for all fields below each other
+            widest = max(row.field_px for row in rows)
+            for row in rows:
                 row.field.setFixedWidth(widest)
 
     def _refusals(self, control: Setting, here: Situation) -> dict[Any, str]:
@@ -121,7 +122,7 @@ class SettingsPopover(QFrame):
     def open_below(self, widget: QWidget) -> None:
         """Shows itself under its button, its right end at the button's, as far as the screen has room there."""
         self.refresh()
-        self.adjustSize()
+        self.resize(self.sizeHint())
         place = widget.mapToGlobal(QPoint(widget.width() - self.width(), widget.height() + GRID // 2))
         room = widget.screen().availableGeometry()
         self.move(max(place.x(), room.left() + GRID), place.y())
@@ -140,8 +141,8 @@ class SettingsPopover(QFrame):
         except UserError as error:
             self.problem.setText(error.sentence)
             return
-        self.drafter.add_choice(choice_of(info, folder), words_of(info))
-        self._take(DRAFTER, choice_of(info, folder))
+        self.drafter.add_choice((info.kind, folder), adapter_words(info.kind, info.name))
+        self._take(DRAFTER, (info.kind, folder))
 
     def _take(self, key: str, value: object) -> None:
         self.problem.setText("")
@@ -155,6 +156,5 @@ class SettingsPopover(QFrame):
         self.changed.emit()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Tells that it was closed."""
         super().hideEvent(event)
         self.closed.emit()

@@ -29,7 +29,7 @@ from ui.widgets.label import Label
 
 if TYPE_CHECKING:
     from ui.settings.examiner import Examiner
-    from ui.settings.input_dialogs import InputDialogs
+    from ui.settings.file_filters import InputDialogs
     from ui.settings.model_popover import ModelPopover
     from ui.settings.settings_popover import SettingsPopover
 
@@ -284,7 +284,7 @@ class Toolbar(QFrame):
 
     @cached_property
     def _dialogs(self) -> InputDialogs:
-        from ui.settings.input_dialogs import InputDialogs
+        from ui.settings.file_filters import InputDialogs
 
         return InputDialogs(self, lambda: self.form.sample)
 

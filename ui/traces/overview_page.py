@@ -1,14 +1,16 @@
-"""Where a trace's time went: by category, step by step, how busy the devices were, and what could be done about it."""
+"""Where a trace's time went: by category, step by step, by module, how busy the devices were, and advice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTreeWidget, QTreeWidgetItem, QWidget
 
+from evprof.core.safe_text import plain
 from evprof.core.units import count_text, percent_text
+from evprof.metrics.traces.modules import ModuleRow
 from evprof.metrics.traces.overview import CATEGORIES, DeviceUse, TraceOverview, TraceStep
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.timeline.lane import blended
@@ -16,6 +18,7 @@ from ui.traces.columns import share_text, time_of
 from ui.traces.reading import ReadTrace
 from ui.widgets.boxes import beside, stacked
 from ui.widgets.drawn import Drawn
+from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import say, scrolling, section_head, sentence
 
@@ -210,3 +213,52 @@ def _device_rows(devices: Sequence[DeviceUse]) -> tuple[list[TableRow], tuple[st
     ]
     heads = tuple(f"GPU {one.device}" for one in devices)
     return [TableRow(name, tuple(cells), tip=tip) for name, cells, tip in rows], heads
+
+
+_MODULE_HEADS = ("module", "calls", "operators", "host self", "host total", "device self", "device total")
+_OPEN_DEPTH = 1
+
+
+class ModulePage(QWidget):
+    """Time by `nn.Module` as a tree of calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.empty = EmptyState(
+            "No modules in this trace",
+            "Only traces recorded with with_stack=True name the modules (nn.Module) that call operators. evprof's own "
+            "stages stand in the trace's timeline.",
+        )
+        self.tree = QTreeWidget()
+        self.tree.setAccessibleName("Modules")
+        self.tree.setHeaderLabels(list(_MODULE_HEADS))
+        self.tree.setUniformRowHeights(True)
+        head = self.tree.header()
+        head.setStretchLastSection(False)
+        head.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        head.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        for column in range(1, len(_MODULE_HEADS)):
+            self.tree.headerItem().setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
+        stacked(self.empty, (self.tree, 1), on=self)
+
+    def show_trace(self, read: ReadTrace) -> None:
+        """Shows another trace."""
+        rows = read.analysis.modules
+        self.empty.setVisible(not rows)
+        self.tree.setVisible(bool(rows))
+        self.tree.clear()
+        self.tree.addTopLevelItems(_module_items(rows))
+        self.tree.expandToDepth(_OPEN_DEPTH)
+
+
+def _module_items(rows: Iterable[ModuleRow]) -> list[QTreeWidgetItem]:
+    items = []
+    for row in rows:
+        times = (row.host_self_ns, row.host_total_ns, row.device_self_ns, row.device_total_ns)
+        item = QTreeWidgetItem([row.name, f"{row.calls:,}", f"{row.operators:,}", *map(time_of, times)])
+        item.setToolTip(0, plain(row.name))
+        for column in range(1, len(_MODULE_HEADS)):
+            item.setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
+        item.addChildren(_module_items(row.children))
+        items.append(item)
+    return items

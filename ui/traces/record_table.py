@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLineEdit, QTableView, QWidget
 
 from evprof.core.safe_text import plain
+from evprof.core.units import count_text
 from ui.style.theme import GRID
-from ui.traces.column import Column
+from ui.traces.columns import Column
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
 
@@ -106,18 +107,12 @@ class _View(QTableView):
         if event.matches(QKeySequence.StandardKey.Copy) and isinstance(model, RecordModel):
             rows = sorted({index.row() for index in self.selectionModel().selectedRows()})
             QGuiApplication.clipboard().setText(model.as_text(rows or range(model.rowCount())))
-            return
-        super().keyPressEvent(event)
+        else:
+            super().keyPressEvent(event)
 
 
 class RecordTable(QWidget):
-    """A line to filter by, how many there are, and the table.
-
-    Signals:
-        chosen(object): the record whose line was clicked.
-    """
-
-    chosen = Signal(object)
+    """A line to filter by, how many there are, and the table."""
 
     def __init__(
         self, name: str, columns: Sequence[Column], *beside_filter: QWidget, empty: QWidget | None = None
@@ -147,7 +142,6 @@ class RecordTable(QWidget):
         head.setHighlightSections(False)
         head.setSortIndicatorClearable(True)
         head.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
-        self.view.clicked.connect(lambda index: self.chosen.emit(self.model.records[index.row()]))
         self.empty = empty
         self._table = QWidget()
         line = beside(*beside_filter, None, self.count, self.filter, spacing=2 * GRID)
@@ -165,26 +159,24 @@ class RecordTable(QWidget):
         if self.empty is not None:
             self.empty.setVisible(not records)
             self._table.setVisible(bool(records))
-        self._tell()
+        self._show_count()
         self._fit()
 
     def _narrow(self, word: str) -> None:
         self.model.filter(word)
-        self._tell()
+        self._show_count()
 
-    def _tell(self) -> None:
-        count = self.model.rowCount()
-        self.count.setText(f"{count:,} line{'s' * (count != 1)}")
+    def _show_count(self) -> None:
+        self.count.setText(count_text(self.model.rowCount(), "line"))
 
     def _fit(self) -> None:
-        """Columns as wide as their first lines need, the last text takes the rest."""
+        """Columns as wide as their first lines need; the first text takes the rest."""
         head = self.view.horizontalHeader()
         head.setResizeContentsPrecision(50)
         head.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        head.setMaximumSectionSize(MOST_WIDTH_PX)
         self.view.resizeColumnsToContents()
-        for at, column in enumerate(self.model.columns):
-            if column.is_text and head.sectionSize(at) > MOST_WIDTH_PX:
-                head.resizeSection(at, MOST_WIDTH_PX)
-        if any(column.is_text for column in self.model.columns):
-            at = next(at for at, column in enumerate(self.model.columns) if column.is_text)
-            head.setSectionResizeMode(at, QHeaderView.ResizeMode.Stretch)
+        head.setMaximumSectionSize(-1)
+        texts = [at for at, column in enumerate(self.model.columns) if column.is_text]
+        if texts:
+            head.setSectionResizeMode(texts[0], QHeaderView.ResizeMode.Stretch)

@@ -18,7 +18,6 @@ from ui.timeline.lane_stack import LaneStack
 from ui.timeline.navigation import HeldKeys
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.traces.columns import OPERATORS, time_of
-from ui.traces.launch_arrows import LaunchArrows
 from ui.traces.reading import ReadTrace
 from ui.traces.record_table import RecordTable
 from ui.traces.slice_lane import SliceHit, SliceLane, shortened
@@ -43,7 +42,6 @@ class TimelinePage(QWidget):
         self.scene = TimelineScene(themes.theme, Selection(self), Timescale(0, 1_000_000, 600.0))
         self.lanes: list[SliceLane] = []
         self.stack: LaneStack | None = None
-        self.arrows: LaunchArrows | None = None
         self.chosen: int | None = None
         self._view: Timescale | None = None
         self.head = AxisHead(self.scene)
@@ -64,12 +62,8 @@ class TimelinePage(QWidget):
     def _make_side(self, themes: ThemeHolder) -> None:
         self.slice_head, self.range_head = section_head("Slice"), section_head("Range")
         self.facts = FigureTable(themes)
-        self.title, self.teaches, self.stack_text, self.range_text = (
-            sentence("title"),
-            sentence(),
-            sentence("small"),
-            sentence(),
-        )
+        self.title, self.stack_text = sentence("title"), sentence("small")
+        self.teaches, self.range_text = sentence(), sentence()
         self.operators = RecordTable("Operators of the range", OPERATORS[:4])
         ground = QWidget()
         column = stacked(
@@ -119,7 +113,6 @@ class TimelinePage(QWidget):
         self.stack.measured.connect(self._measure)
         self.stack.resized.connect(self._rescale)
         self.area.setWidget(self.stack)
-        self.arrows = LaunchArrows(self.stack)
         self.choose(None)
         self._rescale()
 
@@ -142,8 +135,6 @@ class TimelinePage(QWidget):
         self.head.update()
         for lane in self.lanes:
             lane.update()
-        if self.arrows is not None:
-            self.arrows.update()
         if self.stack is not None:
             self.stack.overlay.update()
 
@@ -195,14 +186,20 @@ class TimelinePage(QWidget):
         say(self.title, "" if at is None else _wrapped(shortened(self.looks.name(at), _LONGEST_NAME)))
         self.slice_head.setVisible(at is not None)
         self.facts.setVisible(at is not None)
-        facts = [] if at is None else self.looks.facts(at)
+        facts = [] if at is None else [*self.looks.facts(at), *self._partners(at)]
         self.facts.show_rows(
             [TableRow(name, (shortened(text, _LONGEST_FACT),), tip=text) for name, text in facts if "\n" not in text]
         )
         say(self.stack_text, _wrapped("\n".join(text for _, text in facts if "\n" in text)))
-        partners = [] if at is None else self.looks.partners(at).tolist()
-        if self.arrows is not None:
-            self.arrows.show_of(at, partners, self.lanes, is_on_device=at is not None and self.looks.is_on_device(at))
+
+    def _partners(self, at: int) -> list[tuple[str, str]]:
+        """The call that launched a kernel, or the kernels that a call launched."""
+        partners = self.looks.partners(at).tolist()
+        if not partners:
+            return []
+        more = f" and {len(partners) - 1:,} more" if len(partners) > 1 else ""
+        name = "launched by" if self.looks.is_on_device(at) else "launches"
+        return [(name, f"{self.looks.name(partners[0])}{more}")]
 
     def choose_range(self, chosen: TimeRange) -> None:
         """Sums a range: the operators that began in it."""

@@ -17,13 +17,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from evprof.core.units import bytes_text, memory_text, percent_text
-from evprof.loaders.traces.reading import TraceSize
+from evprof.core.units import percent_text
 from evprof.metrics.traces.difference import trace_difference
-from evprof.metrics.traces.overview import TraceOverview
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.traces.columns import (
+    DEVICE,
     DIFFERENCES,
     KERNELS,
     KERNELS_BY_LAUNCH,
@@ -31,11 +30,9 @@ from ui.traces.columns import (
     OPERATORS_BY_SHAPES,
     OPERATORS_BY_STACK,
     time_of,
-    without_device,
 )
 from ui.traces.memory_page import MemoryPage
-from ui.traces.module_page import ModulePage
-from ui.traces.overview_page import CategoryBar, OverviewPage
+from ui.traces.overview_page import ModulePage, OverviewPage
 from ui.traces.reading import ReadTrace, TraceReading
 from ui.traces.record_table import RecordTable
 from ui.traces.timeline_page import TimelinePage
@@ -65,7 +62,7 @@ class TraceDialog(QDialog):
         self.reading, self.reading_other = TraceReading(self), TraceReading(self)
         self.messages = MessageBar(themes)
         self._make_pages(themes)
-        self._make_waiting(themes)
+        self._make_waiting()
         self.name = sentence("title")
         self.open_button = QPushButton("Open trace…")
         self.open_button.clicked.connect(self.browse)
@@ -79,7 +76,11 @@ class TraceDialog(QDialog):
             self.body.addWidget(page)
         stacked(bar, (self.body, 1), on=self, spacing=0)
         self.messages.float_over(self)
-        self._connect()
+        self.reading.went_on.connect(self._show_progress)
+        self.reading.done.connect(self._take)
+        self.reading_other.done.connect(self._take_other)
+        for reading in (self.reading, self.reading_other):
+            reading.failed.connect(self._fail)
         self._show_state()
 
     def _make_pages(self, themes: ThemeHolder) -> None:
@@ -122,7 +123,7 @@ class TraceDialog(QDialog):
             self.pages.addTab(page, title)
         self.overview.setContentsMargins(2 * GRID, 0, GRID, 0)
 
-    def _make_waiting(self, themes: ThemeHolder) -> None:
+    def _make_waiting(self) -> None:
         self.waiting = QWidget()
         self.progress = QProgressBar()
         self.progress.setRange(0, 1000)
@@ -131,19 +132,7 @@ class TraceDialog(QDialog):
         stop = in_role(QPushButton("Stop"), "link")
         stop.clicked.connect(self.stop)
         line = beside((self.how_far, 1), stop, spacing=GRID)
-        self.size_text, self.so_far_text = sentence("title"), sentence("small")
-        self.so_far = CategoryBar(themes)
-        parts = (self.size_text, line, self.progress, 2 * GRID, self.so_far_text, self.so_far, None)
-        stacked(*parts, on=self.waiting, margins=(4 * GRID, 4 * GRID, 4 * GRID, 0), spacing=GRID)
-
-    def _connect(self) -> None:
-        self.reading.sized.connect(self._show_size)
-        self.reading.seen_so_far.connect(self._show_so_far)
-        self.reading.went_on.connect(self._show_progress)
-        self.reading.done.connect(self._take)
-        self.reading.failed.connect(self._fail)
-        self.reading_other.done.connect(self._take_other)
-        self.reading_other.failed.connect(self._fail)
+        stacked(line, self.progress, None, on=self.waiting, margins=(4 * GRID, 4 * GRID, 4 * GRID, 0), spacing=GRID)
 
     # Opening.
 
@@ -168,9 +157,7 @@ class TraceDialog(QDialog):
         say(self.name, path.name)
         self.reading_other.stop()
         self.reading.read(path)
-        say(self.size_text, "")
         self._show_progress(0.0, 0)
-        self._show_so_far(None)
         self._show_state()
 
     def compare_with(self, path: Path) -> None:
@@ -184,22 +171,10 @@ class TraceDialog(QDialog):
         say(self.name, "")
         self._show_state()
 
-    def _show_size(self, size: object) -> None:
-        if isinstance(size, TraceSize):
-            entries = f"about {size.entries:,} entries · takes about {memory_text(size.memory_bytes)} of memory"
-            say(self.size_text, f"{bytes_text(size.file_bytes)} · {entries}")
-
     def _show_progress(self, share: float, entries: int) -> None:
         self.progress.setValue(round(1000 * share))
         what = f"{percent_text(share)} read" if share < 1 else "Read; figures are being worked out"
         say(self.how_far, f"{what} · {entries:,} entries")
-
-    def _show_so_far(self, seen: object) -> None:
-        is_known = isinstance(seen, TraceOverview)
-        self.so_far.setVisible(is_known)
-        say(self.so_far_text, "Time by category of what was read so far" if is_known else "")
-        if isinstance(seen, TraceOverview):
-            self.so_far.show_overview(seen)
 
     def _show_state(self) -> None:
         page = self.waiting if self.reading.is_busy else self.empty if self.read_trace is None else self.pages
@@ -243,8 +218,9 @@ class TraceDialog(QDialog):
                 "shapes": (analysis.operators_by_shapes, OPERATORS_BY_SHAPES),
                 "stack": (analysis.operators_by_stack, OPERATORS_BY_STACK),
             }[self.operators_by.key]
-            # Where nothing ran on a device, columns of zeros would say so in every line.
-            self.operators.show_records(rows, columns if analysis.kernels else without_device(columns))
+            # Where nothing ran on a device, its columns would be zeros.
+            shown = [column for column in columns if analysis.kernels or column not in DEVICE]
+            self.operators.show_records(rows, shown)
 
     def _show_kernels(self, *_: object) -> None:
         if self.read_trace is not None:
@@ -256,16 +232,12 @@ class TraceDialog(QDialog):
         now, other = self.read_trace, self.other
         self.difference.setVisible(other is not None)
         if now is None or other is None:
-            say(
-                self.difference_text,
-                "Compare with another trace to see which operators and modules take longer, came or went.",
-            )
+            text = "Compare with another trace to see which operators and modules take longer, came or went."
+            say(self.difference_text, text)
             return
         found = trace_difference(now.analysis, other.analysis)
-        say(
-            self.difference_text,
-            f"{now.path.name}: {time_of(found.wall_ns)} · against {other.path.name}: {time_of(found.against_wall_ns)}",
-        )
+        against = f"against {other.path.name}: {time_of(found.against_wall_ns)}"
+        say(self.difference_text, f"{now.path.name}: {time_of(found.wall_ns)} · {against}")
         self.difference.show_records(found.operators if self.of_what.key == "operators" else found.modules)
 
     # Qt's own.

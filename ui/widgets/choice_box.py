@@ -29,10 +29,6 @@ class ChoiceBox(QComboBox):
         if words is not None:
             words.setTextMargins(-2, 0, 0, 0)
 
-    def width_of(self, words: str) -> int:
-        """How wide the box is that shows words whole."""
-        return self.fontMetrics().horizontalAdvance(words) + _AROUND + 1
-
     def paintEvent(self, event: QPaintEvent) -> None:
         if self.isEditable():
             super().paintEvent(event)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QApplication
 
 from ui.settings.examiner import Examiner
 
@@ -40,7 +40,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make(log: Path) -> Iterator[Make]:
+def make(application: QApplication, log: Path) -> Iterator[Make]:
     """Examiners whose program notes what it is asked."""
     made: list[Examiner] = []
 
@@ -51,7 +51,7 @@ def make(log: Path) -> Iterator[Make]:
     yield build
     for examiner in made:
         examiner.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "evprof-examiner"]
+        assert not examiner.is_busy
 
 
 def asked(log: Path) -> list[str]:
@@ -91,7 +91,7 @@ def test_forgotten_questions_are_not_looked_at(make: Make, log: Path, wait_until
     examiner.ask({"name": "second"})
     examiner.forget()
     let_go(log)
-    wait_until(lambda: examiner._thread is None)
+    wait_until(lambda: not examiner.is_busy)
     assert asked(log) == ["first"]
 
 
@@ -101,9 +101,9 @@ def test_a_run_is_not_disturbed(make: Make, log: Path, wait_until: Wait) -> None
     examiner.ask({"name": "slow"})
     wait_until(lambda: asked(log))
     examiner.hold(True)
-    wait_until(lambda: examiner._thread is None)
+    wait_until(lambda: not examiner.is_busy)
     assert examiner.ask({"name": "a"}) is None
-    assert examiner._thread is None
+    assert not examiner.is_busy
     assert asked(log) == ["slow"]
     examiner.hold(False)
     assert wait_until(lambda: examiner.ask({"name": "a"})) == {"seen": "a"}
@@ -129,9 +129,9 @@ def test_closing_ends_the_program(make: Make, log: Path, wait_until: Wait) -> No
     examiner.ask({"name": "slow"})
     wait_until(lambda: asked(log))
     examiner.close()
-    wait_until(lambda: examiner._thread is None)
+    wait_until(lambda: not examiner.is_busy)
     assert examiner.ask({"name": "a"}) is None
-    assert examiner._thread is None
+    assert not examiner.is_busy
 
 
 def test_questions_are_the_same_in_any_order(make: Make, wait_until: Wait) -> None:
