@@ -70,12 +70,10 @@ class DiffSheet(QTableWidget):
         self.blockSignals(True)
         self.setRowCount(len(self._spans))
         for row, span in enumerate(self._spans):
-            differs = span.kind not in (SAME, AHEAD)
+            color = theme.text_dim if span.kind in (SAME, AHEAD) else theme.text
             for column, text in enumerate(_cells(span)):
                 item = QTableWidgetItem(plain(text))
-                item.setForeground(theme.text if differs else theme.text_dim)
-                if differs:
-                    item.setBackground(theme.alpha(theme.warn, 0.10))
+                item.setForeground(color)
                 if column not in _TEXTS:
                     item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
                     item.setToolTip("Times count from each run's start.")

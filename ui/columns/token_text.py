@@ -121,8 +121,6 @@ class TokenText(QTextEdit):
         self.setFrameShape(QTextEdit.Shape.NoFrame)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        # The width of the scroll bar is always kept free, so that text does not wrap again when the bar appears.
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.document().setDocumentMargin(0)
         self._look.changed.connect(self._show_all)
         themes.changed.connect(self._show_all)
