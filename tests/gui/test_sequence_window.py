@@ -135,7 +135,7 @@ def test_the_video_is_shown_at_its_offset(window: MainWindow, wait_until: Wait, 
         wanted = np.random.default_rng(index).integers(0, 255, (48, 64, 3), dtype=np.uint8)
         colour = image.pixelColor(10, 10)
         assert [colour.red(), colour.green(), colour.blue()] == wanted[10, 10].tolist()
-    assert "video from 500 ms on" in player._beside()
+    assert "video from 500 ms on" in player._outside()
 
 
 def test_a_recording_and_a_video_dropped_together_are_one_sample(
@@ -429,7 +429,7 @@ def test_another_rendering_is_drawn_and_remembered(
     wait_until(lambda: not player.is_waiting and player.image != dark)
     themes.toggle()
     wait_until(lambda: not player.is_waiting)
-    assert button.text() == "10 ms"
+    assert button.text() == "10 ms ▾"
 
 
 class Endless(EventRecording):
