@@ -260,7 +260,7 @@ def test_a_run_fills_the_column_while_it_goes_on(
     controller.close()
     assert working == {"load", "preprocess", "vision", "prefill", "decode"}
     assert states >= working | {"finished"}
-    assert len(lengths) >= 30
+    assert len(lengths) >= 8
     assert pair.clock.is_suspended
     assert not pair.right.player.is_waiting
     # Nothing was decoded from the video meanwhile: what is on show are the frames the run itself reported.

@@ -140,6 +140,11 @@ class FramePlayer(Drawn):
             self._seen_span = span
             self.update()
 
+    @property
+    def is_in_seen(self) -> bool:
+        """Whether the position lies in the input of the selection."""
+        return self._seen_span is not None and self._seen_span.start_us <= self._clock.position_us <= self._seen_span[1]
+
     def refresh(self) -> None:
         """Takes in new frames of the run; their length counts while there is no file."""
         if self._feed is None:
@@ -271,12 +276,11 @@ class FramePlayer(Drawn):
             flags = int(Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap)
             painter.drawText(screen.adjusted(8, 8, -8, -8), flags, text)
             return
-        outside, span = self._outside(), self._seen_span
-        is_seen = span is not None and span.start_us <= self._clock.position_us <= span.stop_us
+        outside = self._outside()
         painter.setOpacity(_OUTSIDE_OPACITY if outside else 1.0)
         painter.drawImage(place, image)
         painter.setOpacity(1.0)
-        painter.setPen(QPen(theme.accent, 2) if is_seen else QPen(theme.line, 1))
+        painter.setPen(QPen(theme.accent, 2) if self.is_in_seen else QPen(theme.line, 1))
         painter.drawRect(place)
         if self._clock.is_suspended and self._clock.is_playing:
             self._caption(painter, place, "paused while a run is measured")
