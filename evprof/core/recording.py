@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -177,15 +177,19 @@ class Update:
         return bool(self.messages or self.ranges)
 
 
-@dataclass(frozen=True)
-class StoredPart:
-    """The runs of a recording that lie in a file until somebody asks for them: numbers of runs to runs, which of these
-    were deleted, and the last numbers of a run and of a request among them."""
+class RowSource(Protocol):
+    """A file that holds the rows of runs until they are needed."""
 
-    runs: Mapping[int, Any]
-    deleted: frozenset[int]
-    last_run_id: int
-    last_group_id: int
+    def __contains__(self, run_id: object) -> bool: ...
+
+    def rows(self, run_id: int) -> tuple[RecordLog, list[str]]:
+        """The rows of a run, and sentences about damaged ones. Raises UserError where the file is gone."""
+
+    def figures(self, run_id: int) -> Mapping[str, Any] | None:
+        """The figures that are stored with a run; None without any."""
+
+    def note_fetched(self, run: Any) -> None:
+        """Registers a run whose rows are in memory now; the source may free those of others."""
 
 
 class RecordLog:
@@ -194,8 +198,8 @@ class RecordLog:
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {name: Stream(name) for name in STREAMS}
         self._mailbox: list[Message] = []
-        self.stored: StoredPart | None = None
-        """Runs of which the log holds nothing."""
+        self.source: RowSource | None = None
+        """The file with the rows of runs that were started without any."""
 
     def append(self, record: Record) -> None:
         """Appends one record to its stream. Only that stream's writer may call this."""

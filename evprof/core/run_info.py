@@ -320,6 +320,13 @@ class RunInfo:
                 own[name] = value.copy()
         return RunInfo(**own)
 
+    def spoil(self, sentence: str) -> None:
+        """Marks a run of which rows are damaged: it counts as failed, so that no figure includes it."""
+        if sentence not in self.warnings:
+            self.warnings = [*self.warnings, sentence]
+        if self.status != FAILED:
+            self.status, self.error = FAILED, sentence
+
     def merge(self, facts: dict[str, Any]) -> None:
         """Takes newly known fields in; the per-role dictionaries are merged role by role, everything else replaced.
 

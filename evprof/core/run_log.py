@@ -9,11 +9,12 @@ import threading
 from bisect import bisect_right
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from evprof.core.recording import Stream
+from evprof.core.recording import RowSource, Stream
 from evprof.core.records import (
     BEGIN,
     ORIGIN_REJECTED,
@@ -44,6 +45,9 @@ AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
 
 
+ROUNDS, JUDGED, TENSORS = "rounds_of", "judged_count", "tensor_count"
+"""Stored figures that replace rows: all rounds of a run, and the numbers of its judgements and tensors."""
+
 ROWS_AT_ONCE = 2_000
 """So many rows become objects, or are let go, in one call of Python's, in which no other thread has its turn."""
 
@@ -58,22 +62,58 @@ class RunLog:
     millions, and what is drawn is read from the columns. What was asked for is kept, and follows the run.
     """
 
-    kept: Mapping[str, Any] | None = None
-    """Figures that were read off the rows when the run ended, by the names of `evprof.metrics.figures.kept`; None while
-    they are read off the rows themselves."""
-
     observed: tuple[str, tuple[Any, ...]] | None = None
-    """What statistics tell runs apart by, worked out once for a run that changes no more."""
+    """What statistics group runs by, computed once for a stored run, which does not change."""
 
     _draining: AbstractContextManager[bool] = threading.RLock()
-    """Held while rows become objects: the window and an export may ask for those of one run at once. Each log has its
-    own, for the writer's may be at work on a run's last figures while the window takes in the next rows; logs that are
-    read from a file on demand share this one."""
+    """Held while rows become objects: the window and an export may need those of one run at once. Stored runs share
+    this lock; each other run has its own, so that the session writer does not block the window."""
 
-    def __init__(self, info: RunInfo) -> None:
+    def __init__(self, info: RunInfo, source: RowSource | None = None) -> None:
+        """`source` holds the rows of a stored run; they are read on first use."""
         self.info = info
         self.version = 0
-        self._draining = threading.RLock()
+        self._source = source
+        if source is None:
+            self._draining = threading.RLock()
+        self._clear()
+
+    @cached_property
+    def kept(self) -> Mapping[str, Any] | None:
+        """The figures stored with the run, by the names of `evprof.metrics.figures.kept`; None where the rows give
+        them."""
+        return None if self._source is None else self._source.figures(self.run_id)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the rows are in memory."""
+        return not self._is_unread
+
+    def forget_rows(self) -> None:
+        """Frees the rows of a stored run; they are read again on next use."""
+        with self._draining:
+            if self._source is not None:
+                self._clear()
+
+    def _fetch(self) -> None:
+        """Reads the rows of a stored run. Raises UserError where its file cannot be read."""
+        with self._draining:
+            if self._source is None or not self._is_unread:
+                return
+            recording, problems = self._source.rows(self.run_id)
+            self._is_unread, version = False, self.version
+            for stream in recording.streams.values():
+                if len(stream):
+                    self.take(stream, 0, len(stream))
+            self.version = version
+            for sentence in problems:
+                self.info.spoil(sentence)
+                self.kept = None
+                self.version += 1
+            self._source.note_fetched(self)
+
+    def _clear(self) -> None:
+        self._is_unread = self._source is not None
         self._blocks: dict[str, list[RowBlock]] = {}
         self._ends: dict[str, list[int]] = {}
         """How many rows each block ends after: runs that go on side by side have very many."""
@@ -139,13 +179,17 @@ class RunLog:
 
     @property
     def rounds(self) -> list[RoundRecord]:
-        """The rounds of speculation."""
+        """The rounds of speculation; those of a stored run come with its figures."""
+        if self._is_unread and self.kept is not None and ROUNDS in self.kept:
+            return [RoundRecord(self.run_id, *row) for row in self.kept[ROUNDS] or ()]
         self._drain("rounds")
         return self._rounds
 
     @property
     def judgements(self) -> list[JudgementRecord]:
-        """What both models thought of drafted tokens."""
+        """What both models thought of drafted tokens; most runs have none, which their figures say."""
+        if self._is_unread and self.kept is not None and self.kept.get(JUDGED) == 0:
+            return []
         self._drain("judgements")
         return self._judgements
 
@@ -207,6 +251,7 @@ class RunLog:
         """Where the rows of a stream lie, from the row `since` of this run on."""
         since = max(since, 0)
         with self._draining:
+            self._fetch()
             blocks, ends = self._blocks.get(stream, []), self._ends.get(stream, [])
             found = blocks[bisect_right(ends, since) :]
             if found:
@@ -231,12 +276,16 @@ class RunLog:
 
     def count(self, stream: str) -> int:
         """How many rows of a stream this run has."""
+        if self._is_unread:
+            self._fetch()
         ends = self._ends.get(stream)
         return ends[-1] if ends else 0
 
     @property
     def has_tensors(self) -> bool:
         """Whether it is known what went in and out of anything."""
+        if self._is_unread and self.kept is not None and TENSORS in self.kept:
+            return bool(self.kept[TENSORS])
         return bool(self.count("tensors"))
 
     def newest(self, stream: str) -> Record | None:
@@ -246,7 +295,7 @@ class RunLog:
 
     def has_spans(self) -> bool:
         """Whether anything was measured yet."""
-        return bool(self._blocks.get("spans"))
+        return bool(self.count("spans"))
 
     def span(self, span_id: int) -> Span | None:
         """The span of that id, or None."""

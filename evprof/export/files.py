@@ -114,8 +114,7 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     """The document of a session; of several, one document whose runs name their session."""
     from evprof.core.plain import SCHEMA_VERSION
     from evprof.metrics.document import run_document
-    from evprof.session.batches import read_batches
-    from evprof.session.marks import mark_documents
+    from evprof.session.facts import mark_documents, read_batches
 
     sessions: list[dict[str, Any]] = []
     batches: list[dict[str, Any]] = []

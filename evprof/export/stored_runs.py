@@ -74,10 +74,10 @@ def infos_of(runs: Sequence[RunLog]) -> list[RunInfo]:
 def stored_source(path: Path) -> tuple[Source, StoredRuns]:
     """A session file as the source of an export or a report. Raises UserError when it cannot be read."""
     from evprof.export.report.data import Source
-    from evprof.session.summaries.opened import open_session
+    from evprof.session.opened import open_session
 
     session = open_session(path)
-    runs = StoredRuns(session.recording) if session.stored is None else SummarizedRuns(session.runs)
+    runs = SummarizedRuns(session.runs)
     return Source(path, runs, session.environment, session.facts), runs
 
 

@@ -20,11 +20,14 @@ from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
+from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
 from evprof.metrics.figures import kv_cache, loading, stages
 from evprof.metrics.figures.energy import computing_devices, energy_document
 from evprof.metrics.figures.scores import named_letter, score
 from evprof.metrics.figures.throttling import throttle_sentence, throttled_devices
 from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, acceptance, ceiling_of
+from evprof.metrics.speculation.payoff import Payoff
+from evprof.metrics.speculation.verdicts import payoff_sentence
 
 SETTINGS, ACCURACY, IMPORTED, FIGURE, LOADING = "Settings", "Accuracy", "Imported", "Figures", "Loading"
 KV_CACHE, LAYOUT, ENERGY, GPU, DRAFTING = "KV cache", "Cache layout", "Energy", "GPU", "Draft acceptance"
@@ -50,6 +53,8 @@ class Fact:
     runs: tuple[int, ...]
     key: str = ""
     tone: str = ""
+    interval: Sequence[float] | None = None
+    """95 % of the value, where it is a mean or a ratio over several runs."""
 
     @property
     def text(self) -> str:
@@ -334,13 +339,11 @@ def _clocks(run: RunLog, _: str) -> Iterator[Fact]:
 
 
 def _drafting(run: RunLog, _: str) -> Iterator[Fact]:
-    counts = acceptance(run)
-    return iter(()) if counts is None else acceptance_facts((run,))
+    return acceptance_facts(run, (run,))
 
 
-def acceptance_facts(runs: Sequence[RunLog]) -> Iterator[Fact]:
-    """Draft acceptance of the last run; the ceiling is over all `runs`, which repeat one request."""
-    run = runs[-1]
+def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
+    """Draft acceptance of a run; the ceiling is over its `repeats`, itself included."""
     counts = acceptance(run)
     if counts is None:
         return
@@ -361,7 +364,7 @@ def acceptance_facts(runs: Sequence[RunLog]) -> Iterator[Fact]:
     length = counts.mean_acceptance_length
     over = f"1 + accepted / rounds, over {count_text(counts.rounds, 'round')}: the bonus token is counted"
     yield make("mean acceptance length", None if length is None else f"{length:.2f}", origin=over)
-    ceiling = ceiling_of(runs)
+    ceiling = ceiling_of(repeats)
     if ceiling is None:
         origin = f"Fewer than {FEWEST_REJECTIONS} different rejections: too few to estimate."
     else:
@@ -372,7 +375,56 @@ def acceptance_facts(runs: Sequence[RunLog]) -> Iterator[Fact]:
             f"independently; bonus left out; 95 % interval {ends}, from {ceiling.rejections} rejections."
         )
     value = None if ceiling is None else f"{ceiling.value:.2f}"
-    yield Fact(DRAFTING, "ceiling α / (1 − α)", value, "", origin, tuple(one.run_id for one in runs))
+    yield Fact(DRAFTING, "ceiling α / (1 − α)", value, "", origin, tuple(one.run_id for one in repeats))
+
+
+# Facts over several runs.
+
+
+def time_facts(lines: Sequence[Sequence[RunLog]], processes: ProcessSpread | None = None) -> list[Fact]:
+    """The mean time of the runs of each model; `lines` are runs, or pairs that ran side by side."""
+    by_role: dict[str, list[RunLog]] = {}
+    for line in lines:
+        for run in line:
+            by_role.setdefault(run.info.role, []).append(run)
+    found = []
+    for role, runs in by_role.items():
+        observed = [run for run in runs if run_time_ms(run) is not None]
+        mean = mean_of(observe(observed, run_time_ms), processes)
+        if mean is not None:
+            ids, origin = tuple(run.run_id for run in observed), FIGURES["total_ms"].tip
+            found.append(Fact("Time", role, mean.value, "ms", origin, ids, "total_ms", interval=mean.interval))
+    return found
+
+
+def run_time_ms(run: RunLog) -> float | None:
+    """The time of a whole run: its own wall, of an imported one the total that its file gives."""
+    return stages.wall_ms(run) if run.info.imported is None else stages.total_ms(run)
+
+
+def speedup_fact(payoff: Payoff) -> Fact | None:
+    """The speed-up of runs that draft over their baseline; None where nothing was measured."""
+    whole = payoff.whole
+    if whole is None:
+        return None
+    tone = ("good" if whole.speedup > 1 else "bad") if payoff.is_clear else ""
+    ids, origin = tuple(run.run_id for run in payoff.runs), payoff_sentence(payoff)
+    return Fact(DRAFTING, "speed-up", whole.speedup, "×", origin, ids, "speedup", tone, whole.interval)
+
+
+def score_facts(runs: Sequence[RunLog]) -> list[Fact]:
+    """By role the share of right answers or, of free text, the mean token F1, among the runs that are scored."""
+    found = []
+    for key in (RIGHT, TOKEN_F1):
+        by_role: dict[str, list[tuple[int, float]]] = {}
+        for run in runs:
+            if (value := score(run, key)) is not None:
+                by_role.setdefault(run.info.role, []).append((run.run_id, value))
+        for role, values in by_role.items():
+            mean = sum(value for _, value in values) / len(values)
+            ids = tuple(run_id for run_id, _ in values)
+            found.append(Fact(ACCURACY, role, mean, "share", FIGURES[key].tip, ids, key))
+    return found
 
 
 # Warnings.

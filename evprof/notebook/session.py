@@ -29,8 +29,8 @@ from evprof.metrics.figures.stages import END_TO_END
 from evprof.notebook.data_table import Column, DataTable
 from evprof.notebook.names import Named
 from evprof.run.kept_repeatability import spread_among
-from evprof.session.batches import read_batches
-from evprof.session.summaries.opened import OpenedSession, open_session
+from evprof.session.facts import read_batches
+from evprof.session.opened import OpenedSession, open_session
 
 
 class _Measured:
@@ -253,8 +253,8 @@ class Session(_Measured):
         for run in self.__dict__.pop("runs", ()):
             run._let_go()
         self._let_go()
-        if self._stored is not None and self._stored.stored is not None:
-            self._stored.stored.store.release()
+        if self._stored is not None:
+            self._stored.close()
         self._stored = None
         if self._forget is not None:
             self._forget()

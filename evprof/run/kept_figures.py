@@ -1,16 +1,15 @@
-"""What a session keeps of runs that have ended beside their rows, worked out of those rows as a reader would."""
+"""The figures that a session stores with runs that have ended, computed from their rows as a reader would."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from evprof.core.recording import RecordLog
 from evprof.core.rows.row_block import blocks_by_run
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.session.plausible import has_impossible_numbers
-from evprof.session.summary_writing import KeptFigures
-from evprof.session.validation import readable
+from evprof.session.validation import has_impossible_numbers, readable
 
 
 def runs_of(recording: RecordLog, infos: Iterable[RunInfo]) -> list[RunLog]:
@@ -22,16 +21,16 @@ def runs_of(recording: RecordLog, infos: Iterable[RunInfo]) -> list[RunLog]:
     return list(runs.values())
 
 
-def kept_figures(runs: Iterable[RunLog]) -> dict[int, KeptFigures]:
-    """By run. Of what was not reported as expected no figure is made, as no reader would make one.
+def kept_figures(runs: Iterable[RunLog]) -> dict[int, dict[str, Any]]:
+    """By run; without runs whose facts or rows no reader would accept.
 
     The facts of the runs become those that a reader knows.
     """
-    from evprof.metrics.run_summary import COLUMNS, summary_of
+    from evprof.metrics.run_summary import summary_of
 
-    kept: dict[int, KeptFigures] = {}
+    kept: dict[int, dict[str, Any]] = {}
     for run in runs:
         if (info := readable(run.info)) is not None and not has_impossible_numbers(run):
             run.info = info
-            kept[run.run_id] = KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
+            kept[run.run_id] = summary_of(run)
     return kept

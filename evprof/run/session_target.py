@@ -146,15 +146,8 @@ class SessionTarget:
                 self._logs[message.run_id] = RunLog(begun)
             elif isinstance(message, EngineChanged):
                 self._pending.environment = message.environment or self._pending.environment
-            elif (info := self._info(getattr(message, "run_id", -1))) is not None and apply_to_info(message, info):
+            elif (info := self.infos.get(getattr(message, "run_id", -1))) is not None and apply_to_info(message, info):
                 self._dirty.add(info.run_id)
-
-    def _info(self, run_id: int) -> RunInfo | None:
-        """What the file will say of a run; of one that lies in it already, all that it says now."""
-        stored = self._recording.stored
-        if run_id not in self.infos and stored is not None and run_id in stored.runs:
-            self.infos[run_id] = stored.runs[run_id].info.copied()
-        return self.infos.get(run_id)
 
     def _note_samples(self, info: RunInfo) -> None:
         known = info.sample

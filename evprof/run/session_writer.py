@@ -25,9 +25,9 @@ from evprof.core.messages import RunWarned
 from evprof.core.recording import RecordLog
 from evprof.run.session_target import SessionTarget
 from evprof.session.autosave import autosave_path
+from evprof.session.opened import read_environment
 from evprof.session.opening import copy_session
 from evprof.session.presence import Hold, hold
-from evprof.session.reading import read_environment
 from evprof.session.store import LostError, SessionFile
 
 COMMIT_INTERVAL_S = 0.1
@@ -59,7 +59,7 @@ class SessionWriter(Closing):
         self._recording = recording
         # What nobody has named and nobody has made before is moved when it gets a name; everything else is copied.
         self._is_unnamed = waits_for_run and not Path(path).exists()
-        self._continues = skips_existing and (Path(path).exists() or recording.stored is not None)
+        self._continues = skips_existing and (Path(path).exists() or recording.source is not None)
         self._problem: str | None = None
         self._refusal = ""
         self._facts: dict[str, Any] = {}
@@ -328,7 +328,7 @@ class SessionWriter(Closing):
             source = self._rescue or self._main
             if source is self._main:
                 self._check_there()
-            if source.file is None and (self._recording.stored is None or not old.exists()):
+            if source.file is None and (self._recording.source is None or not old.exists()):
                 # Nothing was written here yet, so everything the recording holds goes there.
                 environment = read_environment(old) if old.exists() else None
                 _remove_session(path)

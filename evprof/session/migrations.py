@@ -1,78 +1,108 @@
 """From every older format to the present one, step by step.
 
 A step is never changed once a program that wrote its format was released; the golden files under tests/session/golden
-hold us to that. A reader migrates a copy in memory, a writer the file itself.
+check that. A reader migrates a private copy, a writer the file itself.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
+import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from evprof.core.plain import hints_of
+from evprof.core.run_info import RunInfo
 from evprof.session import chunk
-from evprof.session.checksums import CheckedTables, read_tally
-from evprof.session.schema import FORMAT, TALLY, create_table
+from evprof.session.schema import COUNTS, FORMAT, create_indexes, create_table
+from evprof.session.tables import Tables, checksum, counts_of, seal
 
 
-def _to_2(_connection: sqlite3.Connection) -> None:
-    """Format 2 may hold the stream `judgements`, which an older program would take for damage; format 1 has none."""
-
-
-def _to_3(_connection: sqlite3.Connection) -> None:
-    """Format 3 may hold the stream `power`; what an older session drew was not measured."""
+def _nothing(_connection: sqlite3.Connection) -> None:
+    """Formats 2, 3 and 5 may hold the streams `judgements`, `power` and `alternatives`; format 7 has two more columns
+    in rounds. Older sessions recorded none of these."""
 
 
 def _to_4(connection: sqlite3.Connection) -> None:
-    """Format 4 has a checksum in every row, the runs of every chunk, and a tally; older rows are taken as they are."""
+    """Format 4 has a checksum in every row and the runs of every chunk; older rows are taken as they are."""
     for table in ("session", "runs", "samples", "tensors", "chunks"):
         connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
     connection.execute("ALTER TABLE chunks ADD COLUMN first_run INTEGER")
     connection.execute("ALTER TABLE chunks ADD COLUMN last_run INTEGER")
     for (chunk_id,) in connection.execute("SELECT chunk_id FROM chunks").fetchall():
         row = connection.execute("SELECT row_count, content FROM chunks WHERE chunk_id = ?", (chunk_id,)).fetchone()
-        with suppress(chunk.ChunkError, TypeError):  # what is no chunk is refused by whoever reads it
-            found = chunk.run_range(*row)
-            connection.execute("UPDATE chunks SET first_run = ?, last_run = ? WHERE chunk_id = ?", (*found, chunk_id))
-    CheckedTables.empty(connection).recount()
-
-
-def _to_5(_connection: sqlite3.Connection) -> None:
-    """Format 5 may hold the stream `alternatives`; an older session recorded none."""
+        with suppress(chunk.ChunkError, TypeError):  # the reader refuses an invalid chunk
+            runs = chunk.run_range(*row)
+            connection.execute("UPDATE chunks SET first_run = ?, last_run = ? WHERE chunk_id = ?", (*runs, chunk_id))
+    seal(connection)
 
 
 def _to_6(connection: sqlite3.Connection) -> None:
-    """Format 6 keeps a summary of every run that has ended; older runs have none, and are read as a whole."""
+    """Format 6 added the tables `words` and `summaries`, which format 8 replaces."""
+    connection.execute("CREATE TABLE words (word_id INTEGER PRIMARY KEY, word TEXT, checksum INTEGER)")
+    connection.execute("CREATE TABLE summaries (run_id INTEGER, layout INTEGER, numbers BLOB, checksum INTEGER)")
+
+
+def _to_8(connection: sqlite3.Connection) -> None:
+    """Format 8 keeps figures as JSON by run, in place of packed numbers and numbered words."""
+    create_table(connection, "figures")
+    words = dict(connection.execute("SELECT word_id, word FROM words WHERE typeof(word) = 'text'"))
+    for run_id, layout, numbers in connection.execute("SELECT run_id, layout, numbers FROM summaries").fetchall():
+        # The reader computes the figures of an invalid summary from the rows.
+        with suppress(ValueError, KeyError, TypeError, struct.error, RecursionError):
+            row = (run_id, json.dumps(_unpacked(json.loads(words[layout]), numbers, words)))
+            connection.execute("INSERT INTO figures VALUES (?, ?, ?)", (*row, checksum(row)))
     for table in ("words", "summaries"):
-        create_table(connection, table)
-    row = connection.execute("SELECT value FROM session WHERE key = ?", (TALLY,)).fetchone()
-    # A tally that is none is told by whoever reads it.
-    tally = read_tally({"words": [0, 0], "summaries": [0, 0]} | _table(row[0])) if row else None
-    if tally is not None:
-        CheckedTables(connection, tally).write_tally()
+        connection.execute(f"DROP TABLE {table}")
+    told = connection.execute("SELECT value FROM session WHERE key = ?", (COUNTS,)).fetchone()
+    counts = _counts(told[0]) if told else {}
+    create_indexes(connection)
+    # What older programs counted stays: the reader compares it with the rows.
+    Tables(connection, counts_of(connection) | counts).write_counts()
 
 
-def _to_7(_connection: sqlite3.Connection) -> None:
-    """Format 7 tells of a round how deep it drafted and what was judged; chunks of older ones lack these columns."""
+def _unpacked(layout: list[tuple[str, str]], numbers: bytes, words: Mapping[int, str]) -> dict[str, Any]:
+    """The figures of a summary: `layout` is (name, kind) of each number, kinds as in `struct`, texts being numbers of
+    words."""
+    values = struct.unpack("<" + "".join(kind for _, kind in layout), numbers)
+    figures: dict[str, Any] = {}
+    for (name, kind), value in zip(layout, values, strict=True):
+        if name in hints_of(RunInfo) or name in _PLACES:
+            continue
+        is_missing = value == {"i": -1, "q": -(1 << 63)}.get(kind) or (kind == "d" and math.isnan(value))
+        found = None if is_missing else json.loads(words[value]) if kind == "i" else value
+        figures[name.lstrip("_")] = bool(found) if name in _TRUTHS and found is not None else found
+    return figures
 
 
-def _table(text: object) -> dict[str, Any]:
+_TRUTHS = ("has_pieces", "has_open_stages", "is_throttled")
+_PLACES = ("first_chunk", "last_chunk", "first_tensor", "last_tensor", "environment_of_run")
+"""Columns of a summary that are neither figures nor fields of a run."""
+
+
+def _counts(text: object) -> dict[str, int]:
     try:
         found = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = None
+    entries = found.items() if isinstance(found, dict) else ()
+    listed = {name: value[0] for name, value in entries if isinstance(value, list) and value}
+    return {name: count for name, count in listed.items() if isinstance(count, int) and name in _COUNTED}
 
+
+_COUNTED = ("session", "runs", "samples", "tensors", "chunks")
 
 MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
-    1: _to_2,
-    2: _to_3,
+    1: _nothing,
+    2: _nothing,
     3: _to_4,
-    4: _to_5,
+    4: _nothing,
     5: _to_6,
-    6: _to_7,
+    6: _nothing,
+    7: _to_8,
 }
 """Format -> what makes it the next one. Format 1 is the first."""
 
@@ -87,7 +117,7 @@ def migrate(
     steps: Mapping[int, Callable[[sqlite3.Connection], None]] = MIGRATIONS,
     to_format: int = FORMAT,
 ) -> None:
-    """Brings an open session to `to_format` in one transaction; nothing to do when it is there already."""
+    """Brings an open session to `to_format` in one transaction; does nothing for one that has it."""
     if format_of(connection) == to_format:
         return
     connection.execute("BEGIN IMMEDIATE")

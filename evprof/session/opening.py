@@ -21,7 +21,7 @@ from pathlib import Path
 
 from evprof.core.files.held_file import HeldError, HeldFile
 from evprof.session import chunk
-from evprof.session.checksums import DamageError
+from evprof.session.tables import DamageError
 
 MOST_BYTES = 4 << 30
 

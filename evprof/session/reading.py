@@ -1,7 +1,7 @@
-"""Reads a session file back into a Recording, without trusting it.
+"""Reads a session file without trusting it: its facts, its runs, and the rows of one run or of all.
 
-What a damaged disk changed is found by checksums. A damaged row of a run's measurements is left out and told with its
-run, which counts as failed: no figure is made of what is not whole. Damage anywhere else refuses the file.
+Checksums find what a damaged disk changed. Damaged rows of a run are left out and the run counts as failed, so that no
+figure includes them. Damage anywhere else refuses the file.
 """
 
 from __future__ import annotations
@@ -11,28 +11,35 @@ import math
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.core.messages import RunStarted
-from evprof.core.recording import RecordLog
+from evprof.core.plain import UnfitError, hints_of, reader_of
+from evprof.core.recording import RecordLog, Texts
 from evprof.core.records import STREAMS
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
+from evprof.core.run_settings import settings_from_json
+from evprof.core.sample import Sample
 from evprof.session import chunk
-from evprof.session.checked_rows import CheckedRows, DamagedRow
-from evprof.session.checksums import DamageError, Tally, read_tally
 from evprof.session.header import check_header, is_cut
 from evprof.session.migrations import format_of, migrate
 from evprof.session.opening import MOST_BYTES, bytes_in, logs, opened
-from evprof.session.plausible import implausible
 from evprof.session.presence import is_written
-from evprof.session.schema import COLUMNS, FACT_PREFIX, FORMAT, ROW_STREAMS, TALLY
+from evprof.session.schema import COLUMNS, COUNTS, FACT_PREFIX, FORMAT, ROW_STREAMS
 from evprof.session.store import abandoned_sentence
-from evprof.session.validation import run_info_from
+from evprof.session.tables import DamageError, checked, select, whole_rows
+from evprof.session.validation import implausible, is_known_run, run_info_from
+
+_T = TypeVar("_T")
 
 _BASE_BYTES, _BYTES_PER_FILE_BYTE = 64 << 20, 200
 """What a file may unpack to: no session of ours comes near 200 times its size."""
@@ -43,6 +50,9 @@ _NUMBER_LISTS = (("tensors", "shape"), ("rounds", "drafted_ids"))
 ATTEMPTS = 8
 
 _MOST_LEVELS = 64
+_MOST_SHARED = 20_000
+_MOST_CHUNKS = 16
+"""Unpacked chunks of several runs that are kept: their neighbours are mostly read next."""
 
 
 @dataclass
@@ -58,24 +68,44 @@ class StoredSession:
 
 
 def read_session(path: Path) -> RecordLog:
-    """The Recording of a session file: every run started with its info as it ended, and all rows.
-
-    Raises UserError when it is missing, foreign, newer or damaged. Runs that were going on when their program ended
-    come back as failed; those of a program that still records come back as running.
-    """
+    """The recording of a session file with all rows; see `load_session`."""
     return load_session(path).recording
 
 
 def load_session(path: Path) -> StoredSession:
-    """Like `read_session`, with the facts of the session itself."""
-    path = Path(path)
+    """A session with all rows in memory; `opened.open_session` reads the rows of a run on first use.
+
+    Raises UserError when it is missing, foreign, newer or damaged. Runs that were going on when their program ended
+    come back as failed; those of a program that still records come back as running.
+    """
+
+    def read(connection: sqlite3.Connection) -> StoredSession:
+        with ExitStack() as stack:
+            reading = SessionReading(Path(path), connection, stack)
+            facts, infos = reading.facts(), reading.infos()
+            recording, damages = reading.rows()
+            for damage in damages:
+                spoiled = [info for info in infos if damage.first <= info.run_id <= damage.last]
+                if not spoiled:
+                    raise DamageError("rows of no run in it are not as they were written")
+                for info in spoiled:
+                    info.spoil(damage.sentence)
+            for info in infos:
+                recording.post(RunStarted(info.run_id, info))
+            return session_of(Path(path), recording, facts)
+
+    return attempted(Path(path), read)
+
+
+def attempted(path: Path, read: Callable[[sqlite3.Connection], _T]) -> _T:
+    """The result of `read` on one state of a session file, which another program may be writing. Raises UserError."""
     check_header(path)
     try:
         for _ in range(ATTEMPTS):
             before = fingerprint(path)
             try:
                 with opened(path) as connection:
-                    session = SessionReading(path, connection).session()
+                    result = read(connection)
                 if not logs(path) and is_cut(path):
                     raise DamageError("its end is missing")
             except (sqlite3.Error, UnicodeDecodeError, DamageError) as error:
@@ -83,7 +113,7 @@ def load_session(path: Path) -> StoredSession:
                     raise
             else:
                 if fingerprint(path) == before:
-                    return session
+                    return result
             time.sleep(0.1)  # a writer is folding its log in right now
     except DamageError as damage:
         raise UserError(f"{path} is damaged: {damage}; use a copy of it, or record it again.") from damage
@@ -98,226 +128,14 @@ def is_passing(error: Exception) -> bool:
     return code in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_BUSY)
 
 
-def read_environment(path: Path) -> dict[str, Any] | None:
-    """The environment of a session alone; None where it cannot be read or was never known."""
-    try:
-        with opened(Path(path)) as connection:
-            row = connection.execute("SELECT value FROM session WHERE key = 'environment'").fetchone()
-            found = json.loads(row[0]) if row else None
-    except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError, DamageError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def fingerprint(path: Path) -> tuple[int, int, int]:
+    """Changes whenever the file is written or replaced."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-class SessionReading:
-    """One reading of one open session, within a budget."""
-
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path = path
-        self.connection = connection
-        self._file_bytes = path.stat().st_size + sum(map(bytes_in, logs(path)))
-        self._left_bytes = self._most_bytes = min(MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * self._file_bytes)
-        self._recording = RecordLog()
-        self._infos: dict[int, RunInfo] = {}
-
-    def session(self) -> StoredSession:
-        found = format_of(self.connection)
-        if found == FORMAT:
-            return self._read()
-        if found < 1:  # its header was whole a moment ago: a writer is making it right now
-            raise DamageError("it is not whole yet")
-        with closing(self.migrated()) as copy:
-            self.connection = copy
-            # Checksums take room that the older file had no need of.
-            self._file_bytes = 2 * self._file_bytes + (64 << 10)
-            return self._read()
-
-    def facts(self) -> tuple[dict[str, Any], Tally]:
-        """What the table `session` holds, and how many rows the others do."""
-        self._check_tables()
-        tally = self._read_tally()
-        self._rows = CheckedRows(self.connection, tally, self._file_bytes)
-        return {key: self.json(value) for key, value in self._rows.whole("session")}, tally
-
-    def _read(self) -> StoredSession:
-        facts, _ = self.facts()
-        self._read_runs(facts.get("writer"))
-        self._read_row_streams()
-        self._read_chunks()
-        self.check_lists(self._recording)
-        if told := implausible(self._recording):
-            raise DamageError(told)
-        return session_of(self.path, self._recording, facts)
-
-    def migrated(self) -> sqlite3.Connection:
-        """A copy in memory in the present format."""
-        copy = sqlite3.connect(":memory:", isolation_level=None)
-        try:
-            self.connection.backup(copy)
-            migrate(copy)
-        except BaseException:
-            copy.close()
-            raise
-        return copy
-
-    def _check_tables(self) -> None:
-        """Tables and nothing else under our names: a view could compute for ever."""
-        found = {name: kind for kind, name in self.connection.execute("SELECT type, name FROM sqlite_master")}
-        for table in COLUMNS:
-            if found.get(table) != "table":
-                raise DamageError(f"it has no table '{table}'")
-
-    def _read_tally(self) -> Tally:
-        row = self.connection.execute("SELECT value FROM session WHERE key = ?", (TALLY,)).fetchone()
-        tally = read_tally(self.json(row[0])) if row and isinstance(row[0], str) else None
-        if tally is None:
-            raise DamageError("the count of its rows is missing")
-        return tally
-
-    def _read_runs(self, writer: object) -> None:
-        samples: dict[int, dict[str, str | None]] = {}
-        for run_id, kind, _, content_hash in self._rows.whole("samples"):
-            samples.setdefault(run_id, {})[kind] = content_hash
-        is_being_written = is_written(self.path)
-        for run_id, _, _, _, text in self._rows.whole("runs"):
-            self._infos[run_id] = info = self.info_from(run_id, text, samples.get(run_id, {}))
-            if info.status == RUNNING and not is_being_written:
-                info.status, info.error = FAILED, abandoned_sentence(writer)
-            self._recording.post(RunStarted(run_id, info))
-
-    def info_from(self, run_id: int, text: str, hashes: Mapping[str, str | None]) -> RunInfo:
-        """A run's facts from their text, with the hashes of its sample's halves. Raises DamageError."""
-        info = run_info_from(self.json(text))
-        if info is None or info.run_id != run_id:
-            raise DamageError(f"the facts of run {run_id} are not what evprof writes")
-        events, video = info.sample.events_hash, info.sample.video_hash
-        info.sample = replace(
-            info.sample, events_hash=events or hashes.get("events"), video_hash=video or hashes.get("video")
-        )
-        return info
-
-    def _read_row_streams(self) -> None:
-        for stream in ROW_STREAMS:
-            batch: list[tuple[Any, ...]] = []
-            for _, *row in self._undamaged(stream, _run_of_row):
-                self.spend(8 * len(row) + sum(len(value) for value in row if isinstance(value, str)))
-                batch.append(tuple(row))
-            self._recording.extend(stream, batch)
-
-    def _read_chunks(self) -> None:
-        for values in self._undamaged("chunks", _runs_of_chunk):
-            stream, columns = self.unpacked(values)
-            self._recording.streams[stream].extend_columns(columns)
-
-    def unpacked(self, values: tuple[Any, ...]) -> tuple[str, list[Any]]:
-        """Stream and columns of a row of `chunks`. Raises DamageError."""
-        _, stream, row_count, _, _, content, _, _ = values
-        if stream not in STREAMS or stream in ROW_STREAMS:
-            raise DamageError(f"it has rows of the unknown kind '{stream[:40]}'")
-        try:
-            unpacked = chunk.unpack(stream, row_count, content)
-        except chunk.ChunkError as error:
-            raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
-        self.spend(8 * row_count * len(unpacked) + len(content))
-        return stream, unpacked
-
-    def _undamaged(self, table: str, whose: _Whose) -> Iterator[tuple[Any, ...]]:
-        """The rows that are whole; runs that a damaged one may have belonged to are told so.
-
-        Of a row of which nothing is left it is known that its runs lie between those of the rows before and after.
-        """
-        waiting: list[DamagedRow] = []
-        before = min(self._infos, default=0)
-        for row in self._rows.each(table):
-            if isinstance(row, DamagedRow):
-                waiting.append(row)
-                continue
-            _, first, last = whose(row, is_damaged=False)
-            if first is not None and last is not None:
-                self._tell(waiting, table, whose, before, first)
-                waiting, before = [], last
-            yield row
-        self._tell(waiting, table, whose, before, max(self._infos, default=0))
-
-    def _tell(self, rows: list[DamagedRow], table: str, whose: _Whose, before: int, after: int) -> None:
-        for row in rows:
-            stream, first, last = (None, None, None) if row.values is None else whose(row.values, is_damaged=True)
-            if first is None or last is None or not {first, last} <= self._infos.keys():
-                first, last = min(before, after), max(before, after)
-            spoilt = [info for run_id, info in self._infos.items() if first <= run_id <= last]
-            if not spoilt:
-                raise DamageError("rows of no run in it are not as they were written")
-            for info in spoilt:
-                spoil(info, damage_sentence(stream, table))
-
-    def check_lists(self, recording: RecordLog) -> None:
-        """Raises DamageError unless what should be lists of numbers is."""
-        for stream, name in _NUMBER_LISTS:
-            if not all(map(_NUMBERS.match, recording.streams[stream].texts(name).words)):
-                raise DamageError(f"a {name} among its {stream} is no list of numbers")
-
-    def json(self, text: str) -> Any:
-        """The value of a text. Raises DamageError."""
-        self.spend(len(text))
-        try:
-            values = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
-        except (ValueError, RecursionError) as error:
-            raise DamageError("the facts of a run or of the session are no JSON") from error
-        if _is_deep(values):
-            raise DamageError("the facts of a run or of the session are nested too deep")
-        return values
-
-    def renew(self) -> None:
-        """Begins the budget anew: for another question to the same file."""
-        self._left_bytes = self._most_bytes
-
-    def spend(self, count: int) -> None:
-        """Counts bytes that are taken. Raises DamageError past what a session of its size can hold."""
-        self._left_bytes -= count
-        if self._left_bytes < 0:
-            raise DamageError("it would unpack to more than a session of its size can hold")
-
-
-class _Whose(Protocol):
-    """What a row says of itself: its stream, its smallest and its largest run; None for what it does not say."""
-
-    def __call__(self, values: tuple[Any, ...], *, is_damaged: bool) -> tuple[str | None, int | None, int | None]: ...
-
-
-def _runs_of_chunk(values: tuple[Any, ...], *, is_damaged: bool) -> tuple[str | None, int | None, int | None]:
-    _, stream, row_count, _, _, content, first, last = values
-    if is_damaged and isinstance(row_count, int) and isinstance(content, bytes):
-        # Where the content is whole it knows better than the columns beside it, of which one is not.
-        with suppress(chunk.ChunkError):
-            return (stream, *chunk.run_range(row_count, content))
-    return (stream, first, last)
-
-
-def _run_of_row(values: tuple[Any, ...], *, is_damaged: bool) -> tuple[str | None, int | None, int | None]:
-    return (None, None, None) if is_damaged else (None, values[1], values[1])
-
-
-def damage_sentence(stream: str | None, table: str) -> str:
-    """What is told of a run of which rows are not as they were written."""
-    what = next((name for name in (stream, table) if name in STREAMS), "rows")
-    return f"Some of its {what} are damaged in the file and left out."
-
-
-def spoil(info: RunInfo, sentence: str) -> None:
-    """A run that is not whole is no measurement: it counts as failed."""
-    if sentence not in info.warnings:
-        info.warnings = [*info.warnings, sentence]
-    if info.status != FAILED:
-        info.status, info.error = FAILED, sentence
-
-
 def session_of(path: Path, recording: RecordLog, facts: Mapping[str, Any]) -> StoredSession:
-    """A recording with what the table `session` tells of it."""
+    """A recording with the content of the table `session`."""
     environment, created_at, version = (facts.get(key) for key in ("environment", "created_at", "evprof_version"))
     return StoredSession(
         path,
@@ -329,8 +147,267 @@ def session_of(path: Path, recording: RecordLog, facts: Mapping[str, Any]) -> St
     )
 
 
+@dataclass(frozen=True)
+class Damage:
+    """Rows that are not as they were written: a sentence, and the smallest and largest run they may belong to."""
+
+    sentence: str
+    first: int
+    last: int
+
+
+class SessionReading:
+    """Reads one open session within a budget of memory. An older one is migrated in a private copy.
+
+    `stack` closes the copy; `is_copy` says whether there is one.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, stack: ExitStack) -> None:
+        self.path = path
+        size = path.stat().st_size + sum(map(bytes_in, logs(path)))
+        self._left_bytes = self._most_bytes = min(MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * size)
+        number = format_of(connection)
+        if number < 1:  # its header was whole a moment ago: a writer is making it right now
+            raise DamageError("it is not whole yet")
+        self.is_copy = number != FORMAT
+        if self.is_copy:
+            # In memory as long as it is small, then in a file without a name.
+            copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            stack.callback(copy.close)
+            connection.backup(copy)
+            migrate(copy)
+            connection = copy
+        self.connection = connection
+        self._shared: dict[tuple[str, bytes], Any] = {}
+        self._chunks: OrderedDict[int, tuple[str, list[Any]]] = OrderedDict()
+        self._check_tables()
+        self._counts = self._read_counts()
+        ranges = "SELECT chunk_id, coalesce(first_run, -1), coalesce(last_run, -1) FROM chunks ORDER BY chunk_id"
+        try:
+            rows = np.array(connection.execute(ranges).fetchall(), dtype=np.int64)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise DamageError("the runs of its chunks are not what evprof writes") from error
+        self._runs_of_chunks = rows.reshape(-1, 3)
+        self._check_count("chunks", len(self._runs_of_chunks))
+
+    def _check_tables(self) -> None:
+        """Tables and nothing else under our names: a view could compute for ever."""
+        kinds = {name: kind for kind, name in self.connection.execute("SELECT type, name FROM sqlite_master")}
+        for table in COLUMNS:
+            if kinds.get(table) != "table":
+                raise DamageError(f"it has no table '{table}'")
+
+    def _read_counts(self) -> dict[str, int]:
+        row = self.connection.execute("SELECT value FROM session WHERE key = ?", (COUNTS,)).fetchone()
+        counts = self.json(row[0]) if row and isinstance(row[0], str) else None
+        if not isinstance(counts, dict) or any(type(counts.get(table)) is not int for table in COLUMNS):
+            raise DamageError("the count of its rows is missing")
+        return counts
+
+    def _check_count(self, table: str, count: int) -> None:
+        if count != self._counts[table]:
+            raise DamageError(f"rows of its table '{table}' are missing or not the last that were written")
+
+    def _whole(self, table: str) -> list[tuple[Any, ...]]:
+        rows = list(whole_rows(self.connection, table))
+        self._check_count(table, sum(table != "session" or row[0] != COUNTS for row in rows))
+        return rows
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows of all streams."""
+        rows = self.connection.execute("SELECT sum(row_count) FROM chunks").fetchone()[0] or 0
+        return int(rows) + self._counts["tensors"]
+
+    def facts(self) -> dict[str, Any]:
+        """What the table `session` holds. Raises DamageError."""
+        return {key: self.json(value) for key, value in self._whole("session")}
+
+    def infos(self) -> list[RunInfo]:
+        """All that is known of every run but its rows. Raises DamageError."""
+        hashes: dict[int, dict[str, str | None]] = {}
+        for run_id, kind, _, content_hash in self._whole("samples"):
+            hashes.setdefault(run_id, {})[kind] = content_hash
+        writer, is_being_written = self.facts().get("writer"), is_written(self.path)
+        infos = []
+        for run_id, _, _, _, text in self._whole("runs"):
+            info = self._info(text)
+            if info is None or info.run_id != run_id:
+                raise DamageError(f"the facts of run {run_id} are not what evprof writes")
+            sample, known = info.sample, hashes.get(run_id, {})
+            if known:
+                events, video = sample.events_hash or known.get("events"), sample.video_hash or known.get("video")
+                info.sample = replace(sample, events_hash=events, video_hash=video)
+            if info.status == RUNNING and not is_being_written:
+                info.status, info.error = FAILED, abandoned_sentence(writer)
+            infos.append(info)
+        return infos
+
+    def _info(self, text: str) -> RunInfo | None:
+        """A run's facts from JSON. Equal parts of many runs (models, settings) are parsed once and shared."""
+        self.spend(len(text))
+        try:
+            parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+            return run_info_from(self.json(text))
+        values: dict[str, Any] = {"settings": settings_from_json(None), "sample": Sample.from_facts(None)}
+        try:
+            for name in _FIELDS & parts.keys():
+                values[name] = self._part(name, bytes(parts[name]))
+            values["settings"], values["given"] = values["settings"]
+            info = RunInfo(**values)
+        except (UnfitError, TypeError):
+            return None
+        return info if is_known_run(info) else None
+
+    def _part(self, name: str, raw: bytes) -> Any:
+        if raw[:1] not in b"{[":
+            return _FIELD_READERS[name](self.json(raw))
+        key = (name, raw)
+        value = self._shared.get(key)
+        if value is None:
+            if len(self._shared) >= _MOST_SHARED:
+                self._shared.clear()
+            value = self._shared[key] = _FIELD_READERS[name](self.json(raw))
+        # Runs change their own dictionaries and lists.
+        return value.copy() if isinstance(value, (dict, list)) else value
+
+    def figures(self, run_id: int) -> dict[str, Any] | None:
+        """The figures stored with a run; None without any, and where they are damaged."""
+        self.renew()
+        row = self.connection.execute(f"{select('figures')} WHERE run_id = ?", (run_id,)).fetchone()
+        try:
+            values = None if row is None else checked("figures", row)
+            figures = None if values is None else self.json(values[1])
+        except DamageError:
+            return None
+        return figures if isinstance(figures, dict) else None
+
+    def rows(self, run_id: int | None = None) -> tuple[RecordLog, list[Damage]]:
+        """The rows of a run, or of all. Raises DamageError for content that evprof does not write."""
+        self.renew()
+        recording, damages = RecordLog(), list[Damage]()
+        for chunk_id, first, last in self._chunks_of(run_id):
+            found = self._unpacked(chunk_id, is_shared=run_id is not None and first != last)
+            if isinstance(found, str):
+                damages.append(Damage(damage_sentence(found), first, last))
+                continue
+            stream, columns = found
+            mask = None if run_id is None or first == last else columns[0] == run_id
+            if mask is None or mask.all():
+                recording.streams[stream].extend_columns(columns)
+            elif mask.any():
+                recording.streams[stream].extend_columns([masked(column, mask) for column in columns])
+        for stream in ROW_STREAMS:
+            damages += self._read_rows(recording, stream, run_id)
+        for stream, name in _NUMBER_LISTS:
+            if not all(map(_NUMBERS.match, recording.streams[stream].texts(name).words)):
+                raise DamageError(f"a {name} among its {stream} is no list of numbers")
+        if problem := implausible(recording):
+            raise DamageError(problem)
+        return recording, damages
+
+    def _chunks_of(self, run_id: int | None) -> Iterator[tuple[int, int, int]]:
+        table = self._runs_of_chunks
+        if run_id is not None:
+            table = table[(table[:, 1] <= run_id) & (table[:, 2] >= run_id)]
+        yield from table.tolist()
+
+    def _unpacked(self, chunk_id: int, *, is_shared: bool) -> tuple[str, list[Any]] | str:
+        """Stream and columns of a chunk, not to be changed; of a damaged one its stream, "" where it is not known."""
+        known = self._chunks.get(chunk_id)
+        if known is not None:
+            return known
+        try:
+            row = self.connection.execute(f"{select('chunks')} WHERE chunk_id = ?", (chunk_id,)).fetchone()
+        except (sqlite3.Error, UnicodeDecodeError):
+            row = None  # a page is damaged
+        values = None if row is None else checked("chunks", row)
+        if values is None:
+            return str(row[1]) if row is not None else ""
+        unpacked = self.unpack(values)
+        if is_shared:
+            self._chunks[chunk_id] = unpacked
+            if len(self._chunks) > _MOST_CHUNKS:
+                self._chunks.popitem(last=False)
+        return unpacked
+
+    def unpack(self, values: tuple[Any, ...]) -> tuple[str, list[Any]]:
+        """Stream and columns of a row of `chunks`. Raises DamageError."""
+        _, stream, row_count, _, _, content, _, _ = values
+        if stream not in STREAMS or stream in ROW_STREAMS:
+            raise DamageError(f"it has rows of the unknown kind '{stream[:40]}'")
+        try:
+            columns = chunk.unpack(stream, row_count, content)
+        except chunk.ChunkError as error:
+            raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
+        self.spend(8 * row_count * len(columns) + len(content))
+        return stream, columns
+
+    def _read_rows(self, recording: RecordLog, stream: str, run_id: int | None) -> list[Damage]:
+        where, values = ("", ()) if run_id is None else ("WHERE run_id = ?", (run_id,))
+        batch, damages, count = list[tuple[Any, ...]](), list[Damage](), 0
+        for row in self.connection.execute(f"{select(stream)} {where} ORDER BY rowid", values):
+            count += 1
+            found = checked(stream, row)
+            if found is None:
+                owner = row[1] if isinstance(row[1], int) else -1
+                damages.append(Damage(damage_sentence(stream), owner, owner))
+                continue
+            self.spend(8 * len(found) + sum(len(value) for value in found if isinstance(value, str)))
+            batch.append(found[1:])
+        if run_id is None:
+            self._check_count(stream, count)
+        recording.extend(stream, batch)
+        return damages
+
+    def json(self, text: str | bytes) -> Any:
+        """The value of a text. Raises DamageError."""
+        self.spend(len(text))
+        try:
+            values = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
+        except (ValueError, RecursionError) as error:
+            raise DamageError("the facts of a run or of the session are no JSON") from error
+        if _is_deep(values):
+            raise DamageError("the facts of a run or of the session are nested too deep")
+        return values
+
+    def renew(self) -> None:
+        """Resets the budget, for another question to the same file."""
+        self._left_bytes = self._most_bytes
+
+    def spend(self, count: int) -> None:
+        """Counts bytes that are used. Raises DamageError past what a session of its size can hold."""
+        self._left_bytes -= count
+        if self._left_bytes < 0:
+            raise DamageError("it would unpack to more than a session of its size can hold")
+
+
+_FIELDS = hints_of(RunInfo).keys() - {"given"}
+_FIELD_READERS: dict[str, Callable[[Any], Any]] = {
+    **{name: reader_of(hint) for name, hint in hints_of(RunInfo).items()},
+    "settings": settings_from_json,
+    "sample": Sample.from_facts,
+}
+
+
+def damage_sentence(stream: str) -> str:
+    """The warning of a run of which rows are not as they were written."""
+    what = stream if stream in STREAMS else "rows"
+    return f"Some of its {what} are damaged in the file and left out."
+
+
+def masked(column: Any, mask: Any) -> Any:
+    """The rows of a column where `mask` holds."""
+    if isinstance(column, Texts):
+        return Texts(column.codes[mask], column.words)
+    if isinstance(column, np.ndarray):
+        return column[mask]
+    return [value for value, is_kept in zip(column, mask.tolist(), strict=True) if is_kept]
+
+
 def _finite(text: str) -> float | None:
-    """A number of JSON; None, which is "not measured", for one past all bounds. No reader of ours expects infinity."""
+    """A number of JSON; None, which is "not measured", for one that no float holds."""
     value = float(text)
     return value if math.isfinite(value) else None
 

@@ -1,8 +1,8 @@
-"""What a session file is: a SQLite database with our mark, a format number and seven tables.
+"""What a session file is: a SQLite database with our mark, a format number and six tables.
 
-Bulk rows lie in `chunks`, one per stream and commit (see `chunk`); everything a person might want to ask SQL about,
-runs, samples and tensor shapes, are ordinary rows. What lists and comparisons need of every run lies in `summaries`
-(see there), with its texts in `words`. Every row carries a checksum.
+Bulk rows lie in `chunks`, one per stream and commit (see `chunk`). Runs, samples and tensor shapes are ordinary rows.
+`figures` holds a JSON object per run that has ended: its figures by name, so that lists and comparisons of many runs
+need not read the chunks. Every row carries a checksum.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ SUFFIX = ".evprof"
 APPLICATION_ID = 0x45565046
 """`EVPF`, at byte 68 of every session file."""
 
-FORMAT = 7
+FORMAT = 8
 """Counted up with every change that an older reader would not understand; see `migrations`."""
-
-SUMMARIZED = 6
-"""From this format on a session has summaries, and its tables are as they are now."""
 
 ROW_STREAMS = ("tensors",)
 """Streams kept as ordinary rows, in a table of the stream's name whose columns are the record's fields."""
@@ -64,29 +61,39 @@ COLUMNS: dict[str, dict[str, str]] = {
         "first_run": "INTEGER",
         "last_run": "INTEGER",
     },
-    "words": {"word_id": "INTEGER PRIMARY KEY", "word": "TEXT NOT NULL"},
-    "summaries": {"run_id": "INTEGER PRIMARY KEY", "layout": "INTEGER NOT NULL", "numbers": "BLOB NOT NULL"},
+    "figures": {"run_id": "INTEGER PRIMARY KEY", "figures": "TEXT NOT NULL"},
 }
 """Table name -> column name -> what it holds. `first_run` and `last_run` are a chunk's smallest and largest run.
 
-`session` holds JSON: created_at, evprof_version, environment, writer, the tally (see `checksums`); and, after
-FACT_PREFIX, what a session is apart from its runs: the suite it records, the files it was imported from, the
-comparisons saved with it.
+`session` holds JSON: created_at, evprof_version, environment, writer, the counts of rows; and, after FACT_PREFIX, what
+a session is apart from its runs: the suite it records, the files it was imported from, the comparisons saved with it.
 """
+
+INDEXES = {
+    "chunk_runs": "chunks(first_run, last_run)",
+    "tensor_runs": "tensors(run_id)",
+}
+"""The rows of one run are found by these."""
 
 _KEYS = {"samples": "PRIMARY KEY (run_id, kind)"}
 
-TALLY = "tally"
-"""The key in `session` of how many rows each table holds, and the sum of their checksums."""
+COUNTS = "tally"
+"""The key in `session` of how many rows each table holds."""
 
 FACT_PREFIX = "fact:"
 """Before the key of everything in `session` that this module knows nothing of."""
 
 
 def create_table(connection: sqlite3.Connection, table: str) -> None:
-    """Makes one of the tables."""
+    """Creates one of the tables."""
     parts = [f"{name} {kind}" for name, kind in COLUMNS[table].items()] + [f"{CHECKSUM} INTEGER NOT NULL"]
     connection.execute(f"CREATE TABLE {table} ({', '.join([*parts, *filter(None, [_KEYS.get(table)])])})")
+
+
+def create_indexes(connection: sqlite3.Connection) -> None:
+    """Creates the indexes."""
+    for name, columns in INDEXES.items():
+        connection.execute(f"CREATE INDEX {name} ON {columns}")
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -94,6 +101,7 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for table in COLUMNS:
         create_table(connection, table)
+    create_indexes(connection)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("COMMIT")

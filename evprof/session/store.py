@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import name_tag
 from evprof.core.files.new_file import put_new
@@ -24,13 +22,11 @@ from evprof.core.recording import Stream
 from evprof.core.records import column_kinds
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.session import chunk
-from evprof.session.checksums import CheckedTables
-from evprof.session.filesystem import network_kind
 from evprof.session.header import check_header
 from evprof.session.migrations import migrate
-from evprof.session.presence import Hold, hold, is_elsewhere
-from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
-from evprof.session.summary_writing import CopiedSummary, KeptFigures, SummaryWriter
+from evprof.session.presence import Hold, hold, is_elsewhere, network_kind
+from evprof.session.schema import COLUMNS, COUNTS, FACT_PREFIX, ROW_STREAMS, create
+from evprof.session.tables import Tables, counts_of
 from evprof.session.validation import fitting, run_info_from
 from evprof.version import __version__
 
@@ -64,8 +60,8 @@ class SampleFile:
 class Commit:
     """What one transaction takes in. `facts` are of the session, JSON under names of their own.
 
-    `begun`: which of `infos` are of runs that the file must not hold yet. `figures`: of runs that have ended, all of
-    whose rows are here or in the file, what is kept of them by name; their infos need not be among `infos`.
+    `begun`: which of `infos` are of runs that the file must not hold yet. `figures`: by run, the figures of runs that
+    have ended, all of whose rows are here or in the file.
     """
 
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -74,7 +70,7 @@ class Commit:
     samples: list[SampleFile] = field(default_factory=list)
     environment: dict[str, Any] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    figures: dict[int, KeptFigures] = field(default_factory=dict)
+    figures: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.ranges or self.infos or self.samples or self.environment or self.facts or self.figures)
@@ -82,17 +78,15 @@ class Commit:
 
 @dataclass
 class Copies:
-    """Rows of another session, as they shall be here: `begun` are the runs of which rows follow, `rows` whole rows of
-    the table of runs, `chunks` are stream, row count, first and last time, content and numbers of runs; `session`
-    entries of the table of that name."""
+    """Rows of another session, numbered as they shall be here. `rows` are whole rows of the table of runs; `chunks` are
+    stream, row count, first and last time, content, first and last run; `figures` are JSON texts by run."""
 
-    begun: Sequence[int] = ()
     infos: list[RunInfo] = field(default_factory=list)
     rows: list[tuple[int, int, str, str | None, str]] = field(default_factory=list)
     samples: list[tuple[int, str, str, str | None]] = field(default_factory=list)
-    chunks: list[tuple[str, int, int | None, int | None, bytes, list[int]]] = field(default_factory=list)
+    chunks: list[tuple[str, int, int | None, int | None, bytes, int, int]] = field(default_factory=list)
     tensors: list[tuple[Any, ...]] = field(default_factory=list)
-    figures: dict[int, KeptFigures | CopiedSummary] = field(default_factory=dict)
+    figures: dict[int, str] = field(default_factory=dict)
     session: dict[str, Any] = field(default_factory=dict)
 
 
@@ -140,7 +134,7 @@ class SessionFile:
 
     def _begin(self) -> None:
         migrate(self._connection)
-        self._tables = CheckedTables.opened(self._connection)
+        self._tables = Tables(self._connection, _counts(self._connection))
         with self._tables.transaction():
             self._end_abandoned_runs(self._get("writer"))
             self._put("writer", name_tag())
@@ -149,7 +143,6 @@ class SessionFile:
             self.next_group_id: int = (row[1] or 0) + 1
             self._next_chunk: int = self._next("chunk_id", "chunks")
             self._next_tensor: int = self._next("tensor_id", "tensors")
-            self._summaries = SummaryWriter(self._connection, self._tables)
         # Only now: a session that is damaged stays as it is to the byte, and the kind of its log is part of the file.
         self.note = " ".join(filter(None, [self._choose_journal(), self._warn_of_locks()])) or None
         self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -209,7 +202,6 @@ class SessionFile:
                 self._put_news(streams, news)
         except BaseException:
             self._next_chunk, self._next_tensor = next_chunk, next_tensor
-            self._summaries.forget()
             raise
 
     def _put_news(self, streams: Mapping[str, Stream], news: Commit) -> None:
@@ -218,10 +210,10 @@ class SessionFile:
                 self._tables.insert("runs", [_run_row(info)])
             else:
                 self._tables.put("runs", _run_row(info))
-        self._summaries.begin(news.begun)
         for name, (start, stop) in news.ranges.items():
             self._put_rows(streams[name], start, stop)
-        self._summaries.put(news.infos, news.figures)
+        for run_id, figures in news.figures.items():
+            self._tables.put("figures", (run_id, json.dumps(figures)))
         for sample in news.samples:
             row = (sample.run_id, sample.kind, storable(sample.path), sample.content_hash)
             self._tables.put("samples", row, keys=2)
@@ -233,21 +225,19 @@ class SessionFile:
     def copy_rows(self, copies: Copies) -> None:
         """Adds rows of another session, numbered as they shall be here. Raises sqlite3.Error, and adds nothing then."""
         with self._tables.transaction():
-            self._summaries.begin(copies.begun)
             self._tables.insert("runs", [*copies.rows, *(_run_row(info) for info in copies.infos)])
             self._tables.insert(
                 "samples", [(run, kind, storable(path), known) for run, kind, path, known in copies.samples]
             )
-            for stream, row_count, first_ns, last_ns, content, run_ids in copies.chunks:
-                row = (self._next_chunk, stream, row_count, first_ns, last_ns, content, min(run_ids), max(run_ids))
-                self._tables.insert("chunks", [row])
-                self._summaries.note_rows("chunks", run_ids, self._next_chunk)
-                self._next_chunk += 1
-            numbered = [(number, *row) for number, row in enumerate(copies.tensors, self._next_tensor)]
-            self._tables.insert("tensors", numbered)
-            self._summaries.note_rows("tensors", [row[1] for row in numbered], self._next_tensor)
-            self._next_tensor += len(numbered)
-            self._summaries.put((), copies.figures)
+            self._tables.insert(
+                "chunks", ((number, *row) for number, row in enumerate(copies.chunks, self._next_chunk))
+            )
+            self._tables.insert(
+                "tensors", ((number, *row) for number, row in enumerate(copies.tensors, self._next_tensor))
+            )
+            self._tables.insert("figures", copies.figures.items())
+            self._next_chunk += len(copies.chunks)
+            self._next_tensor += len(copies.tensors)
             for key, value in copies.session.items():
                 self._put(key, value)
 
@@ -303,10 +293,9 @@ class SessionFile:
     def _put_rows(self, stream: Stream, start: int, stop: int) -> None:
         if stream.name in ROW_STREAMS:
             rows = [[storable(value) for value in row] for row in stream.rows(start, stop)]
-            numbered = [(tensor_id, *row) for tensor_id, row in enumerate(rows, self._next_tensor)]
-            self._tables.insert(stream.name, numbered)
-            self._summaries.note_rows(stream.name, [row[1] for row in numbered], self._next_tensor)
+            self._tables.insert(stream.name, _numbered(rows, self._next_tensor))
             self._next_tensor += len(rows)
+            self._forget_figures({row[0] for row in rows})
             return
         for first, last in _pieces(stream, start, stop):
             columns = [stream.column(name, first, last) for name in stream.column_names]
@@ -323,8 +312,13 @@ class SessionFile:
                 int(runs.max()),
             )
             self._tables.insert("chunks", [row])
-            self._summaries.note_rows("chunks", np.unique(runs).tolist(), self._next_chunk)
             self._next_chunk += 1
+            self._forget_figures(set(runs.tolist()))
+
+    def _forget_figures(self, run_ids: Iterable[int]) -> None:
+        """Figures of runs that have more rows now are not valid any more."""
+        for run_id in run_ids:
+            self._tables.remove("figures", run_id)
 
 
 @contextmanager
@@ -344,11 +338,19 @@ def abandoned_sentence(writer: object) -> str:
     return WRITER_GONE
 
 
+def _counts(connection: sqlite3.Connection) -> dict[str, int]:
+    row = connection.execute("SELECT value FROM session WHERE key = ?", (COUNTS,)).fetchone()
+    counts = json.loads(row[0]) if row else None
+    if counts != counts_of(connection):
+        raise ValueError("rows of its tables are missing")
+    return dict(counts)
+
+
 def _empty_session() -> bytes:
     """The bytes of a session without a run, made in memory: it appears in its place whole or not at all."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         create(connection)
-        tables = CheckedTables.empty(connection)
+        tables = Tables(connection, dict.fromkeys(COLUMNS, 0))
         with tables.transaction():
             for key, value in (
                 ("created_at", datetime.now(UTC).isoformat(timespec="seconds")),
@@ -356,6 +358,10 @@ def _empty_session() -> bytes:
             ):
                 tables.put("session", (key, json.dumps(value)))
         return bytes(connection.serialize())
+
+
+def _numbered(rows: Iterable[Sequence[Any]], first: int) -> Iterator[tuple[Any, ...]]:
+    return ((number, *row) for number, row in enumerate(rows, first))
 
 
 def _identity(path: Path) -> tuple[int, int]:

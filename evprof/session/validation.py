@@ -1,12 +1,21 @@
-"""Whether plain values from a file are a RunInfo: each field of the type its class declares, at every depth."""
+"""Whether values from a file are what evprof writes: run infos of the declared types, rows within bounds.
+
+No reader may have to count to 10⁹, or to follow spans a hundred deep, because a file says so.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from evprof.core.plain import UnfitError, fits, hints_of
-from evprof.core.records import DRAFT, TARGET
+from evprof.core.recording import RecordLog
+from evprof.core.records import DRAFT, TARGET, column_kinds
+from evprof.core.rows.distinct import Ints, distinct
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING, RunInfo
+from evprof.core.run_log import RunLog
 
 _LENIENT = ("settings", "sample")
 """Fields that are read as far as they fit."""
@@ -18,8 +27,12 @@ def run_info_from(values: object) -> RunInfo | None:
         info = RunInfo.from_json(values) if isinstance(values, dict) else None
     except UnfitError:
         return None
-    is_known = info and info.role in (DRAFT, TARGET) and info.status in (RUNNING, FINISHED, CANCELLED, FAILED)
-    return info if is_known else None
+    return info if info is not None and is_known_run(info) else None
+
+
+def is_known_run(info: RunInfo) -> bool:
+    """Whether role and status are among ours."""
+    return info.role in (DRAFT, TARGET) and info.status in (RUNNING, FINISHED, CANCELLED, FAILED)
 
 
 def fitting(info: RunInfo) -> tuple[dict[str, Any], list[str]]:
@@ -38,3 +51,118 @@ def readable(info: RunInfo) -> RunInfo | None:
     if found is not None:
         found.sample = info.sample
     return found
+
+
+_MOST_TOKENS = 1_000_000
+"""Of a prompt or an answer: the longest context there is holds as many."""
+
+_MOST_DRAFTED = 10_000
+"""Tokens of one round."""
+
+_MOST_BYTES = 1 << 60
+_LAST_NS = 1 << 62
+"""146 years: clocks count from the start of a machine or from 1970."""
+
+_TOKENS = (-1, _MOST_TOKENS)
+_OF_ROUND = (0, _MOST_DRAFTED)
+_TIME = (-1, _LAST_NS)
+_LENGTH = (-_LAST_NS, _LAST_NS)
+_BYTES = (-1, _MOST_BYTES)
+
+RANGES: dict[str, dict[str, tuple[int, int]]] = {
+    "spans": {"start_ns": _LENGTH, "end_ns": _LENGTH, "phase": (0, 2)},
+    "tensors": {"nbytes": _BYTES},
+    "tokens": {"position": _TOKENS, "round_index": _TOKENS, "t_ns": _TIME},
+    "rounds": {
+        "round_index": _TOKENS,
+        "start_ns": _TIME,
+        "draft_ns": _LENGTH,
+        "verify_ns": _LENGTH,
+        "rollback_ns": _LENGTH,
+        "drafted": _OF_ROUND,
+        "accepted": _OF_ROUND,
+        "emitted": _OF_ROUND,
+        "depth": (-1, _MOST_DRAFTED),
+        "judged": (-1, _MOST_DRAFTED),
+    },
+    "judgements": {"round_index": _TOKENS, "place": _TOKENS, "position": _TOKENS},
+    "alternatives": {"round_index": _TOKENS, "position": _TOKENS, "entropy_mbit": (0, 64_000)},
+    "kv": {"t_ns": _TIME, "length": _TOKENS, "nbytes": _BYTES},
+    "memory": {"t_ns": _TIME, "rss_bytes": _BYTES, "gpu_bytes": _BYTES},
+    "power": {"t_ns": _TIME, "energy_uj": _TIME, "power_mw": _TIME},
+    "frames": {"frame_index": _TOKENS, "start_us": _LENGTH, "end_us": _LENGTH},
+}
+"""Stream -> column -> what it may hold, both ends included; -1 is "not known". Other columns are never counted with."""
+
+_LONGEST_TEXT = 4096
+_LONGEST = {("rounds", "drafted_ids"): 20 * _MOST_DRAFTED, ("tensors", "shape"): 1000}
+"""Characters of a column's texts; `_LONGEST_TEXT` where nothing else is said. A shape of 1000 has 50 dimensions."""
+
+_MOST_LEVELS = 64
+"""Of spans in one another; ours are five deep."""
+
+
+def implausible(recording: RecordLog) -> str | None:
+    """What no program of ours can have measured, in words; None where everything is within bounds."""
+    return next(_wrong_numbers(recording), None) or next(_wrong_texts(recording), None) or _wrong_tree(recording)
+
+
+def has_impossible_numbers(run: RunLog) -> bool:
+    """Whether a run that goes into a file holds numbers that no reader of it will take."""
+    for stream, ranges in RANGES.items():
+        for block in run.blocks(stream):
+            for name, (least, most) in ranges.items():
+                values = block.column(name)
+                if len(values) and (int(values.min()) < least or int(values.max()) > most):
+                    return True
+    return False
+
+
+def _wrong_numbers(recording: RecordLog) -> Iterator[str]:
+    for stream, ranges in RANGES.items():
+        rows = recording.streams[stream]
+        for name, (least, most) in ranges.items():
+            values = rows.column(name)
+            if len(values) and (int(values.min()) < least or int(values.max()) > most):
+                found = int(values.max()) if int(values.max()) > most else int(values.min())
+                yield f"{name} among its {stream} is {found}, which nothing measures"
+
+
+def _wrong_texts(recording: RecordLog) -> Iterator[str]:
+    for stream, rows in recording.streams.items():
+        for name, kind in column_kinds(stream).items():
+            most = _LONGEST.get((stream, name), _LONGEST_TEXT)
+            if kind == "str" and max(map(len, rows.texts(name).words), default=0) > most:
+                yield f"a {name} among its {stream} is longer than {most:,} letters"
+
+
+def _wrong_tree(recording: RecordLog) -> str | None:
+    """Spans in one another without end are told here; a parent that is not there is a reader's to pass over."""
+    parents = _parent_places(*(recording.streams["spans"].column(name) for name in ("run_id", "span_id", "parent_id")))
+    # Twice as far up each time: what has an ancestor that many levels up lies too deep, and a circle has it always.
+    for _ in range(_MOST_LEVELS.bit_length() - 1):
+        parents = np.where(parents < 0, -1, parents[parents])
+    return f"its spans lie in one another more than {_MOST_LEVELS} deep" if bool((parents >= 0).any()) else None
+
+
+def _parent_places(runs: Ints, spans: Ints, parents: Ints) -> Ints:
+    """Of each record of a span, the place of its parent's last one; -1 where there is none. A span's last record says
+    which span that is."""
+    if not len(spans):
+        return spans
+    run_codes, _ = _codes(runs)
+    span_codes, count = _codes(np.concatenate([spans, parents]))
+    codes, count = _codes(np.tile(run_codes, 2) * count + span_codes)
+    own, above = np.split(codes, 2)
+    places = np.full(count, -1, dtype=np.int64)
+    places[own] = np.arange(len(own))
+    return np.asarray(places[above][places[own]])
+
+
+def _codes(values: Ints) -> tuple[Ints, int]:
+    """Numbers from 0, equal where the values are, and how many there may be; at most in proportion to the values."""
+    low, high = int(values.min()), int(values.max())
+    if high - low < 4 * len(values) + 1024:
+        return values - low, high - low + 1
+    found = distinct(values)
+    return found.which, len(found.values)

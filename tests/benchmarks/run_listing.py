@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 from evprof.core.run_book import RunBook
-from evprof.session.summaries.opened import open_session
-from ui.runs.run_entries import RunEntries
-from ui.runs.run_groups import CELL
+from evprof.session.opened import open_session
+from ui.runs.run_entries import CELL, RunEntries
 
 IN_SIGHT = 40
 """Lines of the list that are seen at once."""
@@ -35,19 +34,19 @@ def measure_listing(path: str) -> int:
     book.update()
     note("open")
     entries = RunEntries()
-    lines = entries.lines(book.runs)
+    lines = entries.slots(book.runs)
     for entry in lines[:IN_SIGHT]:
-        entry.key  # noqa: B018 - it is made, as when it is drawn
+        entry.make()
     note("list")
-    first = next(slot.key for slot in lines.slots)
+    first = next(slot.key for slot in lines)
     if isinstance(first, tuple) and first[0] == CELL:
-        below = entries.lines(book.runs, {first})
+        below = entries.slots(book.runs, {first})
         for entry in below[:IN_SIGHT]:
-            entry.key  # noqa: B018
+            entry.make()
     note("unfold")
-    matching = entries.lines(book.runs, (), WORDS)
+    matching = entries.slots(book.runs, (), WORDS)
     for entry in matching[:IN_SIGHT]:
-        entry.key  # noqa: B018
+        entry.make()
     note("filter")
     run = book.runs[next(reversed(list(book.runs)))]
     len(run.tokens), len(run.spans)

@@ -16,7 +16,7 @@ from evprof.core.run_log import RunLog
 from evprof.run.legacy_import import import_files
 from evprof.view.columns import ShownModel
 from ui.columns.token_text import TokenText
-from ui.runs.run_groups import CELL
+from ui.runs.run_entries import CELL
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow

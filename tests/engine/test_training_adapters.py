@@ -28,8 +28,8 @@ from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import read_collection, scene_of
 from evprof.run.benches.adapter import AdapterPlan
+from evprof.session.facts import TRAINING, TrainingEntry
 from evprof.session.reading import load_session
-from evprof.session.training import TRAINING, TrainingEntry
 
 SETTINGS = GenerationSettings(max_new_tokens=5, frames=2, event_frames=2)
 TARGET, DRAFT = ModelChoice("target", "cpu", "float32"), ModelChoice("draft", "cpu", "float32")

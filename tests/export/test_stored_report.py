@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from benchmarks.part_files import write_results
 from evprof.export.report.sections.runs.pipeline import MOST_LOOKED_INTO
 from evprof.export.report.writing import write_report
 from evprof.run.legacy_import import import_files
-from evprof.session.summaries.opened import SessionStore
+from evprof.session.opened import SessionSource
 
 SAMPLES = MOST_LOOKED_INTO + 40
 
@@ -21,13 +20,13 @@ def test_rows_of_imported_runs_are_read_of_some_alone(tmp_path: Path, monkeypatc
     path = tmp_path / "imported.evprof"
     import_files([write_results(tmp_path / "results.json", SAMPLES)], path)
     read: list[int] = []
-    rows = SessionStore.rows
+    rows = SessionSource.rows
 
-    def noted(store: SessionStore, run_id: int, lies: Sequence[int | None]) -> Any:
+    def noted(store: SessionSource, run_id: int) -> Any:
         read.append(run_id)
-        return rows(store, run_id, lies)
+        return rows(store, run_id)
 
-    monkeypatch.setattr(SessionStore, "rows", noted)
+    monkeypatch.setattr(SessionSource, "rows", noted)
     write_report([path], tmp_path / "report.html")
     assert f"{SAMPLES} samples" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert len(set(read)) <= 2 * MOST_LOOKED_INTO

@@ -13,8 +13,7 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.run.session_writer import SessionWriter
-from evprof.session.autosave import autosave_folder
-from evprof.session.autosaved import abandoned
+from evprof.session.autosave import abandoned, autosave_folder
 from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 

@@ -17,17 +17,15 @@ from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.expected_answer import ExpectedAnswer
 from evprof.run.session_writer import SessionWriter
-from evprof.session.summaries.opened import open_session
+from evprof.session.opened import open_session
 from evprof.view.columns import columns_of
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from ui.columns.model_pair import ModelPair
 from ui.run_facts.expected import right_words
 from ui.run_facts.figures import FigureRow, compare
-from ui.runs import cell_facts
 from ui.runs.inspector import Inspector
 from ui.runs.run_details import Detail, DetailSection
-from ui.runs.run_entries import RunEntries
-from ui.runs.run_entry import RunEntry
+from ui.runs.run_entries import RunEntries, RunEntry
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -132,7 +130,7 @@ def test_a_cell_of_free_text_tells_how_near_it_is() -> None:
     book.update()
     (cell,) = RunEntries().lines(book.runs)
     assert "F1 0 / 67 %" in cell.label
-    assert "target: token F1 66.7 % on average" in cell.tip
+    assert "target: 66.7 % token F1 on average" in cell.tip
 
 
 @pytest.mark.parametrize(("wanted", "runs"), [("right", {1, 4}), ("Wrong", {2, 3}), ("f1 67", {10}), ("maybe", set())])
@@ -143,12 +141,11 @@ def test_runs_are_found_by_what_the_window_says_of_their_answers(
     recording.post(RunEnded(7, FAILED, "No memory.", {}))
     recording.post(RunEnded(8, FAILED, "No memory.", {}))
     controller.pull()
-    groups = RunEntries()._groups
-    assert groups.matching(controller.runs, wanted.casefold().split()) == runs
+    entries = RunEntries()
+    assert {run_id for run_id, run in controller.runs.items() if entries._holds(run, wanted.casefold().split())} == runs
     SessionWriter(recording, tmp_path / "scored.evprof").close()
-    book = RunBook(open_session(tmp_path / "scored.evprof").recording)
-    book.update()
-    assert RunEntries()._groups.matching(book.runs, wanted.casefold().split()) == runs
+    stored = open_session(tmp_path / "scored.evprof").runs
+    assert {run_id for run_id, run in stored.items() if entries._holds(run, wanted.casefold().split())} == runs
 
 
 def test_the_line_under_an_answer_judges_it_and_says_what_was_expected(
@@ -221,9 +218,8 @@ def test_a_pair_of_which_one_failed_is_not_judged(controller: RunController, rec
 
 
 def test_a_stored_cell_tells_the_same_shares_by_columns(
-    controller: RunController, recording: RecordLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    controller: RunController, recording: RecordLog, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(cell_facts, "FEWEST", 1)
     for run_id in (7, 8):
         recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": 5_000_000, "text": "A"}))
     controller.pull()

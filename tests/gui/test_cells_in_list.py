@@ -19,7 +19,7 @@ from evprof.core.run_info import FAILED
 from evprof.metrics.comparison.document import Configuration, typical_run
 from evprof.run.legacy_import import import_files
 from evprof.run.session_writer import SessionWriter
-from evprof.session.summaries.opened import SessionStore
+from evprof.session.opened import SessionSource
 from evprof.view.columns import columns_of
 from ui.distributions.figures import distributions, pools
 from ui.runs import run_list
@@ -104,7 +104,7 @@ def test_one_line_per_cell_with_its_counts(shown: RunList) -> None:
         ("1 frames", "5 samples"),
     ]
     # Samples 1 to 5 are 1 to 5 % longer; both models took 108 ms.
-    assert _lines(shown)[1].figure == "222 ms"
+    assert _lines(shown)[1].figure == "111 ms / 111 ms"
 
 
 def test_a_cell_opens_to_its_runs_and_closes(shown: RunList) -> None:
@@ -255,13 +255,13 @@ def test_configurations_of_a_stored_suite_are_compared_without_reading_the_rows_
     path = tmp_path / "imported.evprof"
     import_files([write_results(tmp_path / "results.json", 40)], path)
     read: list[int] = []
-    rows = SessionStore.rows
+    rows = SessionSource.rows
 
-    def noted(store: SessionStore, run_id: int, lies: Any) -> Any:
+    def noted(store: SessionSource, run_id: int) -> Any:
         read.append(run_id)
-        return rows(store, run_id, lies)
+        return rows(store, run_id)
 
-    monkeypatch.setattr(SessionStore, "rows", noted)
+    monkeypatch.setattr(SessionSource, "rows", noted)
     window.open_paths([str(path)], waits=True)
     wait_until(lambda: window.is_at_rest)
     assert len(window.controller.runs) == 80

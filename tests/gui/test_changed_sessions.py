@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from evprof.session.summaries import opened
 from PySide6.QtCore import QEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
@@ -17,10 +18,9 @@ from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.run.session_writer import SessionWriter
-from evprof.session.marks import Mark
+from evprof.session.facts import Mark
+from evprof.session.opened import SessionSource, open_session
 from evprof.session.reading import load_session, read_session
-from evprof.session.summaries import opened
-from evprof.session.summaries.opened import SessionStore, open_session
 from ui.runs import run_remarks
 from ui.style.theme import ThemeHolder
 from ui.timeline.marks import NoteEditor
@@ -78,13 +78,13 @@ def test_the_rows_on_show_are_read_beside_the_window(
     window: MainWindow, session_file: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, threading.Thread]] = []
-    rows = SessionStore.rows
+    rows = SessionSource.rows
 
-    def noted(self: SessionStore, run_id: int, lies: Sequence[int | None]) -> tuple[RecordLog, list[str]]:
+    def noted(self: SessionSource, run_id: int) -> tuple[RecordLog, list[str]]:
         asked.append((run_id, threading.current_thread()))
-        return rows(self, run_id, lies)
+        return rows(self, run_id)
 
-    monkeypatch.setattr(SessionStore, "rows", noted)
+    monkeypatch.setattr(SessionSource, "rows", noted)
     window.session.open(session_file)
     wait_until(lambda: window.selection.runs != (None, None))
     window.grab()

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMessageB
 
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.session.marks import Mark
+from evprof.session.facts import Mark
 from evprof.view.alignment import BY_HAND, RunAlignment
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder

@@ -36,8 +36,7 @@ from ui.comparison.book import OpenSession
 from ui.comparison.sheet import sheet
 from ui.run_facts import figures
 from ui.runs import run_remarks
-from ui.runs.run_entries import RunEntries
-from ui.runs.run_groups import REPEATS
+from ui.runs.run_entries import REPEATS, RunEntries
 from ui.runs.run_list import RunList
 from ui.state.cells import configuration_of
 from ui.state.run_drag import dragged
@@ -220,7 +219,7 @@ def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow)
     keys = [line.key for line in runs.list.lines]
     assert keys == [(15,), PLAIN, DRAFTED, PAIRS]
     pairs, drafted, plain = (_line(runs, key) for key in (PAIRS, DRAFTED, PLAIN))
-    assert (pairs.name, pairs.second, pairs.badges) == ("1–8 · Side by side", "×3", ("warm-up",))
+    assert (pairs.name, pairs.second, pairs.badges) == ("1–8 · Side by side", "×3", ())
     assert plain.spread.startswith("±")
     assert plain.figure.endswith("ms")
     payoff = payoff_of(window.controller.runs[9], window.controller.runs.values())
@@ -356,14 +355,14 @@ def test_nobody_can_write_markup_or_hide_letters_in_a_name(window: MainWindow, a
 def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow, path: Path) -> None:
     runs = window.controller.runs
     _click(window.runs, DRAFTED)
-    assert window.speculation.against.text() == "vs runs 4, 6, 8, 12, 13, 14 ▾"
+    assert window.speculation.against.text() == "runs 9, 10, 11 vs 6 runs ▾"
     menu = window.runs._baseline_menu(runs[9])
     lines = {action.text().split(" · ")[0]: action for action in menu.actions() if action.isCheckable()}
     assert {name for name, action in lines.items() if action.isChecked()} == {f"run {n}" for n in (4, 6, 8, 12, 13, 14)}
     for number in (4, 6, 8):
         lines[f"run {number}"].trigger()
     menu.deleteLater()
-    assert window.speculation.against.text() == "vs runs 12, 13, 14 ▾"
+    assert window.speculation.against.text() == "runs 9, 10, 11 vs runs 12, 13, 14 ▾"
     assert _line(window.runs, DRAFTED).chip == "vs 12, 13, 14 ▾"
     assert "runs 12, 13, 14" in window.speculation.why.text
     window.session.on_disk()
@@ -378,7 +377,7 @@ def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow,
     assert clinic.against.text() == "vs runs 12, 13, 14 ▾"
     clinic.close()
     window.runs.remarks.weigh_against([runs[number] for number in (9, 10, 11)], ())
-    assert window.speculation.against.text() == "vs runs 4, 6, 8, 12, 13, 14 ▾"
+    assert window.speculation.against.text() == "runs 9, 10, 11 vs 6 runs ▾"
 
 
 def test_what_a_plain_run_is_compared_with_comes_back(window: MainWindow) -> None:
@@ -417,7 +416,7 @@ def test_the_sentence_that_lacks_runs_has_a_button_for_them(
     window.controller.pull()
     assert window.selection.runs == shown
     assert window.speculation.alone.isHidden()
-    assert window.speculation.against.text().startswith("vs runs 1")
+    assert window.speculation.against.text().startswith("runs 9, 10, 11 vs runs 1")
 
 
 def test_a_refused_request_is_told(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -486,7 +485,7 @@ def test_the_target_really_runs_alone_three_times(window: MainWindow, wait_until
     assert len(counted) == 3
     assert window.selection.runs == shown
     wait_until(window.speculation.alone.isHidden)
-    assert window.speculation.against.text() == f"vs runs {', '.join(counted)} ▾"
+    assert window.speculation.against.text() == f"runs 9, 10, 11 vs runs {', '.join(counted)} ▾"
 
 
 def test_actions_without_a_run_say_what_to_choose(themes: ThemeHolder, application: QApplication) -> None:

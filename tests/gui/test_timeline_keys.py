@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
-from evprof.session.marks import MOST_MARKS, Mark, marks_of
+from evprof.session.facts import MOST_MARKS, Mark, marks_of
 from evprof.session.reading import load_session
 from ui.state.mark_book import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef

@@ -14,7 +14,7 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, DRAFT, END, SETTLED, TARGET, KvRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
-from evprof.session.marks import Mark
+from evprof.session.facts import Mark
 from evprof.view.alignment import BY_HAND, RunAlignment
 from ui.state.mark_book import go_to
 from ui.state.run_controller import RunController

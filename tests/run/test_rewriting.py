@@ -17,8 +17,8 @@ from evprof.metrics.comparison.document import compare_document, configurations_
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.run.rewriting.merging import merge_sessions
 from evprof.session.facts import MERGED, add_facts, told_facts
+from evprof.session.opened import open_session
 from evprof.session.reading import load_session
-from evprof.session.summaries.opened import open_session
 
 GOLDEN = Path(__file__).parents[1] / "session" / "golden"
 GO_ON = threading.Event()
@@ -48,7 +48,6 @@ def test_joined_runs_are_numbered_on_and_keep_all_they_say(session: Path, tmp_pa
     assert [(source.runs, source.first_run, source.last_run) for source in sources] == [(3, 1, 3), (60, 4, 63)]
     assert (session.read_bytes(), older.read_bytes()) == before
     found, one, two = open_session(joined), open_session(older), open_session(session)
-    assert found.stored is not None
     for run_id, run in found.runs.items():
         source = one.runs[run_id] if run_id <= 3 else two.runs[run_id - 3]
         assert [token.piece for token in run.tokens] == [token.piece for token in source.tokens]
@@ -107,7 +106,6 @@ def test_a_report_is_the_same_with_and_without_summaries(session: Path) -> None:
     opened = open_session(session)
     read = RunBook(load_session(session).recording)
     read.update()
-    assert opened.stored is not None
     assert all(run.kept is None for run in read.runs.values())
     sources = [
         Source(session, list(runs.values()), opened.environment, opened.facts) for runs in (opened.runs, read.runs)

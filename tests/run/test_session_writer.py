@@ -24,8 +24,8 @@ from evprof.run import session_writer
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import COMMIT_INTERVAL_S, SessionWriter
 from evprof.session.autosave import autosave_folder
+from evprof.session.opened import open_session
 from evprof.session.reading import load_session, read_session
-from evprof.session.summaries.opened import open_session
 
 
 def begin(recording: RecordLog, run_id: int = 1) -> None:

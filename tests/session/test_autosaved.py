@@ -11,9 +11,8 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
-from evprof.session import autosaved
-from evprof.session.autosave import autosave_folder
-from evprof.session.autosaved import abandoned, clear_away, discard, take_up, told
+from evprof.session import autosave
+from evprof.session.autosave import abandoned, autosave_folder, clear_away, discard, take_up, told
 from evprof.session.reading import read_session
 
 DAY_S = 86_400.0
@@ -73,8 +72,8 @@ def test_old_closed_sessions_are_cleared_away_and_abandoned_ones_never(make):
 def test_too_many_are_cleared_away_from_the_oldest_on_but_not_those_of_the_last_days(make, monkeypatch):
     sessions = [make(str(days), days) for days in (30, 20, 10, 2, 1)]
     size = sessions[0].stat().st_size
-    monkeypatch.setattr(autosaved, "MOST_BYTES", 4 * size)
+    monkeypatch.setattr(autosave, "MOST_BYTES", 4 * size)
     assert [one.path for one in clear_away()] == sessions[:1]
-    monkeypatch.setattr(autosaved, "MOST_BYTES", 0)
+    monkeypatch.setattr(autosave, "MOST_BYTES", 0)
     assert [one.path for one in clear_away()] == sessions[1:3]
     assert [path.exists() for path in sessions] == [False, False, False, True, True]

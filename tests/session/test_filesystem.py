@@ -14,10 +14,10 @@ from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.run.session_writer import SessionWriter
 from evprof.session import store
-from evprof.session.filesystem import network_kind
+from evprof.session.opened import open_session
 from evprof.session.opening import logs
+from evprof.session.presence import network_kind
 from evprof.session.reading import read_session
-from evprof.session.summaries.opened import open_session
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
@@ -93,9 +93,8 @@ def test_a_run_is_read_although_a_log_goes_while_it_is_copied(tmp_path, monkeypa
     with SessionWriter(recording, path):
         recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", note="kept")))
         recording.post(RunEnded(1, "finished"))
-    found = open_session(path).stored
-    assert found is not None
-    found.store.release()
+    found = open_session(path)
+    found.close()
     log, copy = tmp_path / "s.evprof-journal", shutil.copyfile
 
     def copied(source, target):
@@ -104,5 +103,5 @@ def test_a_run_is_read_although_a_log_goes_while_it_is_copied(tmp_path, monkeypa
 
     monkeypatch.setattr(shutil, "copyfile", copied)
     log.write_bytes(b"log")
-    assert found.store.whole_info(1).note == "kept"
+    assert found.runs[1].tokens == []
     assert not log.exists()

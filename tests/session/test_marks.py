@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.session.marks import LONGEST_NOTE, MARKS, MOST_MARKS, Mark, marks_of
+from evprof.session.facts import LONGEST_NOTE, MARKS, MOST_MARKS, Mark, marks_of
 
 MOMENTS = st.integers(-(1 << 60), 1 << 60)
 SET = st.builds(

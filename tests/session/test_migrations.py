@@ -15,12 +15,11 @@ from evprof.core.errors import UserError
 from evprof.core.run_book import RunBook
 from evprof.metrics.figures.energy import energy_j
 from evprof.metrics.figures.stages import total_ms
-from evprof.session import migrations, reading
-from evprof.session.checksums import CheckedTables
+from evprof.session import migrations, reading, tables
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
+from evprof.session.opened import open_session
 from evprof.session.reading import StoredSession, load_session
 from evprof.session.schema import FORMAT
-from evprof.session.summaries.opened import open_session
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -70,7 +69,7 @@ def test_a_reader_migrates_a_copy_and_leaves_the_file_alone(write_session, monke
 
     def to_next(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE session SET value = '\"migrated\"' WHERE key = 'created_at'")
-        CheckedTables.empty(connection).recount()
+        tables.seal(connection)
 
     following = FORMAT + 1
     monkeypatch.setattr(reading, "FORMAT", following)
@@ -210,7 +209,6 @@ def test_golden_format_6_reads_as_it_always_did():
     assert rows_of(session) == GOLDEN_6_ROWS
     assert digest_of(session) == GOLDEN_6_DIGEST
     found = open_session(path)
-    assert found.stored is not None
     _, second, last = found.runs.values()
     assert (len(second.tokens), len(last.tokens)) == (41, 0)
     assert total_ms(last) == pytest.approx(GOLDEN_6_TOTAL_MS)

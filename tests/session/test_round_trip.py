@@ -24,8 +24,8 @@ from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.session_writer import SessionWriter
 from evprof.session import opening
-from evprof.session.plausible import RANGES
 from evprof.session.reading import load_session, read_session
+from evprof.session.validation import RANGES
 
 
 def runs_of(recording: RecordLog):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
+from evprof.session.facts import LONGEST_NAME, MOST_VIEWS, save_view, saved_views
 from evprof.session.reading import load_session
 from evprof.session.store import Commit, SessionFile
-from evprof.session.views import LONGEST_NAME, MOST_VIEWS, save_view, saved_views
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
-"""Sessions opened by the summaries of their runs: the same runs as read whole, without their rows."""
+"""Sessions opened without their rows: the same runs and figures as read whole."""
 
 from __future__ import annotations
 
 import gc
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -19,16 +19,13 @@ from evprof.core.run_log import RunLog
 from evprof.metrics import run_summary
 from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import run_document
+from evprof.metrics.figures import kept
 from evprof.metrics.figures.kept import KEPT
-from evprof.metrics.run_summary import COLUMNS
-from evprof.run.rewriting.merging import merge_sessions
-from evprof.session import chunk
+from evprof.metrics.figures.stages import total_ms
+from evprof.session import chunk, opened
+from evprof.session.opened import SessionSource, open_session
 from evprof.session.reading import load_session
 from evprof.session.store import Commit, changed_session
-from evprof.session.summaries import one_run
-from evprof.session.summaries import runs as runs_module
-from evprof.session.summaries.opened import SessionStore, open_session
-from evprof.session.summaries.runs import SessionRuns, StoredRun
 
 RUNS = 120
 
@@ -46,10 +43,6 @@ def whole(path: Path) -> RunBook:
     return book
 
 
-def figures(run: RunLog) -> dict[str, object]:
-    return {name: entry.look(run, *entry.arguments) for name, entry in KEPT.items()}
-
-
 def changed(path: Path, tmp_path: Path, statement: str) -> Path:
     """A copy that something else than evprof has written to."""
     copy = tmp_path / "copy.evprof"
@@ -59,82 +52,82 @@ def changed(path: Path, tmp_path: Path, statement: str) -> Path:
     return copy
 
 
+def stored(run: RunLog) -> dict[str, object]:
+    """What a reader uses of a stored run in place of its rows."""
+    return {name: (run.kept or {}).get(name) for name in KEPT}
+
+
+def computed(run: RunLog) -> dict[str, object]:
+    values = json.loads(json.dumps(run_summary.summary_of(run)))
+    return {name: values.get(name) for name in KEPT}
+
+
 def test_what_is_known_of_runs_is_what_was_recorded(session: Path) -> None:
     found, book = open_session(session), whole(session)
-    assert found.stored is not None
     assert list(found.runs) == sorted(book.runs)
-    for run_id, run in found.runs.items():
-        assert run.info == book.runs[run_id].info
+    assert {run_id: run.info for run_id, run in found.runs.items()} == {
+        run_id: run.info for run_id, run in book.runs.items()
+    }
 
 
-def test_figures_are_kept_and_no_row_is_read_for_them(session: Path) -> None:
+def test_figures_are_stored_and_no_row_is_read_for_them(session: Path) -> None:
     found, book = open_session(session), whole(session)
     for run_id, run in found.runs.items():
-        assert isinstance(run, StoredRun)
-        assert figures(run) == figures(book.runs[run_id])
-        assert "_blocks" not in vars(run)
+        assert stored(run) == computed(book.runs[run_id])
+        assert total_ms(run) == total_ms(book.runs[run_id])
+        assert len(run.rounds) == len(book.runs[run_id].rounds)
+        assert not run.is_read
 
 
-def test_rows_come_when_they_are_asked_for_and_go_again(session: Path) -> None:
-    found, book = open_session(session), whole(session)
-    run = found.runs[5]
-    assert isinstance(run, StoredRun)
+def test_rows_come_on_first_use_and_go_again(session: Path) -> None:
+    run, expected = open_session(session).runs[5], whole(session).runs[5]
     version = run.version
     for _ in range(2):
-        assert run.tokens == book.runs[5].tokens
-        assert run.span_columns.ids.tolist() == book.runs[5].span_columns.ids.tolist()
-        assert run.memory == book.runs[5].memory
-        run.let_go()
+        assert run.tokens == expected.tokens
+        assert run.span_columns.ids.tolist() == expected.span_columns.ids.tolist()
+        assert run.memory == expected.memory
+        run.forget_rows()
     assert run.version == version
-    assert run_document(run) == run_document(book.runs[5])
+    assert run_document(run) == run_document(expected)
 
 
-def test_neighbours_are_read_from_chunks_unpacked_once_within_bounds(
-    session: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[bytes] = []
+def test_rows_of_many_runs_do_not_stay(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opened, "MOST_FETCHED", 3)
+    found = open_session(session)
+    assert all(run.tokens for run in found.runs.values())
+    assert sum(run.is_read for run in found.runs.values()) == 3
+
+
+def test_neighbours_are_read_from_chunks_unpacked_once(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked: list[bytes] = []
     unpack = chunk.unpack
 
     def noted(stream: str, row_count: int, blob: bytes) -> list[Any]:
-        asked.append(blob)
+        unpacked.append(blob)
         return unpack(stream, row_count, blob)
 
     monkeypatch.setattr(chunk, "unpack", noted)
-    first = [run.tokens for run in open_session(session).runs.values()]
-    assert len(asked) == len(set(asked))
-    asked.clear()
-    monkeypatch.setattr(one_run, "_MOST_KNOWN", 0)
-    assert [run.tokens for run in open_session(session).runs.values()] == first
-    assert len(asked) > len(set(asked))
-
-
-@pytest.mark.parametrize("most_known", [0, 64 << 20])
-def test_what_is_remembered_of_chunks_is_counted_as_it_comes(
-    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_known: int
-) -> None:
-    """Each chunk is measured once, and none of a single run: to count all of them for each took seconds."""
-    measured, size_of = list[object](), one_run._size_of
-
-    def noted(column: Any) -> int:
-        measured.append(column)
-        return size_of(column)
-
-    monkeypatch.setattr(one_run, "_size_of", noted)
-    monkeypatch.setattr(one_run, "_MOST_KNOWN", most_known)
-    alone = tmp_path / "alone.evprof"
-    write_many_runs(alone, ManyRuns(1, configurations=1, repeats=1))
-    assert [bool(run.tokens) for run in open_session(alone).runs.values()] == [True]
-    assert measured == []
     assert all(run.tokens for run in open_session(session).runs.values())
-    # A list, for it holds what it measured: no two of them can have had one number.
-    assert len(measured) == len({id(column) for column in measured}) > 0
+    assert len(unpacked) == len(set(unpacked)) > 0
 
 
-def test_every_figure_is_kept_under_a_name_of_its_own() -> None:
-    assert {"total_ms end-to-end", "stage_ms decode target", "answer_ids", "acceptance"} <= COLUMNS.keys()
+def test_the_version_is_counted_up_with_the_figures() -> None:
+    """A reader takes a figure that is not stored for one that is None, where the versions agree."""
+    names = sorted(KEPT)
+    assert (kept.VERSION, len(names), names[0], names[-1]) == (1, 65, "accepted_positions", "unattributed_ms")
 
 
-def test_a_name_given_later_stands_in_the_summary(session: Path, tmp_path: Path) -> None:
+def test_a_figure_of_another_version_is_computed_from_the_rows(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = changed(session, tmp_path, "UPDATE figures SET figures = '{\"version\": 1}' WHERE run_id < 0")
+    run = open_session(path).runs[3]
+    run.kept = {kept.VERSION_KEY: kept.VERSION - 1}
+    assert total_ms(run) == total_ms(whole(session).runs[3])
+    assert run.is_read
+
+
+def test_a_name_given_later_keeps_the_figures(session: Path, tmp_path: Path) -> None:
     copy = tmp_path / "named.evprof"
     copy.write_bytes(session.read_bytes())
     info = open_session(copy).runs[7].info.copied()
@@ -142,39 +135,19 @@ def test_a_name_given_later_stands_in_the_summary(session: Path, tmp_path: Path)
     with changed_session(copy) as file:
         file.commit({}, Commit(infos=[info]))
     found = open_session(copy)
-    assert found.stored is not None
     assert 7 not in found.runs
     assert found.deleted[7].info.name == "the one"
-    assert figures(found.deleted[7]) == figures(open_session(session).runs[7])
+    assert stored(found.deleted[7]) == stored(open_session(session).runs[7])
 
 
-def test_a_changed_summary_is_seen_and_the_session_is_read_as_a_whole(session: Path, tmp_path: Path) -> None:
-    broken = changed(session, tmp_path, "UPDATE summaries SET layout = layout + 1 WHERE run_id = 9")
-    found = open_session(broken)
-    assert found.stored is None
-    assert figures(found.runs[9]) == figures(open_session(session).runs[9])
+@pytest.mark.parametrize("statement", ["UPDATE figures SET figures = '{}'", "UPDATE figures SET checksum = 1"])
+def test_changed_figures_are_computed_from_the_rows(session: Path, tmp_path: Path, statement: str) -> None:
+    run = open_session(changed(session, tmp_path, statement)).runs[9]
+    assert run.kept is None
+    assert total_ms(run) == total_ms(whole(session).runs[9])
 
 
-def test_runs_without_a_summary_are_summed_up_from_their_rows(session: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "late.evprof"
-    copy.write_bytes(session.read_bytes())
-    from evprof.session.checksums import CheckedTables
-
-    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
-        tables = CheckedTables.opened(connection)
-        with tables.transaction():
-            for run_id in (RUNS - 1, RUNS):
-                tables.remove("summaries", run_id)
-    found = open_session(copy)
-    assert found.stored is not None
-    assert len(found.stored) == RUNS - 2
-    expected = open_session(session)
-    for run_id in (RUNS - 1, RUNS):
-        assert figures(found.runs[run_id]) == figures(expected.runs[run_id])
-        assert found.runs[run_id].tokens == expected.runs[run_id].tokens
-
-
-def test_a_damaged_row_costs_its_run_when_it_is_read(session: Path, tmp_path: Path) -> None:
+def test_a_damaged_row_fails_its_run_when_it_is_read(session: Path, tmp_path: Path) -> None:
     broken = changed(session, tmp_path, "UPDATE chunks SET first_ns = first_ns + 1 WHERE stream = 'tokens'")
     run = open_session(broken).runs[1]
     assert run.info.status != FAILED
@@ -184,7 +157,7 @@ def test_a_damaged_row_costs_its_run_when_it_is_read(session: Path, tmp_path: Pa
     assert run.kept is None
 
 
-def test_a_session_that_is_replaced_meanwhile_is_told(session: Path, tmp_path: Path) -> None:
+def test_a_session_that_is_replaced_meanwhile_is_reported(session: Path, tmp_path: Path) -> None:
     copy = tmp_path / "gone.evprof"
     copy.write_bytes(session.read_bytes())
     found = open_session(copy)
@@ -194,51 +167,22 @@ def test_a_session_that_is_replaced_meanwhile_is_told(session: Path, tmp_path: P
 
 
 def test_configurations_of_stored_runs_are_those_of_read_ones(session: Path) -> None:
-    stored = configurations_of(list(open_session(session).runs.values()))
+    opened_ones = configurations_of(list(open_session(session).runs.values()))
     read = configurations_of(list(whole(session).runs.values()))
-    assert [(column.label, [run.run_id for run in column.runs]) for column in stored] == [
+    assert [(column.label, [run.run_id for run in column.runs]) for column in opened_ones] == [
         (column.label, [run.run_id for run in column.runs]) for column in read
     ]
 
 
-def test_a_figure_that_some_summaries_lack_is_worked_out_for_those(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    older, newer, both = (tmp_path / f"{name}.evprof" for name in ("older", "newer", "both"))
-    name = "stage_ms decode target"
-    with monkeypatch.context() as patch:
-        patch.setattr(run_summary, "COLUMNS", {each: kind for each, kind in COLUMNS.items() if each != name})
-        write_many_runs(older, ManyRuns(20, configurations=2))
-    write_many_runs(newer, ManyRuns(20, configurations=2))
-    merge_sessions([older, newer], both, Event(), lambda *_: None)
-    found, book = open_session(both), whole(both)
-    assert isinstance(found.stored, SessionRuns)
-    assert 0 < found.stored.columns.told(name).sum() < len(found.stored)
-    entry = KEPT[name]
-    told = [entry.look(found.runs[run_id], *entry.arguments) for run_id in sorted(book.runs)]
-    assert told == [entry.look(book.runs[run_id], *entry.arguments) for run_id in sorted(book.runs)]
-    assert any(value is not None for value in told)
-
-
-def test_a_word_is_read_though_others_forget_it_at_once(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_nobody_holds_any_more_closes_its_file(session: Path) -> None:
     found = open_session(session)
-    assert found.stored is not None
-    monkeypatch.setattr(runs_module, "MOST_FACTS", 0)
-    texts = [found.stored.text("cell", place) for place in range(len(found.stored))]
-    assert texts == [run.info.cell for run in found.runs.values()]
-
-
-def test_a_session_that_nobody_holds_any_more_has_let_go_of_its_file(session: Path) -> None:
-    found = open_session(session)
-    assert found.stored is not None
-    assert found.stored[1].info.run_id == 1
-    store = found.stored.store
-    store.whole_info(1)
-    assert isinstance(store, SessionStore)
-    assert store._reading is not None
-    connection = store._reading.connection
+    assert found.runs[1].tokens
+    source = found.recording.source
+    assert isinstance(source, SessionSource)
+    assert source._reading is not None
+    connection = source._reading.connection
     assert connection.execute("SELECT count(*) FROM runs").fetchone() == (RUNS,)
-    del found, store
+    del found, source
     gc.collect()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")

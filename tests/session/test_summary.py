@@ -11,8 +11,8 @@ from evprof.core.messages import RunDescribed
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.run.session_writer import SessionWriter
+from evprof.session.opened import SessionSummary, read_summary
 from evprof.session.reading import load_session
-from evprof.session.summary import SessionSummary, read_summary
 
 
 def test_a_summary_tells_runs_models_modes_and_samples(two_runs: Path, tmp_path: Path) -> None:

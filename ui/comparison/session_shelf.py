@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from evprof.core.errors import UserError
 from evprof.core.run_log import RunLog
 from evprof.session.header import is_session
-from evprof.session.summaries.opened import open_session
+from evprof.session.opened import open_session
 
 
 @dataclass(frozen=True)

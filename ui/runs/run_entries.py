@@ -1,277 +1,366 @@
-"""The runs of the session as a list: one line per request's run or pair, with its outcome in a word or a ratio.
+"""The lines of the list of runs: cells, requests and single runs, each with its outcome in a word or a figure.
 
-Runs of a suite or an import are gathered below one line per cell, repeats of one request below one line of theirs; the
-runs themselves are told when that is opened.
+Runs of a suite or an import are below one line per cell, repeats of one request below one line of theirs. A figure
+that is over other runs than those of its line names them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
+from evprof.core.vocabulary.scoring import RIGHT
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.expected import nearness_words, right_words, verdicts_of
+from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, mode_words, stage_now
 from ui.runs.payoffs import Payoffs
-from ui.runs.run_entry import (
-    RunEntry,
-    against_of,
-    badges_of,
-    common_name,
-    entry_of,
-    may_pay_off,
-    note_of,
-    numbers_of,
-    percent_of,
-    settings_of,
-    speed_of,
-    time_ms,
-)
-from ui.runs.run_groups import BETWEEN, CELL, FoldKey, Members, RunGroups, Slot, SlotList, parted
 from ui.state.cells import configuration_counts
 
 if TYPE_CHECKING:
+    from evprof.metrics.facts import Fact
     from evprof.metrics.speculation.payoff import Payoff
+
+CELL, REPEATS = "cell", "repeats"
 
 CLOSED, OPEN = "closed", "open"
 """Whether the runs of a cell or of a request are listed below it."""
 
+FoldKey = tuple[str, str]
+"""The key of a line with others below it: (CELL, its name) or (REPEATS, the number of the request)."""
+
+MOST_ERRORS = 3
 MOST_WEIGHED = 300
-"""Runs of a cell whose interval the list tells: over more it takes too long while runs end; the comparison has it."""
+"""Runs of a cell whose interval the list shows: over more it takes too long; the comparison has it."""
+
+_UNCLEAR = "?"
+"""In place of a speed-up without an interval: too few runs."""
+
+_BADGES = {"profiled": "trace"}
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One line of the list. `role` is "good", "bad" or "" for the outcome; `sentence` says why a run failed.
+
+    `label` distinguishes runs of one mode: note, sample and settings that are not at their defaults. A line with a
+    `fold` has others below it and a `group`; those below are `is_inner`, and `is_row` in a cell. `badges` say why runs
+    stand in no figure. `against` names the baseline of the outcome, "" where it is no ratio; `spread` is half the 95 %
+    interval of a mean or a ratio.
+    """
+
+    run_ids: tuple[int, ...]
+    title: str
+    outcome: str = ""
+    role: str = ""
+    sentence: str = ""
+    tip: str = ""
+    is_running: bool = False
+    label: str = ""
+    group: FoldKey | None = None
+    fold: str = ""
+    is_inner: bool = False
+    is_row: bool = False
+    badges: tuple[str, ...] = ()
+    against: str = ""
+    spread: str = ""
+
+    @property
+    def key(self) -> tuple[int, ...] | FoldKey:
+        """What a click on the line reports."""
+        return self.group or self.run_ids
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A line that is made when it is needed: its key, the numbers of its runs, and whether it lies below another."""
+
+    key: object
+    run_ids: tuple[int, ...]
+    is_inner: bool
+    make: Callable[[], RunEntry]
 
 
 class RunEntries:
-    """The lines of growing runs: what has not changed since is not worked out again."""
+    """The lines of growing runs; a line that has not changed is not made again."""
 
     def __init__(self, payoffs: Payoffs | None = None) -> None:
         self._known: dict[object, tuple[object, RunEntry]] = {}
-        self._times: dict[int, tuple[int, float | None]] = {}
         self._texts: dict[int, tuple[int, str]] = {}
         self._payoffs = payoffs or Payoffs()
-        self._groups = RunGroups(self._text)
-        self._changes = 0
+        self._has_samples = False
 
-    def lines(
-        self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = ""
-    ) -> SlotList[RunEntry]:
+    def lines(self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = "") -> list[RunEntry]:
+        """All lines of `slots`."""
+        return [slot.make() for slot in self.slots(runs, opened, wanted)]
+
+    def slots(self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = "") -> list[Slot]:
         """Lines, newest first; below a group of `opened` its runs. `wanted`: only runs that hold all of these words:
-        in number, mode, name, note, settings, sample, models, outcome, badges, or whether its answer is right."""
+        in number, mode, name, note, settings, sample, models, outcome, badges, or whether the answer is right."""
         self._payoffs.look(runs)
-        parts = parted(runs)
-        # Versions of stored runs count what was said of them since; others count their rows, too.
-        self._changes = 0 if parts.stored is None else sum(run.version for run in list(parts.stored.made.values()))
+        groups: dict[FoldKey, list[RunLog]] = {}
+        samples = set()
+        for run in runs.values():
+            info = run.info
+            key = (CELL, info.cell) if info.cell else (REPEATS, str(info.group_id))
+            groups.setdefault(key, []).append(run)
+            samples.add(info.sample.name)
+        self._has_samples = len(samples) > 1
         words = wanted.casefold().split()
-        matching = self._groups.matching(runs, words) if words else None
-        found: list[Slot[RunEntry]] = []
-        for key, members in reversed(self._groups.of(runs).items()):
-            if matching is None or not matching.isdisjoint(members.run_ids):
-                found += self._slots(key, members, key in opened, matching)
-        return SlotList(found)
+        found: list[Slot] = []
+        for key in reversed(groups):
+            found += self._slots(key, groups[key], key in opened, words)
+        return found
 
-    def _slots(
-        self, key: FoldKey, members: Members, is_open: bool, matching: frozenset[int] | None
-    ) -> Iterator[Slot[RunEntry]]:
+    def _slots(self, key: FoldKey, members: list[RunLog], is_open: bool, words: Sequence[str]) -> Iterator[Slot]:
         """The line of a group, and those below it."""
-        is_cell = key[0] == CELL
-        if not is_cell and len(members) == 1:
-            yield self._run_slot(members)
+        if words and not any(self._holds(run, words) for run in members):
             return
-        groups = _paired(members) if is_open or not is_cell else []
-        if not is_cell and len(groups) == 1:
-            yield self._run_slot(groups[0])
+        is_cell = key[0] == CELL
+        lines = _paired(members) if is_open or not is_cell else []
+        if not is_cell and len(lines) == 1:
+            yield self._run_slot(lines[0])
             return
         make = self._cell_line if is_cell else self._repeats_line
-        yield Slot(key, members.run_ids, False, lambda: make(key, members, is_open))
-        for group in groups if is_open else []:
-            if matching is None or any(run.run_id in matching for run in group):
-                yield self._run_slot(group, key[0])
+        state = (is_open, self._payoffs.state, self._has_samples, len(members), sum(run.version for run in members))
+        yield Slot(key, _ids(members), False, lambda: self._remembered(key, state, lambda: make(key, members, is_open)))
+        for line in lines if is_open else []:
+            if not words or any(self._holds(run, words) for run in line):
+                yield self._run_slot(line, key[0])
 
-    def _run_slot(self, group: Sequence[RunLog], inner: str = "") -> Slot[RunEntry]:
-        ids = tuple(group.run_ids) if isinstance(group, Members) else tuple(sorted(run.run_id for run in group))
-        return Slot(ids, ids, bool(inner), lambda: self._run_line(list(group), inner))
+    def _run_slot(self, line: list[RunLog], inner: str = "") -> Slot:
+        ids = _ids(line)
+        state = (self._payoffs.state, self._has_samples, *(run.version for run in line))
+        return Slot(
+            ids, ids, bool(inner), lambda: self._remembered((inner, *ids), state, lambda: self._run_line(line, inner))
+        )
 
-    def _state(self, members: Members) -> tuple[int, int]:
-        """What tells that runs of a line have changed, without making those that lie in a file."""
-        stored = parted(members.runs).stored
-        own = sum(members.runs[run_id].version for run_id in members.run_ids if stored is None or run_id not in stored)
-        return len(members), self._changes + own
+    def _remembered(self, key: object, state: object, make: Callable[[], RunEntry]) -> RunEntry:
+        known = self._known.get(key)
+        if known is None or known[0] != state:
+            known = self._known[key] = (state, make())
+        return known[1]
 
-    def _text(self, run: RunLog) -> str:
+    def _holds(self, run: RunLog, words: Sequence[str]) -> bool:
+        """Whether the line of a run holds every word."""
         from evprof.metrics.configurations.settings_text import run_label
 
         known = self._texts.get(run.run_id)
         if known is None or known[0] != run.version:
             info = run.info
-            told = [
-                str(run.run_id),
-                mode_words(run),
-                info.name,
-                info.note,
-                run_label([run]),
-                info.sample.name,
-                info.cell,
-                info.status,
-            ]
-            told += [*badges_of([run]), *(model.name for model in info.models.values()), verdicts_of([run])]
-            known = self._texts[run.run_id] = (run.version, f"{BETWEEN}{BETWEEN.join(told)}{BETWEEN}".casefold())
-        return known[1]
+            parts = [str(run.run_id), mode_words(run), info.name, info.note, run_label([run]), info.sample.name]
+            parts += [info.cell, info.status, *badges_of([run]), verdicts_of([run])]
+            parts += [model.name for model in info.models.values()]
+            known = self._texts[run.run_id] = (run.version, "\x1f".join(parts).casefold())
+        return all(word in known[1] for word in words)
 
-    # Lines that others lie below.
+    # Lines with others below them.
 
-    def _cell_line(self, key: FoldKey, members: Members, is_open: bool) -> RunEntry:
-        state = (is_open, *self._state(members))
-        known = self._known.get(key)
-        if known is not None and known[0] == state:
-            return known[1]
-        from ui.runs.cell_facts import MOST_ERRORS, cell_facts  # not before there are runs: it brings SQLite
+    def _cell_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
+        from evprof.metrics import facts
+        from evprof.metrics.comparison.document import warm_of
 
-        facts = cell_facts(members)
-        counts = configuration_counts(members) if facts is None else facts.counts
-        mean = self._mean_ms(members) if facts is None else facts.mean_ms
-        errors = (
-            list(dict.fromkeys(run.info.error for run in members if run.info.error)) if facts is None else facts.errors
-        )
-        lines = [key[1], mode_name(members[0].info.mode), counts.sentence]
-        lines += [f"{counts.warmups:,} warm-up runs, in no figure"] if counts.warmups else []
-        lines += errors[:MOST_ERRORS]
-        lines += ["figure: mean total time of a sample"] if mean is not None else []
+        counts = configuration_counts(members)
+        counted = [run for run in _last_of_rows(members) if run.info.status == FINISHED and _counts([run])]
+        by_role = [[run for run in counted if run.info.role == role] for role in _roles(counted)]
+        warm = [run for mine in by_role for run in warm_of(mine)]
+        times = facts.time_facts([[run] for run in warm], spread_for(members[0]))
+        scores = facts.score_facts(counted)
+        shares = {fact.name: fact.value for fact in scores if fact.key == RIGHT and isinstance(fact.value, float)}
+        nearness = {fact.name: fact.value for fact in scores if fact.key != RIGHT and isinstance(fact.value, float)}
         name, file = cell_names(members[0])
-        right, shared = self._scores(members) if facts is None else (facts.right, facts.shared)
-        scored = right_words(right) or nearness_words(shared)
-        label = " · ".join(filter(None, (counts.sentence, scored, file)))
-        lines += [f"{role}: {percent_text(share, 1)} of its answers are right" for role, share in right.items()]
-        lines += [f"{role}: token F1 {percent_text(share, 1)} on average" for role, share in shared.items()]
-        entry = RunEntry(
-            tuple(members.run_ids),
+        label = " · ".join(filter(None, (counts.sentence, right_words(shares) or nearness_words(nearness), file)))
+        tip = [key[1], mode_name(members[0].info.mode), counts.sentence]
+        tip += [f"{counts.warmups:,} warm-up runs, in no figure"] if counts.warmups else []
+        tip += list(dict.fromkeys(run.info.error for run in members if run.info.error))[:MOST_ERRORS]
+        tip += [_over("mean total time of a sample", times)] if times else []
+        tip += [f"{fact.name}: {fact.text} {_SCORED[fact.key == RIGHT]}" for fact in scores]
+        return RunEntry(
+            _ids(members),
             name,
-            "" if mean is None else ms_text(mean),
-            "",
-            label if counts.failed else "",
-            "\n".join(lines),
-            counts.running > 0,
-            label,
-            key,
-            OPEN if is_open else CLOSED,
-            spread=self._spread(members) if facts is None else "",
+            " / ".join(fact.text for fact in times),
+            sentence=label if counts.failed else "",
+            tip="\n".join(tip),
+            is_running=counts.running > 0,
+            label=label,
+            group=key,
+            fold=OPEN if is_open else CLOSED,
+            spread=_spread(times[0]) if len(times) == 1 and len(warm) <= MOST_WEIGHED else "",
         )
-        self._known[key] = (state, entry)
-        return entry
 
-    def _repeats_line(self, key: FoldKey, members: Members, is_open: bool) -> RunEntry:
+    def _repeats_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
         """The repeats of one request: how many count, and their mean or speed-up with its interval."""
-        from evprof.metrics.speculation.verdicts import payoff_sentence, without_option
-
-        others = self._payoffs.state if mode_of(members[0].info.mode).drafts else 0
-        state = (is_open, others, *self._state(members))
-        known = self._known.get(key)
-        if known is not None and known[0] == state:
-            return known[1]
         lines = _paired(members)
-        counted = [group for group in lines if all(run.info.status == FINISHED for run in group) and _counts(group)]
-        counted = [group for group in counted if not group[-1].info.is_cold] or counted
-        payoff = self._payoffs.of(counted[-1][-1]) if counted and may_pay_off(counted[-1][-1]) else None
-        running = next((run for run in members if run.info.status == RUNNING), None)
-        outcome, role, spread = _whole(counted, payoff)
-        if running is not None:
-            outcome, role, spread = stage_now(running, running.info.role), "", ""
-        failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
-        ids = sorted(run.run_id for run in members)
-        measured = [group for group in lines if _counts(group)] or lines
-        titled = [run for group in measured for run in group]
-        name = common_name(titled) or mode_words(members[0])
+        counted = [line for line in lines if all(run.info.status == FINISHED for run in line) and _counts(line)]
+        counted = [line for line in counted if not line[-1].info.is_cold] or counted
+        measured = [line for line in lines if _counts(line)] or lines
+        titled = [run for line in measured for run in line]
+        name = _common_name(titled) or mode_words(members[0])
         few = f" of {len(measured)}" if len(counted) < len(measured) else ""
         count = f"×{len(counted):,}{few}" if len(measured) > 1 else ""
-        label = " · ".join(filter(None, (count, note_of(titled[:1]), settings_of(lines[-1]))))
-        marks = Counter(mark for group in lines for mark in badges_of(group))
-        tip = [f"{name} · runs {ids[0]} to {ids[-1]}", _counted_tip(counted, lines)]
-        tip += [without_option(payoff_sentence(payoff))] if payoff is not None else []
-        tip += list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:3]
-        entry = RunEntry(
-            tuple(ids),
+        marks = Counter(mark for line in measured for mark in badges_of(line))
+        outcome = self._outcome(members, counted)
+        failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
+        errors = list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:MOST_ERRORS]
+        sample = members[0].info.sample.name if self._has_samples else ""
+        return RunEntry(
+            _ids(members),
             f"{numbers_of(titled if len(measured) == 1 else members)} · {name}",
-            outcome or (failed[-1].info.status if failed else ""),
-            role or ("bad" if failed and not outcome and failed[-1].info.status == FAILED else ""),
+            outcome.text or (failed[-1].info.status if failed else ""),
+            outcome.role or ("bad" if failed and not outcome.text and failed[-1].info.status == FAILED else ""),
             failed[-1].info.error or "" if failed and not counted else "",
-            "\n".join(filter(None, tip)),
-            running is not None,
-            label,
+            "\n".join(filter(None, (f"{name} · runs {_from_to(members)}", *outcome.tip, *errors))),
+            outcome.is_running,
+            " · ".join(filter(None, (count, _note(titled[:1]), sample, _settings(lines[-1])))),
             key,
             OPEN if is_open else CLOSED,
-            badges=tuple(f"{count} {mark}" if count > 1 else mark for mark, count in marks.items()),
-            against=against_of(payoff) if counted and may_pay_off(counted[-1][-1]) else "",
-            spread=spread,
+            badges=tuple(f"{times} {mark}" if times > 1 else mark for mark, times in marks.items()),
+            against=outcome.against,
+            spread=outcome.spread,
         )
-        self._known[key] = (state, entry)
-        return entry
-
-    def _mean_ms(self, members: Sequence[RunLog]) -> float | None:
-        """Mean total of a sample; those of two models that answered it one after the other are added."""
-        from evprof.metrics.comparison.document import is_comparable, warm_of
-
-        by_role: dict[str, list[RunLog]] = {}
-        for run in members:
-            if run.info.status == FINISHED and is_comparable(run):
-                by_role.setdefault(run.info.role, []).append(run)
-        times = [list(filter(None, map(self._total_ms, warm_of(found)))) for found in by_role.values()]
-        return sum(sum(found) / len(found) for found in times if found) if any(times) else None
-
-    def _scores(self, members: Sequence[RunLog]) -> tuple[dict[str, float], dict[str, float]]:
-        """By role the share of right answers and the mean token F1, among those that are scored."""
-        from evprof.metrics.comparison.document import is_comparable
-        from evprof.metrics.figures.scores import score
-
-        ended = [run for run in members if run.info.status == FINISHED] if members[0].info.sample.is_scored else []
-        counted = [run for run in ended if is_comparable(run)]
-
-        def means(key: str) -> dict[str, float]:
-            found: dict[str, list[float]] = {}
-            for run in counted:
-                if (value := score(run, key)) is not None:
-                    found.setdefault(run.info.role, []).append(value)
-            return {role: sum(values) / len(values) for role, values in found.items()}
-
-        return means(RIGHT), means(TOKEN_F1)
-
-    def _spread(self, members: Sequence[RunLog]) -> str:
-        """Half the 95 % interval of that mean, where one model answered."""
-        from evprof.metrics.comparison.document import is_comparable, warm_of
-        from evprof.metrics.estimates.estimates import mean_of, observe
-
-        counted = warm_of([run for run in members if run.info.status == FINISHED and is_comparable(run)])
-        if len(counted) > MOST_WEIGHED or len({run.info.role for run in counted}) != 1:
-            return ""
-        found = mean_of(observe(counted, self._total_ms), spread_for(counted[-1]))
-        return "" if found is None else percent_of(found.value, found.interval)
-
-    def _total_ms(self, run: RunLog) -> float | None:
-        from evprof.metrics.figures.stages import total_ms
-
-        known = self._times.get(run.run_id)
-        if known is None or known[0] != run.version:
-            known = self._times[run.run_id] = (run.version, total_ms(run))
-        return known[1]
 
     # Single runs and pairs.
 
-    def _run_line(self, group: list[RunLog], inner: str = "") -> RunEntry:
-        # A speculative run is told against the plain ones beside it, whichever come.
-        others = self._payoffs.state if mode_of(group[0].info.mode).drafts and not inner else 0
-        state = (others, *(run.version for run in group))
-        key = (inner, *(run.run_id for run in group))
-        known = self._known.get(key)
-        if known is not None and known[0] == state:
-            return known[1]
-        entry = entry_of(group, self._payoffs, inner)
-        self._known[key] = (state, entry)
-        return entry
+    def _run_line(self, line: list[RunLog], inner: str) -> RunEntry:
+        number, name, note = numbers_of(line), _common_name(line), _note(line)
+        sample = line[0].info.sample.name if self._has_samples else ""
+        title, marks = f"{number} · {name or mode_words(line[0])}", badges_of(line)
+        label = " · ".join(filter(None, (note, sample, _settings(line))))
+        if inner == CELL:
+            title, marks, label = _row_title(line[0], title), (), " · ".join(filter(None, (verdicts_of(line), note)))
+        elif inner == REPEATS:
+            title, label = f"{number} · {name or _repeat_words(line[0])}", note
+        troubled = next((run for run in line if run.info.status in (FAILED, CANCELLED)), None)
+        outcome = self._outcome(line, [] if troubled is not None else [line], is_weighed=not inner)
+        if troubled is not None:
+            outcome = _Outcome(troubled.info.status, "bad" if troubled.info.status == FAILED else "")
+        return RunEntry(
+            _ids(line),
+            title,
+            outcome.text,
+            outcome.role,
+            troubled.info.error or "" if troubled is not None else "",
+            _tip(line, label, outcome.tip),
+            outcome.is_running,
+            label,
+            is_inner=bool(inner),
+            is_row=inner == CELL,
+            badges=marks,
+            against=outcome.against,
+            spread=outcome.spread,
+        )
+
+    def _outcome(
+        self, members: Sequence[RunLog], counted: Sequence[Sequence[RunLog]], *, is_weighed: bool = True
+    ) -> _Outcome:
+        """What a running line does; the speed-up of runs that draft; else the mean time of each model."""
+        from evprof.metrics import facts
+
+        running = next((run for run in members if run.info.status == RUNNING), None)
+        if running is not None:
+            return _Outcome(stage_now(running, running.info.role), is_running=True)
+        if not counted:
+            return _Outcome()
+        last = counted[-1][-1]
+        times = facts.time_facts(counted, spread_for(last))
+        spread = _spread(times[0]) if len(times) == 1 else ""
+        plain = _Outcome(" / ".join(fact.text for fact in times), tip=(_over("time", times),), spread=spread)
+        if not is_weighed or not may_pay_off(last):
+            return plain
+        payoff = self._payoffs.of(last)
+        fact = None if payoff is None else facts.speedup_fact(payoff)
+        if payoff is None or fact is None:
+            return _Outcome(plain.text, tip=plain.tip, spread=spread, against="no baseline")
+        return _Outcome(
+            fact.text if fact.interval is not None else _UNCLEAR,
+            fact.tone,
+            (without_option(fact.origin), _over("speed-up", [fact])),
+            against=against_of(payoff, _ids(members)),
+            spread=_spread(fact),
+        )
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    text: str = ""
+    role: str = ""
+    tip: tuple[str, ...] = ()
+    against: str = ""
+    spread: str = ""
+    is_running: bool = False
+
+
+_SCORED = {True: "of its answers are right", False: "token F1 on average"}
+
+
+def may_pay_off(run: RunLog) -> bool:
+    """Whether a run has a speed-up: one that drafts and counts."""
+    from evprof.metrics.configurations.baselines import is_counted
+
+    return mode_of(run.info.mode).drafts and is_counted(run.info)
+
+
+def badges_of(line: Sequence[RunLog]) -> tuple[str, ...]:
+    """Why the runs of a line stand in no figure, each reason once."""
+    return tuple(dict.fromkeys(_BADGES.get(mark, mark) for run in line for mark in run.info.marks))
+
+
+def against_of(payoff: Payoff, run_ids: Sequence[int]) -> str:
+    """`vs run 7`, `vs 12 runs`; `runs 5, 8 vs run 7` where the ratio is over other runs than those of the line."""
+    from evprof.metrics.configurations.baselines import runs_text
+
+    def named(ids: Sequence[int]) -> str:
+        return runs_text(ids) if len(ids) <= MOST_NUMBERS else f"{len(ids):,} runs"
+
+    own = [run.run_id for run in payoff.runs]
+    over = "" if set(own) <= set(run_ids) else f"{named(own)} "
+    return f"{over}vs {named(payoff.baseline.run_ids)}"
+
+
+def without_option(sentence: str) -> str:
+    """A sentence without the command line's option, for which the window has buttons."""
+    from evprof.metrics.speculation import verdicts
+
+    return verdicts.without_option(sentence)
+
+
+def numbers_of(runs: Sequence[RunLog]) -> str:
+    """`3`, `3–8`."""
+    ids = [run.run_id for run in runs]
+    return "–".join(dict.fromkeys(map(str, (min(ids), max(ids)))))
+
+
+def _ids(runs: Sequence[RunLog]) -> tuple[int, ...]:
+    return tuple(sorted(run.run_id for run in runs))
+
+
+def _from_to(runs: Sequence[RunLog]) -> str:
+    ids = _ids(runs)
+    return f"{ids[0]} to {ids[-1]}"
+
+
+def _over(what: str, found: Sequence[Fact]) -> str:
+    """`mean time over runs 2, 5, 8`."""
+    from evprof.metrics.configurations.baselines import runs_text
+
+    ids = sorted({run_id for fact in found for run_id in fact.runs})
+    if len(ids) < 2:
+        return ""
+    over = runs_text(ids) if len(ids) <= 2 * MOST_NUMBERS else f"{len(ids):,} runs"
+    return f"figure: {what}, mean over {over}"
+
+
+def _spread(fact: Fact) -> str:
+    """`±3 %`: half an interval in percent of its value; "" without one."""
+    half = spread_text(fact.value, fact.interval) if isinstance(fact.value, (int, float)) else ""
+    return f"{half} %" if half else ""
 
 
 def _paired(members: Sequence[RunLog]) -> list[list[RunLog]]:
@@ -282,34 +371,60 @@ def _paired(members: Sequence[RunLog]) -> list[list[RunLog]]:
         is_pair = mode_of(info.mode).is_side_by_side
         key = (info.group_id, info.repeat, info.warmup, info.profiled) if is_pair else run.run_id
         found.setdefault(key, []).append(run)
-    return [sorted(group, key=lambda run: run.info.role != DRAFT) for group in found.values()]
+    return [sorted(line, key=lambda run: run.info.role != DRAFT) for line in found.values()]
 
 
-def _counts(group: Sequence[RunLog]) -> bool:
+def _counts(line: Sequence[RunLog]) -> bool:
     from evprof.metrics.comparison.document import is_comparable
 
-    return all(is_comparable(run) for run in group)
+    return all(is_comparable(run) for run in line)
 
 
-def _whole(lines: Sequence[Sequence[RunLog]], payoff: Payoff | None) -> tuple[str, str, str]:
-    """The speed-up of repeats, else their mean time and half its 95 % interval."""
-    from evprof.metrics.estimates.estimates import mean_of, observe
-
-    if payoff is not None and payoff.whole is not None:
-        return speed_of(payoff)
-    if not lines:
-        return "", "", ""
-    mates = {group[-1].run_id: group for group in lines}
-    answers = [group[-1] for group in lines]
-    found = mean_of(observe(answers, lambda run: time_ms(mates[run.run_id])), spread_for(answers[-1]))
-    return ("", "", "") if found is None else (ms_text(found.value), "", percent_of(found.value, found.interval))
+def _last_of_rows(members: Sequence[RunLog]) -> list[RunLog]:
+    """Of rows that were begun more than once the last attempt."""
+    return list({run.info.row: run for run in members}.values())
 
 
-def _counted_tip(counted: Sequence[Sequence[RunLog]], lines: Sequence[Sequence[RunLog]]) -> str:
-    if not counted:
-        return ""
-    figure = "the mean" if len(counted) > 1 else "the one that counts"
-    left = len(lines) - len(counted)
-    return f"figure: {figure} of {len(counted):,} of {len(lines):,} repeats" + (
-        "; warm-up, cold and profiled ones are left out" if left else ""
-    )
+def _roles(runs: Sequence[RunLog]) -> list[str]:
+    return list(dict.fromkeys(run.info.role for run in runs))
+
+
+def _common_name(runs: Sequence[RunLog]) -> str:
+    names = {run.info.name for run in runs}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _note(runs: Sequence[RunLog]) -> str:
+    return next((run.info.note.strip().split("\n")[0] for run in runs if run.info.note.strip()), "")
+
+
+def _settings(line: Sequence[RunLog]) -> str:
+    from evprof.metrics.configurations.settings_text import run_label
+    from evprof.metrics.speculation.outcome import is_lossy
+
+    return " · ".join(filter(None, ("lossy" if is_lossy(line[-1]) else "", run_label(line))))
+
+
+def _repeat_words(run: RunLog) -> str:
+    """`repeat 2`; warm-up runs and traces are no repeats, which their badges say."""
+    return mode_name(run.info.mode) if run.info.warmup or run.info.profiled else f"repeat {run.info.repeat + 1}"
+
+
+def _row_title(run: RunLog, title: str) -> str:
+    """`interlaken_00_c · repeat 2 · warm-up`: within a cell the sample distinguishes runs."""
+    parts = [run.info.name or run.info.sample.name or title]
+    parts += [f"repeat {run.info.repeat + 1}"] if run.info.repeat else []
+    return " · ".join([*parts, *run.info.marks])
+
+
+def _tip(line: Sequence[RunLog], label: str, outcome: Sequence[str]) -> str:
+    run = line[0]
+    sample = f" · {run.info.sample.name}" if run.info.sample.name else ""
+    lines = [f"{mode_name(run.info.mode)} · run {' and '.join(str(one.run_id) for one in line)}{sample}"]
+    lines += dict.fromkeys(model.name for one in line for model in one.info.models.values())
+    lines += [label] if label else []
+    lines += dict.fromkeys(one.info.note for one in line if one.info.note)
+    lines += [one.info.error for one in line if one.info.error]
+    lines += [warning for one in line for warning in one.info.warnings]
+    lines += [note for one in line if one.info.imported is not None for note in one.info.imported.notes]
+    return "\n".join([*lines, *filter(None, outcome)])

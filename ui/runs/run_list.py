@@ -12,12 +12,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
 from evprof.view.columns import pair_for
-from ui.runs.baseline_menu import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, baseline_menu
 from ui.runs.payoffs import Payoffs
-from ui.runs.run_entries import RunEntries
-from ui.runs.run_entry import RunEntry
-from ui.runs.run_groups import CELL, REPEATS, FoldKey, SlotList
-from ui.runs.run_remarks import RunRemarks
+from ui.runs.run_entries import CELL, REPEATS, FoldKey, RunEntries, RunEntry, Slot
+from ui.runs.run_remarks import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, RunRemarks, baseline_menu
 from ui.state.cells import typical_pair, typical_repeat
 from ui.state.run_controller import RunController
 from ui.state.run_drag import dragged, matching, put_run
@@ -60,7 +57,7 @@ class RunList(QWidget):
         self.remarks = RunRemarks(controller, selection, self)
         self._entries = RunEntries(self.payoffs)
         self._lines: dict[object, tuple[RunEntry, ListLine]] = {}
-        self._shown: SlotList[RunEntry] = SlotList(())
+        self._shown: dict[object, Slot] = {}
         self._opened: set[FoldKey] = set()
         self._picked: object = None
         self.list = LineList(themes)
@@ -97,17 +94,17 @@ class RunList(QWidget):
 
     def _fill(self, *_: object) -> None:
         runs, wanted = self._controller.runs, self.filter.text()
-        found = self._entries.lines(runs, self._opened, wanted)
-        self._shown = found
-        if len(found) > MOST_MADE:
-            lines: Sequence[ListLine] = PagedLines(found.keys, lambda row: self._line(found[row]))
+        slots = self._entries.slots(runs, self._opened, wanted)
+        self._shown = {slot.key: slot for slot in slots}
+        if len(slots) > MOST_MADE:
+            lines: Sequence[ListLine] = PagedLines(list(self._shown), lambda row: self._line(slots[row].make()))
         else:
-            lines = [self._line(entry) for entry in found]
-        self.list.show_lines(lines, self._current(found))
-        outer = sum(not slot.is_inner for slot in found.slots)
+            lines = [self._line(slot.make()) for slot in slots]
+        self.list.show_lines(lines, self._current(slots))
+        outer = sum(not slot.is_inner for slot in slots)
         self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or outer >= MANY_LINES)
-        self.list.setVisible(bool(found))
-        self._empty.setVisible(not found)
+        self.list.setVisible(bool(slots))
+        self._empty.setVisible(not slots)
         if runs:
             self._empty.say("No such run", "No run holds all of these words; clear the field to see every run.")
         else:
@@ -118,18 +115,18 @@ class RunList(QWidget):
         self.filter.show()
         self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def _current(self, found: SlotList[RunEntry]) -> object:
+    def _current(self, slots: Sequence[Slot]) -> object:
         """The line of what the columns show: a cell's, or a run's where that is listed."""
         shown = {run_id for run_id in self._selection.runs if run_id is not None}
         if not shown:
             return None
         if self._selection.cell:
             return (CELL, self._selection.cell)
-        near = [slot for slot in found.slots if not shown.isdisjoint(slot.run_ids)]
+        near = [slot for slot in slots if not shown.isdisjoint(slot.run_ids)]
         if any(slot.key == self._picked for slot in near):
             return self._picked
         # A run itself before the line that it lies below.
-        return next((slot.key for slot in sorted(near, key=lambda slot: slot.key != tuple(slot.run_ids))), None)
+        return next((slot.key for slot in sorted(near, key=lambda slot: slot.key != slot.run_ids)), None)
 
     def _line(self, entry: RunEntry) -> ListLine:
         column = self._column(entry)
@@ -214,8 +211,8 @@ class RunList(QWidget):
 
     def _ids(self, key: object) -> tuple[int, ...]:
         """All runs of a line."""
-        place = self._shown.place(key)
-        return () if place is None else tuple(self._shown.slots[place].run_ids)
+        slot = self._shown.get(key)
+        return () if slot is None else slot.run_ids
 
     def _drag(self, key: object) -> QMimeData | None:
         run_ids = self._of_line(key)
@@ -318,8 +315,9 @@ class RunList(QWidget):
         """The menu of what column B may be compared with."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for key, entry in zip(self._shown.keys, self._shown[:MOST_LISTED], strict=False):
-            if self._selection.runs[1] not in entry.run_ids:
+        for key, slot in list(self._shown.items())[:MOST_LISTED]:
+            if self._selection.runs[1] not in slot.run_ids:
+                entry = slot.make()
                 action = menu.addAction(literal(f"{entry.title}   {entry.outcome}".strip()))
                 action.triggered.connect(lambda _=False, key=key: self.compare_with(key))
         menu.popup(place)

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
 from ui.run_facts.figures import NOTHING
 from ui.run_facts.judgement import judgement_of
-from ui.runs.baseline_menu import ALONE_REPEATS, TARGET_ALONE
 from ui.runs.payoffs import Payoffs
+from ui.runs.run_entries import against_of
+from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.disclosure import Disclosure
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import ToneLabel, section_head
-
-if TYPE_CHECKING:
-    from evprof.metrics.speculation.outcome import Acceptance, AcceptanceCeiling
 
 
 _HEAD, _LOSSY_HEAD = "Draft acceptance", "Adapted cache · lossy"
@@ -96,7 +92,7 @@ class SpeculationPanel(QWidget):
         self._fill()
 
     def _fill(self) -> None:
-        from evprof.metrics.speculation.outcome import acceptance, ceiling_of
+        from evprof.metrics.speculation.outcome import acceptance
         from evprof.metrics.speculation.verdicts import speculation_verdict
 
         run = self._run
@@ -109,13 +105,13 @@ class SpeculationPanel(QWidget):
         self._state = state
         counts = acceptance(run)
         self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
-        self.table.show_rows([] if counts is None else _rows(counts, ceiling_of(self._payoffs.pool_of(run))))
+        self.table.show_rows([] if counts is None else _rows(run, self._payoffs.pool_of(run)))
         self.table.setVisible(counts is not None)
         payoff = self._payoffs.of(run) if run.info.is_over else None
         verdict = speculation_verdict(run, list(self._runs.values()), payoff)
         self.verdict.say(verdict.head, judgement_of(run, payoff))
         self.why.say(verdict.why)
-        self.against.setText("" if payoff is None else f"vs {payoff.baseline.words} ▾")
+        self.against.setText("" if payoff is None else f"{against_of(payoff, [run.run_id])} ▾")
         self.against.setVisible(payoff is not None)
         is_ours = run.info.is_over and run.info.imported is None
         self.alone.setVisible(is_ours and verdict.lacks_plain)
@@ -142,49 +138,21 @@ def _button(text: str, tip: str) -> QPushButton:
     return button
 
 
-def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRow]:
-    rate, length = counts.draft_acceptance_rate, counts.mean_acceptance_length
-    hidden = counts.hidden_accepted / counts.hidden_drafted if counts.hidden_drafted else None
-    of_window = TableRow(
-        "hidden accepted / drafted",
-        (
-            f"{counts.hidden_accepted:,} / {counts.hidden_drafted:,}",
-            NOTHING if hidden is None else percent_text(hidden, 1),
-        ),
-        tip="of what was drafted while the target's prefill went on",
-        has_line=False,
-    )
-    return [
-        TableRow(
-            "accepted / drafted",
-            (f"{counts.accepted:,} / {counts.drafted:,}", NOTHING if rate is None else percent_text(rate, 1)),
-            tip="draft acceptance rate: the bonus token is not counted",
-        ),
-        *([of_window] if counts.hidden_drafted else []),
-        TableRow(
-            "mean acceptance length",
-            ("", NOTHING if length is None else f"{length:.2f}"),
-            tip=f"1 + accepted / rounds, over {count_text(counts.rounds, 'round')}: the bonus token is counted",
-            has_line=False,
-        ),
-        TableRow(
-            "ceiling α / (1 − α)",
-            ("", NOTHING if ceiling is None else f"{ceiling.value:.2f}"),
-            unit="bonus left out",
-            tip=_ceiling_tip(ceiling),
-            has_line=False,
-        ),
-    ]
+def _rows(run: RunLog, repeats: list[RunLog]) -> list[TableRow]:
+    """Counts beside their rate, then what they mean."""
+    from evprof.metrics.facts import acceptance_facts
 
-
-def _ceiling_tip(ceiling: AcceptanceCeiling | None) -> str:
-    from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS
-
-    if ceiling is None:
-        return f"Fewer than {FEWEST_REJECTIONS} different rejections: too few to tell."
-    low, high = ceiling.interval
-    ends = f"{low:.2f} to {'no limit' if high is None else f'{high:.2f}'}"
-    return (
-        "Accepted tokens per round that no number of drafted tokens can exceed, if tokens are accepted independently "
-        f"of each other; 95 % interval {ends}, from {ceiling.rejections} rejections."
-    )
+    found = {fact.name: fact for fact in acceptance_facts(run, repeats)}
+    rows = []
+    for name, rate in (
+        ("accepted / drafted", "acceptance rate"),
+        ("hidden accepted / drafted", "hidden acceptance rate"),
+    ):
+        if name in found:
+            share = found[rate].text if rate in found else ""
+            cells = (str(found[name].value), share or NOTHING)
+            rows.append(TableRow(name, cells, tip=found[name].origin, has_line=not rows))
+    for name, unit in (("mean acceptance length", "bonus counted"), ("ceiling α / (1 − α)", "bonus left out")):
+        fact = found[name]
+        rows.append(TableRow(name, ("", fact.text or NOTHING), unit=unit, tip=fact.origin, has_line=False))
+    return rows

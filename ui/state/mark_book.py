@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from evprof.core.run_log import RunLog
-from evprof.session.marks import LONGEST_NOTE, MOST_MARKS, Mark, marks_of
+from evprof.session.facts import LONGEST_NOTE, MOST_MARKS, Mark, marks_of
 from evprof.view.columns import pair_for
 from ui.state.selection import Selection, TimeRange
 

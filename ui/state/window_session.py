@@ -104,7 +104,7 @@ class WindowSession(QObject):
             with contextlib.suppress(UserError):  # it has written nothing, and says why a second time
                 writer.close()
         shown, self.path = self.path, None
-        is_whole = shown is None or self.recording.stored is None
+        is_whole = shown is None or self.recording.source is None
         # What was only read of the file on show is not in the recording: ours begins with a copy of it.
         copy = None if shown is None or is_whole else _copied(shown)
         own = self._writer = self._begun() if copy is None else self._continued(copy)
@@ -121,7 +121,7 @@ class WindowSession(QObject):
 
     def read(self, path: Path) -> None:
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
-        from evprof.session.summaries.opened import open_session
+        from evprof.session.opened import open_session
 
         if refusal := self.refusal_to_leave():
             raise UserError(refusal)
@@ -131,15 +131,14 @@ class WindowSession(QObject):
     def open(self, path: Path) -> None:
         """Opens a session in the background; `opened` or `failed` tells, unless one that was asked for later is there
         before."""
-        from evprof.session.summaries.opened import open_session
+        from evprof.session.opened import open_session
 
         asked = self._ask()
 
         def work() -> None:
             try:
                 session = open_session(path)
-                if session.stored is not None:
-                    _read_ahead(session.runs)
+                _read_ahead(session.runs)
             except UserError as error:
                 sentence = error.sentence
                 self._called.emit(lambda: self.failed.emit(sentence))
@@ -272,8 +271,8 @@ def _copied(path: Path) -> Path | None:
     import sqlite3
 
     from evprof.session.autosave import autosave_path
-    from evprof.session.checksums import DamageError
     from evprof.session.opening import copy_session
+    from evprof.session.tables import DamageError
 
     copy = autosave_path()
     try:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QRectF, QSize, Qt, S
 from PySide6.QtGui import QContextMenuEvent, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
-from evprof.session.marks import Mark
+from evprof.session.facts import Mark
 from evprof.view.timescale import tick_step, tick_unit, time_text
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import ticks_px

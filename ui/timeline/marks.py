@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QInputDialog, QLineEdit, QMenu, QWidget
 
-from evprof.session.marks import LONGEST_NOTE, Mark
+from evprof.session.facts import LONGEST_NOTE, Mark
 from evprof.view.timescale import time_text
 from ui.state.mark_book import MarkBook, go_to
 from ui.state.run_controller import RunController

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from evprof.core.safe_text import one_line
 from evprof.core.vocabulary.modes import mode_of
-from evprof.session.marks import Mark
+from evprof.session.facts import Mark
 from evprof.view.timescale import time_text
 from ui.state.selection import Selection, TimeRange
 from ui.timeline.lane import Lane

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from PySide6.QtGui import QColor
 
 from evprof.core.records import DRAFT
-from evprof.session.marks import Mark
+from evprof.session.facts import Mark
 from evprof.view.alignment import offset_of
 from evprof.view.columns import ShownModel, headers_of
 from evprof.view.labels import model_title

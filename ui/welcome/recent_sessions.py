@@ -12,7 +12,7 @@ from evprof.session.autosave import autosave_folder
 from ui.state.recent import Recent
 
 if TYPE_CHECKING:
-    from evprof.session.summary import SessionSummary
+    from evprof.session.opened import SessionSummary
 
 SHOWN = 6
 
@@ -38,7 +38,7 @@ class RecentSession:
 
 def look_up(recent: Recent) -> list[RecentSession]:
     """Those that are there, the newest first. Reads files: for a thread."""
-    from evprof.session.summary import read_summary
+    from evprof.session.opened import read_summary
 
     found: list[RecentSession] = []
     for path in [Path(text) for text in recent.sessions]:

@@ -16,7 +16,7 @@ from ui.welcome.recent_sessions import RecentSession
 from ui.widgets.elided import elided_text
 
 if TYPE_CHECKING:
-    from evprof.session.summary import SessionSummary
+    from evprof.session.opened import SessionSummary
 
 _BOX_PX = QSize(CARD_GRIDS * GRID, CARD_GRIDS * GRID * 5 // 8)
 _WORDS_PX = 5 * GRID

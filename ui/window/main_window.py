@@ -21,7 +21,7 @@ from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.works.work_form import OFFERS, OVERHEAD
-from evprof.session.marks import MARKS, Mark
+from evprof.session.facts import MARKS, Mark
 from evprof.view.timescale import time_text
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks

@@ -30,7 +30,7 @@ from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import INFO, WARNING, MessageBar
 
 if TYPE_CHECKING:
-    from evprof.session.autosaved import Autosaved
+    from evprof.session.autosave import Autosaved
 
 _Dialog = TypeVar("_Dialog", bound=QDialog)
 
@@ -133,12 +133,12 @@ class AbandonedSessions:
 
     def look(self) -> None:
         """Clears old autosaved sessions away and tells what is left of killed programs."""
-        from evprof.session.autosaved import abandoned, clear_away
+        from evprof.session.autosave import abandoned, clear_away
 
         self._session.in_background(lambda: (clear_away(), abandoned()), self._tell)
 
     def _tell(self, found: tuple[list[Autosaved], list[Autosaved]]) -> None:
-        from evprof.session.autosaved import told, told_removal
+        from evprof.session.autosave import told, told_removal
 
         removed, left = found
         if sentence := told_removal(removed):
@@ -156,7 +156,7 @@ class AbandonedSessions:
         self.dialog.open()
 
     def _open_chosen(self) -> None:
-        from evprof.session.autosaved import take_up
+        from evprof.session.autosave import take_up
 
         if self.dialog is None or (path := self.dialog.chosen) is None:
             return
@@ -164,7 +164,7 @@ class AbandonedSessions:
         self._session.in_background(lambda: take_up(path), lambda _: self._session.open(path))
 
     def _discard_chosen(self) -> None:
-        from evprof.session.autosaved import discard
+        from evprof.session.autosave import discard
 
         if self.dialog is None or (path := self.dialog.chosen) is None:
             return

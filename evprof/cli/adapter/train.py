@@ -20,7 +20,7 @@ from evprof.core.units import percent_text
 
 def train(options: argparse.Namespace, console: Console) -> int:
     """Trains and writes the adapter; 130 when stopped, with the best state so far kept where there is one."""
-    from evprof.session.training import TrainingEntry
+    from evprof.session.facts import TrainingEntry
 
     plan = _plan(options)
     if options.evaluate is not None and not Path(options.evaluate).exists():

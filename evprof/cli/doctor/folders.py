@@ -17,8 +17,7 @@ def folder_facts(problems: list[Problem]) -> dict[str, dict[str, Any]]:
     """Where sessions, other data, logs, the cache and fetched models lie, what each takes, and whether it can be
     written."""
     from evprof.core.files.user_folders import cache_folder, data_folder, hub_cache_folder, log_folder
-    from evprof.session.autosave import autosave_folder
-    from evprof.session.autosaved import abandoned, told
+    from evprof.session.autosave import abandoned, autosave_folder, told
 
     folders = {
         "sessions": autosave_folder(),

@@ -243,7 +243,7 @@ def _head(path: str, kind: str) -> dict[str, Any]:
 
 
 def _session(path: str) -> dict[str, Any]:
-    from evprof.session.summaries.opened import open_session
+    from evprof.session.opened import open_session
 
     session = open_session(Path(path))
     runs = session.runs.values()

@@ -177,7 +177,7 @@ def check_place(path: Path) -> None:
 
 def read_runs(path: str) -> list[RunLog]:
     """Runs of a session file. Raises UserError for anything else."""
-    from evprof.session.summaries.opened import open_session
+    from evprof.session.opened import open_session
 
     return list(open_session(Path(path)).runs.values())
 
@@ -197,7 +197,7 @@ def default_session_path() -> Path:
 
 def tidy_autosaved(console: Console) -> None:
     """Clears old autosaved sessions away, and says which programs ended without closing theirs."""
-    from evprof.session.autosaved import abandoned, clear_away, told, told_removal
+    from evprof.session.autosave import abandoned, clear_away, told, told_removal
 
     for sentence in (told_removal(clear_away()), told(abandoned())):
         if sentence:

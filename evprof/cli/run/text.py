@@ -87,6 +87,7 @@ def print_run(
     processes: ProcessSpread | None = None,
 ) -> None:
     """One run."""
+    run.has_spans()  # reads a stored run's rows, which may be damaged
     console.folded(heading(run))
     for line in _remarks(run):
         console.folded(f"  {line}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
     from evprof.metrics.comparison.document import Configuration
     from evprof.metrics.configurations.saved_view import SavedView
-    from evprof.session.summaries.opened import OpenedSession
+    from evprof.session.opened import OpenedSession
 
 BASES = ("end-to-end", "without-load", "model-only")
 
@@ -144,7 +144,7 @@ def _chosen(
 
 
 def _session(path: Path) -> OpenedSession:
-    from evprof.session.summaries.opened import open_session
+    from evprof.session.opened import open_session
 
     return open_session(path)
 
@@ -220,7 +220,7 @@ def _baseline(listed: Sequence[Configuration], asked: str | None) -> Configurati
 
 def _view(session: OpenedSession, name: str) -> SavedView:
     from evprof.metrics.configurations.saved_view import SavedView
-    from evprof.session.views import saved_views
+    from evprof.session.facts import saved_views
 
     views = saved_views(session.facts)
     if name not in views:
@@ -231,7 +231,7 @@ def _view(session: OpenedSession, name: str) -> SavedView:
 
 def _save(name: str, holder: Path, view: SavedView, console: Console) -> None:
     """The one time that comparing writes to a session: because it was asked for."""
-    from evprof.session.views import save_view
+    from evprof.session.facts import save_view
 
     save_view(holder, name, view.to_json())
     console.note(f"view saved: '{name}' in {holder}; evprof compare {holder} --view '{name}' shows it again")

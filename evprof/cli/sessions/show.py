@@ -59,9 +59,8 @@ class ShowCommand(Command):
         from evprof.metrics.costs.document import scaling_document, second_document
         from evprof.metrics.document import session_document
         from evprof.run.kept_repeatability import spread_among
-        from evprof.session.batches import read_batches
-        from evprof.session.marks import mark_documents
-        from evprof.session.summaries.opened import open_session
+        from evprof.session.facts import mark_documents, read_batches
+        from evprof.session.opened import open_session
 
         session = open_session(Path(options.session))
         every, batches = list(session.runs.values()), read_batches(session.facts)

@@ -142,7 +142,7 @@ class _Measurement:
     def _before(self, asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Facts and runs of the suite that is continued. Raises UserError unless it can go on as `asked`."""
         from evprof.run.suites.record import SUITE, check_same, made_folder
-        from evprof.session.summaries.opened import open_session
+        from evprof.session.opened import open_session
 
         session = made_folder(self._folder, resumes=True)
         self._reserve(session)

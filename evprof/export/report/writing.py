@@ -80,7 +80,7 @@ def check_output(output: Path) -> None:
 
 def read_source(path: Path) -> Source:
     """One session as sections want it. Raises UserError for anything else."""
-    from evprof.session.summaries.opened import open_session
+    from evprof.session.opened import open_session
 
     session = open_session(path)
     runs = list(session.runs.values())

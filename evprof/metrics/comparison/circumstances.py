@@ -5,12 +5,10 @@ What was set stands in a table of its own (`settings`): comparing that is what a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evprof.core.rows.kinds import TEXT
 from evprof.core.run_info import PLACE, PLACES_AT_WORK, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import ARITHMETIC, MACHINE, METER, MODEL, PROMPT, SAMPLE
@@ -126,7 +124,7 @@ def _sample(info: RunInfo) -> Told:
     return told or _known(sample.name)
 
 
-@kept(kind=TEXT, told=json.dumps, taken=json.loads)
+@kept()
 def meters(run: RunLog) -> Told:
     """What a device's energy is read from: its own counter, or its power."""
     from evprof.metrics.figures.energy import COUNTER, POWER

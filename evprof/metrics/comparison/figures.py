@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from evprof.core.records import STAGES
-from evprof.core.rows.kinds import INTEGER
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES, Figure, figure_of
 from evprof.core.vocabulary.scoring import SCORING_RULES
 from evprof.metrics.figures import decoding, energy, kv_cache, scores, stages
-from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.partition import Block, StagePartition, composites, measured_ms, name_of
 from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
 from evprof.metrics.speculation.outcome import acceptance
@@ -94,7 +92,6 @@ def _accepted(name: str) -> Reader:
 _REMEMBERED = ("weights_bytes", "peak_allocated_bytes", "peak_rss_bytes")
 
 
-@kept(*((name,) for name in _REMEMBERED), kind=INTEGER, key=lambda _, name: name)
 def remembered_bytes(run: RunLog, name: str) -> int | None:
     """What a run says of its memory under a name."""
     found: int | None = getattr(run.info.memory, name)

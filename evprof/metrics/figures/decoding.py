@@ -5,11 +5,9 @@ Names and definitions follow vLLM and AIPerf. A figure over nothing is None, nev
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 from evprof.core.records import NO_TOKEN_ID, TokenRecord
-from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.core.units import ms_from_ns
@@ -37,11 +35,15 @@ def token_gaps_ms(run: RunLog) -> list[float]:
     return [ms_from_ns(after - before) for before, after in pairwise(times)]
 
 
-@kept(*((basis,) for basis in BASES), key=lambda _, basis=END_TO_END: basis)
 def time_to_first_token_ms(run: RunLog, basis: str = END_TO_END) -> float | None:
     """From the run's zero to the first token in ms, load included unless `basis` leaves it out; None before it.
 
     Of an imported run whose file measured it, by what that time covers."""
+    return _time_to_first_token_ms(run, basis)
+
+
+@kept(*((basis,) for basis in BASES))
+def _time_to_first_token_ms(run: RunLog, basis: str) -> float | None:
     first = first_token_ns(run)
     return None if first is None else total_ms(run, basis, first)
 
@@ -68,34 +70,30 @@ def inter_token_latency_ms(run: RunLog) -> float | None:
     return None if answer.passed_ns is None else ms_from_ns(answer.passed_ns) / (answer.length - 1)
 
 
-@kept(
-    kind=TEXT,
-    told=json.dumps,
-    taken=lambda text: tuple(json.loads(text)),
-)
 def answer_ids(run: RunLog) -> tuple[int | None, ...]:
     """The ids of the answer's tokens, in order; None of one whose id is not known."""
-    numbers = run.answer_column("token_id")
-    found = numbers.tolist()
-    if bool((numbers == NO_TOKEN_ID).any()):
-        return tuple(None if number == NO_TOKEN_ID else number for number in found)
-    return tuple(found)
+    return tuple(_answer_ids(run))
 
 
-@kept(kind=INTEGER)
+@kept()
+def _answer_ids(run: RunLog) -> list[int | None]:
+    return [None if number == NO_TOKEN_ID else number for number in run.answer_column("token_id").tolist()]
+
+
+@kept()
 def answer_length(run: RunLog) -> int:
     """How many tokens of the answer were recorded."""
     return run.answer_extent.length
 
 
-@kept(kind=INTEGER)
+@kept()
 def output_length(run: RunLog) -> int | None:
     """Tokens of the answer, end-of-sequence included when emitted; None while a run has produced none."""
     counted = run.info.imported.output_tokens if run.info.imported else None
     return run.answer_extent.length or counted or None
 
 
-@kept(kind=INTEGER, told=int, taken=bool)
+@kept()
 def has_pieces(run: RunLog) -> bool:
     """Whether tokens of the answer have texts of their own; ids alone cannot be read."""
     return any(token.piece for token in run.tokens)

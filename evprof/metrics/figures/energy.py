@@ -67,9 +67,13 @@ def device_energies(run: RunLog) -> dict[str, DeviceEnergy]:
     return {name: _energy_of(_in_order(records), parts, (start, end)) for name, records in run.power.items()}
 
 
-@kept(*((basis,) for basis in stages.BASES), key=lambda _, basis=stages.END_TO_END: basis)
 def energy_j(run: RunLog, basis: str = stages.END_TO_END) -> float | None:
     """Energy in J of the devices that computed, for what a total on this basis counts; None where it is not known."""
+    return _energy_j(run, basis)
+
+
+@kept(*((basis,) for basis in stages.BASES))
+def _energy_j(run: RunLog, basis: str) -> float | None:
     return _computing_sum(run, lambda curve: curve.energy_j(_windows(run, basis)))
 
 

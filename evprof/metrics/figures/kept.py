@@ -1,83 +1,51 @@
-"""Figures that are read off a run's rows once, when it has ended, and kept with it in the session file.
+"""Figures that are stored with a run when it has ended, so that lists and comparisons need not read its rows.
 
-A function is marked with `kept`; for the arguments it names, a run that brings its figures (`RunLog.kept`) is not
-asked for its rows. What is kept follows from the marks: see `evprof.metrics.run_summary`.
+A function of a run is marked with `kept`. A stored run that brings the value (`RunLog.kept`) is not read for it.
+Values are JSON: numbers, texts, None, lists and dictionaries of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
-from evprof.core.rows.kinds import REAL
 from evprof.core.run_log import RunLog
 
 _Read = TypeVar("_Read", bound=Callable[..., Any])
 
+VERSION = 1
+"""Counted up when a figure is added or computed differently: values of other versions are computed from the rows."""
 
-@dataclass(frozen=True)
-class KeptReading:
-    """One kept value: `read` off the rows of the run with `arguments`, or by `look` as it was kept; `told` makes of it
-    what a column of its `kind` holds."""
+VERSION_KEY = "version"
 
-    name: str
-    read: Callable[..., Any]
-    look: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    kind: str
-    told: Callable[[Any], Any]
-
-    def of(self, run: RunLog) -> Any:
-        """The value of a run; None where there is none."""
-        found = self.read(run, *self.arguments)
-        return None if found is None else self.told(found)
+KEPT: dict[str, Callable[[RunLog], Any]] = {}
+"""Name of each stored figure -> how it is computed from the rows; of every module that was imported."""
 
 
-KEPT: dict[str, KeptReading] = {}
-"""By name, of every module that was imported."""
-
-
-def kept(
-    *variants: tuple[Any, ...],
-    kind: str = REAL,
-    key: Callable[..., str | None] = lambda _: "",
-    told: Callable[[Any], Any] = lambda value: value,
-    taken: Callable[[Any], Any] = lambda value: value,
-) -> Callable[[_Read], _Read]:
-    """Marks a function of a run. `variants` are the arguments that values are kept for, one of none by default; `key`
-    names a call by its arguments (None: such a call is never kept). `told` makes of a value what a column of its `kind`
-    holds, `taken` the value again.
-    """
+def kept(*variants: tuple[str, ...]) -> Callable[[_Read], _Read]:
+    """Marks a function of a run. `variants` are the arguments that values are stored for, none by default; a value is
+    named after the function and its arguments: `stage_ms decode target`."""
 
     def mark(read: _Read) -> _Read:
-        prefix = read.__name__
-        names = dict[str, str]()
-        listed = variants or ((),)
-        # Most calls name their arguments as they are kept: nothing has to be worked out for those.
-        exact = {arguments: f"{prefix} {key(None, *arguments)}".rstrip() for arguments in listed}
-
-        def named(run: RunLog, *args: Any, **words: Any) -> str | None:
-            found = key(run, *args, **words)
-            if found is None or found in names:
-                return names.get(found) if found is not None else None
-            return names.setdefault(found, f"{prefix} {found}".rstrip())
+        names = {arguments: " ".join((read.__name__.lstrip("_"), *arguments)) for arguments in variants or ((),)}
 
         @wraps(read)
-        def look(run: RunLog, *args: Any, **words: Any) -> Any:
-            known = run.kept
-            if known is not None:
-                name = None if words else exact.get(args)
-                if name is None:
-                    name = named(run, *args, **words)
-                found = known if name is None else known.get(name, known)
-                if found is not known:
-                    return None if found is None else taken(found)
-            return read(run, *args, **words)
+        def look(run: RunLog, *arguments: Any) -> Any:
+            stored, name = run.kept, names.get(arguments)
+            if stored is None or name is None:
+                return read(run, *arguments)
+            if name in stored:
+                return stored[name]
+            # Values that are None are left out.
+            return None if stored.get(VERSION_KEY) == VERSION else read(run, *arguments)
 
-        for arguments, name in exact.items():
-            KEPT[name] = KeptReading(name, read, look, arguments, kind, told)
+        for arguments, name in names.items():
+            KEPT[name] = partial(_computed, read, arguments)
         return look  # type: ignore[return-value]  # the same signature
 
     return mark
+
+
+def _computed(read: Callable[..., Any], arguments: tuple[str, ...], run: RunLog) -> Any:
+    return read(run, *arguments)

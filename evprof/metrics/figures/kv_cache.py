@@ -6,7 +6,6 @@ The measured bytes come from the engine, which walks the cache; that the two agr
 from __future__ import annotations
 
 from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, TARGET
-from evprof.core.rows.kinds import INTEGER
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.figures.decoding import answer_length
@@ -65,7 +64,7 @@ def visual_bytes_per_frame(run: RunLog, role: str | None = None) -> list[int] | 
     return [each * count for count in lengths.per_frame]
 
 
-@kept(kind=INTEGER)
+@kept()
 def _accepted_positions(run: RunLog) -> int | None:
     """Positions of accepted drafts: of all but the last token, which is never fed back."""
     if not run.tokens:
@@ -82,11 +81,13 @@ def measured_bytes(run: RunLog, role: str | None = None) -> int | None:
     return kv.measured_bytes if kv else None
 
 
-@kept((DRAFT,), (TARGET,), kind=INTEGER, key=lambda run, role=None: role or run.info.role)
 def live_bytes(run: RunLog, role: str | None = None) -> int | None:
     """Latest known bytes: measured once the run is over, before that the running arithmetic of its KV records."""
     measured = measured_bytes(run, role)
-    if measured is not None:
-        return measured
-    records = run.kv.get(role or run.info.role)
+    return measured if measured is not None else _live_bytes(run, role or run.info.role)
+
+
+@kept((DRAFT,), (TARGET,))
+def _live_bytes(run: RunLog, role: str) -> int | None:
+    records = run.kv.get(role)
     return records[-1].nbytes if records else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.rows.kinds import TEXT
 from evprof.core.rows.span import Span
 from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunLog
@@ -58,7 +56,7 @@ def loading_document(run: RunLog, role: str | None = None) -> dict[str, Any] | N
     return found.facts.to_json() | {"events_per_s": found.events_per_s, "frames_per_s": found.frames_per_s}
 
 
-@kept((DRAFT,), (TARGET,), kind=TEXT, key=lambda _, role: role, told=json.dumps, taken=json.loads)
+@kept((DRAFT,), (TARGET,))
 def load_parts_ms(run: RunLog, role: str) -> dict[str, float]:
     """Time of the parts of a model's stage load."""
     return part_times_ms(run, run.stage("load", role))

@@ -5,13 +5,11 @@ Figures of such a piece ("vision+prefill") are compared with the same stages of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evprof.core.records import COVERS, STAGES
-from evprof.core.rows.kinds import TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures import stages
@@ -38,34 +36,27 @@ class StagePartition(NamedTuple):
     doubled: frozenset[Doubled]
 
 
-def _told(shape: StagePartition) -> str:
-    return json.dumps([sorted(shape.blocks), sorted(shape.doubled)])
-
-
-@lru_cache(maxsize=4096)
-def _taken(text: str) -> StagePartition:
-    blocks, doubled = json.loads(text)
-    return StagePartition(
-        frozenset(map(tuple, blocks)), frozenset(Doubled(stage, tuple(others)) for stage, others in doubled)
-    )
-
-
-@kept(kind=TEXT, told=_told, taken=_taken)
 def shape_of(run: RunLog) -> StagePartition:
     """The shape of a run."""
-    return _shape(frozenset((span.role, span.covers, run.accounts_for(span)) for span in run.stages()))
+    blocks, doubled = _shape_of(run)
+    return _shape(tuple(map(tuple, blocks)), tuple((stage, tuple(others)) for stage, others in doubled))
 
 
 @lru_cache(maxsize=4096)
-def _shape(spans: frozenset[tuple[str, Block, Block]]) -> StagePartition:
-    return StagePartition(
-        frozenset(ordered(owned) for _, _, owned in spans if owned),
-        frozenset(
-            Doubled(name_of(ordered(owned)), ordered(set(covers) - set(owned)))
-            for _, covers, owned in spans
-            if 0 < len(owned) < len(covers)
-        ),
-    )
+def _shape(blocks: tuple[Block, ...], doubled: tuple[tuple[str, Block], ...]) -> StagePartition:
+    return StagePartition(frozenset(blocks), frozenset(Doubled(*entry) for entry in doubled))
+
+
+@kept()
+def _shape_of(run: RunLog) -> list[list[Any]]:
+    spans = [(span.covers, run.accounts_for(span)) for span in run.stages()]
+    blocks = {ordered(owned) for _, owned in spans if owned}
+    doubled = {
+        (name_of(ordered(owned)), ordered(set(covers) - set(owned)))
+        for covers, owned in spans
+        if 0 < len(owned) < len(covers)
+    }
+    return [sorted(blocks), sorted(doubled)]
 
 
 def is_in_pieces(run: RunLog) -> bool:
@@ -100,14 +91,18 @@ def measured_ms(run: RunLog, shape: StagePartition, block: Block) -> float | Non
     return block_ms(run, block) if len(block) > 1 else stages.stage_total_ms(run, block[0])
 
 
-@kept(*((block,) for block in BLOCKS), key=lambda _, block: name_of(block))
 def block_ms(run: RunLog, block: Block) -> float | None:
     """The same, of several stages that are known to have been measured apart from the others."""
-    intervals = stages.settled_intervals(run, block)
+    return _block_ms(run, name_of(block))
+
+
+@kept(*((name_of(block),) for block in BLOCKS))
+def _block_ms(run: RunLog, name: str) -> float | None:
+    intervals = stages.settled_intervals(run, name.split(COVERS))
     return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
 
 
-@kept(kind=TEXT, told=json.dumps, taken=json.loads)
+@kept()
 def parts_ms(run: RunLog) -> dict[str, float]:
     """Time in ms of the intervals, of any role, that account for the same stages, overlaps once, by `name_of` these: of
     a run that was measured here only of several in one piece, single stages being `stages.stage_total_ms`."""

@@ -103,15 +103,15 @@ _SCORES: dict[str, Callable[[str, str], float | None]] = {
 }
 
 
-@kept(*((key,) for key in SCORING_RULES), key=lambda _, key: f"{key} {SCORING_RULES[key].version}")
 def score(run: RunLog, key: str) -> float | None:
     """The score of a run's answer by one rule; None of a run that has not ended, or expects nothing."""
+    return _score(run, key, str(SCORING_RULES[key].version))
+
+
+@kept(*((key, str(rule.version)) for key, rule in SCORING_RULES.items()))
+def _score(run: RunLog, key: str, _version: str) -> float | None:
     sample = run.info.sample
     return score_of(key, answer_text(run), sample) if run.info.is_over and sample.is_scored else None
-
-
-KEPT_RIGHT, KEPT_F1 = (f"score {key} {SCORING_RULES[key].version}" for key in (RIGHT, TOKEN_F1))
-"""What a session keeps under which whether an answer is right, and how near it is."""
 
 
 def scores_document(run: RunLog) -> dict[str, Any] | None:

@@ -6,11 +6,9 @@ a live run draw provisional spans themselves.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from evprof.core.records import DRAFT, STAGES, TARGET
-from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
@@ -74,16 +72,17 @@ def span_ms(span: Span | None) -> float | None:
     return ms_from_ns(span.end_ns - span.start_ns)
 
 
-@kept(
-    *((name, role) for name in STAGES for role in (DRAFT, TARGET)),
-    key=lambda run, name, role=None: f"{name} {role or run.info.role}",
-)
 def stage_ms(run: RunLog, name: str, role: str | None = None) -> float | None:
     """Duration in ms of the stage of `role` (the answering model's by default); None when it was not measured."""
-    return span_ms(run.stage(name, role or run.info.role))
+    return _stage_ms(run, name, role or run.info.role)
 
 
-@kept(kind=TEXT, told=json.dumps, taken=json.loads)
+@kept(*((name, role) for name in STAGES for role in (DRAFT, TARGET)))
+def _stage_ms(run: RunLog, name: str, role: str) -> float | None:
+    return span_ms(run.stage(name, role))
+
+
+@kept()
 def imported_ms(run: RunLog) -> dict[str, float]:
     """Settled durations in ms of the answering model's intervals as an imported file has them, by their names; nothing
     of a run that was measured here."""
@@ -100,7 +99,7 @@ def covered_ms(run: RunLog) -> float | None:
     return ms_from_ns(covered_ns(run, intervals)) if intervals else None
 
 
-@kept(*((name,) for name in STAGES), key=lambda _, name: name)
+@kept(*((name,) for name in STAGES))
 def stage_total_ms(run: RunLog, name: str) -> float | None:
     """Time in ms covered by that stage of any role, overlaps once; None when no role measured it."""
     intervals = settled_intervals(run, (name,))
@@ -119,10 +118,16 @@ def wall_ms(run: RunLog) -> float | None:
     return ms_from_ns(run.info.end_ns - run.info.start_ns)
 
 
-@kept(kind=INTEGER, taken=bool)
+@kept()
 def has_open_stages(run: RunLog) -> bool:
     """Whether a stage began whose device times are not known (a run that is going on, or was cut off)."""
     return any(not is_measured(span) for span in run.stages())
+
+
+@kept()
+def tensor_count(run: RunLog) -> int:
+    """How many tensors were recorded (`RunLog.has_tensors` reads it)."""
+    return run.count("tensors")
 
 
 @kept()
@@ -133,10 +138,6 @@ def unattributed_ms(run: RunLog) -> float | None:
     return ms_from_ns(run.info.end_ns - run.info.start_ns - union_ns(settled_intervals(run)))
 
 
-@kept(
-    *((basis,) for basis in BASES),
-    key=lambda _, basis=END_TO_END, until_ns=None: basis if until_ns is None else None,
-)
 def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) -> float | None:
     """Time in ms from the run's zero to `until_ns` (its end by default) counted on one of `BASES`.
 
@@ -144,6 +145,15 @@ def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) 
     run's intervals do not tell what the basis counts. An imported run without a wall of its own has the time that
     the stages of its file cover, and no end-to-end total when loading is not among them.
     """
+    return _total_ms(run, basis) if until_ns is None else _total_until_ms(run, basis, until_ns)
+
+
+@kept(*((basis,) for basis in BASES))
+def _total_ms(run: RunLog, basis: str) -> float | None:
+    return _total_until_ms(run, basis, None)
+
+
+def _total_until_ms(run: RunLog, basis: str, until_ns: int | None) -> float | None:
     if run.info.imported is not None and run.info.end_ns is None:
         return _imported_total_ms(run, basis, until_ns)
     if not is_separable(run, MODEL_STAGES if basis == MODEL_ONLY else ("load",)) and basis != END_TO_END:

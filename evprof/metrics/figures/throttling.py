@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from evprof.core.records import PowerRecord
-from evprof.core.rows.kinds import INTEGER
 from evprof.core.run_log import RunLog
 from evprof.core.units import percent_text
 from evprof.core.vocabulary.throttling import IDLE_BIT, doubtful_reasons, throttle_reasons
@@ -30,7 +29,7 @@ def throttled_devices(run: RunLog) -> dict[str, dict[str, Any]] | None:
     return found or None
 
 
-@kept(kind=INTEGER, taken=bool)
+@kept()
 def is_throttled(run: RunLog) -> bool | None:
     """Whether a GPU was slowed down while the run went on; None where that was not sampled."""
     found = throttled_devices(run)

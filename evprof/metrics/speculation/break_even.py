@@ -7,14 +7,12 @@ What is paid once per answer (the draft's own stages, preparing, catching up) st
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import NamedTuple
 
 from evprof.core.records import RoundRecord
-from evprof.core.rows.kinds import TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures.kept import kept
@@ -151,14 +149,17 @@ class DecodeCosts(NamedTuple):
     by_depth: list[tuple[int, float, float, int]]
 
 
-def _taken(text: str) -> DecodeCosts:
-    once_ms, prepare_ms, by_depth = json.loads(text)
+def decode_costs(run: RunLog) -> DecodeCosts | None:
+    """The costs of one run; None without a steady round in a measured decode stage."""
+    stored = _decode_costs(run)
+    if stored is None:
+        return None
+    once_ms, prepare_ms, by_depth = stored
     return DecodeCosts(once_ms, prepare_ms, [tuple(entry) for entry in by_depth])
 
 
-@kept(kind=TEXT, told=json.dumps, taken=_taken)
-def decode_costs(run: RunLog) -> DecodeCosts | None:
-    """The costs of one run; None without a steady round in a measured decode stage."""
+@kept()
+def _decode_costs(run: RunLog) -> DecodeCosts | None:
     split = split_decode(run)
     if split is None:
         return None

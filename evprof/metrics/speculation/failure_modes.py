@@ -6,14 +6,12 @@ CONTENT ones see something else. It knows pieces, no vocabulary and no model.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
-from evprof.core.rows.kinds import TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.metrics.figures.kept import kept
@@ -92,7 +90,7 @@ def first_rejections(run: RunLog) -> list[Rejection]:
     return found
 
 
-@kept(kind=TEXT, told=json.dumps, taken=json.loads)
+@kept()
 def rejection_counts(run: RunLog) -> dict[str, int] | None:
     """A run's first rejections by kind, all kinds named; None where there is none."""
     found = counts(first_rejections(run)) if run.rounds else {}

@@ -7,15 +7,13 @@ the cost of verification measured instead of taken as 1.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from evprof.core.records import RoundRecord
-from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
@@ -120,34 +118,23 @@ def is_lossy(run: RunLog) -> bool:
     return not (mode_of(run.info.mode).is_lossless and (facts is None or facts.is_lossless))
 
 
-@kept(kind=TEXT, told=json.dumps, taken=json.loads)
-def rounds_of(run: RunLog) -> list[list[Any]] | None:
-    """The rounds of a run that drafts as rows without its number, as a summary holds them (`ROUNDS`)."""
-    return [list(entry[1:]) for entry in run.rounds] or None
+@kept()
+def rounds_of(run: RunLog) -> list[list[Any]]:
+    """The rounds of a run as rows without its number (`RunLog.rounds` reads them)."""
+    return [list(entry[1:]) for entry in run.rounds]
 
 
-@kept(kind=INTEGER)
+@kept()
 def judged_count(run: RunLog) -> int:
-    """How many judgements of drafted tokens were recorded (`JUDGED`)."""
+    """How many judgements of drafted tokens were recorded."""
     return len(run.judgements)
 
 
-@kept(kind=INTEGER)
 def round_count(run: RunLog) -> int:
     """How many rounds of speculation a run had."""
     return len(run.rounds)
 
 
-def _told(found: Acceptance) -> str:
-    return json.dumps([list(value) if isinstance(value, tuple) else value for value in astuple(found)])
-
-
-def _taken(text: str) -> Acceptance:
-    *counts, per_position = json.loads(text)
-    return replace(Acceptance(*counts), per_position=tuple(per_position))
-
-
-@kept(kind=TEXT, told=_told, taken=_taken)
 def acceptance(run: RunLog) -> Acceptance | None:
     """Counts over all rounds so far; None for a run without speculation, zeros before its first round."""
     if not run.rounds:

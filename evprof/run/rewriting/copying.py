@@ -10,7 +10,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,17 @@ import numpy as np
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.files.new_file import hidden_name
 from evprof.core.protocols import StopFlag
+from evprof.core.recording import Texts
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.session import chunk
-from evprof.session.checked_rows import checked, fitting_kinds, select
-from evprof.session.checksums import DamageError
-from evprof.session.migrations import format_of
+from evprof.session.opened import OpenedSession, open_session
 from evprof.session.opening import opened
 from evprof.session.presence import is_written, reserved
-from evprof.session.reading import SessionReading
-from evprof.session.schema import FORMAT
+from evprof.session.reading import SessionReading, masked
 from evprof.session.store import Copies, SessionFile
-from evprof.session.summaries.opened import OpenedSession, open_session
-from evprof.session.summaries.runs import StoredRun
-from evprof.session.summary_writing import CopiedSummary, KeptFigures, changed_values
+from evprof.session.tables import DamageError, whole_rows
 
 _AT_ONCE = 200
 _BYTES_AT_ONCE = 8 << 20
@@ -113,10 +109,9 @@ def whole_session(output: Path) -> Iterator[SessionFile]:
 def copy_session_into(file: SessionFile, source: SourceSession, watch: Watch) -> None:
     """Copies every run of a source. Raises UserError where its rows are not as they were written."""
     runs = source.runs
-    file.copy_rows(Copies(begun=[run_id + source.runs_on for run_id in runs]))
     try:
-        with opened(source.path) as connection:
-            reading = _current(source.path, connection)
+        with ExitStack() as stack:
+            reading = SessionReading(source.path, stack.enter_context(opened(source.path)), stack)
             _copy_rows(file, source, reading, runs, watch)
             _copy_infos(file, source, reading, runs, watch)
     except DamageError as damage:
@@ -125,33 +120,25 @@ def copy_session_into(file: SessionFile, source: SourceSession, watch: Watch) ->
         raise UserError(f"{source.path} cannot be read: {error}; nothing was written.") from error
 
 
-def _current(path: Path, connection: sqlite3.Connection) -> SessionReading:
-    """A reading of the present format: of an older one, of a copy in memory."""
-    reading = SessionReading(path, connection)
-    if format_of(connection) != FORMAT:
-        reading.connection = reading.migrated()
-    return reading
-
-
 def _copy_rows(
     file: SessionFile, source: SourceSession, reading: SessionReading, runs: Collection[int], watch: Watch
 ) -> None:
     ids = np.array(sorted(runs), dtype=np.int64)
     copies, size, seen = Copies(), 0, 0
-    for values in _rows(reading, "chunks"):
+    for values in whole_rows(reading.connection, "chunks"):
         kept = _chunk(reading, source, values, ids)
         if kept is None:
             continue
         copies.chunks.append(kept)
         size += len(kept[4])
-        seen = max(seen, int(np.searchsorted(ids, kept[5][-1] - source.runs_on)))
+        seen = max(seen, int(np.searchsorted(ids, kept[6] - source.runs_on)))
         if size > _BYTES_AT_ONCE or len(copies.chunks) >= _AT_ONCE:
             file.copy_rows(copies)
             copies, size = Copies(), 0
             watch("rows", seen, len(ids))
     file.copy_rows(copies)
     copies = Copies()
-    for values in _rows(reading, "tensors"):
+    for values in whole_rows(reading.connection, "tensors"):
         if values[1] in runs:
             copies.tensors.append((values[1] + source.runs_on, *values[2:]))
         if len(copies.tensors) >= 20 * _AT_ONCE:
@@ -161,17 +148,9 @@ def _copy_rows(
     file.copy_rows(copies)
 
 
-def _rows(reading: SessionReading, table: str) -> Iterator[tuple[Any, ...]]:
-    for row in reading.connection.execute(f"{select(table)} ORDER BY 1"):
-        values = checked(row)
-        if values is None:
-            raise DamageError(f"a row of its table '{table}' is not as it was written")
-        yield fitting_kinds(table, values)
-
-
 def _chunk(
     reading: SessionReading, source: SourceSession, values: tuple[Any, ...], ids: Any
-) -> tuple[str, int, int | None, int | None, bytes, list[int]] | None:
+) -> tuple[str, int, int | None, int | None, bytes, int, int] | None:
     """A chunk as it is copied; None where nothing of it is."""
     _, stream, row_count, first_ns, last_ns, content, *_ = values
     reading.renew()
@@ -182,33 +161,32 @@ def _chunk(
     mask = np.isin(of_rows, ids)
     if not mask.any():
         return None
-    run_ids = [int(run_id) + source.runs_on for run_id in np.unique(of_rows[mask])]
+    first, last = (int(end) + source.runs_on for end in (of_rows[mask].min(), of_rows[mask].max()))
     if mask.all():
         moved = chunk.moved_on(content, source.runs_on) if source.runs_on else content
-        return stream, row_count, first_ns, last_ns, moved, run_ids
-    _, columns = reading.unpacked(values)
-    kept = [_masked(column, mask) for column in columns]
+        return stream, row_count, first_ns, last_ns, moved, first, last
+    _, columns = reading.unpack(values)
+    kept = [_plain(masked(column, mask)) for column in columns]
     kept[0] = kept[0] + source.runs_on
-    return stream, len(kept[0]), first_ns, last_ns, chunk.pack(stream, kept), run_ids
+    return stream, len(kept[0]), first_ns, last_ns, chunk.pack(stream, kept), first, last
 
 
-def _masked(column: Any, mask: Any) -> Any:
-    if isinstance(column, np.ndarray):
-        return column[mask]
-    listed = column.texts() if hasattr(column, "texts") else column
-    return [value for value, is_kept in zip(listed, mask.tolist(), strict=True) if is_kept]
+def _plain(column: Any) -> Any:
+    return column.texts() if isinstance(column, Texts) else column
 
 
 def _copy_infos(
     file: SessionFile, source: SourceSession, reading: SessionReading, runs: dict[int, RunLog], watch: Watch
 ) -> None:
-    from evprof.metrics.run_summary import COLUMNS, summary_of
+    from evprof.metrics.run_summary import summary_of
 
+    connection = reading.connection
     hashes: dict[int, list[tuple[str, str, str | None]]] = {}
-    for run_id, kind, path, content_hash in _rows(reading, "samples"):
+    for run_id, kind, path, content_hash in whole_rows(connection, "samples"):
         hashes.setdefault(run_id, []).append((kind, path, content_hash))
+    figures: dict[int, str] = dict(whole_rows(connection, "figures"))
     copies, done = Copies(), 0
-    for row in _rows(reading, "runs"):
+    for row in whole_rows(connection, "runs"):
         run = runs.get(row[0])
         if run is None:
             continue
@@ -220,14 +198,14 @@ def _copy_infos(
         changes = changes_of(source, run.info)
         run_id = changes["run_id"]
         copies.samples += [(run_id, *entry) for entry in hashes.get(row[0], ())]
-        if isinstance(run, StoredRun) and run.kept is not None:
+        if row[0] in figures:
             copies.rows.append(_changed_row(reading, row, changes))
-            copies.figures[run_id] = _changed_summary(run, changes)
+            copies.figures[run_id] = figures[row[0]]
         else:
             info = replace(run.info.copied(), **changes)
             copies.infos.append(info)
             if info.is_over:
-                copies.figures[run_id] = KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
+                copies.figures[run_id] = json.dumps(summary_of(run))
     file.copy_rows(copies)
 
 
@@ -252,12 +230,6 @@ def _changed_row(
     if not isinstance(facts, dict):
         raise DamageError(f"the facts of run {row[0]} are not what evprof writes")
     return changes["run_id"], changes["group_id"], status, text, json.dumps({**facts, **changes})
-
-
-def _changed_summary(run: StoredRun, changes: dict[str, Any]) -> CopiedSummary:
-    kept, kinds = run.kept or {}, run.columns.kinds
-    values = {name: kept[name] for name in kinds}
-    return CopiedSummary({**values, **changed_values(changes)}, kinds)
 
 
 def stopping(stop: StopFlag, watch: Watch) -> Watch:

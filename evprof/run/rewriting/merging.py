@@ -24,11 +24,9 @@ from evprof.run.rewriting.copying import (
     stopping,
     whole_session,
 )
-from evprof.session.facts import MERGED
-from evprof.session.marks import MARKS
+from evprof.session.facts import MARKS, MERGED, VIEWS
 from evprof.session.schema import FACT_PREFIX
 from evprof.session.store import Copies
-from evprof.session.views import VIEWS
 
 OF_ONE = ("suite", MERGED, "pruned")
 """Facts that speak of one session alone."""

@@ -33,7 +33,7 @@ from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import total_ms
-from evprof.session.batches import read_batches
+from evprof.session.facts import read_batches
 
 TITLE = "Memory"
 

@@ -1,0 +1,142 @@
+"""Rows of a session's tables, written and read with a checksum in each, and the number of rows of each table.
+
+SQLite checks the shape of its pages, not their content: of 400 single flipped bits 13 read as other numbers. The
+checksum finds a changed row, the count a missing one. Both guard against accidents, not against people.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from evprof.session.schema import CHECKSUM, COLUMNS, COUNTS
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_KINDS = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
+
+
+class DamageError(ValueError):
+    """What is wrong with the content, in words."""
+
+
+def checksum(values: Iterable[Any]) -> int:
+    """CRC-32 of a row's values in the order of its columns: text, integers, bytes and NULL as SQLite stores them."""
+    total = 0
+    for value in values:
+        if isinstance(value, (bytes, memoryview)):
+            kind, body = b"b", value
+        elif isinstance(value, str):
+            kind, body = b"s", value.encode("utf-8", "surrogatepass")
+        else:
+            kind, body = b"n" if value is None else b"i", b"" if value is None else b"%d" % value
+        total = zlib.crc32(body, zlib.crc32(b"%b%d:" % (kind, len(body)), total))
+    return total
+
+
+def select(table: str) -> str:
+    """The query for all rows of a table with their checksums."""
+    return f"SELECT {', '.join([*COLUMNS[table], CHECKSUM])} FROM {table}"
+
+
+def checked(table: str, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The values of a row whose last one is their checksum; None where they are not as they were written.
+
+    Raises DamageError for values of another kind than their columns hold: SQLite itself promises no types.
+    """
+    values = row[:-1]
+    is_plain = all(value is None or isinstance(value, (int, str, bytes)) for value in values)
+    if not is_plain or checksum(values) != row[-1]:
+        return None
+    for value, declared in zip(values, COLUMNS[table].values(), strict=True):
+        kind, _, rest = declared.partition(" ")
+        if not isinstance(value, _KINDS[kind]) and not (value is None and not rest):
+            raise DamageError("a value is not of the kind evprof writes")
+    return values
+
+
+def whole_rows(connection: sqlite3.Connection, table: str, where: str = "") -> Iterator[tuple[Any, ...]]:
+    """All rows in order. Raises DamageError, sqlite3.Error unless each is as it was written."""
+    for row in connection.execute(f"{select(table)} {where} ORDER BY rowid"):
+        values = checked(table, row)
+        if values is None:
+            raise DamageError(f"a row of its table '{table}' is not as it was written")
+        yield values
+
+
+def counts_of(connection: sqlite3.Connection) -> dict[str, int]:
+    """The number of rows in each table as it is now, without the row of the counts themselves."""
+    counts = {table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in COLUMNS}
+    own = connection.execute("SELECT count(*) FROM session WHERE key = ?", (COUNTS,)).fetchone()[0]
+    return counts | {"session": counts["session"] - own}
+
+
+def seal(connection: sqlite3.Connection) -> None:
+    """Recomputes all checksums and counts: for rows that had none. Inside a transaction of the caller."""
+    connection.execute("DELETE FROM session WHERE key = ?", (COUNTS,))
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for table in COLUMNS.keys() & there:
+        # One row at a time: the pictures of a session need not fit into memory twice.
+        for (row_id,) in connection.execute(f"SELECT rowid FROM {table}").fetchall():
+            row = connection.execute(
+                f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE rowid = ?", (row_id,)
+            ).fetchone()
+            if row is None:
+                raise DamageError(f"its index and the rows of its table '{table}' do not agree")
+            connection.execute(f"UPDATE {table} SET {CHECKSUM} = ? WHERE rowid = ?", (checksum(row), row_id))
+    if COLUMNS.keys() <= there:
+        Tables(connection, counts_of(connection)).write_counts()
+
+
+class Tables:
+    """The tables of a session that is being written: every row gets its checksum, every table is counted."""
+
+    def __init__(self, connection: sqlite3.Connection, counts: dict[str, int]) -> None:
+        self._connection = connection
+        self._counts = counts
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything written inside is stored or, after an exception, nothing of it."""
+        before = dict(self._counts)
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.write_counts()
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._counts = before
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Adds rows in column order. Raises sqlite3.IntegrityError where one is there already."""
+        sealed = [(*row, checksum(row)) for row in rows]
+        marks = ", ".join("?" * (len(COLUMNS[table]) + 1))
+        names = ", ".join([*COLUMNS[table], CHECKSUM])
+        self._connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", sealed)
+        self._counts[table] += len(sealed)
+
+    def put(self, table: str, row: Sequence[Any], keys: int = 1) -> None:
+        """Replaces the row whose first `keys` columns are those of `row`, or adds it."""
+        columns = list(COLUMNS[table])
+        where = " AND ".join(f"{name} = ?" for name in columns[:keys])
+        changes = ", ".join(f"{name} = ?" for name in [*columns[keys:], CHECKSUM])
+        values = (*row[keys:], checksum(row), *row[:keys])
+        if not self._connection.execute(f"UPDATE {table} SET {changes} WHERE {where}", values).rowcount:
+            self.insert(table, [row])
+
+    def remove(self, table: str, key: object) -> None:
+        """Deletes the row whose first column is `key`, if it is there."""
+        where = f"{next(iter(COLUMNS[table]))} = ?"
+        self._counts[table] -= self._connection.execute(f"DELETE FROM {table} WHERE {where}", (key,)).rowcount
+
+    def write_counts(self) -> None:
+        """Stores the counts as they are now; their own row is not counted."""
+        row = (COUNTS, json.dumps(self._counts))
+        self._connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?)", (*row, checksum(row)))
