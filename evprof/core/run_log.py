@@ -74,6 +74,7 @@ class RunLog:
         self.info = info
         self.version = 0
         self._source = source
+        self._is_unread = source is not None
         if source is None:
             self._draining = threading.RLock()
         self._clear()

@@ -39,6 +39,8 @@ _T = TypeVar("_T")
 MOST_FETCHED = 256
 """Runs whose rows stay in memory; those of others are read again when they are needed."""
 
+_MOST_AHEAD = 4
+
 
 @dataclass
 class OpenedSession(StoredSession):
@@ -93,6 +95,8 @@ class SessionSource:
         self._reading: SessionReading | None = None
         self._seen: object = None
         self._fetched: OrderedDict[int, RunLog] = OrderedDict()
+        self._last: OrderedDict[int, tuple[RecordLog, list[str]]] = OrderedDict()
+        """Rows that were read last: a window shows the runs that its reader's thread read ahead."""
 
     def __contains__(self, run_id: object) -> bool:
         return run_id in self._run_ids
@@ -112,7 +116,14 @@ class SessionSource:
                 return RecordLog(), [f"Its rows are damaged in the file and left out: {damage}."]
             return recording, list(dict.fromkeys(damage.sentence for damage in damages))
 
-        return self._ask(read)
+        with self._lock:
+            found = self._last.pop(run_id, None)
+            if found is None:
+                found = self._ask(read)
+            self._last[run_id] = found
+            if len(self._last) > _MOST_AHEAD:
+                self._last.popitem(last=False)
+            return found
 
     def figures(self, run_id: int) -> Mapping[str, Any] | None:
         """The figures stored with a run. Raises UserError where the file is gone."""

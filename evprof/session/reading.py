@@ -12,7 +12,7 @@ import re
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -307,11 +307,11 @@ class SessionReading:
             raise DamageError(problem)
         return recording, damages
 
-    def _chunks_of(self, run_id: int | None) -> Iterator[tuple[int, int, int]]:
+    def _chunks_of(self, run_id: int | None) -> list[tuple[int, int, int]]:
         table = self._runs_of_chunks
         if run_id is not None:
             table = table[(table[:, 1] <= run_id) & (table[:, 2] >= run_id)]
-        yield from table.tolist()
+        return list(map(tuple, table.tolist()))
 
     def _unpacked(self, chunk_id: int, *, is_shared: bool) -> tuple[str, list[Any]] | str:
         """Stream and columns of a chunk, not to be changed; of a damaged one its stream, "" where it is not known."""

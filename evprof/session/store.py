@@ -70,7 +70,7 @@ class Commit:
     samples: list[SampleFile] = field(default_factory=list)
     environment: dict[str, Any] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    figures: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    figures: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.ranges or self.infos or self.samples or self.environment or self.facts or self.figures)

@@ -198,7 +198,7 @@ NOT_FOR_THE_FIRST_PICTURE = (
     *("evprof.loaders.adapters", "evprof.loaders.events", "evprof.loaders.pictures.palette", "evprof.loaders.videos"),
     *("evprof.metrics.comparison.answers", "evprof.metrics.configurations"),
     *("evprof.metrics.estimates", "evprof.metrics.speculation", "evprof.session.store", "evprof.session.reading"),
-    *("evprof.metrics.figures.energy", "evprof.session.summaries", "evprof.session.summary_writing"),
+    *("evprof.metrics.figures.energy", "evprof.session.opened"),
     *("evprof.run.session_writer", "ui.clinic", "ui.comparison", "ui.costs", "ui.distributions"),
     *("ui.runs.run_details", "ui.runs.run_summary", "ui.welcome.recent_sessions", "ui.welcome.session_card"),
 )

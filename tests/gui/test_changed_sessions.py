@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evprof.session.summaries import opened
 from PySide6.QtCore import QEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
@@ -18,9 +17,10 @@ from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.run.session_writer import SessionWriter
+from evprof.session import opened
 from evprof.session.facts import Mark
-from evprof.session.opened import SessionSource, open_session
-from evprof.session.reading import load_session, read_session
+from evprof.session.opened import open_session
+from evprof.session.reading import Damage, SessionReading, load_session, read_session
 from ui.runs import run_remarks
 from ui.style.theme import ThemeHolder
 from ui.timeline.marks import NoteEditor
@@ -77,14 +77,14 @@ def test_a_session_that_was_saved_late_does_not_name_the_next_one(
 def test_the_rows_on_show_are_read_beside_the_window(
     window: MainWindow, session_file: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[int, threading.Thread]] = []
-    rows = SessionSource.rows
+    asked: list[tuple[int | None, threading.Thread]] = []
+    rows = SessionReading.rows
 
-    def noted(self: SessionSource, run_id: int) -> tuple[RecordLog, list[str]]:
+    def noted(self: SessionReading, run_id: int | None = None) -> tuple[RecordLog, list[Damage]]:
         asked.append((run_id, threading.current_thread()))
         return rows(self, run_id)
 
-    monkeypatch.setattr(SessionSource, "rows", noted)
+    monkeypatch.setattr(SessionReading, "rows", noted)
     window.session.open(session_file)
     wait_until(lambda: window.selection.runs != (None, None))
     window.grab()

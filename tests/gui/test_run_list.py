@@ -363,7 +363,7 @@ def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow,
         lines[f"run {number}"].trigger()
     menu.deleteLater()
     assert window.speculation.against.text() == "runs 9, 10, 11 vs runs 12, 13, 14 ▾"
-    assert _line(window.runs, DRAFTED).chip == "vs 12, 13, 14 ▾"
+    assert _line(window.runs, DRAFTED).chip == "vs runs 12, 13, 14 ▾"
     assert "runs 12, 13, 14" in window.speculation.why.text
     window.session.on_disk()
     saved = _saved(path).runs

@@ -143,7 +143,7 @@ def _rows(run: RunLog, repeats: list[RunLog]) -> list[TableRow]:
     from evprof.metrics.facts import acceptance_facts
 
     found = {fact.name: fact for fact in acceptance_facts(run, repeats)}
-    rows = []
+    rows: list[TableRow] = []
     for name, rate in (
         ("accepted / drafted", "acceptance rate"),
         ("hidden accepted / drafted", "hidden acceptance rate"),

@@ -155,7 +155,9 @@ def decode_costs(run: RunLog) -> DecodeCosts | None:
     if stored is None:
         return None
     once_ms, prepare_ms, by_depth = stored
-    return DecodeCosts(once_ms, prepare_ms, [tuple(entry) for entry in by_depth])
+    return DecodeCosts(
+        once_ms, prepare_ms, [(count, draft_ms, rest_ms, many) for count, draft_ms, rest_ms, many in by_depth]
+    )
 
 
 @kept()
