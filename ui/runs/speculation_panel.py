@@ -21,7 +21,6 @@ from ui.widgets.disclosure import Disclosure
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import ToneLabel, section_head
 
-
 _HEAD, _LOSSY_HEAD = "Draft acceptance", "Adapted cache · lossy"
 
 

@@ -186,7 +186,7 @@ class Results(QObject):
             self._post(reason, "warn")
             return
         recording = self._session.recording
-        if not recording.message_count and recording.source is None and "imports" not in self._session.facts:
+        if not recording.message_count and "imports" not in self._session.facts:
             self._post("There is nothing to report yet; run something, or open a session.", "warn")
             return
         work = partial(_reported, self._session, output)
