@@ -311,7 +311,7 @@ class SessionReading:
         table = self._runs_of_chunks
         if run_id is not None:
             table = table[(table[:, 1] <= run_id) & (table[:, 2] >= run_id)]
-        return list(map(tuple, table.tolist()))
+        return [(number, first, last) for number, first, last in table.tolist()]
 
     def _unpacked(self, chunk_id: int, *, is_shared: bool) -> tuple[str, list[Any]] | str:
         """Stream and columns of a chunk, not to be changed; of a damaged one its stream, "" where it is not known."""
