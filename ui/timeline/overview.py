@@ -47,7 +47,7 @@ class Minimap(QWidget):
         """As wide as it may be."""
         return QSize(600, HEIGHT_PX)
 
-    def restart(self) -> None:
+    def restart(self, *_: object) -> None:
         """The runs have grown, or there are other runs or colours."""
         self._picture = None
         self.update()

@@ -190,7 +190,11 @@ class StageLane(Lane):
         covered = span_coverage((row.starts, row.ends, kinds), len(_PART_COLORS), scale, columns, per_px)
         colors = [theme.stage(name) for name in _PART_COLORS]
         grounds = palette_of([blended(theme.panel, color, _GROUND) for color in colors])
-        paint_row(painter, covered.shares @ grounds, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+        paint_row(
+            painter,
+            np.einsum("ck,kx->cx", covered.shares, grounds),
+            QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT),
+        )
         parts = list(zip(covered.rows.tolist(), covered.left.tolist(), covered.right.tolist(), strict=True))
         for place, left, right in parts:
             if right - left > _EDGED_PX - GAP_PX:

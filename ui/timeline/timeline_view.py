@@ -78,6 +78,7 @@ class TimelineView(QWidget):
         holder.changed.connect(self._set_theme)
         controller.runs_changed.connect(self._note_changed)
         controller.ticked.connect(self.advance)
+        controller.figures_due.connect(self.minimap.restart)
         controller.session_replaced.connect(self._forget)
         controller.marks.changed.connect(self._show_marks)
         selection.runs_changed.connect(self._rebuild)
@@ -211,7 +212,6 @@ class TimelineView(QWidget):
         if not changed and not grows:
             return
         self.scene.clock_ns = self._clock()
-        self.minimap.restart()
         if not self.scene.is_running:
             self.stack.fold_lanes()
         if not self.aligning.resolve():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -64,6 +65,9 @@ from ui.window.window_memory import Layouts, WindowMemory
 from ui.window.window_palette import WindowPalette
 from ui.work.long_work import LongWork
 from ui.work.requests import Requests, is_of_demo
+
+SWITCH_INTERVAL_S = 0.0003
+"""How long the pump and the session writer run while the window waits for the interpreter (Python's default: 5 ms)."""
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -436,6 +440,7 @@ class MainWindow(QMainWindow):
         self.session.begin()
         self.controller.attach_host(make_host(self.session.recording))
         self.controller.start()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         _import_soon()
         self.samples.read_durations()
 
@@ -531,6 +536,7 @@ class MainWindow(QMainWindow):
 _NEEDED_BY_RUNS = (
     "evprof.metrics.comparison.document",
     "evprof.metrics.costs.two_clocks",
+    "evprof.metrics.facts",
     "evprof.metrics.run_summary",
     "evprof.metrics.speculation.clinic",
     "evprof.metrics.speculation.verdicts",
