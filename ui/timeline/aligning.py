@@ -37,7 +37,6 @@ class Aligning(QObject):
 
     @property
     def is_possible(self) -> bool:
-        """Whether two runs are shown."""
         return bool(self._scene.headers[0])
 
     def resolve(self, *_: object) -> bool:
@@ -54,7 +53,6 @@ class Aligning(QObject):
     # Commands.
 
     def at_start(self) -> None:
-        """Both runs begin at zero."""
         self._scene.selection.set_alignment(RunAlignment())
 
     def at_first_token(self) -> None:
@@ -77,7 +75,6 @@ class Aligning(QObject):
         return None
 
     def ask(self) -> None:
-        """Asks by how many milliseconds B is moved."""
         now = ms_from_ns(self._scene.selection.offset_ns)
         title, question = "Offset of run B", "Move run B to the right by this many milliseconds; to the left below 0:"
         value, is_given = QInputDialog.getDouble(self._window, title, question, now, -_MOST_MS, _MOST_MS, 3)
@@ -85,7 +82,6 @@ class Aligning(QObject):
             self._move_to(round(value * 1e6))
 
     def drag(self, by_px: float) -> None:
-        """Moves B by a number of px."""
         if self.is_possible:
             self._move_to(self._scene.selection.offset_ns + round(by_px * self._scene.scale.ns_per_px))
 
@@ -94,7 +90,6 @@ class Aligning(QObject):
         self._scene.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=min(max(offset_ns, -most), most)))
 
     def fill(self, menu: QMenu) -> None:
-        """The commands with what each means now."""
         chosen, found = self._scene.selection.alignment, self.selected_landmark
         entries: tuple[tuple[str, Callable[[], None], bool, bool], ...] = (
             ("Align at the start", self.at_start, True, chosen == RunAlignment()),
@@ -147,13 +142,11 @@ class OffsetChip(QPushButton):
         self.setToolTip(f"{moved}, {where}. Click to align otherwise, drag to move B.")
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Begins a click or a drag."""
         super().mousePressEvent(event)
         if event.button() == Qt.MouseButton.LeftButton:
             self._pressed, self._is_dragging = event.globalPosition(), False
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Moves B along."""
         if self._pressed is None:
             return
         by = event.globalPosition().x() - self._pressed.x()
@@ -163,7 +156,6 @@ class OffsetChip(QPushButton):
             self._drag(by)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """A press without a drag opens the menu."""
         super().mouseReleaseEvent(event)
         was_click = self._pressed is not None and not self._is_dragging
         self._pressed = None

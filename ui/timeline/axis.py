@@ -54,12 +54,10 @@ class AxisHead(QWidget):
         beside(None, self.chip, on=self, margins=(0, 0, 8, 0))
 
     def hold(self, chip: QPushButton) -> None:
-        """Takes a chip in beside the unit."""
         chip.setParent(self)
         chip.setGeometry(_UNIT_PX, (HEIGHT_PX - 20) // 2, GUTTER_PX - _UNIT_PX - 8, 20)
 
     def sizeHint(self) -> QSize:
-        """As wide as it may be."""
         return QSize(600, HEIGHT_PX)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -169,19 +167,16 @@ class AxisHead(QWidget):
         return sorted(((mark, x) for mark, x in placed if -_FLAG_PX < x < width), key=lambda entry: entry[1])
 
     def mark_at(self, pos: QPointF) -> Mark | None:
-        """The mark whose flag is at a position."""
         x = pos.x() - GUTTER_PX
         near = [(at, mark) for mark, at in self.flags() if -2 <= x - at <= _FLAG_PX + 3]
         return max(near, key=lambda entry: entry[0])[1] if near and x > -2 else None
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Goes to a mark."""
         mark = self.mark_at(event.position())
         if mark is not None and event.button() == Qt.MouseButton.LeftButton:
             self.mark_chosen.emit(mark)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Writes on a mark."""
         mark = self.mark_at(event.position())
         if mark is not None:
             self.note_asked.emit(mark)
@@ -191,12 +186,10 @@ class AxisHead(QWidget):
         self.menu_asked.emit(self.mark_at(QPointF(event.pos())), event.globalPos())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """A flag is something to click."""
         mark = self.mark_at(event.position())
         self.setCursor(Qt.CursorShape.ArrowCursor if mark is None else Qt.CursorShape.PointingHandCursor)
 
     def event(self, event: QEvent) -> bool:
-        """A mark's whole note as a tip."""
         return show_tip(event, self, self._tip_at) or super().event(event)
 
     def _tip_at(self, point: QPoint) -> str:

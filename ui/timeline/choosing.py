@@ -29,7 +29,6 @@ class Choosing:
         """Whether what is being selected lies under the mouse: the view stays under it."""
 
     def select_here(self, chosen: Chosen | None) -> None:
-        """Selects what lies under the mouse."""
         self.is_here = True
         self._selection.select(chosen)
         self.is_here = False

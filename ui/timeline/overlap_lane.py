@@ -133,7 +133,6 @@ class OverlapLane(Lane):
             theme.write(painter, beside, text, SMALL_PX, 600)
 
     def hit(self, pos: QPointF) -> Hit | None:
-        """The window under the pointer."""
         found = shown_overlap(self.scene)
         if found is None:
             return None

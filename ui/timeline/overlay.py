@@ -42,7 +42,6 @@ class Overlay(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_NoSystemBackground)
 
     def set_pointer(self, x_px: float | None) -> None:
-        """Moves the line (canvas coordinates), or takes it away."""
         before, self.scene.pointer_px = self.scene.pointer_px, x_px
         if x_px != before:
             for x in (before, x_px):
@@ -81,7 +80,6 @@ class Overlay(QWidget):
         painter.end()
 
     def _paint_grounds(self, painter: QPainter) -> None:
-        """Of the range and of marks that take time."""
         theme, x = self.scene.theme, self.scene.scale.x
         chosen = [] if self.scene.marked_range is None else [(self.scene.marked_range, theme.alpha(theme.accent, 0.13))]
         marked = [(when, theme.alpha(theme.warn, 0.06)) for _, when in self.scene.placed_marks()]
@@ -232,7 +230,6 @@ class HoverCard(QWidget):
         self.hide()
 
     def show_hit(self, hit: Hit | None, at: QPoint) -> None:
-        """Shows what lies at `at` (parent's coordinates), or hides."""
         self.hit = None if hit is None else _safe(hit)
         if self.hit is None:
             self.hide()

@@ -32,7 +32,6 @@ class RoundLane(Lane):
 
     @property
     def key(self) -> str:
-        """One for each run."""
         return "round-a" if self.is_of_a else "round"
 
     @property
@@ -57,7 +56,6 @@ class RoundLane(Lane):
         )
 
     def names(self) -> tuple[str, str]:
-        """The lane, and accepted of drafted so far."""
         if self._placed is None:
             return "Speculation", "no round yet"
         place, track = self._placed
@@ -151,7 +149,6 @@ class RoundLane(Lane):
                 painter.drawLine(center + QPointF(-half, half), center + QPointF(half, -half))
 
     def hit(self, pos: QPointF) -> Hit | None:
-        """The round under the pointer."""
         track = self.track
         if track is None:
             return None

@@ -63,12 +63,10 @@ class StageLane(Lane):
 
     @property
     def key(self) -> str:
-        """One for each place."""
         return f"stages-{self.column}"
 
     @property
     def track(self) -> Track | None:
-        """The run and model this lane shows."""
         return self.scene.tracks[self.column]
 
     def is_wanted(self) -> bool:
@@ -300,7 +298,6 @@ class StageLane(Lane):
         painter.drawText(QPointF(left, BAR_TOP + 15), status)
 
     def hit(self, pos: QPointF) -> Hit | None:
-        """The stage or part under the pointer."""
         track = self.track
         if track is None:
             return None

@@ -183,7 +183,6 @@ class TimelineView(QWidget):
         self._show_wanted()
 
     def show_wanted_lanes(self) -> None:
-        """Looks again which lanes have something to show."""
         self._show_wanted()
         self.stack.fold_lanes()
 
@@ -351,7 +350,6 @@ class TimelineView(QWidget):
         return self._held.press(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """The view stops with the key."""
         if not self.release_key(event):
             super().keyReleaseEvent(event)
 
@@ -371,7 +369,6 @@ class TimelineView(QWidget):
         super().changeEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The arrow stays at its side."""
         super().resizeEvent(event)
         self.arrow.show_side(self._arrow_y())
         self._give_room()

@@ -162,7 +162,6 @@ class MainWindow(QMainWindow):
         self._make_menu()
 
     def _make_parts(self) -> None:
-        """What is not visible in an empty window."""
         post = self.messages.post
         self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, post)
@@ -203,7 +202,6 @@ class MainWindow(QMainWindow):
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
-        """What each action does, by the names of `ui.window.actions`."""
         aligning, open_input = self.timeline.aligning, self.toolbar
         in_sight = {
             **self.timeline.deeds(),
@@ -482,14 +480,12 @@ class MainWindow(QMainWindow):
             QTimer.singleShot(0, self.body, self.body.divide)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Tells, once, that there is something to see."""
         super().paintEvent(event)
         if not self._is_painted:
             self._is_painted = True
             QTimer.singleShot(0, self, self.painted.emit)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Keys that no view wanted go to the timeline."""
         if not self.timeline.take_key(event):
             super().keyPressEvent(event)
 
@@ -499,16 +495,13 @@ class MainWindow(QMainWindow):
             super().keyReleaseEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Files are held above the window."""
         self.drops.enter(event)
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
-        """They are not any more."""
         self.drops.leave()
         super().dragLeaveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """They are to be opened."""
         self.drops.drop(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:

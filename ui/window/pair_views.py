@@ -38,7 +38,6 @@ class PairViews(QObject):
         selection.runs_changed.connect(self.show)
 
     def show(self, *_: object) -> None:
-        """Shows the runs of the selection."""
         a, b = self._columns()
         self._pair.show_columns(a, b)
         if (shown := b or a) is not None:

@@ -30,7 +30,6 @@ class TraceViewer(QObject):
 
     @property
     def newest(self) -> Path | None:
-        """The trace that was made last, or None."""
         # Only of profiled runs the path is asked for: of a stored run it stands in its own row alone.
         infos = (run.info for run in self._controller.runs.values() if run.info.profiled)
         paths = [info.trace_path for info in infos if info.trace_path]
@@ -69,7 +68,6 @@ class TraceViewer(QObject):
             self._post(f"TensorBoard answers at {self._board.url}", KEPT)
 
     def close(self) -> None:
-        """Ends TensorBoard."""
         board, self._board = self._board, None
         if board is not None:
             board.close()

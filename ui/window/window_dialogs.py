@@ -60,7 +60,6 @@ class WindowDialogs:
         self._runs = runs
 
     def ask_session(self) -> None:
-        """Asks for a session and opens it."""
         from evprof.session.autosave import autosave_folder
 
         folder = autosave_folder() if self._session.path is None else self._session.path.parent
@@ -70,19 +69,16 @@ class WindowDialogs:
             self._session.open(Path(path))
 
     def show_keys(self, gestures: Sequence[tuple[str, list[tuple[str, str]]]]) -> None:
-        """Keys and mouse."""
         from ui.help.shortcuts import ShortcutsDialog
 
         ShortcutsDialog(gestures, self._window).show()
 
     def show_about(self, environment: dict[str, Any]) -> None:
-        """Version, device, libraries."""
         from ui.help.about import AboutDialog
 
         AboutDialog(environment, self._holder, self._window).show()
 
     def show_distributions(self) -> None:
-        """Times per token and accepted drafts."""
         from ui.distributions.window import DistributionsDialog
 
         self._show(
@@ -91,7 +87,6 @@ class WindowDialogs:
         )
 
     def show_clinic(self) -> None:
-        """Acceptance and break-even."""
         from ui.clinic.window import ClinicDialog
 
         def make() -> ClinicDialog:
@@ -103,7 +98,6 @@ class WindowDialogs:
         self._show(ClinicDialog, make)
 
     def show_comparison(self) -> None:
-        """Configurations of any number of sessions."""
         from ui.comparison.window import ComparisonDialog
 
         def make() -> ComparisonDialog:
@@ -147,7 +141,6 @@ class AbandonedSessions:
             self._messages.post(sentence, WARNING, SHOW, lambda: self.show(left))
 
     def show(self, found: Sequence[Autosaved]) -> None:
-        """Opens the list."""
         self._messages.dismiss()
         self.dialog = AbandonedDialog(found, self._window)
         self.dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -203,7 +196,6 @@ class AbandonedDialog(QDialog):
 
     @property
     def chosen(self) -> Path | None:
-        """The session whose line is chosen."""
         return Path(self.list.currentItem().data(Qt.ItemDataRole.UserRole)) if self.list.count() else None
 
     def take_chosen(self) -> None:

@@ -56,7 +56,6 @@ class WindowPalette:
         ]
 
     def show_commands(self) -> None:
-        """Asks for an action, a setting or a run."""
         self.box.ask(self._commands, "What to do: an action, a setting, a run")
 
     def show_things(self) -> None:
