@@ -16,10 +16,8 @@ from ui.state.selection import TimeRange
 from ui.style.theme import BASE_PX, SMALL_PX
 from ui.timeline.lane import Lane
 from ui.timeline.places import FlowStep, flow_of, round_of
-from ui.timeline.round_lane import BAR_HEIGHT as ROUND_HEIGHT
-from ui.timeline.round_lane import BAR_TOP as ROUND_TOP
-from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.timeline.speculation_lanes import ROUND_HEIGHT, ROUND_TOP, RoundLane
 from ui.timeline.stage_lane import PART_HEIGHT, PART_TOP, StageLane
 from ui.widgets.stage_fill import paint_swatch
 

@@ -25,8 +25,8 @@ from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
 from ui.timeline.dense_painting import paint_row, palette_of, pixels_per_px
 from ui.timeline.lane import Lane, blended
-from ui.timeline.overlap_lane import paint_overlap_ground
 from ui.timeline.scene import Hit, TimelineScene
+from ui.timeline.speculation_lanes import paint_overlap_ground
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
 
 BAR_TOP, BAR_HEIGHT = 7.0, 22.0

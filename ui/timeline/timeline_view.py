@@ -18,9 +18,8 @@ from evprof.view.timescale import Timescale, shows_enough
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
-from ui.timeline.aligning import Aligning
-from ui.timeline.axis import AxisHead
-from ui.timeline.choosing import Choosing, Measuring
+from ui.timeline.axis import Aligning, AxisHead
+from ui.timeline.choosing import Choosing, Measuring, spoken_selection
 from ui.timeline.delta_lane import DeltaFigures, DeltaLane
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
@@ -30,13 +29,11 @@ from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.marks import Marking
 from ui.timeline.menus import Offers
 from ui.timeline.navigation import HeldKeys, ViewHistory, Zooming
-from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.overview import EdgeArrow, Minimap
 from ui.timeline.power_lane import PowerLane
-from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
 from ui.timeline.sensor_lanes import RealTimeLane, SensorLane
-from ui.timeline.spoken import spoken_selection
+from ui.timeline.speculation_lanes import OverlapLane, RoundLane
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 

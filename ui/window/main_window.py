@@ -54,15 +54,12 @@ from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
 from ui.window.body import Body
-from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting, Results
 from ui.window.opening import Opener
-from ui.window.pair_views import PairViews
+from ui.window.pair_views import TAKE, Clips, PairViews
 from ui.window.panels import PANELS
-from ui.window.trace_viewer import TraceViewer
-from ui.window.window_dialogs import AbandonedSessions, WindowDialogs
+from ui.window.window_dialogs import AbandonedSessions, TraceViewer, WindowDialogs, WindowPalette
 from ui.window.window_memory import Layouts, WindowMemory
-from ui.window.window_palette import WindowPalette
 from ui.work.long_work import LongWork
 from ui.work.requests import Requests, is_of_demo
 
