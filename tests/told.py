@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from evprof.core.run_info import ENGINE_SESSION
+from evprof.core.run_log import RunLog
 from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
 
@@ -16,3 +19,10 @@ def told(settings: dict[str, Any] | None = None, sample: dict[str, Any] | None =
     if sample is not None:
         found["sample"] = Sample.from_facts(sample)
     return found
+
+
+def in_processes(*sides: Iterable[RunLog]) -> None:
+    """Gives every run of every side an engine process of its own, so that three a side allow a verdict."""
+    for number, side in enumerate(sides):
+        for run in side:
+            run.info.environment = {**run.info.environment, ENGINE_SESSION: f"{number}-{run.run_id}"}

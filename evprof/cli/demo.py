@@ -18,7 +18,6 @@ from evprof.core.errors import USAGE, UserError
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
-    from evprof.metrics.estimates.estimates import ProcessSpread
 
 PICTURE = "evprof-demo.png"
 PICTURE_TIMEOUT_S = 120
@@ -122,9 +121,7 @@ def run_headless(options: argparse.Namespace, console: Console) -> int:
     return code
 
 
-def print_verdict(
-    runs: Sequence[RunLog], console: Console, known: Sequence[RunLog], *, processes: ProcessSpread | None = None
-) -> None:
+def print_verdict(runs: Sequence[RunLog], console: Console, known: Sequence[RunLog]) -> None:
     """The runs by configuration, their answers, and whether speculation pays; of runs that failed everything."""
     from evprof.cli.run.text import print_configurations, print_runs
     from evprof.core.run_info import FINISHED
@@ -134,7 +131,7 @@ def print_verdict(
     from evprof.metrics.speculation.verdicts import speculation_verdict
 
     if any(run.info.status != FINISHED for run in runs):
-        print_runs(runs, console, known, processes=processes)
+        print_runs(runs, console, known)
         return
     print_configurations(runs, console)
     answers: dict[str, list[int]] = {}
@@ -143,7 +140,7 @@ def print_verdict(
             answers.setdefault(answer_text(run).strip(), []).append(run.run_id)
     for answer, run_ids in answers.items():
         console.folded(f'{runs_text(run_ids)}: "{answer}"')
-    console.folded(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known, processes)).sentences[0])
+    console.folded(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known)).head)
 
 
 def draw(session: Path, *, is_named: bool, console: Console) -> None:

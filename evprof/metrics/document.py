@@ -19,7 +19,6 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
 from evprof.metrics.costs.document import visual_document
-from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.energy import energy_document
 from evprof.metrics.figures.loading import loading_document
@@ -60,7 +59,6 @@ def session_document(
     environment: dict[str, Any] | None = None,
     others: Iterable[RunLog] | None = None,
     batches: Iterable[BatchRow] = (),
-    processes: ProcessSpread | None = None,
     *,
     marks: Sequence[Mapping[str, Any]] = (),
     is_streamed: bool = False,
@@ -68,7 +66,7 @@ def session_document(
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
     `others` are the runs that speculation is weighed against, the listed ones by default;
-    `processes` tells how much engine processes differ on the machine; `marks` are the session's, as plain values.
+    `marks` are the session's, as plain values.
 
     `is_streamed`: its `runs` are made while they are written.
     """
@@ -76,7 +74,7 @@ def session_document(
     known = by_sample(listed if others is None else others)
 
     def documents() -> Iterator[dict[str, Any]]:
-        return (run_document(run, known.get(sample_key(run), ()), processes) for run in listed)
+        return (run_document(run, known.get(sample_key(run), ())) for run in listed)
 
     if environment is None:
         environment = next((run.info.environment for run in reversed(listed) if run.info.environment), {})
@@ -90,7 +88,7 @@ def session_document(
     }
 
 
-def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessSpread | None = None) -> dict[str, Any]:
+def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
     """One run as plain JSON values: identity, models, stages, tokens, metrics, memory, cache, speculation.
 
     Speculation is weighed against the plain runs among `others`.
@@ -137,7 +135,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "kv_cache": _kv_cache(run, info.role),
         "visual_costs": visual_document(run),
         "draft": _draft(run),
-        "speculation": speculation_document(run, others, processes),
+        "speculation": speculation_document(run, others),
         "text": decoding.answer_text(run),
         "accuracy": scores_document(run),
         "token_ids": [token.token_id for token in named],

@@ -20,7 +20,7 @@ from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
-from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
+from evprof.metrics.estimates.estimates import mean_of, observe
 from evprof.metrics.figures import kv_cache, loading, stages
 from evprof.metrics.figures.energy import computing_devices, energy_document
 from evprof.metrics.figures.scores import named_letter, score
@@ -381,7 +381,7 @@ def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
 # Facts over several runs.
 
 
-def time_facts(lines: Sequence[Sequence[RunLog]], processes: ProcessSpread | None = None) -> list[Fact]:
+def time_facts(lines: Sequence[Sequence[RunLog]]) -> list[Fact]:
     """The mean time of the runs of each model; `lines` are runs, or pairs that ran side by side."""
     by_role: dict[str, list[RunLog]] = {}
     for line in lines:
@@ -390,7 +390,7 @@ def time_facts(lines: Sequence[Sequence[RunLog]], processes: ProcessSpread | Non
     found = []
     for role, runs in by_role.items():
         observed = [run for run in runs if run_time_ms(run) is not None]
-        mean = mean_of(observe(observed, run_time_ms), processes)
+        mean = mean_of(observe(observed, run_time_ms))
         if mean is not None:
             ids, origin = tuple(run.run_id for run in observed), FIGURES["total_ms"].tip
             found.append(Fact("Time", role, mean.value, "ms", origin, ids, "total_ms", interval=mean.interval))

@@ -28,7 +28,6 @@ from evprof.metrics.document import run_document, session_document
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.notebook.data_table import Column, DataTable
 from evprof.notebook.names import Named
-from evprof.run.kept_repeatability import spread_among
 from evprof.session.facts import read_batches
 from evprof.session.opened import OpenedSession, open_session
 
@@ -169,7 +168,7 @@ class Run(_Measured):
     @cached_property
     def document(self) -> dict[str, Any]:
         """Everything as JSON has it; speculation is weighed against the plain runs of the same session."""
-        return run_document(self._log, self._session._beside(self._log), self._session._processes)
+        return run_document(self._log, self._session._beside(self._log))
 
     def __repr__(self) -> str:
         return f"<evprof run {self.run_id}: {self.mode}, {self.role}, {self.status}>"
@@ -227,7 +226,7 @@ class Session(_Measured):
     def document(self) -> dict[str, Any]:
         """Everything as one JSON document: what `evprof show --json` prints."""
         batches = read_batches(self._open.facts)
-        return session_document(self._logs, self._open.environment or None, batches=batches, processes=self._processes)
+        return session_document(self._logs, self._open.environment or None, batches=batches)
 
     def raise_for_status(self) -> None:
         """Raises UserError, which tells the first error, unless every run finished."""
@@ -282,10 +281,6 @@ class Session(_Measured):
         if self._stored is None:
             raise UserError(f"{self._name} is closed; open it again.")
         return self._stored
-
-    @property
-    def _processes(self) -> Any:
-        return spread_among(self._logs, self._open.facts)
 
     def _beside(self, log: RunLog) -> list[RunLog]:
         return [other for other in self._logs if sample_key(other) == sample_key(log)]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evprof.core.files.user_folders import data_folder
 from evprof.core.plain import Plain
-from evprof.run.kept_entries import KeptEntries
 
 LEAST_PAIRS = 20
 """Fewer say too little to be kept."""
 
-_KEPT = KeptEntries("overhead.json", ("machine",))
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class ObserverEffect(Plain):
 
 def observer_effect(machine: str) -> ObserverEffect | None:
     """What is known of a machine (the name of its processor or GPU); None where nothing was measured."""
-    for entry in _KEPT.read():
+    for entry in _entries():
         found = ObserverEffect.if_fitting(entry)
         if found is not None and found.machine == machine and _is_sound(found):
             return found
@@ -75,7 +78,31 @@ def keep_overhead(document: dict[str, Any], measured: str) -> Path | None:
         str(environment["evprof"]),
         measured,
     )
-    return _KEPT.keep(found.to_json())
+    return _keep(found.to_json())
+
+
+def _path() -> Path:
+    return data_folder() / "overhead.json"
+
+
+def _entries() -> list[dict[str, Any]]:
+    """All that was kept; [] where nothing can be read."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if _path().stat().st_size <= _MOST_BYTES:
+            found = json.loads(_path().read_text(encoding="utf-8"))
+            return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    return []
+
+
+def _keep(entry: dict[str, Any]) -> Path:
+    """Keeps an entry in place of an earlier one of its machine. Raises OSError."""
+    path = _path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    others = [other for other in _entries() if other.get("machine") != entry.get("machine")]
+    part.write_text(json.dumps([*others, entry], indent=1), encoding="utf-8")
+    os.replace(part, path)
+    return path
 
 
 def _is_sound(found: ObserverEffect) -> bool:

@@ -14,7 +14,6 @@ from site_pages.markdown import code, table
 FOLDERS: dict[Callable[[], Path], dict[str, str]] = {
     user_folders.data_folder: {
         "sessions": "sessions that nobody has named yet (autosaves)",
-        "repeatability.json": "how much engine processes differ on this machine (`evprof bench repeatability`)",
         "overhead.json": "what recording costs on this machine (`evprof bench overhead`), for the status bar",
     },
     user_folders.cache_folder: {

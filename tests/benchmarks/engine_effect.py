@@ -26,7 +26,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_sample
-from evprof.metrics.estimates.estimates import Estimate, Observation, ratio_of
+from evprof.metrics.estimates.estimates import Observation, Verdict, verdict
 from evprof.run.demo import BUNDLED_TARGET
 from evprof.run.processes.engine_host import EngineHost
 from ui.state.run_controller import Host
@@ -105,7 +105,7 @@ def measure_engine_effect(
     if not awake or not asleep:
         note(_UNANSWERED)
         return dict.fromkeys(names)
-    ratio, equal = ratio_of(asleep, awake), ratio_of(asleep[::2], asleep[1::2])
+    ratio, equal = verdict(asleep, awake), verdict(asleep[::2], asleep[1::2])
     values = (*_figures(ratio), *_figures(equal), _median(asleep), _median(awake), min(len(awake), len(asleep)))
     found = dict(zip(names, values, strict=True))
     note(f"{on.model}: time per token with a window by that without: {_told(ratio)}")
@@ -133,21 +133,21 @@ def paces(times_ns: npt.NDArray[np.int64], turns: Sequence[WindowTurn]) -> list[
     ]
 
 
-def _figures(found: Estimate | None) -> tuple[float | None, float | None, float | None]:
+def _figures(found: Verdict | None) -> tuple[float | None, float | None, float | None]:
     if found is None:
         return None, None, None
     low, high = found.interval or (None, None)
-    return found.value, low, high
+    return found.ratio, low, high
 
 
-def _told(found: Estimate | None) -> str:
+def _told(found: Verdict | None) -> str:
     """With its interval, or why it has none."""
-    if found is None:
+    if found is None or found.ratio is None:
         return "no ratio"
     if found.interval is None:
-        return f"{found.value:.4f}, no interval: {found.note}"
+        return f"{found.ratio:.4f}, {found.reason}"
     low, high = found.interval
-    return f"{found.value:.4f}, 95 % {low:.4f} to {high:.4f}"
+    return f"{found.ratio:.4f}, 95 % {low:.4f} to {high:.4f}"
 
 
 def _median(turns: list[Observation]) -> float:

@@ -127,7 +127,7 @@ def _compared(folder: Path) -> Work:
 def _interval(_: Path) -> Work:
     chance = np.random.default_rng(1)
     base, sample = (np.exp(chance.normal(0, 0.3, SAMPLES)).tolist() for _ in range(2))
-    return lambda: ratio_interval(base, sample, paired=True)
+    return lambda: ratio_interval(base, sample)
 
 
 def _texts(_: Path) -> Work:

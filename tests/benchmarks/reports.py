@@ -70,7 +70,7 @@ _COVERAGE: tuple[Column, ...] = (
     ("n a side", "{n}"),
     ("held", "{coverage:share}"),
     ("of which 95 % sure", lambda row: _ends(row["coverage_ci95"])),
-    ("width / oracle's", "{width_ratio:.1f}"),
+    ("width", "{width:.3f}"),
 )
 
 

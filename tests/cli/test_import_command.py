@@ -160,9 +160,8 @@ def test_configurations_of_which_nothing_finished_are_listed(
 def test_samples_asked_once_say_why_they_have_no_interval(
     evprof: Evprof, files: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Many questions about one scene, each asked once, are not too few runs."""
+    """Many questions about one scene, each asked once, are no turns."""
     session = tmp_path / "S.evprof"
     evprof("import", files["end_to_end"], "-o", session)
     compared = " ".join(evprof("compare", session).output.split())
-    assert "samples asked only once: nothing tells how much runs differ" in compared
-    assert "too few runs" not in compared
+    assert "not called: fewer than 5 turns in one process" in compared

@@ -1,13 +1,12 @@
-"""`evprof bench repeatability`: fresh processes side by side, and what is kept of them."""
+"""`evprof bench repeatability`: fresh processes side by side."""
 
 from __future__ import annotations
 
-from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
-from evprof.run.kept_repeatability import keep_repeatability, kept_repeatability
+from evprof.run.benches.repeatability import components
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -25,11 +24,6 @@ def test_a_row_for_every_process_and_two_components(evprof: Any, words: tuple[st
     assert len({row["engine_session"] for row in document["rows"]}) == 3
     assert document["summary"].keys() >= {"between_processes_pct", "within_process_pct"}
     assert document["summary"]["within_process_pct"] > 0
-    [kept] = kept_repeatability(["scripted"])
-    assert (kept["sessions"], kept["runs"], kept["degrees"]) == (3, 6, 2)
-    levels = [row["mean_ms"] for row in document["rows"]]
-    assert kept["relative_sd"] == pytest.approx(stdev(levels) / fmean(levels))
-    assert kept["relative_sd"] >= document["summary"]["between_processes_pct"] / 100
 
 
 def test_text_for_people(evprof: Any) -> None:
@@ -45,25 +39,13 @@ def test_one_process_is_nothing_to_compare(evprof: Any) -> None:
     assert "--sessions" in found.errors
 
 
-@pytest.mark.usefixtures("scripted")
-def test_sessions_note_what_is_known_of_their_machine(evprof: Any, tmp_path: Any) -> None:
-    from evprof.session.reading import load_session
-
-    entry = {"machine": "scripted", "device": "scripted", "dtype": "bfloat16", "relative_sd": 0.02, "degrees": 4}
-    for known in (entry, {**entry, "machine": "elsewhere"}, {**entry, "relative_sd": 0.03}):
-        keep_repeatability(known)
-    path = tmp_path / "s.evprof"
-    assert evprof("run", "--mode", "target", "-o", path).code == 0
-    assert load_session(path).facts["repeatability"] == [{**entry, "relative_sd": 0.03}]
-
-
-@pytest.mark.usefixtures("scripted")
-def test_a_comparison_of_one_process_each_says_what_is_usual(evprof: Any, tmp_path: Any) -> None:
-    paths = [tmp_path / f"{number}.evprof" for number in range(2)]
-    for path in paths:
-        assert evprof("run", "--mode", "target", "--repeat", 3, "-o", path).code == 0
-    keep_repeatability(
-        {"machine": "scripted", "device": "scripted", "dtype": "bfloat16", "relative_sd": 0.018, "degrees": 4}
-    )
-    rows = {row["metric"]: row for row in evprof("compare", *paths, "--json").document["rows"]}
-    assert "differences of 1.8 % are usual here" in str(rows["total_ms"])
+def test_components_are_those_of_the_analysis_of_variance() -> None:
+    found = components([[10.0, 12.0], [20.0, 22.0], [30.0, 32.0]])
+    assert found is not None
+    assert found.mean == 21
+    assert found.within == pytest.approx(2**0.5 / 21)
+    assert found.between == pytest.approx(((200 - 2) / 2) ** 0.5 / 21)
+    assert components([]) is None
+    alone = components([[5.0]])
+    assert alone is not None
+    assert (alone.between, alone.within) == (None, None)

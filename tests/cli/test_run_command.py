@@ -91,7 +91,7 @@ def test_text_for_people(evprof, session) -> None:
     assert found.code == 0
     assert "run 3 · speculative · scripted-video-llava" in found.output
     assert "unattributed" in found.output
-    assert "--repeat 3" in found.output  # one run of each is no verdict
+    assert "not called" in found.output  # one run of each is no verdict
     assert "A red car drives" in found.output
 
 

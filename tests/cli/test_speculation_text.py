@@ -44,7 +44,7 @@ def weighed(scripted: None, evprof: Callable, inputs: tuple[Path, Path], tmp_pat
 def test_show_tells_the_clinic_once_for_all_repeats(evprof: Callable, weighed: Path) -> None:
     said = evprof("show", weighed).output
     assert said.count("acceptance, by definition") == 1
-    assert said.count("in 2 runs against 2 plain ones") == 1
+    assert said.count("2 runs against 2 plain ones") == 1
     for words in (
         "draft acceptance rate",
         "mean accepted length, bonus left out",
@@ -113,7 +113,7 @@ def test_a_lossy_answer_says_so() -> None:
     run = RunLog(RunInfo(1, 1, 0, "target", "kv-adapted", status="finished"))
     run.info.speculation = SpeculationFacts("map", "kv", is_lossless=False)
     [line] = clinic_lines(run, [run])
-    assert line.startswith("Lossy")
+    assert "Lossy: " in line
     assert round_lines(run) == []
 
 

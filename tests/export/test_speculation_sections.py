@@ -19,6 +19,7 @@ from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Paragraph, ReportPlot, Section, Table
 from evprof.export.report.sections.speculation import break_even, clinic, hidden_drafts
 from scripted_engine import ScriptedEngine
+from told import in_processes
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,7 @@ def runs() -> list[RunLog]:
         engine.run(request, recording, threading.Event())
     book = RunBook(recording)
     book.update()
+    in_processes(book.runs.values())
     return list(book.runs.values())
 
 

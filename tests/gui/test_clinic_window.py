@@ -43,6 +43,7 @@ from evprof.metrics.speculation.payoff import DECODE, SLIP_002, expected_table, 
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
+from told import in_processes
 from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
 from ui.clinic.window import ClinicDialog
 from ui.run_facts.odds import chance_text, piece_text
@@ -87,6 +88,7 @@ def recording() -> RecordLog:
 def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
     made = RunController(recording)
     made.pull()
+    in_processes(made.runs.values())
     yield made
     made.close()
 
@@ -127,11 +129,11 @@ def test_without_speculation_it_teaches_and_offers_a_run(dialog: ClinicDialog, s
     assert asked == ["speculative"]
 
 
-def test_too_few_runs_are_told_without_options_of_a_command(dialog: ClinicDialog, selection: Selection) -> None:
+def test_too_few_runs_are_not_called(dialog: ClinicDialog, selection: Selection) -> None:
     lone = next(run for run in others(dialog) if run.info.mode == "parallel-prefill" and not run.info.warmup)
     selection.set_runs(lone.run_id, lone.run_id)
-    assert "three of each are needed." in dialog.clinic.sentence
-    assert "--" in speculation_sentence(lone, others(dialog))
+    assert dialog.clinic.sentence == speculation_sentence(lone, others(dialog))
+    assert "not called faster or slower" in dialog.clinic.sentence
 
 
 def test_definitions_stand_with_their_counts(dialog: ClinicDialog) -> None:

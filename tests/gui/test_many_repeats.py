@@ -12,7 +12,6 @@ from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.metrics.speculation.payoff import payoff_of, payoff_over
 from evprof.run.demo import demo_requests
-from evprof.run.kept_repeatability import spread_for
 from scripted_engine import ScriptedEngine
 from ui.run_facts.figures import interval_text, spread_text
 from ui.runs.run_entries import RunEntries
@@ -47,7 +46,7 @@ def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatc
     found = {entry.run_ids[0]: f"{entry.outcome} {entry.spread}" for entry in entries.lines(book.runs)}
     assert asked == [4, 5]
     for number in (2, 4, 6, 8, 10):
-        alone = payoff_of(book.runs[number], book.runs.values(), spread_for(book.runs[number]))
+        alone = payoff_of(book.runs[number], book.runs.values())
         assert alone is not None
         assert alone.whole is not None
         spread = spread_text(alone.whole.speedup, alone.whole.interval)

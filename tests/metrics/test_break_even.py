@@ -17,6 +17,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.speculation import break_even, payoff
 from evprof.metrics.speculation.break_even import RoundCosts
 from evprof.metrics.speculation.verdicts import speculation_sentence
+from told import in_processes
 
 MS = 1_000_000
 GAMMAS = st.integers(1, 12)
@@ -229,6 +230,7 @@ def paired(script: Callable, plain_writer: Callable, speculative_writer: Callabl
     for runs, group in ((plain, 1), (drafted, 2)):
         for number, run in enumerate(runs):
             run.info.group_id, run.info.repeat = group, number
+    in_processes(plain, drafted)
     return [*plain, *drafted]
 
 
@@ -322,10 +324,11 @@ def test_the_sentence_says_what_acceptance_it_takes(plain_run, rounds, step: flo
     runs = []
     for number in (1, 2, 3):
         run = speculative(rounds, prepare=once)
-        plain = plain_of(step, len(run.tokens))
+        plain = plain_of(step * (1 + (number - 2) / 10_000), len(run.tokens))
         plain.info.run_id, run.info.run_id = number, 10 + number
         run.info.models = plain.info.models = {"target": plain_run.info.models["target"]}
         runs += [plain, run]
+    in_processes(runs)
     said = speculation_sentence(runs[-1], runs)
     assert words in said
     assert ("saves" if "12 %" in words else "costs") in said

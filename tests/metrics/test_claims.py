@@ -261,11 +261,11 @@ def test_a_share_that_may_be_all_or_not_judges_nothing(
     evidence: Callable[..., Evidence], pair: tuple[Any, Any]
 ) -> None:
     """Time per token scatters about the same, so that the count gives between less and more than all."""
-    draft = pair[0].with_(stages={"vision+prefill+decode": 900.0}, output=90, steps=None, settings={}, samples=4)
-    target = pair[1].with_(stages={"vision+prefill+decode": 2000.0}, output=200, steps=None, settings={}, samples=4)
+    draft = pair[0].with_(stages={"vision+prefill+decode": 900.0}, output=90, steps=None, settings={}, samples=5)
+    target = pair[1].with_(stages={"vision+prefill+decode": 2000.0}, output=200, steps=None, settings={}, samples=5)
     asked = evidence(draft, target)
     runs = [run for column in asked.columns for run in column.runs]
-    for run, counted in zip(runs, (80, 100, 95, 85, 215, 185, 190, 210), strict=True):
+    for run, counted in zip(runs, (80, 100, 95, 85, 90, 215, 185, 190, 210, 200), strict=True):
         facts = run.info.imported
         assert facts is not None
         run.info.imported = replace(facts, output_tokens=counted)

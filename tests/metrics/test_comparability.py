@@ -18,7 +18,7 @@ from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
 from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import OTHER_MACHINES, observe, ratio_of
+from evprof.metrics.estimates.estimates import observe, verdict
 from evprof.metrics.figures.stages import total_ms
 
 H200 = {
@@ -255,9 +255,9 @@ def mixed(on_a: Callable[[int], bool], scale: float, first: int) -> Configuratio
 def test_pairs_are_made_within_a_machine() -> None:
     """A suite that went on elsewhere: of the samples that another machine took for each side nothing is said."""
     before, after = mixed(lambda place: place < 4, 1.0, 1), mixed(lambda place: place < 3, 2.0, 101)
-    found = ratio_of(observe(before.runs, total_ms), observe(after.runs, total_ms))
+    found = verdict(observe(before.runs, total_ms), observe(after.runs, total_ms))
     assert found is not None
-    assert found.value == pytest.approx(2.0)
+    assert found.ratio == pytest.approx(2.0)
     assert found.pairs == 5
     document = compare_document([before, after], before)
     assert document["pairs"][0]["samples"] == 5
@@ -273,14 +273,6 @@ def test_without_a_machine_in_common_all_samples_are_taken_and_it_is_said() -> N
     assert document["comparability"]["differences"][0]["name"] == "device"
 
 
-def test_a_ratio_of_runs_that_share_no_machine_says_so() -> None:
-    before, after = mixed(lambda _: True, 1.0, 1), mixed(lambda _: False, 1.0, 101)
-    apart = ratio_of(observe(before.runs, total_ms), observe(after.runs, total_ms))
-    assert OTHER_MACHINES in apart.note
-    together = ratio_of(observe(before.runs, total_ms), observe(mixed(lambda _: True, 2.0, 101).runs, total_ms))
-    assert OTHER_MACHINES not in together.note
-
-
 def test_a_machine_that_repeated_more_does_not_weigh_on_the_ratio() -> None:
     """Each sample was asked on both machines, for one side more often on the slow one."""
     before = Configuration((*mixed(lambda _: True, 1.0, 1).runs, *mixed(lambda _: False, 1.0, 11).runs))
@@ -291,8 +283,9 @@ def test_a_machine_that_repeated_more_does_not_weigh_on_the_ratio() -> None:
             *mixed(lambda _: False, 2.0, 121).runs,
         )
     )
-    found = ratio_of(observe(before.runs, total_ms), observe(after.runs, total_ms))
-    assert found.value == pytest.approx(2.0)
+    found = verdict(observe(before.runs, total_ms), observe(after.runs, total_ms))
+    assert found is not None
+    assert found.ratio == pytest.approx(2.0)
     assert found.pairs == 12
 
 

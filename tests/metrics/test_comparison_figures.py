@@ -9,7 +9,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.comparison import document as comparison
-from evprof.metrics.estimates.estimates import ProcessSpread
+from evprof.metrics.estimates.estimates import UNCALLED
 from evprof.metrics.figures import stages
 
 
@@ -38,9 +38,9 @@ def test_single_runs_claim_nothing_but_what_is_counted(pair) -> None:
     rows = {row.metric: row for row in comparison.comparison_rows(comparison.configurations_of(pair))}
     assert rows["total_ms"].ratio[1] == 2
     assert not rows["total_ms"].differs(1)
-    assert rows["visual_tokens"].ci95 == [None, [2.0, 2.0]]
+    assert rows["visual_tokens"].ci95 is None
     assert rows["visual_tokens"].differs(1)
-    assert any("fewer than three runs" in note for note in rows["total_ms"].notes)
+    assert any(UNCALLED in note for note in rows["total_ms"].notes)
 
 
 def test_document_and_bases(pair) -> None:
@@ -107,6 +107,7 @@ def test_repeats_are_one_column_with_an_interval(script, plain_writer) -> None:
     for number, scale in enumerate((1.0, 1.1, 1.2, 2.0, 2.3, 2.4), start=1):
         run = plain_writer(script(number), scale=scale)
         run.info.group_id = 1 if number <= 3 else 4
+        run.info.environment = {"engine_session": f"process {number}"}
         runs.append(run)
     first, second = comparison.configurations_of(runs)
     row = comparison.comparison_rows([first, second])[0]
@@ -116,8 +117,6 @@ def test_repeats_are_one_column_with_an_interval(script, plain_writer) -> None:
     assert row.ci95[0] is None
     low, high = row.ci95[1]
     assert low <= 6.7 / 3.3 <= high + 1e-9
-    # Both rise by a tenth from run to run: had the machine only slowed down, less would be the second's own.
-    assert low < 2.4 / 1.2
     assert row.differs(1)
 
 
@@ -156,24 +155,20 @@ def test_a_first_repeat_that_warms_up_is_noted(script, plain_writer) -> None:
     for run in (*runs, *steady):
         run.info.group_id = 1 if run.run_id < 10 else 2
     rows = comparison.comparison_rows(comparison.configurations_of([*runs, *steady]))
-    (note,) = rows[0].notes
-    assert "first 1 of 6 runs took much longer" in note
-    assert all(not row.notes for row in rows[1:])
+    assert ["first 1 of 6 runs took much longer" in note for note in rows[0].notes] == [True, False]
 
 
-@pytest.mark.parametrize("spread", [None, ProcessSpread(0.02, 4)])
-def test_the_memory_of_two_processes_claims_nothing(script, plain_writer, spread) -> None:
+def test_the_memory_of_two_processes_claims_nothing(script, plain_writer) -> None:
     """Two processes of one request hold some pages more or less, and each the same in all of its runs."""
     runs = [plain_writer(script(number)) for number in range(1, 7)]
     for run in runs:
         run.info.environment = {"engine_session": "a" if run.run_id <= 3 else "b"}
         run.info.memory = replace(run.info.memory, peak_rss_bytes=9_000_000 + run.run_id + 8_000 * (run.run_id > 3))
     columns = [comparison.Configuration(tuple(part)) for part in (runs[:3], runs[3:])]
-    row = {row.metric: row for row in comparison.comparison_rows(columns, processes=spread)}["peak_rss_bytes"]
+    row = {row.metric: row for row in comparison.comparison_rows(columns)}["peak_rss_bytes"]
     assert not row.differs(1)
     assert row.ci95 is None
     assert ["--sessions 3" in note for note in row.notes] == [True]
-    assert ("bench repeatability" in row.notes[0]) == (spread is None)
 
 
 def test_runs_of_a_process_that_measured_one_side_only_are_told(script, plain_writer) -> None:

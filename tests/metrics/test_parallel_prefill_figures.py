@@ -14,7 +14,7 @@ from evprof.metrics.speculation import payoff
 from evprof.metrics.speculation.outcome import preparation_ms
 from evprof.metrics.speculation.parallel_prefill import window_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
-from told import told
+from told import in_processes, told
 
 TOKENS = 10
 STEP = 10.0
@@ -77,7 +77,9 @@ def hidden(
 
 @pytest.fixture
 def runs(script: Callable) -> list[RunLog]:
-    return [*(plain(script, number) for number in (1, 2, 3)), *(hidden(script, number) for number in (11, 12, 13))]
+    listed = [*(plain(script, n, stretch=(n - 2) / 100) for n in (1, 2, 3)), *(hidden(script, n) for n in (11, 12, 13))]
+    in_processes(listed)
+    return listed
 
 
 def test_the_window_is_told_twice(runs: list[RunLog]) -> None:
@@ -130,7 +132,8 @@ def test_a_wrong_first_token_costs_no_pass(script: Callable) -> None:
 def test_a_block_that_cannot_pay(script: Callable) -> None:
     """One draft saves one step of 10 ms and costs 15 + 10."""
     blocks = [hidden(script, number, accepted=1, drafted=1) for number in (11, 12, 13)]
-    listed = [*(plain(script, number) for number in (1, 2, 3)), *blocks]
+    listed = [*(plain(script, number, stretch=number / 100) for number in (1, 2, 3)), *blocks]
+    in_processes(listed)
     found = window_of(listed[-1], listed)
     assert found is not None
     assert found.break_even_alpha is None
@@ -153,7 +156,7 @@ def test_the_first_token_may_not_be_the_blocks(script: Callable) -> None:
 def test_the_sentence(runs: list[RunLog]) -> None:
     said = speculation_sentence(runs[-1], runs)
     assert said.startswith(
-        "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
+        "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer. 3 runs against 3 plain ones, runs 1, 2, 3. "
         "4 of 6 hidden tokens were accepted; beside the draft the prefill took 10.0 ms longer; it pays"
     )
 

@@ -17,6 +17,7 @@ from evprof.metrics.configurations.baselines import baseline_of, candidates_for
 from evprof.metrics.speculation import outcome as speculation
 from evprof.metrics.speculation.payoff import payoff_of, step_ms_of
 from evprof.metrics.speculation.verdicts import speculation_sentence, speculation_verdict
+from told import in_processes
 
 ROUNDS = st.lists(
     st.integers(0, 8).flatmap(
@@ -125,12 +126,13 @@ def answers(script, writer, numbers, *, mode: str = "target", **changes) -> list
 
 
 def test_sentences(script, plain_writer, speculative_writer) -> None:
-    plain = answers(script, plain_writer, (1, 2, 3))
+    plain = [plain_writer(script(number), scale=scale) for number, scale in ((1, 0.99), (2, 1.0), (3, 1.01))]
     drafted = answers(script, speculative_writer, (4, 5, 6), mode="speculative")
     runs = [*plain, *drafted]
+    in_processes(runs)
     # Plain walls of 180 ms, speculative ones of 165.
     assert speculation_sentence(drafted[-1], runs) == (
-        "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
+        "1.09× [1.06, 1.12]: speculation saves 15.0 ms an answer. 3 runs against 3 plain ones, runs 1, 2, 3. "
         "50 % of 12 drafted tokens were accepted; it pays at any acceptance."
     )
     assert "alone" in speculation_sentence(drafted[0], drafted)
@@ -140,10 +142,8 @@ def test_sentences(script, plain_writer, speculative_writer) -> None:
 def test_few_runs_make_no_claim(script, plain_writer, speculative_writer) -> None:
     runs = [*answers(script, plain_writer, (1,)), *answers(script, speculative_writer, (2, 3), mode="speculative")]
     said = speculation_sentence(runs[-1], runs)
-    assert said.startswith("1.09× in 2 runs against plain run 1; too few to call it faster or slower")
-    assert "--repeat 3" in said
-    parts = speculation_verdict(runs[-1], runs, payoff_of(runs[-1], runs))
-    assert "--repeat" not in parts.head + parts.why, "the window has a button for it"
+    assert said.startswith("1.09×, not called faster or slower. 2 runs against plain run 1; not called: fewer than 5")
+    assert "--sessions 3" in said
     assert not {"saves", "costs", "pays"} & set(said.replace(".", " ").split())
 
 
@@ -207,17 +207,12 @@ def test_a_baseline_is_of_the_same_engine_first_and_never_cold(script, plain_wri
     assert run_ids(run, plain) == (1, 3)
 
 
-def test_a_cold_run_is_to_be_repeated_and_only_a_terminal_is_told_by_which_option(
-    script, plain_writer, speculative_writer
-) -> None:
+def test_a_cold_run_is_to_be_repeated(script, plain_writer, speculative_writer) -> None:
     plain = answers(script, plain_writer, (1, 2, 3))
     [run] = answers(script, speculative_writer, (4,), mode="speculative")
     run.info.setup = {"target": SetupFacts(weights_ms=12.0)}
     verdict = speculation_verdict(run, [*plain, run], payoff_of(run, [*plain, run]))
-    assert verdict.head == "A cold run is in no figure; repeat it to weigh speculation."
-    assert speculation_sentence(run, [*plain, run]) == (
-        "A cold run is in no figure; repeat it (--repeat 3) to weigh speculation."
-    )
+    assert verdict.sentence == "A cold, warm-up or profiled run is in no figure; repeat it to weigh speculation."
 
 
 def run_ids(run: RunLog, others: list[RunLog]) -> tuple[int, ...]:

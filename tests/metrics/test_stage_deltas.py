@@ -10,6 +10,7 @@ from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.document import Configuration, comparison_rows
 from evprof.metrics.comparison.stage_deltas import stage_deltas
+from told import in_processes
 
 MS = 1_000_000
 
@@ -54,6 +55,7 @@ def test_single_runs_are_never_better_or_worse(a: dict[str, int], b: dict[str, i
 
 
 def test_repeats_that_agree_tell_better_from_worse() -> None:
-    a = _side([{"prefill": 100 + place, "decode": 50} for place in range(4)], 1)
+    a = _side([{"prefill": 100 + place, "decode": 50 + place % 2} for place in range(4)], 1)
     b = _side([{"prefill": 150 + place, "decode": 30 + place % 2} for place in range(4)], 100)
+    in_processes(a.runs, b.runs)
     assert [(delta.stage, delta.judgement) for delta in stage_deltas(a, b)] == [("prefill", "bad"), ("decode", "good")]

@@ -18,7 +18,7 @@ WOBBLE = (1.0, 1.03, 0.97, 1.02, 0.98)
 
 def plain(make: Callable, run_id: int, tokens: int = 41) -> RunLog:
     """Decoding at 10 ms a token, give or take."""
-    run = make(run_id).begin(group_id=1, repeat=run_id, setup={})
+    run = make(run_id).begin(group_id=1, repeat=run_id, setup={}, environment={"engine_session": str(run_id)})
     step = STEP * WOBBLE[run_id % 5]
     run.span("decode", 0, step * (tokens - 1))
     for place in range(tokens):
@@ -34,6 +34,7 @@ def drafted(
         group_id=run_id,
         setup={},
         speculation=SpeculationFacts("draft", "model"),
+        environment={"engine_session": str(run_id)},
         **told({"max_new_tokens": 16, "temperature": 0.0, "gamma": gamma}),
     )
     spent, place = round_ms * WOBBLE[run_id % 5], 1
@@ -58,7 +59,7 @@ def test_a_width_is_told_by_its_own_rounds(script: Callable, runs: list[RunLog])
     eight = [drafted(script, number, gamma=8, accepted=(4,) * 12, round_ms=60.0) for number in range(21, 26)]
     found = measured_widths(four[0], [*runs, *four, *eight])
     assert [(width.gamma, width.rounds, width.speed.counts[0]) for width in found] == [(4, 60, 5), (8, 60, 5)]
-    assert [width.speed.value for width in found] == pytest.approx([2 * STEP / 18, 5 * STEP / 60], rel=0.01)
+    assert [width.speed.ratio for width in found] == pytest.approx([2 * STEP / 18, 5 * STEP / 60], rel=0.01)
     top = fastest(found)
     assert top is not None
     assert top.gamma == 4
@@ -73,7 +74,7 @@ def test_a_curve_promises_nothing_where_rounds_were_slower(script: Callable, run
     """Two tokens for 26 ms: 0.77×, whatever a curve through these costs says of other widths."""
     slow = [drafted(script, number, round_ms=26.0) for number in range(11, 16)]
     found = measured_widths(slow[0], [*runs, *slow])
-    assert [round(width.speed.value, 2) for width in found] == [0.77]
+    assert [round(width.speed.ratio or 0, 2) for width in found] == [0.77]
     assert "even the fastest measured is slower than plain decoding" in width_sentence(found)
 
 

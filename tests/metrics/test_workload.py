@@ -5,19 +5,16 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.generation import (
-    DECODE,
-    Generation,
     fewer_or_faster,
     generation_stages,
     is_mostly_cut_off,
 )
-from evprof.metrics.estimates.paired import Compared, by_sample, compare, mean_of, values_of
+from evprof.metrics.estimates.paired import by_sample, compare, mean_of, values_of
 from evprof.metrics.figures.decoding import decode_steps
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.roofline import prefill_flops
@@ -110,11 +107,11 @@ def _prefill(run: RunLog) -> float | None:
 
 def test_figures_are_compared_over_common_samples(cell_runs: ModuleType) -> None:
     one = cell_runs.Cell(stages={"prefill": 100.0, "decode": 9.0})
-    other = one.with_(stages={"prefill": 250.0, "decode": 9.0}, samples=4)
+    other = one.with_(stages={"prefill": 250.0, "decode": 9.0}, samples=5)
     compared = compare(one.column(), other.column(), _prefill)
     assert compared is not None
     assert compared.is_paired
-    assert compared.count == 4
+    assert compared.count == 5
     assert compared.ratio == pytest.approx(2.5)
     assert compared.ratio_interval == pytest.approx((2.5, 2.5))
     low, high = compared.delta_interval or (0, 0)
@@ -145,24 +142,6 @@ def test_counts_and_times_per_token_multiply_to_the_time(cell_runs: ModuleType) 
     assert low <= told.step_ratio <= high
     assert generation_stages(target.column()) == ("decode",)
     assert fewer_or_faster(draft.with_(output=None).column(), target.column()) is None
-
-
-def test_the_interval_of_the_time_per_token_covers_the_truth(cell_runs: ModuleType) -> None:
-    """Delta method against 300 simulated suites of 40 samples with lengths and times that go together."""
-    chance = np.random.default_rng(11)
-    held = 0
-    for _ in range(300):
-        counts = chance.integers(30, 60, (2, 40))
-        times = counts * np.array([[10.0], [15.0]]) * chance.lognormal(0, 0.1, (2, 40))
-        told = _generation(counts, times)
-        low, high = told.step_interval or (0, 0)
-        held += low <= 1.5 <= high
-    assert 0.92 <= held / 300 <= 0.98
-
-
-def _generation(counts: np.ndarray, times: np.ndarray) -> Generation:
-    tokens = Compared(tuple(map(float, counts[0])), tuple(map(float, counts[1])), True)
-    return Generation(DECODE, tokens, Compared(tuple(times[0]), tuple(times[1]), True))
 
 
 def test_most_answers_cut_off(cell_runs: ModuleType) -> None:

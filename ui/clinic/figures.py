@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from evprof.core.run_log import RunLog
 from evprof.core.units import percent_text
 from evprof.metrics.speculation.failure_modes import KINDS
-from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import NOTHING
 from ui.run_facts.judgement import judgement_of
 from ui.run_facts.run_text import run_title
@@ -76,13 +75,13 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     from evprof.metrics.speculation.failure_modes import first_rejections
     from evprof.metrics.speculation.outcome import distinct_answers
     from evprof.metrics.speculation.payoff import expected_table, payoff_of, prediction_of
-    from evprof.metrics.speculation.verdicts import speculation_sentence, without_option
+    from evprof.metrics.speculation.verdicts import speculation_sentence
     from evprof.metrics.speculation.widths import measured_widths, width_sentence
 
     runs = repeats_of(run, others)
     if run not in runs:
         runs = [run]
-    distinct, processes = distinct_answers(runs), spread_for(run)
+    distinct = distinct_answers(runs)
     pairs = [(entry, plain_answer(entry, others)) for entry in distinct]
     return Clinic(
         run,
@@ -91,10 +90,10 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
         tuple(per_position(*distinct)),
         round_histogram(*distinct),
         tuple(first_rejections(run)),
-        prediction_of(run, others, processes),
+        prediction_of(run, others),
         tuple(expected_table(run, others)),
-        without_option(speculation_sentence(run, others, processes)),
-        judgement_of(run, payoff_of(run, others, processes)),
+        speculation_sentence(run, others),
+        judgement_of(run, payoff_of(run, others)),
         width_sentence(measured_widths(run, others)),
         "" if (baseline := baseline_of(run, others)) is None else baseline.words,
     )

@@ -23,7 +23,6 @@ from evprof.metrics.comparison.document import (
     setting_rows,
 )
 from evprof.metrics.configurations.settings_text import run_label
-from evprof.run.kept_repeatability import spread_for
 from evprof.view.labels import stage_title, stages_in
 from ui.comparison.book import OpenSession
 from ui.run_facts.figures import NOTHING, figure_text, interval_text, ratio_text
@@ -146,7 +145,7 @@ def sheet(
         _head(column, title, sessions[column.session], is_baseline=index == baseline)
         for index, (column, title) in enumerate(zip(listed, titles, strict=True))
     )
-    rows = comparison_rows(listed, baseline, basis, spread_for(listed[baseline].runs[0]))
+    rows = comparison_rows(listed, baseline, basis)
     shown = [row for row in rows if not differences_only or any(row.differs(i) for i in range(len(listed)))]
     settings = [row for row in setting_rows(listed) if row.differs]
     lines = [SheetRow("Settings that differ", is_head=True)] if settings else []

@@ -26,7 +26,6 @@ from PySide6.QtWidgets import (
 )
 
 from evprof.metrics.comparison.document import compare_document
-from evprof.run.kept_repeatability import spread_for
 from ui.comparison.bar import ComparisonBar
 from ui.comparison.body import ComparisonBody
 from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, place_of, sessions_of
@@ -330,8 +329,7 @@ class ComparisonDialog(QDialog):
             document = None
             if key != "chrome":
                 base = listed[baseline]
-                processes = spread_for(base.runs[0])
-                document = compare_document(listed, base, basis, differences_only=only, processes=processes)
+                document = compare_document(listed, base, basis, differences_only=only)
             return write_comparison_as(key, path, listed, document)
 
         def tell(kind: str, told: str) -> None:

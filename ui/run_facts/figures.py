@@ -15,7 +15,6 @@ from evprof.core.units import MIB, TIMES, percent_text, ratio_digits, times_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
-from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel
 from ui.run_facts.pieces import Pieces, finished
 
@@ -150,7 +149,7 @@ def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells
     if a is not None and b is not None and a.run is not b.run:
         found = {metric: _means(figure, a, b, cells) for metric, figure in pieces}
         wanted, listed = {*_PAIRED, *found}, _sides(a, b, cells)
-        for row in rows_one_by_one(listed, 0, basis, spread_for(listed[0].runs[0])):
+        for row in rows_one_by_one(listed, 0, basis):
             if row is not None and row.metric in wanted:
                 interval = row.ci95[1] if row.ci95 else None
                 found[row.metric] = (row.values[0], row.values[1]), row.ratio[1], interval

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from evprof.core.run_log import RunLog
-from evprof.run.kept_repeatability import spread_for
 
 if TYPE_CHECKING:
     from evprof.metrics.speculation.payoff import Payoff
@@ -71,9 +70,9 @@ class Payoffs:
         self._look()
         key = self._key(run)
         if key not in self._pools:
-            return payoff_over([run], self._runs.values(), spread_for(run))
+            return payoff_over([run], self._runs.values())
         if key not in self._known:
-            self._known[key] = payoff_over(self._pools[key], self._runs.values(), spread_for(run))
+            self._known[key] = payoff_over(self._pools[key], self._runs.values())
         return self._known[key]
 
     def _key(self, run: RunLog) -> Hashable:

@@ -16,7 +16,6 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT
-from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.expected import nearness_words, right_words, verdicts_of
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
@@ -171,7 +170,7 @@ class RunEntries:
         counted = [run for run in _last_of_rows(members) if run.info.status == FINISHED and _counts([run])]
         by_role = [[run for run in counted if run.info.role == role] for role in _roles(counted)]
         warm = [run for mine in by_role for run in warm_of(mine)]
-        times = facts.time_facts([[run] for run in warm], spread_for(members[0]))
+        times = facts.time_facts([[run] for run in warm])
         scores = facts.score_facts(counted)
         shares = {fact.name: fact.value for fact in scores if fact.key == RIGHT and isinstance(fact.value, float)}
         nearness = {fact.name: fact.value for fact in scores if fact.key != RIGHT and isinstance(fact.value, float)}
@@ -269,7 +268,7 @@ class RunEntries:
         if not counted:
             return _Outcome()
         last = counted[-1][-1]
-        times = facts.time_facts(counted, spread_for(last))
+        times = facts.time_facts(counted)
         spread = _spread(times[0]) if len(times) == 1 else ""
         plain = _Outcome(" / ".join(fact.text for fact in times), tip=(_over("time", times),), spread=spread)
         if not is_weighed or not may_pay_off(last):
@@ -281,7 +280,7 @@ class RunEntries:
         return _Outcome(
             fact.text if fact.interval is not None else _UNCLEAR,
             fact.tone,
-            (without_option(fact.origin), _over("speed-up", [fact])),
+            (fact.origin, _over("speed-up", [fact])),
             against=against_of(payoff, _ids(members)),
             spread=_spread(fact),
         )
@@ -322,13 +321,6 @@ def against_of(payoff: Payoff, run_ids: Sequence[int]) -> str:
     own = [run.run_id for run in payoff.runs]
     over = "" if set(own) <= set(run_ids) else f"{named(own)} "
     return f"{over}vs {named(payoff.baseline.run_ids)}"
-
-
-def without_option(sentence: str) -> str:
-    """A sentence without the command line's option, for which the window has buttons."""
-    from evprof.metrics.speculation import verdicts
-
-    return verdicts.without_option(sentence)
 
 
 def numbers_of(runs: Sequence[RunLog]) -> str:

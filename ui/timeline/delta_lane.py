@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.metrics.comparison.stage_deltas import StageDelta, stage_deltas
-from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel, columns_of
 from evprof.view.labels import stage_title, stages_in, widest_that_fits
 from ui.run_facts.figures import interval_text, ratio_text
@@ -51,9 +50,11 @@ class DeltaLane(Lane):
 
     @property
     def deltas(self) -> list[StageDelta]:
+        """What is shown."""
         return list(self._deltas)
 
     def show_deltas(self, deltas: Sequence[StageDelta]) -> None:
+        """Shows the differences of another pair, or newer ones."""
         if list(deltas) != self._deltas:
             was_empty, self._deltas = self.is_empty(), list(deltas)
             self._wordings = {delta.stage: wordings(delta) for delta in deltas}
@@ -62,9 +63,11 @@ class DeltaLane(Lane):
                 self.filled.emit()
 
     def is_wanted(self) -> bool:
+        """Only of two runs."""
         return bool(self.scene.headers[0])
 
     def is_empty(self) -> bool:
+        """Whether no stage was measured in both."""
         return not self._deltas
 
     def names(self) -> tuple[str, str]:
@@ -76,6 +79,7 @@ class DeltaLane(Lane):
         return "B − A", f"n = {a}, {b}"
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
+        """The stages' names, each at its row."""
         return [(self._middle(place), stage_title(delta.stage)) for place, delta in enumerate(self._deltas)]
 
     @staticmethod
@@ -99,6 +103,7 @@ class DeltaLane(Lane):
         return left, shorter, longer
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """A row for each stage."""
         if not self._deltas:
             self.paint_hint(painter, "Stages that both runs have ended are compared here.")
         painter.setFont(self.scene.theme.font(_LABEL_PX, 500))
@@ -136,6 +141,7 @@ class DeltaLane(Lane):
         self.texts.append(QRectF(x - 2, middle - _ROW / 2, width + 4, _ROW))
 
     def hit(self, pos: QPointF) -> Hit | None:
+        """The stage whose row is under the pointer."""
         place = int((pos.y() - _TOP) // _ROW)
         track = self.scene.tracks[1]
         if not 0 <= place < len(self._deltas) or track is None:
@@ -229,7 +235,7 @@ class DeltaFigures(QObject):
 
 
 def _deltas(one: Configuration, two: Configuration) -> list[StageDelta]:
-    return stage_deltas(one, two, spread_for(one.runs[0]))
+    return stage_deltas(one, two)
 
 
 def _ended(run: RunLog) -> tuple[object, ...]:

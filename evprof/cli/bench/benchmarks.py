@@ -161,7 +161,7 @@ BENCHMARKS = {
     "repeatability": Benchmark(
         """Measure how much fresh engine processes differ on this machine.
 
-        And the runs of one process. It is kept, so that comparisons of single processes can say what is usual here.
+        And the runs of one process.
         """,
         (CommandExample("evprof bench repeatability --sessions 8", "measure eight processes"),),
         (

@@ -1,4 +1,4 @@
-"""`evprof bench repeatability`: measured, kept for later sessions, and told."""
+"""`evprof bench repeatability`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ SESSIONS = 5
 
 
 def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Environment, rows and summary; a complete measurement is kept in the user's data folder."""
+    """Environment, rows and summary."""
     from evprof.cli.terminal import program
     from evprof.core.request import RunRequest
     from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
     from evprof.loaders.bundled import bundled_sample
     from evprof.run.benches.repeatability import RepeatabilityPlan, measure_repeatability
-    from evprof.run.kept_repeatability import keep_repeatability
 
     request = RunRequest(
         "target",
@@ -36,11 +35,4 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         # Several processes of anything larger may not fit beside each other.
         in_turn=options.target == BUNDLED_TARGET,
     )
-    document = measure_repeatability(plan, console.note)
-    entry = document.pop("kept")
-    if entry is not None:
-        try:
-            console.note(f"kept for later sessions: {keep_repeatability(entry)}")
-        except OSError as error:
-            console.warn(f"It could not be kept for later sessions: {error.strerror or error}.")
-    return document
+    return measure_repeatability(plan, console.note)

@@ -23,7 +23,8 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.run.processes.interrupts import stop_flag
-from evprof.run.processes.runner import LocalRunner, ProcessRunner
+from evprof.run.processes.process_runner import ProcessRunner
+from evprof.run.processes.runner import LocalRunner
 
 
 def make_engine() -> Engine:
@@ -81,7 +82,6 @@ class RecordedSession:
             if kind is None or not issubclass(kind, KeyboardInterrupt):
                 self._runner.close()
         finally:
-            self._note_repeatability()
             try:
                 self._writer.close()
                 if self.book.runs:
@@ -89,13 +89,6 @@ class RecordedSession:
             except UserError as error:
                 # The runs are still in memory: they are printed, and the exit code tells.
                 self.problem = error.sentence
-
-    def _note_repeatability(self) -> None:
-        from evprof.run.kept_repeatability import REPEATABILITY, kept_repeatability
-
-        machines = {str(run.info.environment.get("device")) for run in self.book.runs.values()}
-        if known := kept_repeatability(machines):
-            self._writer.note(REPEATABILITY, known)
 
     def run(self, request: RunRequest) -> list[RunLog]:
         """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of
@@ -229,15 +222,13 @@ def conclude(
     from evprof.cli.run.batches import print_batches
     from evprof.cli.run.text import print_runs
     from evprof.metrics.document import session_document
-    from evprof.run.kept_repeatability import spread_among
 
     known = session.saved()
-    processes = spread_among(known)
     runs = [run for run in known if run.run_id in session.book.runs]
     if console.is_json:
-        console.document(session_document(runs, session.environment or None, known, batches, processes))
+        console.document(session_document(runs, session.environment or None, known, batches))
     else:
-        (tell or print_runs)(runs, console, known, processes=processes)
+        (tell or print_runs)(runs, console, known)
         print_batches(batches, console)
     if session.problem:
         console.warn(f"evprof: {session.problem}")

@@ -8,7 +8,6 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
-from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import stages
 from evprof.metrics.speculation.clinic import (
     SHARE,
@@ -26,7 +25,7 @@ from evprof.metrics.speculation.widths import measured_widths, width_sentence
 _EXAMPLES = 3
 
 
-def clinic_lines(run: RunLog, known: Sequence[RunLog], processes: ProcessSpread | None = None) -> list[str]:
+def clinic_lines(run: RunLog, known: Sequence[RunLog]) -> list[str]:
     """What there is to say of a run that speculates; the last of several repeats tells it for all."""
     if not mode_of(run.info.mode).is_paired:
         return []
@@ -37,8 +36,8 @@ def clinic_lines(run: RunLog, known: Sequence[RunLog], processes: ProcessSpread 
         *_definition_lines(rows),
         *_place_lines(run),
         *_failure_lines(first_rejections(run)),
-        *_prediction_lines(run, prediction_of(run, known, processes), known),
-        speculation_sentence(run, known, processes),
+        *_prediction_lines(run, prediction_of(run, known), known),
+        speculation_sentence(run, known),
     ]
 
 

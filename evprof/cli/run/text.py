@@ -21,7 +21,7 @@ from evprof.metrics.configurations.gathering import (
     sample_key,
 )
 from evprof.metrics.configurations.settings_text import run_label
-from evprof.metrics.estimates.estimates import ProcessSpread, Read
+from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures import decoding, kv_cache
 from evprof.metrics.figures.energy import energy_document
@@ -46,17 +46,16 @@ def print_runs(
     known: Sequence[RunLog] | None = None,
     *,
     has_rounds: bool = False,
-    processes: ProcessSpread | None = None,
 ) -> None:
     """Each run with its stages, figures and text; `known` are all runs that may serve as a baseline.
 
-    `has_rounds`: every round of speculation has a line of its own. `processes`: how much engine processes differ here.
+    `has_rounds`: every round of speculation has a line of its own.
     """
     beside = by_sample(known or runs)
     for index, run in enumerate(runs):
         if index:
             console.print()
-        print_run(run, beside.get(sample_key(run), []), console, has_rounds=has_rounds, processes=processes)
+        print_run(run, beside.get(sample_key(run), []), console, has_rounds=has_rounds)
 
 
 def print_configurations(runs: Sequence[RunLog], console: Console) -> None:
@@ -84,7 +83,6 @@ def print_run(
     console: Console,
     *,
     has_rounds: bool = False,
-    processes: ProcessSpread | None = None,
 ) -> None:
     """One run."""
     run.has_spans()  # reads a stored run's rows, which may be damaged
@@ -102,7 +100,7 @@ def print_run(
         console.folded(f"  {line}")
     for name, value in _figures(run):
         console.folded(f"  {name:<22}{value}")
-    for line in clinic_lines(run, known, processes):
+    for line in clinic_lines(run, known):
         console.folded(f"  {line}")
     if has_rounds:
         for line in round_lines(run):

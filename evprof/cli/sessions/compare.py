@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_comparable_option, add_json_option
 from evprof.cli.parser import CommandExample
@@ -77,16 +77,13 @@ class CompareCommand(Command):
         from evprof.export.comparison_tables import check_comparison_path, write_comparison
         from evprof.metrics.comparison.document import comparability, compare_document
         from evprof.metrics.configurations.saved_view import view_of
-        from evprof.run.kept_repeatability import spread_for
 
         if options.output is not None:
             check_comparison_path(options.output)
-        noted: list[Any] = []
-        listed, baseline, basis, differences_only = _chosen(options, console, noted)
+        listed, baseline, basis, differences_only = _chosen(options, console)
         if options.require_comparable:
             comparability(listed, listed.index(baseline)).require()
-        processes = spread_for(baseline.runs[0], noted)
-        document = compare_document(listed, baseline, basis, differences_only=differences_only, processes=processes)
+        document = compare_document(listed, baseline, basis, differences_only=differences_only)
         if options.output is not None:
             write_comparison(document, options.output)
             console.note(f"comparison written: {options.output}")
@@ -112,16 +109,14 @@ def _refuse_runs(sessions: Sequence[str]) -> None:
             )
 
 
-def _chosen(
-    options: argparse.Namespace, console: Console, noted: list[Any]
-) -> tuple[list[Configuration], Configuration, str, bool]:
+def _chosen(options: argparse.Namespace, console: Console) -> tuple[list[Configuration], Configuration, str, bool]:
     """Columns, baseline, basis and whether only differences are told: as asked for, or else as saved.
 
     `noted` takes in what the sessions note of the repeatability of their machines.
     """
     _refuse_runs(options.sessions)
     if options.view is None:
-        listed = [column for path in options.sessions for column in _columns(path, console, noted)]
+        listed = [column for path in options.sessions for column in _columns(path, console)]
         _check_count(listed, options.sessions)
         baseline = _baseline(listed, options.baseline)
         return listed, baseline, options.basis or BASES[0], options.differences_only
@@ -133,7 +128,7 @@ def _chosen(
     found = [
         column
         for path in view.paths(holder)
-        for column in _columns(str(path), console, noted, session if path == holder else None)
+        for column in _columns(str(path), console, session if path == holder else None)
     ]
     listed, baseline, gone = view.pick(found, holder)
     if gone:
@@ -149,16 +144,12 @@ def _session(path: Path) -> OpenedSession:
     return open_session(path)
 
 
-def _columns(
-    path: str, console: Console, noted: list[Any], session: OpenedSession | None = None
-) -> list[Configuration]:
+def _columns(path: str, console: Console, session: OpenedSession | None = None) -> list[Configuration]:
     """The configurations of a session; prints which runs they skip."""
     from evprof.core.run_info import RUNNING
     from evprof.metrics.comparison.document import configurations_of
-    from evprof.run.kept_repeatability import REPEATABILITY
 
     session = session or _session(Path(path))
-    noted.append(session.facts.get(REPEATABILITY))
     runs = list(session.runs.values())
     _tell_left_out(path, runs, console)
     return configurations_of([run for run in runs if run.info.status != RUNNING], path)

@@ -12,13 +12,10 @@ from evprof.metrics.costs.cache_map import HELD_ORIGINS, cache_map, reason_witho
 from evprof.metrics.costs.second_costs import second_costs, second_sentences
 from evprof.metrics.costs.sweeps import Ribbon, RoofShare, ribbons_of, roof_of
 from evprof.metrics.costs.visual_costs import TokenCost, visual_costs
-from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
 
 
-def print_costs(
-    runs: Sequence[RunLog], facts: Mapping[str, Any], console: Console, processes: ProcessSpread | None = None
-) -> None:
+def print_costs(runs: Sequence[RunLog], facts: Mapping[str, Any], console: Console) -> None:
     """Every model of every run that got as far as its prefill, then the sweeps of all runs."""
     noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
     for run in runs:
@@ -34,7 +31,7 @@ def print_costs(
             console.print()
     for line in _second_lines(runs):
         console.folded(line)
-    ribbons = ribbons_of(runs, noted, ceilings, processes)
+    ribbons = ribbons_of(runs, noted, ceilings)
     for ribbon in ribbons:
         for line in _ribbon_lines(ribbon):
             console.folded(line)

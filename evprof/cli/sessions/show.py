@@ -58,14 +58,12 @@ class ShowCommand(Command):
         from evprof.loaders.pictures.motion import motion_of
         from evprof.metrics.costs.document import scaling_document, second_document
         from evprof.metrics.document import session_document
-        from evprof.run.kept_repeatability import spread_among
         from evprof.session.facts import mark_documents, read_batches
         from evprof.session.opened import open_session
 
         session = open_session(Path(options.session))
         every, batches = list(session.runs.values()), read_batches(session.facts)
         runs = _chosen(every, options.runs, session.deleted)
-        processes = spread_among(runs, session.facts)
         marks = mark_documents(session.facts, {run.run_id for run in runs})
         if console.is_json:
             document = session_document(
@@ -73,12 +71,11 @@ class ShowCommand(Command):
                 session.environment or None,
                 others=every,
                 batches=batches,
-                processes=processes,
                 marks=marks,
                 is_streamed=True,
             )
             if options.costs:
-                document["scaling"] = scaling_document(runs, session.facts, processes)
+                document["scaling"] = scaling_document(runs, session.facts)
                 document["per_second"] = [
                     entry
                     for run in runs
@@ -87,7 +84,7 @@ class ShowCommand(Command):
                 ]
             console.document(document)
         elif runs and options.costs:
-            print_costs(runs, session.facts, console, processes)
+            print_costs(runs, session.facts, console)
         elif runs and options.runs is None and len(runs) > MOST_PRINTED:
             print_configurations(runs, console)
             rounds = ", and rounds with them" if options.rounds else ""
@@ -95,7 +92,7 @@ class ShowCommand(Command):
             console.note(f"{len(runs):,} runs; {some}, `--json` all")
             print_marks(marks, console)
         elif runs:
-            print_runs(runs, console, every, has_rounds=options.rounds, processes=processes)
+            print_runs(runs, console, every, has_rounds=options.rounds)
             if options.runs is None:
                 print_batches(batches, console)
             print_marks(marks, console)

@@ -307,18 +307,15 @@ def facts_here(plan: SuitePlan, console: Any) -> dict[str, Any]:
 
 def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
     """Ceilings and models' shapes, measured before the first row; what is not available is missing from the report."""
-    from engines.hardware.environment import cpu_name, describe_environment
     from engines.suites.facts import suite_facts
-    from evprof.run.kept_repeatability import REPEATABILITY, kept_repeatability
 
-    known = kept_repeatability([cpu_name(), describe_environment()["device"]])
     choices = dict.fromkeys(choice for _, choice in spec.choices)
     try:
         found = suite_facts(choices, spec.cells[0].settings, console.note)
     except (UserError, RuntimeError, MemoryError) as error:
         console.warn(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
         found = {}
-    return {**found, REPEATABILITY: known} if known else found
+    return found
 
 
 def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:

@@ -78,10 +78,19 @@ class Figure:
         return self.section or _SECTIONS[self.unit]
 
 
+WIDEST = 3.0
+"""An interval whose ends are further apart than this factor decides nothing."""
+
+
+def is_clear(interval: Sequence[float] | None) -> bool:
+    """Whether the interval of a ratio decides that one side is larger: it excludes 1 and spans less than WIDEST."""
+    return interval is not None and not interval[0] <= 1 <= interval[1] and interval[1] < WIDEST * interval[0]
+
+
 def judge(ratio: float | None, interval: Sequence[float] | None, lower_is_better: bool | None) -> str:
-    """ "good" or "bad" for a ratio to a baseline whose 95 % interval leaves 1 out; "" otherwise, and where neither
-    direction is better."""
-    if lower_is_better is None or ratio is None or interval is None or interval[0] <= 1 <= interval[1]:
+    """ "good" or "bad" for a ratio to a baseline with a clear interval; "" otherwise, and where neither direction is
+    better."""
+    if lower_is_better is None or ratio is None or not is_clear(interval):
         return ""
     return "good" if (ratio < 1) == lower_is_better else "bad"
 

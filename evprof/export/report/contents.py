@@ -12,7 +12,6 @@ from evprof.export.report.sections.runs import (
     answer_lengths,
     contributions,
     distributions,
-    drift,
     energy,
     environment,
     generation,
@@ -66,7 +65,6 @@ SECTIONS: tuple[SectionOf, ...] = (
     what_if.section,
     claims.section,
     distributions.section,
-    drift.section,
     texts.section,
     sample_list.section,
     published.section,
@@ -76,7 +74,6 @@ SECTIONS: tuple[SectionOf, ...] = (
 
 BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (
     accuracy.section,
-    drift.section,
     published.section,
     failures.section,
     environment.section,

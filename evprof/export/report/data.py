@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from evprof.core.errors import UserError
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
@@ -22,9 +20,7 @@ from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.comparison.document import Configuration, configurations_of
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.configurations.baselines import RunPool, pools_of
-from evprof.metrics.estimates.estimates import ProcessSpread, mean_of
-from evprof.metrics.estimates.observations import Layout, Observations
-from evprof.metrics.estimates.repeatability import read_repeatability
+from evprof.metrics.estimates.estimates import Observation, mean_of, observe
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
 from evprof.session.facts import told_facts
 
@@ -63,8 +59,7 @@ class ReportData:
     warmups: tuple[RunLog, ...]
     basis: str = END_TO_END
     command: str = ""
-    _layouts: dict[int, Layout] = field(default_factory=dict, repr=False, compare=False)
-    _read: dict[tuple[int, str], Observations] = field(default_factory=dict, repr=False, compare=False)
+    _read: dict[tuple[int, str], list[Observation]] = field(default_factory=dict, repr=False, compare=False)
     _summaries: dict[tuple[int, str], Summary | None] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -80,25 +75,20 @@ class ReportData:
 
     def values(self, place: int, reading: ReportReading) -> list[float]:
         """A figure of every run of the configuration at `place` that has it, in order of the runs; read once."""
-        found: list[float] = self._observed(place, reading).values.tolist()
-        return found
+        return [entry.value for entry in self._observed(place, reading)]
 
-    def _observed(self, place: int, reading: ReportReading) -> Observations:
+    def _observed(self, place: int, reading: ReportReading) -> list[Observation]:
         known = self._read.get((place, reading.name))
         if known is None:
-            layout = self._layouts.get(place)
             column = self.columns[place]
-            if layout is None:
-                layout = self._layouts[place] = Layout.of_runs(column.runs, column.session)
-            found = np.array([reading.read(run) for run in column.runs], dtype=np.float64)
-            known = self._read[place, reading.name] = Observations.read(found, layout)
+            known = self._read[place, reading.name] = observe(column.runs, reading.read, column.session)
         return known
 
     def summary(self, place: int, reading: ReportReading) -> Summary | None:
         """What is to be said of `values`; None over nothing. Mean and interval are over samples (`estimates`)."""
         if (place, reading.name) not in self._summaries:
             values = self._observed(place, reading)
-            found = summarize(values.values.tolist())
+            found = summarize([entry.value for entry in values])
             estimate = mean_of(values) if found else None
             if found and estimate:
                 found = replace(found, mean=estimate.value, ci95=estimate.interval)
@@ -132,12 +122,6 @@ class ReportData:
             self._found[name] = work()
         found: T = self._found[name]
         return found
-
-    @property
-    def processes(self) -> ProcessSpread | None:
-        """How much engine processes differ where these runs were made, as noted by `evprof bench repeatability`."""
-        found = (read_repeatability(self.facts("repeatability"), column.runs[0]) for column in self.columns)
-        return next((spread for spread in found if spread is not None), None)
 
     @property
     def environment(self) -> dict[str, Any]:

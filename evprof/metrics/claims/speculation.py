@@ -15,7 +15,7 @@ from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interva
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
 from evprof.metrics.configurations.baselines import RunPool, baseline_over, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Configuration, sample_key
-from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
+from evprof.metrics.estimates.estimates import Verdict, observe, verdict
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
@@ -77,7 +77,7 @@ class Speed:
     """Speculation against the target alone: how many times as fast the whole answer is, without loading. `base` are the
     plain runs that the common rule chooses, sample by sample."""
 
-    estimate: Estimate
+    estimate: Verdict
     column: Configuration
     base: Configuration
 
@@ -89,7 +89,7 @@ class Speed:
     @property
     def ratio(self) -> float:
         """Plain time / time with speculation."""
-        return self.estimate.value
+        return self.estimate.ratio or 0.0
 
     @property
     def interval(self) -> Interval | None:
@@ -138,8 +138,12 @@ def _speed(column: Configuration, others: RunPool) -> Speed | None:
         return None
     asked = {sample_key(run) for run in base.runs}
     own = (run for run in column.runs if is_counted(run.info) and sample_key(run) in asked)
-    estimate = ratio_of(observe(own, _whole_ms), observe(base.runs, _whole_ms))
-    return None if estimate is None else Speed(estimate, column, Configuration(base.runs, column.session))
+    estimate = verdict(observe(own, _whole_ms), observe(base.runs, _whole_ms))
+    return (
+        None
+        if estimate is None or estimate.ratio is None
+        else Speed(estimate, column, Configuration(base.runs, column.session))
+    )
 
 
 def _kind(run: RunLog) -> str:
@@ -204,7 +208,7 @@ def naive_is_slower(evidence: Evidence) -> Finding:
     best = _best([row for row in speeds(evidence, is_adapter=False) if _is_naive(row.column.runs[0])])
     if best is None:
         return nothing("The draft model's speculation and the target alone were not run on the same samples.")
-    if not best.estimate.differs_from(1):
+    if not best.estimate.is_clear:
         return nothing(f"{best.sentence} That cannot be told from no difference.")
     return found(best.ratio < 1, best.sentence, best.column, best.base, needs_text=True)
 
@@ -254,7 +258,7 @@ def _rate(column: Configuration) -> tuple[float, float, Interval | None] | None:
         return None
     if not sum(accepted):
         return 0.0, sum(drafted), (0.0, 0.0) if len(counted) >= FEWEST else None
-    return sum(accepted), sum(drafted), ratio_interval(drafted, accepted, paired=True)
+    return sum(accepted), sum(drafted), ratio_interval(drafted, accepted)
 
 
 def parallel_prefill_doubles(evidence: Evidence) -> Finding:

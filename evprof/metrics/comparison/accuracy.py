@@ -7,7 +7,7 @@ over the mean time of the same samples (all right answers by all time), not a me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from statistics import fmean
 from typing import Any
@@ -16,7 +16,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.scoring import RIGHT, SCORING_RULES
 from evprof.metrics.arithmetic.mcnemar import McNemar
 from evprof.metrics.configurations.gathering import Configuration, SampleKey
-from evprof.metrics.estimates.estimates import Estimate, Read, difference_of, mean_of, observe, ratio_of
+from evprof.metrics.estimates.estimates import Estimate, Read, mean_of, observe, verdict
 from evprof.metrics.figures.energy import energy_j
 from evprof.metrics.figures.scores import score
 from evprof.metrics.figures.stages import END_TO_END, total_ms
@@ -25,9 +25,6 @@ MS_PER_S = 1000.0
 
 MOST_TASKS = 100
 """Tasks that are told apart; what is beyond counts only in all."""
-
-
-ALL_ALIKE = "all alike: their spread tells nothing of other samples"
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class Accuracy:
     @cached_property
     def scores(self) -> dict[str, Estimate]:
         """The mean of each score that any answer has."""
-        found = {key: _told(self._mean(partial(score, key=key))) for key in SCORING_RULES}
+        found = {key: self._mean(partial(score, key=key)) for key in SCORING_RULES}
         return {key: estimate for key, estimate in found.items() if estimate is not None}
 
     @cached_property
@@ -91,7 +88,10 @@ class Accuracy:
     def _per(self, read: Read) -> Estimate | None:
         taken = [run for run in self._with_verdict if read(run) is not None]
         spent = observe(taken, read, self.column.session)
-        return ratio_of(spent, observe(taken, lambda run: score(run, RIGHT), self.column.session))
+        found = verdict(spent, observe(taken, lambda run: score(run, RIGHT), self.column.session))
+        if found is None or found.ratio is None:
+            return None
+        return Estimate(found.ratio, found.interval, found.counts[0], found.reason)
 
     def to_json(self) -> dict[str, Any]:
         """An entry of `accuracy` in the documents of `compare` and `suite`."""
@@ -110,13 +110,6 @@ class Accuracy:
 
 def _samples(runs: Sequence[RunLog]) -> int:
     return len({(run.info.sample.name, run.info.sample.prompt) for run in runs})
-
-
-def _told(found: Estimate | None) -> Estimate | None:
-    """Without an interval where all scores are alike: they tell nothing of how much others may differ."""
-    if found is None or found.interval is None or found.interval[0] != found.interval[1]:
-        return found
-    return replace(found, interval=None, note=ALL_ALIKE)
 
 
 def of_judged(key: str, judged: int, samples: int) -> str:
@@ -183,9 +176,10 @@ def paired_accuracy(base: Configuration, other: Configuration) -> PairedAccuracy
         observe([run for key in common for run in column.samples()[key]], lambda run: score(run, RIGHT), column.session)
         for column in (base, other)
     ]
-    # Whether an answer is right hangs on no process's pace.
-    before, after = ([entry._replace(session="") for entry in side] for side in sides)
-    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), _told(difference_of(before, after)))
+    # Whether an answer is right does not depend on the process.
+    found = verdict(*([entry._replace(process="", began_s=0.0) for entry in side] for side in sides))
+    difference = Estimate(found.delta, found.delta_interval, sum(found.counts), found.reason) if found else None
+    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), difference)
 
 
 def _right_by_sample(column: Configuration) -> dict[SampleKey, bool]:

@@ -260,7 +260,7 @@ def _depends_on(key: str, listed: Sequence[Configuration]) -> tuple[str, ...]:
 
 
 def _unknown(listed: Sequence[Configuration]) -> tuple[int, ...]:
-    from evprof.metrics.configurations.machines import machine_of
+    from evprof.metrics.configurations.gathering import machine_of
 
     told = [any(machine_of(run.info) for run in column.runs) for column in listed]
     return tuple(place for place, is_told in enumerate(told) if not is_told) if any(told) else ()

@@ -15,19 +15,18 @@ from evprof.metrics.comparison.answers import diff_of, is_answer_told
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
-    PartReaders,
     common_blocks,
     configuration_contributions,
     configuration_generation,
     configuration_token_match,
-    contributions_of,
     generation,
     generation_of,
     matched,
+    ratio_of,
     token_match,
     token_match_of,
 )
-from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, ratio_of, rows_one_by_one
+from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, rows_one_by_one
 from evprof.metrics.comparison.settings import ComparedSetting, setting_rows
 from evprof.metrics.configurations.gathering import (
     Configuration,
@@ -43,7 +42,6 @@ from evprof.metrics.figures.stages import BASES, END_TO_END
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
-    from evprof.metrics.estimates.estimates import ProcessSpread
 
 __all__ = [
     "BASES",
@@ -80,10 +78,8 @@ def compare_document(
     basis: str = END_TO_END,
     *,
     differences_only: bool = False,
-    processes: ProcessSpread | None = None,
 ) -> dict[str, Any]:
-    """The document of `compare`. `differences_only` leaves out rows in which no column differs from the baseline;
-    `processes` tells how much engine processes differ on the machine that measured.
+    """The document of `compare`. `differences_only` leaves out rows in which no column differs from the baseline.
 
     `pairs` holds every other column against the baseline; contributions, generation and token match at the top are
     those of the first. Raises UserError (exit code 2) for an unknown basis or fewer than two columns.
@@ -94,9 +90,8 @@ def compare_document(
     if not others:
         raise UserError("A comparison needs at least two runs that are neither warm-up nor profiled.")
     blocks = common_blocks(listed, basis)
-    reader_of = PartReaders()
-    pairs = [pair_document(baseline, other, basis, blocks, processes, reader_of=reader_of) for other in others]
-    rows = comparison_rows(listed, listed.index(baseline), basis, processes)
+    pairs = [pair_document(baseline, other, basis, blocks) for other in others]
+    rows = comparison_rows(listed, listed.index(baseline), basis)
     if differences_only:
         rows = [row for row in rows if any(row.differs(index) for index in range(len(listed)))]
     return {
@@ -119,9 +114,6 @@ def pair_document(
     other: Configuration,
     basis: str = END_TO_END,
     blocks: Sequence[tuple[str, ...]] | None = None,
-    processes: ProcessSpread | None = None,
-    *,
-    reader_of: PartReaders | None = None,
 ) -> dict[str, Any]:
     """One column against the baseline: an entry of `pairs`. `samples`: how many both measured, None outside cells.
 
@@ -136,9 +128,7 @@ def pair_document(
         "label": other.label,
         "session": other.session or None,
         "samples": len(pairs.before) if is_counted else None,
-        "contributions": contributions_of(
-            pairs, basis, blocks or common_blocks((baseline, other), basis), processes, reader_of
-        ),
+        "contributions": configuration_contributions(baseline, other, basis, blocks),
         "generation": generation_of(pairs),
         "token_match": token_match_of(pairs),
         "mcnemar": None if right is None else right.to_json(),

@@ -8,7 +8,6 @@ from evprof.core.vocabulary.figures import judge
 
 if TYPE_CHECKING:
     from evprof.metrics.configurations.gathering import Configuration
-    from evprof.metrics.estimates.estimates import ProcessSpread
 
 
 class StageDelta(NamedTuple):
@@ -31,20 +30,21 @@ class StageDelta(NamedTuple):
         return self.b_ms - self.a_ms
 
 
-def stage_deltas(a: Configuration, b: Configuration, processes: ProcessSpread | None = None) -> list[StageDelta]:
+def stage_deltas(a: Configuration, b: Configuration) -> list[StageDelta]:
     """The stages that both measured, in their order; stages of both models of a run count together."""
     from evprof.metrics.comparison.differences import common_blocks, part_reader
-    from evprof.metrics.estimates.estimates import observe, ratio_of
+    from evprof.metrics.estimates.estimates import observe, verdict
     from evprof.metrics.figures.partition import name_of
 
     found = []
     for block in common_blocks((a, b)):
         read = part_reader(block)
         one, two = observe(a.runs, read, a.session), observe(b.runs, read, b.session)
-        ratio = ratio_of(one, two, processes)
-        if ratio is not None:
-            judgement = judge(ratio.value, ratio.interval, lower_is_better=True)
-            a_ms, b_ms = ratio.means
+        compared = verdict(one, two)
+        if compared is not None and compared.ratio is not None:
+            judgement = judge(compared.ratio, compared.interval, lower_is_better=True)
             counts = len(one), len(two)
-            found.append(StageDelta(name_of(block), a_ms, b_ms, ratio.value, ratio.interval, counts, judgement))
+            found.append(
+                StageDelta(name_of(block), *compared.means, compared.ratio, compared.interval, counts, judgement)
+            )
     return found

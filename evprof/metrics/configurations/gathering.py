@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from evprof.core.run_info import CANCELLED, FAILED, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, PLACE, REFERENCE, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.machines import machine_of, on_common_machines
 from evprof.metrics.figures.stages import END_TO_END
 
 SampleKey = tuple[str, str]
@@ -89,11 +88,32 @@ class Configuration:
         return {key: typical_of(runs, basis) for key, runs in self._samples.items()}
 
 
+_MACHINE_FACTS = (PLACE, "processor", "device", "cpus")
+
+
+def machine_of(info: RunInfo) -> str:
+    """Name of the machine where a suite had several, processor, device, number of processors; "" if unknown."""
+    return " · ".join(str(fact) for key in _MACHINE_FACTS if (fact := info.environment.get(key)) is not None)
+
+
 def on_machines_of_both(one: Configuration, two: Configuration) -> tuple[Sequence[RunLog], Sequence[RunLog]]:
-    """The runs of both whose machine measured their sample for both; see `on_common_machines`."""
-    if len(one.machines | two.machines) <= 1:
-        return one.runs, two.runs
-    return on_common_machines(one.runs, two.runs, lambda run: machine_of(run.info), sample_key)
+    """The runs of both whose machine measured their sample for both, so that pairs are within a machine.
+
+    Everything where all are of one machine, and where no machine measured a sample for both.
+    """
+    if len(one.machines | two.machines) > 1:
+        first, second = ({(machine_of(run.info), sample_key(run)) for run in side.runs} for side in (one, two))
+        if both := first & second:
+            kept = [
+                [run for run in side.runs if (machine_of(run.info), sample_key(run)) in both] for side in (one, two)
+            ]
+            return kept[0], kept[1]
+    return one.runs, two.runs
+
+
+def without_reference(columns: Iterable[Configuration]) -> list[Configuration]:
+    """The configurations but for the reference runs of a suite."""
+    return [column for column in columns if column.cell != REFERENCE]
 
 
 def sample_key(run: RunLog) -> SampleKey:

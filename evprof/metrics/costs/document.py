@@ -10,7 +10,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.costs.second_costs import SecondCost, second_costs
 from evprof.metrics.costs.sweeps import Ribbon, StageSlope, SweepPoint, ribbons_of
 from evprof.metrics.costs.visual_costs import TokenCost, visual_costs
-from evprof.metrics.estimates.estimates import Estimate, ProcessSpread
+from evprof.metrics.estimates.estimates import Estimate
 from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
 
 
@@ -70,12 +70,10 @@ def _cost(cost: TokenCost) -> dict[str, Any]:
     }
 
 
-def scaling_document(
-    runs: Sequence[RunLog], facts: Mapping[str, Any] | None = None, processes: ProcessSpread | None = None
-) -> list[dict[str, Any]]:
+def scaling_document(runs: Sequence[RunLog], facts: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Every sweep over frames or clip lengths that these runs hold. `facts` are the session's: shapes and ceilings."""
     told = facts or {}
-    ribbons = ribbons_of(runs, read_models([told.get("models")]), read_ceilings([told.get("ceilings")]), processes)
+    ribbons = ribbons_of(runs, read_models([told.get("models")]), read_ceilings([told.get("ceilings")]))
     return [_ribbon(ribbon) for ribbon in ribbons]
 
 

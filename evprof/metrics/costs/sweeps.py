@@ -19,8 +19,7 @@ from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, FittedLine, fit_lin
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.configurations.gathering import is_comparable, sample_key, warm_of
 from evprof.metrics.configurations.settings_text import settings_of
-from evprof.metrics.estimates.estimates import Estimate, ProcessSpread, Read, mean_of, observe
-from evprof.metrics.estimates.observations import scene_of
+from evprof.metrics.estimates.estimates import Estimate, Read, mean_of, observe, scene_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, frames_shown
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, sizes_of
@@ -195,12 +194,11 @@ def ribbons_of(
     runs: Sequence[RunLog],
     noted: dict[str, ModelSizes] | None = None,
     ceilings: Sequence[DeviceCeiling] = (),
-    processes: ProcessSpread | None = None,
 ) -> list[Ribbon]:
     """Every sweep that a session's finished runs hold, over frames first; warm-up and profiled runs stay out, and cold
     ones wherever there are others."""
     kept = [run for run in last_attempts(runs) if is_comparable(run) and run.info.status == FINISHED]
-    return [_ribbon(sweep, noted or {}, ceilings, processes) for axis in AXES for sweep in sweeps_of(_warm(kept), axis)]
+    return [_ribbon(sweep, noted or {}, ceilings) for axis in AXES for sweep in sweeps_of(_warm(kept), axis)]
 
 
 def _warm(runs: Sequence[RunLog]) -> list[RunLog]:
@@ -212,10 +210,8 @@ def _warm(runs: Sequence[RunLog]) -> list[RunLog]:
     return [run for some in together.values() for run in warm_of(some)]
 
 
-def _ribbon(
-    sweep: Sweep, noted: dict[str, ModelSizes], ceilings: Sequence[DeviceCeiling], processes: ProcessSpread | None
-) -> Ribbon:
-    points = tuple(_point(sweep.at(place), place, noted, ceilings, processes) for place in sweep.places())
+def _ribbon(sweep: Sweep, noted: dict[str, ModelSizes], ceilings: Sequence[DeviceCeiling]) -> Ribbon:
+    points = tuple(_point(sweep.at(place), place, noted, ceilings) for place in sweep.places())
     slopes = []
     for stage in (*STAGES[:-1], DECODE_STEP):
         line = fit_line(*sweep.points(_reader(stage)))
@@ -233,12 +229,9 @@ def _point(
     place: float,
     noted: dict[str, ModelSizes],
     ceilings: Sequence[DeviceCeiling],
-    processes: ProcessSpread | None,
 ) -> SweepPoint:
-    stages = {
-        stage: found for stage in STAGES if (found := mean_of(observe(runs, _reader(stage)), processes)) is not None
-    }
-    total = mean_of(observe(runs, lambda run: _sum(run, tuple(stages))), processes)
+    stages = {stage: found for stage in STAGES if (found := mean_of(observe(runs, _reader(stage)))) is not None}
+    total = mean_of(observe(runs, lambda run: _sum(run, tuple(stages))))
     roof = roof_of(runs, noted, ceilings)
     return SweepPoint(place, stages, tuple(run.run_id for run in runs), total, roof)
 

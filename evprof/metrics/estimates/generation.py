@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import fmean
 
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
-from evprof.metrics.arithmetic.statistics import Interval, mean_interval
+from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import Compared, compare
 from evprof.metrics.figures.decoding import decode_steps, output_length
@@ -24,11 +23,12 @@ DECODE: Block = ("decode",)
 @dataclass(frozen=True)
 class Generation:
     """Two configurations' answers: `stages` are those whose time is told, `tokens` what they gave, `total_ms` their
-    time, sample by sample in pairs, the baseline's before."""
+    time, `each_ms` the time per token, sample by sample in pairs, the baseline's before."""
 
     stages: Block
     tokens: Compared
     total_ms: Compared
+    each_ms: Compared
 
     @property
     def name(self) -> str:
@@ -48,15 +48,9 @@ class Generation:
 
     @property
     def step_interval(self) -> Interval | None:
-        """95 % interval of that ratio, from what each pair adds to its logarithm (delta method); None below three
-        pairs."""
-        if not self.tokens.is_paired:
-            return None
-        rows = (self.tokens.before, self.tokens.after, self.total_ms.before, self.total_ms.after)
-        means = [fmean(row) for row in rows]
-        scaled = ([value / mean for value in row] for row, mean in zip(rows, means, strict=True))
-        found = mean_interval([t1 - t0 - n1 + n0 for n0, n1, t0, t1 in zip(*scaled, strict=True)])
-        return None if found is None else (self.step_ratio * math.exp(found[0]), self.step_ratio * math.exp(found[1]))
+        """95 % interval of that ratio; None where the runs allow none."""
+        interval = self.each_ms.ratio_interval
+        return None if interval is None else (min(interval[0], self.step_ratio), max(interval[1], self.step_ratio))
 
     @property
     def token_share(self) -> float | None:
@@ -87,8 +81,13 @@ def fewer_or_faster(base: Configuration, other: Configuration) -> Generation | N
         # A time of 0 counts as not measured: nothing can be divided by it.
         return (measured_ms(run, shape_of(run), stages) or None) if _count(run, stages) else None
 
-    counts, spent = compare(base, other, tokens), compare(base, other, duration)
-    return None if counts is None or spent is None else Generation(stages, counts, spent)
+    def each(run: RunLog) -> float | None:
+        spent, count = duration(run), _count(run, stages)
+        return spent / count if spent and count else None
+
+    found = [compare(base, other, read) for read in (tokens, duration, each)]
+    known = [compared for compared in found if compared is not None]
+    return Generation(stages, *known) if len(known) == len(found) else None
 
 
 def _count(run: RunLog, stages: Block) -> float | None:

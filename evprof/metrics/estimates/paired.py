@@ -12,16 +12,15 @@ from functools import cached_property
 from statistics import fmean
 
 from evprof.metrics.arithmetic.statistics import Interval
-from evprof.metrics.configurations.gathering import Configuration, sample_key
-from evprof.metrics.configurations.machines import machine_of, on_common_machines
-from evprof.metrics.estimates.estimates import Estimate, Observation, Read, difference_of, observe, ratio_of
+from evprof.metrics.configurations.gathering import Configuration, on_machines_of_both
+from evprof.metrics.estimates.estimates import Observation, Read, Verdict, observe, verdict
 
 
 @dataclass(frozen=True)
 class Compared:
     """Values of a figure before (the baseline's) and after (the other's). `is_paired`: the i-th belong together.
 
-    `observations` are the runs behind both; without them every value counts as a sample of its own.
+    `observations` are the runs behind both; without them there are no intervals.
     """
 
     before: tuple[float, ...]
@@ -40,41 +39,25 @@ class Compared:
         return fmean(self.after) - fmean(self.before)
 
     @property
-    def delta_interval(self) -> Interval | None:
-        """95 % interval of the difference."""
-        return self.delta_estimate.interval if self.delta_estimate else None
-
-    @property
     def ratio(self) -> float | None:
         """Mean after / mean before; None when before is 0."""
         base = fmean(self.before)
         return fmean(self.after) / base if base else None
 
     @property
-    def ratio_interval(self) -> Interval | None:
-        """95 % interval of the ratio."""
-        return self.ratio_estimate.interval if self.ratio_estimate else None
-
-    @cached_property
-    def delta_estimate(self) -> Estimate | None:
-        """The difference with what it is made of; None over nothing."""
-        return difference_of(*self._sides)
-
-    @cached_property
-    def ratio_estimate(self) -> Estimate | None:
-        """The ratio with what it is made of; None where before is not positive."""
-        return ratio_of(*self._sides)
+    def delta_interval(self) -> Interval | None:
+        """95 % interval of the difference."""
+        return self.verdict.delta_interval if self.verdict else None
 
     @property
-    def _sides(self) -> tuple[Sequence[Observation], Sequence[Observation]]:
-        if self.observations is not None:
-            return self.observations
-        names = ("", "") if self.is_paired else ("before", "after")
-        one, two = (
-            [Observation(value, (name, place), (name, place)) for place, value in enumerate(values)]
-            for name, values in zip(names, (self.before, self.after), strict=True)
-        )
-        return one, two
+    def ratio_interval(self) -> Interval | None:
+        """95 % interval of the ratio."""
+        return self.verdict.interval if self.verdict else None
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """The verdict over the runs behind both sides; None without runs."""
+        return verdict(*self.observations) if self.observations else None
 
 
 def by_sample(column: Configuration, read: Read) -> dict[Hashable, float]:
@@ -107,7 +90,7 @@ def compare(base: Configuration, other: Configuration, read: Read, other_read: R
     where that is another figure. None when either measured nothing.
     """
     if base.is_cell and other.is_cell:
-        sides = on_common_machines(base.runs, other.runs, lambda run: machine_of(run.info), sample_key)
+        sides = on_machines_of_both(base, other)
         base, other = (replace(side, runs=tuple(runs)) for side, runs in zip((base, other), sides, strict=True))
     before, after = by_sample(base, read), by_sample(other, other_read or read)
     runs = observe(base.runs, read, base.session), observe(other.runs, other_read or read, other.session)

@@ -10,7 +10,6 @@ from evprof.core.records import DRAFT, RoundRecord
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import ms_from_ns
-from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import stages
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.clinic import definitions, per_position, plain_answer, round_histogram
@@ -38,9 +37,7 @@ _FACTS = (
 )
 
 
-def speculation_document(
-    run: RunLog, others: Sequence[RunLog] = (), processes: ProcessSpread | None = None
-) -> dict[str, Any] | None:
+def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any] | None:
     """The block of a run, weighed against the plain runs among `others`; None for a run in which nothing drafted."""
     counts, facts = acceptance(run), run.info.speculation
     if counts is None and facts is None:
@@ -48,7 +45,7 @@ def speculation_document(
     if run.info.imported is not None:
         others = ()  # a file's own figures stand beside it; its rows are compared elsewhere
     rejections = first_rejections(run)
-    window, found = window_of(run, others), prediction_of(run, others, processes)
+    window, found = window_of(run, others), prediction_of(run, others)
     top = fastest(measured_widths(run, others))
     return {
         "drafter": _drafter(run, facts),
@@ -62,7 +59,7 @@ def speculation_document(
         "window": None if window is None else window.to_json(),
         "prediction": None if found is None else _prediction(found, top),
         "expected": [asdict(row) for row in expected_table(run, others)],
-        "sentence": speculation_sentence(run, others, processes),
+        "sentence": speculation_sentence(run, others),
     }
 
 
@@ -108,7 +105,7 @@ def _prediction(found: Prediction, top: Width | None) -> dict[str, Any]:
         **ceiling_json(found.ceiling),
         "alpha_by_place": list(found.by_place),
         "best_gamma": None if top is None else top.gamma,
-        "best_speedup": None if top is None else top.speed.value,
+        "best_speedup": None if top is None else top.speed.ratio,
         "best_ci95": None if top is None or top.speed.interval is None else list(top.speed.interval),
         "best_rounds": None if top is None else top.rounds,
         "curve": [asdict(point) for point in break_even.curve(found.costs, chance)],

@@ -17,7 +17,7 @@ from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.intervals import Interval
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone, is_counted, repeats_of
-from evprof.metrics.estimates.estimates import difference_of, observe
+from evprof.metrics.estimates.estimates import observe, verdict
 from evprof.metrics.figures.decoding import answer_length
 from evprof.metrics.figures.stages import (
     END_TO_END,
@@ -177,8 +177,8 @@ def _net(mine: Sequence[RunLog], plain: Sequence[RunLog], basis: str) -> float |
     if set(map(answer_length, mine)) != set(map(answer_length, plain)):
         return None
     read = reader_of(basis)
-    found = difference_of(observe(mine, read), observe(plain, read))
-    return None if found is None else found.value
+    found = verdict(observe(mine, read), observe(plain, read))
+    return None if found is None else found.delta
 
 
 def _same_question(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.figures import is_clear
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import Baseline, baseline_of, baseline_over, draft_alone, repeats_of
 from evprof.metrics.configurations.gathering import sample_key
-from evprof.metrics.estimates.estimates import Estimate, ProcessSpread, Read, difference_of, observe, ratio_of
+from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
 from evprof.metrics.figures.decoding import answer_length, decode_ms_per_token
 from evprof.metrics.figures.stages import END_TO_END, WITHOUT_LOAD, total_ms
 from evprof.metrics.speculation import break_even
@@ -56,21 +57,21 @@ class MeasuredSpeedup:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the runs tell faster from slower: three or more a side, and an interval that leaves 1 out."""
-        return self.interval is not None and not self.interval[0] <= 1 <= self.interval[1]
+        """Whether speculation may be called faster or slower."""
+        return is_clear(self.interval)
 
 
 @dataclass(frozen=True)
 class Payoff:
-    """Runs with speculation against their baseline: speeds by basis, and what an answer saves in ms (below 0: costs).
+    """Runs with speculation against their baseline: speeds by basis, and the plain time less the time of these.
 
-    `saved_ms` is None where answers are of different lengths, so that only times per token can be compared.
+    `saved` is None where answers are of different lengths, so that only times per token can be compared.
     """
 
     runs: tuple[RunLog, ...]
     baseline: Baseline
     measured: tuple[MeasuredSpeedup, ...]
-    saved_ms: Estimate | None
+    saved: Verdict | None
 
     def of(self, basis: str) -> MeasuredSpeedup | None:
         """What was measured on a basis."""
@@ -87,15 +88,13 @@ class Payoff:
         return self.whole is not None and self.whole.is_clear
 
 
-def payoff_of(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> Payoff | None:
+def payoff_of(run: RunLog, others: Iterable[RunLog]) -> Payoff | None:
     """A run and its repeats against their baseline; None without one, or where nothing can be compared."""
     listed = list(others)
-    return payoff_over(repeats_of(run, listed), listed, processes)
+    return payoff_over(repeats_of(run, listed), listed)
 
 
-def payoff_over(
-    runs: Sequence[RunLog], others: Iterable[RunLog], processes: ProcessSpread | None = None
-) -> Payoff | None:
+def payoff_over(runs: Sequence[RunLog], others: Iterable[RunLog]) -> Payoff | None:
     """The same for runs of one configuration over any number of samples, in pairs of samples."""
     baseline = baseline_over(runs, others)
     if baseline is None:
@@ -103,16 +102,13 @@ def payoff_over(
     asked = {sample_key(run) for run in baseline.runs}
     mine = tuple(run for run in runs if sample_key(run) in asked)
     is_alike = _answers_alike(mine, baseline.runs)
-    measured = []
+    measured, saved = [], None
     for basis in MEASURED_BASES if is_alike else (DECODE,):
         read = reader_of(basis)
-        found = ratio_of(observe(mine, read), observe(baseline.runs, read), processes)
-        if found is not None:
-            measured.append(
-                MeasuredSpeedup(basis, found.value, found.interval, found.counts[0], found.counts[1], found.note)
-            )
-    read = reader_of(END_TO_END)
-    saved = difference_of(observe(mine, read), observe(baseline.runs, read), processes) if is_alike else None
+        found = verdict(observe(mine, read), observe(baseline.runs, read))
+        if found is not None and found.ratio is not None:
+            measured.append(MeasuredSpeedup(basis, found.ratio, found.interval, *found.counts, found.reason))
+            saved = found if basis == END_TO_END else saved
     return Payoff(mine, baseline, tuple(measured), saved) if measured else None
 
 
@@ -186,9 +182,9 @@ class Prediction:
         return next((entry for entry in self.measured if entry.basis == basis), None)
 
 
-def prediction_of(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> Prediction | None:
+def prediction_of(run: RunLog, others: Iterable[RunLog]) -> Prediction | None:
     """The prediction for a run's request over its repeats; None without steady rounds or a plain baseline."""
-    payoff = payoff_of(run, others, processes)
+    payoff = payoff_of(run, others)
     step = None if payoff is None else step_ms_of(payoff.baseline)
     return None if payoff is None or step is None else prediction_over(payoff.runs, step, payoff.measured)
 

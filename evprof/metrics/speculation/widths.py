@@ -16,7 +16,7 @@ from evprof.core.units import count_text, ms_from_ns, times_text
 from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
-from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
+from evprof.metrics.estimates.estimates import Verdict, observe, verdict
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.speculation.break_even import split_decode
 from evprof.metrics.speculation.outcome import draft_depth
@@ -34,7 +34,7 @@ class Width:
 
     gamma: int
     rounds: int
-    speed: Estimate
+    speed: Verdict
 
 
 def measured_widths(run: RunLog, others: Sequence[RunLog]) -> list[Width]:
@@ -58,7 +58,7 @@ def widths_over(runs: Sequence[RunLog], baseline: Sequence[RunLog]) -> list[Widt
             rounds.setdefault(depth, []).append(count)
     found = []
     for gamma, counted in sorted(rounds.items()):
-        speed = ratio_of(observe(runs, partial(_ms_per_token, gamma=gamma)), plain)
+        speed = verdict(observe(runs, partial(_ms_per_token, gamma=gamma)), plain)
         is_enough = sum(counted) >= FEWEST_ROUNDS and len(counted) >= FEWEST
         if gamma and is_enough and speed is not None and speed.interval is not None:
             found.append(Width(gamma, sum(counted), speed))
@@ -90,7 +90,7 @@ def _ms_per_token(run: RunLog, *, gamma: int) -> float | None:
 
 def fastest(widths: Sequence[Width]) -> Width | None:
     """The fastest of them."""
-    return max(widths, key=lambda width: width.speed.value, default=None)
+    return max(widths, key=lambda width: width.speed.ratio or 0.0, default=None)
 
 
 def width_sentence(widths: Sequence[Width]) -> str:
@@ -103,8 +103,8 @@ def width_sentence(widths: Sequence[Width]) -> str:
         )
     low, high = top.speed.interval
     over = count_text(top.rounds, "round")
-    told = f"{times_text(top.speed.value)} [{low:.2f}, {high:.2f}] at {top.gamma} drafted a round, over {over}"
-    if not top.speed.differs_from(1):
+    told = f"{times_text(top.speed.ratio or 0.0)} [{low:.2f}, {high:.2f}] at {top.gamma} drafted a round, over {over}"
+    if not top.speed.is_clear:
         return f"{told}: the fastest measured, and not to be told from plain decoding."
     return (
         f"{told}: {'the fastest measured' if low > 1 else 'even the fastest measured is slower than plain decoding'}."

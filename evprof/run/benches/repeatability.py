@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from statistics import fmean
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.recording import RecordLog
-from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.baselines import engine_session
-from evprof.metrics.estimates.repeatability import Components, components
 from evprof.metrics.figures.stages import wall_ms
-from evprof.run.processes.runner import ProcessRunner
+from evprof.run.processes.process_runner import ProcessRunner
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class RepeatabilityPlan:
 
 
 def measure_repeatability(plan: RepeatabilityPlan, note: Callable[[str], None]) -> dict[str, Any]:
-    """Environment, a row per process, the summary, and the `kept` entry for later sessions (None when stopped early).
+    """Environment, a row per process and the summary.
 
     Ctrl-C stops it and keeps the runs so far. Raises UserError when a run fails.
     """
@@ -60,7 +59,6 @@ def measure_repeatability(plan: RepeatabilityPlan, note: Callable[[str], None]) 
         "environment": {key: value for key, value in info.environment.items() if key != "engine_session"},
         "rows": [process.row() for process in measured],
         "summary": _summary(found, is_complete=is_complete),
-        "kept": _entry(measured, found) if is_complete else None,
     }
 
 
@@ -134,18 +132,32 @@ def _summary(found: Components | None, *, is_complete: bool) -> dict[str, Any]:
     }
 
 
-def _entry(processes: Sequence[_Process], found: Components | None) -> dict[str, Any] | None:
-    info = processes[0].runs[0].info
-    model = info.models.get(TARGET)
-    if model is None or found is None or found.means is None:
+@dataclass(frozen=True)
+class Components:
+    """Standard deviations of process levels, and of runs around the level of theirs, as parts of the mean.
+
+    None where there are too few: two processes, and two runs of one.
+    """
+
+    mean: float
+    between: float | None
+    within: float | None
+
+
+def components(groups: Iterable[Sequence[float]]) -> Components | None:
+    """One-way analysis of variance with random effects over the values of each process (Searle, Casella & McCulloch,
+    Variance Components, 1992, chapter 3); None over nothing, or where their mean is not positive."""
+    listed = [list(group) for group in groups if group]
+    everything = [value for group in listed for value in group]
+    if not everything or (mean := fmean(everything)) <= 0:
         return None
-    return {
-        "machine": info.environment.get("device"),
-        "device": model.device,
-        "dtype": model.dtype,
-        "relative_sd": found.means,
-        "degrees": found.degrees,
-        "sessions": len(processes),
-        "runs": sum(len(process.runs) for process in processes),
-        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    count, processes = len(everything), len(listed)
+    spread = sum((value - fmean(group)) ** 2 for group in listed for value in group)
+    within = spread / (count - processes) if count > processes else None
+    between = None
+    if processes > 1:
+        square = sum(len(group) * (fmean(group) - mean) ** 2 for group in listed) / (processes - 1)
+        typical = (count - sum(len(group) ** 2 for group in listed) / count) / (processes - 1)
+        # Without repeats the two cannot be told apart, and all of it counts as between.
+        between = math.sqrt(max(0.0, square - (within or 0.0)) / typical) / mean
+    return Components(mean, between, None if within is None else math.sqrt(within) / mean)

@@ -13,8 +13,7 @@ from typing import Any
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
-from evprof.metrics.estimates.estimates import observe, ratio_of
-from evprof.metrics.estimates.observations import question_of, scene_of
+from evprof.metrics.estimates.estimates import observe, question_of, scene_of, verdict
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.stages import stage_ms, wall_ms
 from evprof.metrics.speculation.outcome import acceptance
@@ -111,8 +110,8 @@ def measured(turns: Sequence[DraftingTurn]) -> dict[str, Any]:
     )
     for name, read in reads:
         whole = [turn for turn in turns if read(turn.plain) is not None and read(turn.drafted)]
-        ratio = ratio_of(observe((t.drafted for t in whole), read), observe((t.plain for t in whole), read))
-        found[f"{name}_speedup"] = ratio.value if ratio else None
+        ratio = verdict(observe((t.drafted for t in whole), read), observe((t.plain for t in whole), read))
+        found[f"{name}_speedup"] = ratio.ratio if ratio else None
         found[f"{name}_ci95"] = list(ratio.interval) if ratio and ratio.interval else None
     different = unlike(turns)
     answers = {(question_of(turn.plain), turn.plain_ids) for turn in turns}

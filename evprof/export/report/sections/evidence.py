@@ -16,8 +16,7 @@ from evprof.export.report.figures import interval_text, ms_cell, number_text, ra
 from evprof.export.report.parts import Badge, Cell, not_available
 from evprof.metrics.claims.evidence import Evidence
 from evprof.metrics.configurations.baselines import RunPool, baseline_over
-from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.drift import without_reference
+from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
 from evprof.metrics.speculation.payoff import MeasuredSpeedup, Payoff, payoff_over
 
@@ -128,16 +127,16 @@ def evidence_of(data: ReportData) -> Evidence:
 
 def payoff_in(data: ReportData, column: Configuration) -> Payoff | None:
     """What speculation in a configuration comes to against its baseline; None without one."""
-    return data.once(f"payoff {id(column)}", lambda: payoff_over(column.runs, data.beside(column), data.processes))
+    return data.once(f"payoff {id(column)}", lambda: payoff_over(column.runs, data.beside(column)))
 
 
 def saved_cell(payoff: Payoff | None) -> Cell:
     """What speculation saves an answer, in ms, with its interval; below 0 it costs."""
-    saved = payoff.saved_ms if payoff else None
+    saved = payoff.saved if payoff else None
     if saved is None:
         return ms_cell(None)
-    ends = f" {interval_text(saved.interval, 'ms')}" if saved.interval else " ms"
-    return Cell(f"{number_text(saved.value)}{ends}", Badge.DERIVED)
+    ends = f" {interval_text(saved.delta_interval, 'ms')}" if saved.delta_interval else " ms"
+    return Cell(f"{number_text(saved.delta)}{ends}", Badge.DERIVED)
 
 
 def measured_cell(found: MeasuredSpeedup | None) -> Cell:

@@ -15,7 +15,7 @@ from evprof.export.report.figures import ms_cell, share_cell
 from evprof.export.report.parts import Badge, Cell, Section, Table
 from evprof.export.report.tensor_text import tensors_text
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.estimates.drift import without_reference
+from evprof.metrics.configurations.gathering import without_reference
 from evprof.metrics.figures.partition import shape_of
 from evprof.metrics.figures.stages import is_measured
 

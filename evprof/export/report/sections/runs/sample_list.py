@@ -7,8 +7,7 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell
 from evprof.export.report.parts import Cell, Section, Table
 from evprof.export.report.sections.runs.texts import said
-from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.drift import without_reference
+from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.figures.decoding import frames_shown, input_length, output_length
 from evprof.metrics.figures.stages import stage_ms, total_ms
 

@@ -13,10 +13,9 @@ from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of, names_of
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
-from evprof.metrics.estimates.drift import without_reference
-from evprof.metrics.estimates.observations import Read
+from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.stages import total_ms

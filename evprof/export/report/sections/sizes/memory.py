@@ -25,9 +25,8 @@ from evprof.export.report.sections.evidence import badge_of, names_of
 from evprof.export.report.sections.noted_rows import Row, number_in, rows_of
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.figures import remembered_bytes
-from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
-from evprof.metrics.estimates.drift import without_reference
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures.decoding import decode_ms_per_token
