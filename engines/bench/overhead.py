@@ -39,7 +39,7 @@ from evprof.core.records import TARGET
 from evprof.core.suggestions import guess_among
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.switches import Switches
-from evprof.run.processes.queue_sink import QueueSink
+from evprof.run.processes.channel import QueueSink
 
 TOKENS, TURNS = {"cpu": 4, "cuda": 32}, 6
 """Decode steps in a row by kind of device, and how often each side gets its turn within a pair: the finer they

@@ -120,7 +120,7 @@ def _decode_videos(_: list[str]) -> int:
 
 def _serve_tensorboard(words: list[str]) -> int:
     """TensorBoard's own command line, in a process that ends with the one that started it."""
-    from evprof.run.processes.lifeline import end_with_parent
+    from evprof.run.processes.interrupts import end_with_parent
 
     end_with_parent()
     from tensorboard.main import run_main

@@ -34,9 +34,9 @@ from evprof.run.gpu_bench.engine_sections import (
     measure_memory,
     measure_parallel_prefill,
     measure_trace,
+    write_picture_scene,
 )
-from evprof.run.gpu_bench.picture_scene import write_picture_scene
-from evprof.run.gpu_bench.sizes import SIZES, SectionSize
+from evprof.run.gpu_bench.plan import SIZES, SectionSize
 
 FROM_FILES = ("prefetch", "frame-cache")
 """Switches that are about files and decoders, of which a GPU shows nothing."""

@@ -15,9 +15,9 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.run.processes.channel import Submit, apply_part
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.processes.engine_process import EngineProcess
-from evprof.run.processes.wire import Submit, apply_part
 
 
 def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:

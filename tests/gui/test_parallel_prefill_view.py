@@ -38,7 +38,7 @@ from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
-from ui.timeline.overlap_lane import shown_overlap, wordings
+from ui.timeline.speculation_lanes import shown_overlap, wordings
 from ui.timeline.timeline_view import TimelineView
 
 MS = 1_000_000

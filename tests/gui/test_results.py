@@ -17,7 +17,7 @@ from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
 from ui.comparison.session_shelf import read_any
 from ui.style.theme import ThemeHolder
-from ui.window import results as results_module
+from ui.window import exporting
 from ui.window.app import save_screenshot
 from ui.window.main_window import MainWindow
 
@@ -55,7 +55,7 @@ def window(
     themes: ThemeHolder, application: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MainWindow]:
     """A window that keeps imports in the test's folder."""
-    monkeypatch.setattr(results_module, "_place", lambda paths: tmp_path / "kept" / f"{paths[0].stem}.evprof")
+    monkeypatch.setattr(exporting, "_place", lambda paths: tmp_path / "kept" / f"{paths[0].stem}.evprof")
     made = MainWindow(themes)
     made.resize(1280, 720)
     made.show()

@@ -18,7 +18,7 @@ from evprof.core.vocabulary.generation import ModelChoice
 from scripted_engine import ScriptedEngine
 from ui.state.run_controller import FEW_CORES, FEW_CORES_TICK_MS, TICK_MS, RunController
 from ui.state.window_session import WindowSession
-from ui.window.trace_viewer import TraceViewer
+from ui.window.window_dialogs import TraceViewer
 
 
 class Host:

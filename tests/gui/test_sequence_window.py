@@ -28,8 +28,8 @@ from ui.players.clip_range import ScrubScale
 from ui.players.event_look import EventLook
 from ui.players.look_choice import LookChoice
 from ui.style.theme import ThemeHolder
-from ui.window.clips import TAKE
 from ui.window.main_window import MainWindow
+from ui.window.pair_views import TAKE
 
 Wait = Callable[..., None]
 

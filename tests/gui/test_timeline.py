@@ -17,8 +17,8 @@ from evprof.core.run_info import FAILED, RunInfo
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef
 from ui.style.theme import ThemeHolder, light
-from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX
+from ui.timeline.speculation_lanes import RoundLane
 from ui.timeline.stage_lane import BAR_TOP, PART_TOP, StageLane
 from ui.timeline.timeline_view import TimelineView
 

@@ -18,8 +18,7 @@ from evprof.core.run_info import FINISHED
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.places.place import Arrival
-from evprof.run.processes.queue_sink import QueueSink
-from evprof.run.processes.wire import apply_part
+from evprof.run.processes.channel import QueueSink, apply_part
 from scripted_engine import ScriptedEngine
 
 REQUEST = RunRequest(

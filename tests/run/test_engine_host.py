@@ -238,7 +238,7 @@ def test_a_run_book_over_a_live_run_sees_it_grow(start_host, request_for, wait_u
 _FLOOD = """
 import sys
 from evprof.run.processes.channel import connect_to_host
-from evprof.run.processes.wire import greeting
+from evprof.run.processes.channel import greeting
 connection = connect_to_host()
 connection.send(greeting(0))
 sys.stderr.write("x" * 5_000_000 + "\\n")
@@ -261,7 +261,7 @@ def test_an_engine_that_talks_without_end_is_neither_blocked_nor_kept(request_fo
 
 _NONSENSE = """
 from evprof.run.processes.channel import connect_to_host
-from evprof.run.processes.wire import Batch, greeting
+from evprof.run.processes.channel import Batch, greeting
 connection = connect_to_host()
 connection.send(greeting(0))
 connection.recv()

@@ -17,9 +17,8 @@ from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
-from evprof.run.processes.channel import ListeningChannel, connect_to_host
+from evprof.run.processes.channel import ListeningChannel, Stop, Submit, apply_part, connect_to_host
 from evprof.run.processes.engine_process import TAIL_BYTES, EngineGone, EngineProcess
-from evprof.run.processes.wire import Stop, Submit, apply_part
 from scripted_process import engine_argv
 
 RATE, SECONDS, PAUSE_S = 10_000, 6.0, 5.0
@@ -91,7 +90,7 @@ def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_
 _HOST = """
 import sys, time
 from evprof.run.processes.engine_process import EngineProcess
-from evprof.run.processes.wire import Submit
+from evprof.run.processes.channel import Submit
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
 process = EngineProcess(sys.argv[1:])

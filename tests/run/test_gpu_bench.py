@@ -16,11 +16,23 @@ from evprof.loaders.videos.opening import open_video
 from evprof.run.gpu_bench import cuda_tests
 from evprof.run.gpu_bench.child import hear_out
 from evprof.run.gpu_bench.cuda_tests import TestCounts, run_cuda_tests
-from evprof.run.gpu_bench.driver import has_gpu
-from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
-from evprof.run.gpu_bench.picture_scene import FRAMES, write_picture_scene
-from evprof.run.gpu_bench.plan import MOST_S, RUNS, SECTIONS, START_S, STEPS, GpuSection, by_process, chosen_sections
-from evprof.run.gpu_bench.targets import MET, MISSED, NOT_MEASURED, judged, summary_of
+from evprof.run.gpu_bench.driving import GpuBench, has_gpu, measure_gpu
+from evprof.run.gpu_bench.engine_sections import FRAMES, write_picture_scene
+from evprof.run.gpu_bench.plan import (
+    MET,
+    MISSED,
+    MOST_S,
+    NOT_MEASURED,
+    RUNS,
+    SECTIONS,
+    START_S,
+    STEPS,
+    GpuSection,
+    by_process,
+    chosen_sections,
+    judged,
+    summary_of,
+)
 
 CHILD = """
 import json, os, subprocess, sys, time

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evprof.core.messages import RunWarned
 from evprof.core.records import BEGIN, TARGET, KvRecord, SpanRecord, TokenRecord
-from evprof.run.processes.queue_sink import LARGEST_BATCH, QueueSink
+from evprof.run.processes.channel import LARGEST_BATCH, QueueSink
 
 
 def kv(serial: int) -> KvRecord:

@@ -66,7 +66,7 @@ PARENT = """
 import subprocess, sys, time
 from pathlib import Path
 from evprof.run.tensorboard import open_tensorboard
-child = "from evprof.run.processes.lifeline import end_with_parent; end_with_parent();" + sys.argv[1]
+child = "from evprof.run.processes.interrupts import end_with_parent; end_with_parent();" + sys.argv[1]
 print(open_tensorboard(Path("."), argv=[sys.executable, "-c", child]).process.pid, flush=True)
 time.sleep(600)
 """

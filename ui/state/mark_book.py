@@ -34,7 +34,6 @@ class MarkBook(QObject):
         self.marks: list[Mark] = []
 
     def read(self, facts: Mapping[str, Any]) -> None:
-        """Takes the marks of a session that was opened."""
         self.marks = marks_of(facts)
         self.changed.emit()
 
@@ -48,7 +47,6 @@ class MarkBook(QObject):
         self._put([*self.marks, mark])
 
     def delete(self, mark: Mark) -> None:
-        """Takes a mark away."""
         if mark in self.marks:
             self._put([other for other in self.marks if other != mark])
             self.deleted.emit(mark)
@@ -60,7 +58,6 @@ class MarkBook(QObject):
             self._put([noted if other == mark else other for other in self.marks])
 
     def of_runs(self, run_ids: set[int]) -> list[Mark]:
-        """The marks of some runs."""
         return [mark for mark in self.marks if mark.run_id in run_ids]
 
     def _put(self, marks: list[Mark]) -> None:

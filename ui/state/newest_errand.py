@@ -34,7 +34,6 @@ class NewestErrand(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is still to come."""
         with self._lock:
             return self._answered != self._asked
 
@@ -48,7 +47,6 @@ class NewestErrand(QObject):
                 self._thread.start()
 
     def forget(self) -> None:
-        """Wants nothing any more."""
         with self._lock:
             self._asked += 1
             self._answered = self._asked

@@ -28,7 +28,6 @@ class Recent:
         self._read()
 
     def note_sample(self, sample: Sample) -> None:
-        """Remembers a sample by its paths."""
         key = (sample.events_path, sample.video_path)
         others = [entry for entry in self.samples if (entry.events_path, entry.video_path) != key]
         self.samples = [sample, *others][:KEPT]
@@ -43,19 +42,16 @@ class Recent:
             self._write()
 
     def note_model(self, name: str) -> None:
-        """Remembers a checkpoint folder or name."""
         self.models = [name, *(entry for entry in self.models if entry != name)][:KEPT]
         self._write()
 
     def note_session(self, path: Path) -> None:
-        """Remembers where a session lies."""
         name = str(path.absolute())
         if self.sessions[:1] != [name]:
             self.sessions = [name, *(entry for entry in self.sessions if entry != name)][:KEPT]
             self._write()
 
     def note_settings(self, settings: GenerationSettings) -> None:
-        """Remembers how text is generated."""
         if settings != self.settings:
             self.settings = settings
             self._write()

@@ -117,7 +117,6 @@ class RunController(QObject):
 
     @property
     def runs(self) -> Mapping[int, RunLog]:
-        """Runs by id, in order of start."""
         return self.book.runs
 
     def run(self, run_id: int | None) -> RunLog | None:
@@ -131,25 +130,20 @@ class RunController(QObject):
 
     @property
     def has_host(self) -> bool:
-        """Whether there is an engine to hand requests to."""
         return self._host is not None
 
     @property
     def next_run_id(self) -> int:
-        """The first id a new request may use."""
         return self.book.last_run_id + 1
 
     @property
     def next_group_id(self) -> int:
-        """The group id a new request may use."""
         return self.book.last_group_id + 1
 
     def start(self) -> None:
-        """Begins pulling."""
         self._timer.start()
 
     def attach_host(self, host: Host) -> None:
-        """Takes an engine host made after the first paint."""
         self._host = host
 
     def replace_recording(self, recording: RecordLog) -> None:
@@ -271,7 +265,6 @@ class RunController(QObject):
             self._host.stop()
 
     def close(self) -> None:
-        """Stops pulling and ends the engine."""
         self._timer.stop()
         if self._host is not None:
             self._host.close()

@@ -15,7 +15,6 @@ RUN_MIME = "application/x-evprof-runs"
 
 
 def dragged(run_ids: Sequence[int]) -> QMimeData:
-    """Runs as something to be dragged."""
     data = QMimeData()
     data.setData(RUN_MIME, ",".join(map(str, run_ids)).encode())
     return data

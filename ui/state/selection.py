@@ -52,7 +52,6 @@ class Selection(QObject):
 
     @property
     def chosen(self) -> Chosen | None:
-        """What is selected, or None."""
         return self._chosen
 
     @property
@@ -80,7 +79,6 @@ class Selection(QObject):
 
     @property
     def runs(self) -> RunPair:
-        """Run ids of the two columns."""
         return self._runs
 
     @property
@@ -140,7 +138,6 @@ class Selection(QObject):
 
     @property
     def alignment(self) -> RunAlignment:
-        """What lies over what where two runs are shown."""
         return self._alignment
 
     def set_alignment(self, value: RunAlignment) -> None:
@@ -161,7 +158,6 @@ class Selection(QObject):
             self.offset_changed.emit(offset_ns)
 
     def clear(self) -> None:
-        """Selects nothing; columns and zoom stay."""
         self.select(None)
 
 

@@ -63,7 +63,6 @@ class WindowSession(QObject):
 
     @property
     def title(self) -> str:
-        """For the window's title and the status line."""
         return self.path.name if self.path is not None else "unsaved session (autosaved)"
 
     @property
@@ -231,11 +230,9 @@ class WindowSession(QObject):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no background work is going on."""
         return not any(thread.is_alive() for thread in self._readers)
 
     def wait(self, timeout_s: float = 10.0) -> None:
-        """Waits for background work; tests and closing need it."""
         for thread in self._readers:
             thread.join(timeout_s)
 

@@ -37,13 +37,11 @@ class MachineNote(QObject):
         controller.runs_changed.connect(self._show_memory)
 
     def read(self) -> None:
-        """Reads anew what was measured of the machine."""
         if machine := self._machine:
             self.errand.ask(lambda: observer_effect(machine))
 
     @property
     def device(self) -> str:
-        """What is to be measured, as `--device` takes it."""
         return "cuda" if self.is_gpu else "cpu"
 
     def _take(self, message: Message) -> None:
@@ -71,5 +69,4 @@ class MachineNote(QObject):
         self._status.show_fact("memory", f"{bytes_text(newest.rss_bytes)}{gpu}", _MEMORY_TIP)
 
     def close(self) -> None:
-        """Waits for what is being read."""
         self.errand.wait()

@@ -65,15 +65,12 @@ class StatusBar(QWidget):
         holder.changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
-        """One line."""
         return QSize(300, HEIGHT_PX)
 
     def minimumSizeHint(self) -> QSize:
-        """It gives way to everything else."""
         return QSize(0, HEIGHT_PX)
 
     def set_session(self, text: str) -> None:
-        """Where the session lives, in words."""
         self._session = text
         self.update()
 
@@ -89,7 +86,6 @@ class StatusBar(QWidget):
             self.update()
 
     def show_waiting(self, count: int) -> None:
-        """How many runs wait in the queue."""
         text = f"{count_text(count, 'run')} {'waits' if count == 1 else 'wait'}" if count else ""
         self.show_fact(WAITING, text, "In the queue, until what goes on has ended: click to see it (Ctrl+J)")
 
@@ -106,7 +102,6 @@ class StatusBar(QWidget):
         return next((name for box, name in self._places if box.contains(place)), "")
 
     def event(self, event: QEvent) -> bool:
-        """Tells what a fact is known from."""
         return show_tip(event, self, self._tip_at) or super().event(event)
 
     def _tip_at(self, place: QPoint) -> str:

@@ -69,7 +69,6 @@ class _LateIcon(QIconEngine):
         return [QSize(self._look[3], self._look[3])]
 
     def pixmap(self, size: QSize, mode: QIcon.Mode, _state: QIcon.State) -> QPixmap:
-        """`size` in the device's pixels."""
         name, color, dim, _ = self._look
         edge, is_dim = min(size.width(), size.height()), mode == QIcon.Mode.Disabled
         if (edge, is_dim) not in self._drawn:

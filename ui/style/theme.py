@@ -63,7 +63,6 @@ class Theme:
 
     @property
     def is_dark(self) -> bool:
-        """Whether the ground is darker than the text."""
         return self.window.lightnessF() < self.text.lightnessF()
 
     def stage(self, name: str) -> QColor:
@@ -107,7 +106,6 @@ class Theme:
         painter.drawText(QPointF(room.left(), room.top() + room.height() / 2 + baseline), text)
 
     def head_font(self) -> QFont:
-        """For section heads, to be written in upper case."""
         font = self.font(SMALL_PX, 600)
         font.setLetterSpacing(QFont.SpacingType.PercentageSpacing, 104)
         font.setCapitalization(QFont.Capitalization.AllUppercase)
@@ -170,13 +168,11 @@ def _make(name: str, ground: dict[str, str], stages: dict[str, str]) -> Theme:
 
 @cache
 def dark() -> Theme:
-    """The dark theme."""
     return _make("dark", colors.GROUND_DARK, colors.STAGE_COLORS_DARK)
 
 
 @cache
 def light() -> Theme:
-    """The light theme."""
     return _make("light", colors.GROUND_LIGHT, colors.STAGE_COLORS_LIGHT)
 
 
@@ -252,11 +248,9 @@ class ThemeHolder(QObject):
 
     @property
     def theme(self) -> Theme:
-        """The theme in force."""
         return self._theme
 
     def set_theme(self, theme: Theme) -> None:
-        """Changes the look of the running window."""
         if theme.name == self._theme.name:
             return
         self._theme = theme
@@ -264,7 +258,6 @@ class ThemeHolder(QObject):
         self.changed.emit(theme)
 
     def toggle(self) -> None:
-        """Light to dark and back."""
         self.set_theme(light() if self._theme.is_dark else dark())
 
     @staticmethod
@@ -284,7 +277,6 @@ class ThemeHolder(QObject):
             application.setStyleSheet(sheet_before)
 
     def detach(self) -> None:
-        """Takes the style sheet off the application again."""
         application = QApplication.instance()
         if isinstance(application, QApplication):
             application.setStyleSheet("")

@@ -60,15 +60,12 @@ class UiScale:
         self.percent = self._drawn = USUAL if settings is None else kept_scale(settings)
 
     def larger(self) -> None:
-        """One step up."""
         self._take(next((scale for scale in SCALES if scale > self.percent), SCALES[-1]))
 
     def smaller(self) -> None:
-        """One step down."""
         self._take(next((scale for scale in reversed(SCALES) if scale < self.percent), SCALES[0]))
 
     def usual(self) -> None:
-        """100 %."""
         self._take(USUAL)
 
     def _take(self, percent: int) -> None:

@@ -1,14 +1,17 @@
-"""The head of the timeline: ticks, their unit, the selected range, and the chip that follows a live run again."""
+"""The axis above the lanes: ticks, marks, the pointer's moment, and the alignment of runs A and B."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
-from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QLineF, QObject, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QInputDialog, QMenu, QPushButton, QSizePolicy, QWidget
 
+from evprof.core.units import ms_from_ns
 from evprof.session.facts import Mark
+from evprof.view.alignment import BY_HAND, FIRST_TOKEN, LANDMARK, RunAlignment, landmark_of
 from evprof.view.timescale import tick_step, tick_unit, time_text
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import ticks_px
@@ -54,12 +57,10 @@ class AxisHead(QWidget):
         beside(None, self.chip, on=self, margins=(0, 0, 8, 0))
 
     def hold(self, chip: QPushButton) -> None:
-        """Takes a chip in beside the unit."""
         chip.setParent(self)
         chip.setGeometry(_UNIT_PX, (HEIGHT_PX - 20) // 2, GUTTER_PX - _UNIT_PX - 8, 20)
 
     def sizeHint(self) -> QSize:
-        """As wide as it may be."""
         return QSize(600, HEIGHT_PX)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -169,19 +170,16 @@ class AxisHead(QWidget):
         return sorted(((mark, x) for mark, x in placed if -_FLAG_PX < x < width), key=lambda entry: entry[1])
 
     def mark_at(self, pos: QPointF) -> Mark | None:
-        """The mark whose flag is at a position."""
         x = pos.x() - GUTTER_PX
         near = [(at, mark) for mark, at in self.flags() if -2 <= x - at <= _FLAG_PX + 3]
         return max(near, key=lambda entry: entry[0])[1] if near and x > -2 else None
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Goes to a mark."""
         mark = self.mark_at(event.position())
         if mark is not None and event.button() == Qt.MouseButton.LeftButton:
             self.mark_chosen.emit(mark)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Writes on a mark."""
         mark = self.mark_at(event.position())
         if mark is not None:
             self.note_asked.emit(mark)
@@ -191,12 +189,10 @@ class AxisHead(QWidget):
         self.menu_asked.emit(self.mark_at(QPointF(event.pos())), event.globalPos())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """A flag is something to click."""
         mark = self.mark_at(event.position())
         self.setCursor(Qt.CursorShape.ArrowCursor if mark is None else Qt.CursorShape.PointingHandCursor)
 
     def event(self, event: QEvent) -> bool:
-        """A mark's whole note as a tip."""
         return show_tip(event, self, self._tip_at) or super().event(event)
 
     def _tip_at(self, point: QPoint) -> str:
@@ -217,3 +213,156 @@ class AxisHead(QWidget):
         painter.setPen(theme.text)
         painter.setFont(theme.font(SMALL_PX, 600))
         painter.drawText(room, Qt.AlignmentFlag.AlignCenter, text)
+
+
+_DRAG_BEGINS_PX = 3.0
+_MOST_MS = 3_600_000.0
+"""An hour: nobody lays runs further apart."""
+
+
+class Aligning(QObject):
+    """Carries the alignment out. Nothing happens while A and B are not two runs.
+
+    Signals:
+        moved(): B lies elsewhere on the axis.
+    """
+
+    moved = Signal()
+
+    def __init__(self, scene: TimelineScene, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._scene = scene
+        self._window = parent
+        self.is_known = True
+        self.chip = OffsetChip(scene, self.drag, self.fill)
+        scene.selection.alignment_changed.connect(self.resolve)
+
+    @property
+    def is_possible(self) -> bool:
+        return bool(self._scene.headers[0])
+
+    def resolve(self, *_: object) -> bool:
+        """Moves B to where the alignment wants it; returns whether it lay elsewhere. Called for every frame of news."""
+        offset = self._scene.align()
+        known, self.is_known = self.is_known, offset is not None
+        has_moved = (offset or 0) != self._scene.selection.offset_ns
+        self._scene.selection.set_offset(offset or 0)
+        self.chip.show_state(is_possible=self.is_possible, is_known=self.is_known)
+        if has_moved or known != self.is_known:
+            self.moved.emit()
+        return has_moved
+
+    # Commands.
+
+    def at_start(self) -> None:
+        self._scene.selection.set_alignment(RunAlignment())
+
+    def at_first_token(self) -> None:
+        """Both runs say their first token at the same place."""
+        self._scene.selection.set_alignment(RunAlignment(FIRST_TOKEN))
+
+    def at_span(self) -> None:
+        """The selected span lies over its like in the other run."""
+        found = self.selected_landmark
+        if found is not None:
+            self._scene.selection.set_alignment(found)
+
+    @property
+    def selected_landmark(self) -> RunAlignment | None:
+        """What aligning at the selected span means; None where no span of a shown run is selected."""
+        chosen = self._scene.selection.span
+        for _, track in self._scene.of_each_run:
+            if chosen is not None and track.run.run_id == chosen.run_id and chosen.span_id in track.run.spans:
+                return RunAlignment(LANDMARK, landmark_of(track.run, track.run.spans[chosen.span_id]))
+        return None
+
+    def ask(self) -> None:
+        now = ms_from_ns(self._scene.selection.offset_ns)
+        title, question = "Offset of run B", "Move run B to the right by this many milliseconds; to the left below 0:"
+        value, is_given = QInputDialog.getDouble(self._window, title, question, now, -_MOST_MS, _MOST_MS, 3)
+        if is_given and self.is_possible:
+            self._move_to(round(value * 1e6))
+
+    def drag(self, by_px: float) -> None:
+        if self.is_possible:
+            self._move_to(self._scene.selection.offset_ns + round(by_px * self._scene.scale.ns_per_px))
+
+    def _move_to(self, offset_ns: int) -> None:
+        most = round(_MOST_MS * 1e6)
+        self._scene.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=min(max(offset_ns, -most), most)))
+
+    def fill(self, menu: QMenu) -> None:
+        chosen, found = self._scene.selection.alignment, self.selected_landmark
+        entries: tuple[tuple[str, Callable[[], None], bool, bool], ...] = (
+            ("Align at the start", self.at_start, True, chosen == RunAlignment()),
+            ("Align at the first token", self.at_first_token, True, chosen.kind == FIRST_TOKEN),
+            (
+                f"Align at {found.title}" if found else "Align at the selected span",
+                self.at_span,
+                found is not None,
+                chosen.kind == LANDMARK,
+            ),
+            ("Type an offset…", self.ask, True, chosen.kind == BY_HAND),
+        )
+        menu.clear()
+        for text, work, is_possible, is_chosen in entries:
+            action = menu.addAction(text)
+            action.setCheckable(True)
+            action.setChecked(is_chosen)
+            action.setEnabled(is_possible)
+            action.triggered.connect(lambda _=False, work=work: work())
+
+
+class OffsetChip(QPushButton):
+    """How far B is moved. A click opens the menu, dragging sideways moves B."""
+
+    def __init__(self, scene: TimelineScene, drag: Callable[[float], None], fill: Callable[[QMenu], None]) -> None:
+        super().__init__()
+        self._scene = scene
+        self._drag = drag
+        self._fill = fill
+        self._pressed: QPointF | None = None
+        self._is_dragging = False
+        self.setProperty("role", "chip")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setAccessibleName("RunAlignment of runs A and B")
+        self.hide()
+
+    def show_state(self, *, is_possible: bool, is_known: bool) -> None:
+        """Says what is aligned and how far B is moved."""
+        selection = self._scene.selection
+        offset, title = selection.offset_ns, selection.alignment.title
+        self.setVisible(is_possible)
+        if not is_known:
+            self.setText(f"no {title} yet")
+            self.setToolTip(f"One of the runs has no {title} (yet): both are shown from their start.")
+            return
+        sign = "+" if offset > 0 else "−"
+        self.setText(f"B {sign}{time_text(abs(offset), self._scene.scale.ns_per_px)}" if offset else "Align")
+        where = "as you moved it" if selection.alignment.kind == BY_HAND else f"aligned at the {title}"
+        moved = f"B is drawn {time_text(abs(offset))} {'later' if offset > 0 else 'earlier'}" if offset else "B"
+        self.setToolTip(f"{moved}, {where}. Click to align otherwise, drag to move B.")
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._pressed, self._is_dragging = event.globalPosition(), False
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._pressed is None:
+            return
+        by = event.globalPosition().x() - self._pressed.x()
+        if self._is_dragging or abs(by) > _DRAG_BEGINS_PX:
+            self._is_dragging = True
+            self._pressed = event.globalPosition()
+            self._drag(by)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        was_click = self._pressed is not None and not self._is_dragging
+        self._pressed = None
+        if was_click:
+            menu = QMenu(self)
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            self._fill(menu)
+            menu.popup(self.mapToGlobal(self.rect().bottomLeft()))

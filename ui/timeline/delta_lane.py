@@ -50,11 +50,9 @@ class DeltaLane(Lane):
 
     @property
     def deltas(self) -> list[StageDelta]:
-        """What is shown."""
         return list(self._deltas)
 
     def show_deltas(self, deltas: Sequence[StageDelta]) -> None:
-        """Shows the differences of another pair, or newer ones."""
         if list(deltas) != self._deltas:
             was_empty, self._deltas = self.is_empty(), list(deltas)
             self._wordings = {delta.stage: wordings(delta) for delta in deltas}
@@ -63,11 +61,9 @@ class DeltaLane(Lane):
                 self.filled.emit()
 
     def is_wanted(self) -> bool:
-        """Only of two runs."""
         return bool(self.scene.headers[0])
 
     def is_empty(self) -> bool:
-        """Whether no stage was measured in both."""
         return not self._deltas
 
     def names(self) -> tuple[str, str]:
@@ -79,7 +75,6 @@ class DeltaLane(Lane):
         return "B − A", f"n = {a}, {b}"
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
-        """The stages' names, each at its row."""
         return [(self._middle(place), stage_title(delta.stage)) for place, delta in enumerate(self._deltas)]
 
     @staticmethod
@@ -103,7 +98,6 @@ class DeltaLane(Lane):
         return left, shorter, longer
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
-        """A row for each stage."""
         if not self._deltas:
             self.paint_hint(painter, "Stages that both runs have ended are compared here.")
         painter.setFont(self.scene.theme.font(_LABEL_PX, 500))
@@ -141,7 +135,6 @@ class DeltaLane(Lane):
         self.texts.append(QRectF(x - 2, middle - _ROW / 2, width + 4, _ROW))
 
     def hit(self, pos: QPointF) -> Hit | None:
-        """The stage whose row is under the pointer."""
         place = int((pos.y() - _TOP) // _ROW)
         track = self.scene.tracks[1]
         if not 0 <= place < len(self._deltas) or track is None:

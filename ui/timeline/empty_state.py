@@ -73,12 +73,10 @@ class EmptyTimeline(QWidget):
         self.words.setText(words)
 
     def offer(self, name: str) -> None:
-        """Says which sample the button runs."""
         shown = elided_text(self.button.fontMetrics(), name, Qt.TextElideMode.ElideMiddle, _NAME_PX)
         self.button.setText(f"Run {literal(shown)}")
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Ghost lanes."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         theme = self.scene.theme

@@ -110,12 +110,10 @@ class Lane(QWidget):
     # What all share.
 
     def update_canvas(self) -> None:
-        """Repaints the picture without the gutter."""
         self.update(QRect(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
 
     @property
     def canvas_width(self) -> float:
-        """Width of the drawing area."""
         return max(1.0, self.width() - GUTTER_PX)
 
     def canvas_pos(self, pos: QPointF) -> QPointF:

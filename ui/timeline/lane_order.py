@@ -48,11 +48,9 @@ class LaneOrder:
         return self.folded.get(key, is_empty)
 
     def reset(self) -> None:
-        """As at first."""
         self.order, self.pinned, self.folded = [], [], {}
 
     def to_text(self) -> str:
-        """For the settings."""
         return json.dumps({"order": self.order, "pinned": self.pinned, "folded": self.folded})
 
     @classmethod

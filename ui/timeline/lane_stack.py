@@ -100,7 +100,6 @@ class LaneStack(QWidget):
     # The lanes.
 
     def add(self, lanes: list[Lane]) -> None:
-        """Takes in further lanes, below the others at first."""
         self.lanes += lanes
         for lane in lanes:
             self._column.addWidget(lane)
@@ -133,7 +132,6 @@ class LaneStack(QWidget):
         return self.order.is_folded(lane.key, not self.scene.is_running and lane.is_empty())
 
     def toggle_fold(self, lane: Lane) -> None:
-        """Collapses a lane or opens it."""
         self.order.folded[lane.key] = not lane.is_folded
         self._note_order()
 
@@ -143,12 +141,10 @@ class LaneStack(QWidget):
         self._note_order()
 
     def move_lane(self, lane: Lane, before: Lane | None) -> None:
-        """Puts a lane before another one, or last."""
         self.order.move(lane.key, None if before is None else before.key, [one.key for one in self.lanes])
         self._note_order()
 
     def reset_lanes(self) -> None:
-        """All lanes as they stand at first."""
         self.order.reset()
         self._note_order()
 
@@ -158,7 +154,6 @@ class LaneStack(QWidget):
             self._settings.setValue(LANES_KEY, self.order.to_text())
 
     def in_sight(self) -> list[Lane]:
-        """The lanes that are shown, top to bottom."""
         return sorted((lane for lane in self.lanes if not lane.isHidden()), key=self._column.indexOf)
 
     def stick(self, scrolled_px: int) -> None:
@@ -173,7 +168,6 @@ class LaneStack(QWidget):
         self.overlay.raise_()
 
     def lane_at(self, pos: QPointF) -> Lane | None:
-        """The lane under a position."""
         return next((lane for lane in self.in_sight() if lane.geometry().contains(pos.toPoint())), None)
 
     def hit_at(self, pos: QPointF) -> tuple[Lane | None, Hit | None]:
@@ -184,13 +178,11 @@ class LaneStack(QWidget):
         return lane, lane.hit(lane.canvas_pos(pos - QPointF(lane.pos())))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The overlay always covers everything."""
         self.overlay.setGeometry(self.rect())
         self.overlay.raise_()
         self.resized.emit()
 
     def event(self, event: QEvent) -> bool:
-        """Pinned lanes move again after each new layout."""
         done = super().event(event)
         if event.type() == QEvent.Type.LayoutRequest and self.order.pinned:
             self._column.activate()
@@ -211,7 +203,6 @@ class LaneStack(QWidget):
         return snapped([track for _, track in self.scene.shown], t_ns, self.scene.scale, self.scene.clock_ns)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Hover, or what the pressed button drags."""
         pos, press = event.position(), self._press
         if press is None:
             self.point_at(pos)
@@ -237,7 +228,6 @@ class LaneStack(QWidget):
         self.measured.emit(TimeRange(min(from_ns, to_ns), max(from_ns, to_ns)))
 
     def point_at(self, pos: QPointF) -> None:
-        """Shows what lies under the pointer."""
         lane, hit = self.hit_at(pos)
         self._hover(lane, hit, pos)
         inside = pos.x() >= GUTTER_PX
@@ -275,17 +265,14 @@ class LaneStack(QWidget):
         self.card.show_hit(hit, self.mapTo(self.card.ground, pos.toPoint()))
 
     def leaveEvent(self, event: QEvent) -> None:
-        """Nothing is pointed at any more."""
         self.point_nowhere()
 
     def point_nowhere(self) -> None:
-        """Forgets what lay under the pointer."""
         self.overlay.set_pointer(None)
         self._hover(None, None, QPointF())
         self.pointer_moved.emit()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Begins a click, a drag or a pan."""
         pos, is_left = event.position(), event.button() == Qt.MouseButton.LeftButton
         if pos.x() < GUTTER_PX:
             if is_left and (lane := self.lane_at(pos)) is not None:
@@ -299,7 +286,6 @@ class LaneStack(QWidget):
             self._press = _Press(pos, _Does.RANGE, self.moment_at(pos, event.modifiers()) if far is None else far)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """A press without a drag is a click."""
         press, self._press = self._press, None
         if press is None:
             return
@@ -348,7 +334,6 @@ class LaneStack(QWidget):
             self.toggle_fold(lane)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """What can be done with what lies there."""
         pos = QPointF(event.pos())
         lane, hit = self.hit_at(pos)
         self._hover(None, None, pos)

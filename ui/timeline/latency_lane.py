@@ -33,11 +33,9 @@ class LatencyLane(Lane):
         self._ceiling: tuple[object, float] = (None, 1.0)
 
     def names(self) -> tuple[str, str]:
-        """The lane and its unit."""
         return "Token latency", "ms"
 
     def is_empty(self) -> bool:
-        """Without two tokens."""
         return not any(len(track.latencies_ms()[0]) for _, track in self._rows)
 
     @property
@@ -70,7 +68,6 @@ class LatencyLane(Lane):
         ]
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
-        """Top of the scale for each half."""
         if not any(len(track.latencies_ms()[0]) for _, track in self._rows):
             return ()
         ceiling = self._ceiling_ms()

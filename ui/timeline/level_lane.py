@@ -62,11 +62,9 @@ class LevelLane(Lane):
     """Whether each dash stands in a gap of its own, for it may lie on another line."""
 
     def series(self) -> list[LevelSeries]:
-        """The lines to draw."""
         raise NotImplementedError
 
     def names(self) -> tuple[str, str]:
-        """The lane and its unit."""
         raise NotImplementedError
 
     def unit(self, highest: float) -> tuple[float, str]:
@@ -84,7 +82,6 @@ class LevelLane(Lane):
         return f"{bytes_text(level)}  ({int(level):,} B)"
 
     def is_empty(self) -> bool:
-        """Without a line."""
         return not self._drawn()
 
     def _drawn(self) -> list[LevelSeries]:
@@ -99,7 +96,6 @@ class LevelLane(Lane):
         return self.height() - _BOTTOM - level / top * (self.height() - self.top_px - _BOTTOM)
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
-        """Top and zero of the scale."""
         drawn = self._drawn()
         if not drawn:
             return ()
@@ -181,7 +177,6 @@ class LevelLane(Lane):
         return room
 
     def hit(self, pos: QPointF) -> Hit | None:
-        """Every line's level at the pointer's moment."""
         t_ns = self.scene.scale.t(pos.x())
         facts: list[tuple[str, str]] = []
         color = self.scene.theme.text_dim
@@ -233,7 +228,6 @@ class KvLane(LevelLane):
     hint = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
 
     def names(self) -> tuple[str, str]:
-        """The lane."""
         return "KV cache", "both models"
 
     def token_at(self, t_ns: int) -> TokenRef | None:
@@ -265,7 +259,6 @@ class MemoryLane(LevelLane):
     hint = "Memory of the engine process, ten samples a second; GPU memory dashed."
 
     def names(self) -> tuple[str, str]:
-        """The lane."""
         return "Memory", "engine process"
 
     def series(self) -> list[LevelSeries]:

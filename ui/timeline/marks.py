@@ -46,7 +46,6 @@ class NoteEditor(QLineEdit):
         self.editingFinished.connect(self.finish)
 
     def finish(self) -> None:
-        """Keeps what was written, once."""
         if self._is_open:
             self.written.emit(self.text())
         self._leave()
@@ -95,7 +94,6 @@ class Marking(QObject):
 
     @property
     def book(self) -> MarkBook:
-        """The session's marks."""
         return self._controller.marks
 
     def _place(self) -> Mark | None:
@@ -180,7 +178,6 @@ class Marking(QObject):
             editor.finish()
 
     def go_to(self, mark: Mark) -> None:
-        """Shows a mark."""
         go_to(mark, self._controller.runs, self._selection)
 
     def step(self, by: int) -> None:
@@ -260,12 +257,10 @@ class MarkPanel(QWidget):
             go_to(mark, self._controller.runs, self._selection)
 
     def delete_current(self) -> None:
-        """Deletes the mark that is chosen in the list."""
         if isinstance(mark := self.list.current_key, Mark):
             self._controller.marks.delete(mark)
 
     def write_note(self, mark: Mark) -> None:
-        """Asks for a mark's note."""
         title = f"Note on the mark at {time_text(mark.start_ns)}"
         note, is_given = QInputDialog.getText(self, title, "Note", text=mark.note)
         if is_given:

@@ -59,7 +59,6 @@ def _ungrouped(cell: str) -> str:
 
 
 def copy_table(lines: Sequence[Line], form: str) -> None:
-    """Puts figures on the clipboard."""
     QGuiApplication.clipboard().setText(table_text(lines, form))
 
 
@@ -145,7 +144,6 @@ class Offers(QObject):
         menu.popup(place)
 
     def show_head(self, mark: Mark | None, place: QPoint) -> None:
-        """For a mark's flag, or the axis."""
         menu = self._begin()
         if mark is not None:
             self._add(menu, "Go to it", partial(self._marking.go_to, mark))

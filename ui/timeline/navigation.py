@@ -46,7 +46,6 @@ class Zooming(QObject):
         self._show(self._scene.scale.zoomed(factor, at_px, longest_ns=longest))
 
     def zoom_middle(self, factor: float) -> None:
-        """Zooms around the middle of the view."""
         self.zoom(factor, self._scene.scale.width_px / 2)
 
     def step_in(self) -> None:
@@ -54,11 +53,9 @@ class Zooming(QObject):
         self.zoom_middle(_KEY_ZOOM)
 
     def step_out(self) -> None:
-        """The same, outwards."""
         self.zoom_middle(1 / _KEY_ZOOM)
 
     def pan(self, by_px: float) -> None:
-        """Moves the view; following ends."""
         self._show(self._scene.scale.panned(by_px))
 
     def step_aside(self, by: int) -> None:
@@ -72,7 +69,6 @@ class Zooming(QObject):
         self._selection.set_view_range((kept.start_ns, kept.end_ns))
 
     def look_at(self, view: TimeRange) -> None:
-        """Shows just this, as far as there is something."""
         self._show(Timescale(view.start_ns, max(view.end_ns, view.start_ns + 1), self._scene.scale.width_px))
 
     def fit(self, *_: object) -> None:
@@ -88,7 +84,6 @@ class Zooming(QObject):
         self._selection.set_view_range((wanted[0] - margin, wanted[1] + margin))
 
     def focus_selection(self) -> None:
-        """Zooms to what is selected, where it takes time."""
         chosen = self._scene.range_of(self._selection.chosen)
         if chosen is not None:
             self.zoom_to(chosen)
@@ -231,11 +226,9 @@ class ViewHistory(QObject):
         self._place = len(self._stands) - 1
 
     def back(self) -> None:
-        """To where the person was before."""
         self._go(-1)
 
     def forward(self) -> None:
-        """To where the person came back from."""
         self._go(+1)
 
     def _go(self, by: int) -> None:

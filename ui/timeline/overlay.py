@@ -16,10 +16,8 @@ from ui.state.selection import TimeRange
 from ui.style.theme import BASE_PX, SMALL_PX
 from ui.timeline.lane import Lane
 from ui.timeline.places import FlowStep, flow_of, round_of
-from ui.timeline.round_lane import BAR_HEIGHT as ROUND_HEIGHT
-from ui.timeline.round_lane import BAR_TOP as ROUND_TOP
-from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.timeline.speculation_lanes import ROUND_HEIGHT, ROUND_TOP, RoundLane
 from ui.timeline.stage_lane import PART_HEIGHT, PART_TOP, StageLane
 from ui.widgets.stage_fill import paint_swatch
 
@@ -42,7 +40,6 @@ class Overlay(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_NoSystemBackground)
 
     def set_pointer(self, x_px: float | None) -> None:
-        """Moves the line (canvas coordinates), or takes it away."""
         before, self.scene.pointer_px = self.scene.pointer_px, x_px
         if x_px != before:
             for x in (before, x_px):
@@ -81,7 +78,6 @@ class Overlay(QWidget):
         painter.end()
 
     def _paint_grounds(self, painter: QPainter) -> None:
-        """Of the range and of marks that take time."""
         theme, x = self.scene.theme, self.scene.scale.x
         chosen = [] if self.scene.marked_range is None else [(self.scene.marked_range, theme.alpha(theme.accent, 0.13))]
         marked = [(when, theme.alpha(theme.warn, 0.06)) for _, when in self.scene.placed_marks()]
@@ -232,7 +228,6 @@ class HoverCard(QWidget):
         self.hide()
 
     def show_hit(self, hit: Hit | None, at: QPoint) -> None:
-        """Shows what lies at `at` (parent's coordinates), or hides."""
         self.hit = None if hit is None else _safe(hit)
         if self.hit is None:
             self.hide()

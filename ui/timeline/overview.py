@@ -44,17 +44,15 @@ class Minimap(QWidget):
         self.setAccessibleName("Overview of the runs and the part of them in view")
 
     def sizeHint(self) -> QSize:
-        """As wide as it may be."""
         return QSize(600, HEIGHT_PX)
 
-    def restart(self) -> None:
+    def restart(self, *_: object) -> None:
         """The runs have grown, or there are other runs or colours."""
         self._picture = None
         self.update()
 
     @property
     def whole(self) -> Timescale:
-        """The scale of the strip: everything."""
         return fitted(self.scene.extent(), max(1.0, float(self.width() - GUTTER_PX)))
 
     def view_box(self) -> QRectF:
@@ -67,7 +65,6 @@ class Minimap(QWidget):
     # Painting.
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """The picture of everything, dimmed outside the view."""
         painter = QPainter(self)
         theme = self.scene.theme
         ratio = self.devicePixelRatioF()
@@ -154,7 +151,6 @@ class Minimap(QWidget):
         self._drag = part, x, view
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Moves the window or one of its edges."""
         x = event.position().x() - GUTTER_PX
         if self._drag is None:
             part = self._part_at(x)
@@ -174,11 +170,9 @@ class Minimap(QWidget):
         self.moved.emit(view)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Lets go."""
         self._drag = None
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Everything."""
         self._drag = None
         self.fit_asked.emit()
 

@@ -80,7 +80,6 @@ class PowerLane(LevelLane):
         return found
 
     def series(self) -> list[LevelSeries]:
-        """One line per device."""
         return [self._line(one) for one in self.metered()]
 
     def _line(self, one: Metered) -> LevelSeries:
@@ -113,7 +112,6 @@ class PowerLane(LevelLane):
         return "" if entry is None else f"mean {amount_text(entry.mean_power_w, 'W')}"
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
-        """The lines, and the bars below them."""
         super().paint_canvas(painter, clip)
         color = self.scene.theme.warn
         for one in self.metered():

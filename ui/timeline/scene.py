@@ -84,7 +84,6 @@ class TimelineScene:
 
     @property
     def is_running(self) -> bool:
-        """Whether a shown run goes on."""
         return any(track.is_running for _, track in self.shown)
 
     def title(self, place: int) -> str:
@@ -96,7 +95,6 @@ class TimelineScene:
         return f"{header} · {self.model(place)}" if header and common else self.model(place)
 
     def model(self, place: int) -> str:
-        """Name of a place's model alone."""
         track = self.tracks[place]
         return "" if track is None else model_title(track.run, track.role)
 
@@ -176,5 +174,4 @@ class Hit:
 
     @property
     def chosen(self) -> Chosen | None:
-        """What a click selects."""
         return self.span or self.round or self.token or (self.range if self.selects_range else None)

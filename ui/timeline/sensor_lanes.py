@@ -35,7 +35,6 @@ _TOP_PX = 4.0
 
 
 def columns_of_players(scene: TimelineScene) -> list[tuple[int, Track]]:
-    """The tracks whose inputs the players show, by column."""
     return [(place, track) for place, track in scene.shown if place < 2]
 
 
@@ -60,7 +59,6 @@ class _Known:
         self._looked_at = 0
 
     def update(self) -> None:
-        """Takes in what is new."""
         run, role = self.track.run, self.track.role
         if len(run.frames.get(role, ())) != len(self.slices):
             self.slices = slices_of(run, role)
@@ -88,7 +86,6 @@ class SensorLane(Lane):
         return any(track.run.frames.get(track.role) for _, track in columns_of_players(self.scene))
 
     def names(self) -> tuple[str, str]:
-        """The lane, and where the players stand."""
         return "Sensor time", f"players at {self.scene.selection.moment_us / 1000:.1f} ms"
 
     def _follow(self, *_: object) -> None:
@@ -220,11 +217,9 @@ class RealTimeLane(Lane):
         return any(sensor_us(track.run, track.role) for _, track in columns_of_players(self.scene))
 
     def names(self) -> tuple[str, str]:
-        """The lane, and what is divided by what."""
         return "Real-time factor", "compute / sensor"
 
     def paces(self) -> list[ModelFactor]:
-        """The curves, from the runs' zero."""
         found = []
         for column, track in columns_of_players(self.scene):
             sensed = sensor_us(track.run, track.role)
@@ -244,7 +239,6 @@ class RealTimeLane(Lane):
         return max((pace.curve.last for pace in self.paces()), default=0.0)
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
-        """Where computing takes as long as sensing."""
         return [(self._y(KEEPS_UP, self._highest()), "1")]
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:

@@ -25,8 +25,8 @@ from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
 from ui.timeline.dense_painting import paint_row, palette_of, pixels_per_px
 from ui.timeline.lane import Lane, blended
-from ui.timeline.overlap_lane import paint_overlap_ground
 from ui.timeline.scene import Hit, TimelineScene
+from ui.timeline.speculation_lanes import paint_overlap_ground
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
 
 BAR_TOP, BAR_HEIGHT = 7.0, 22.0
@@ -63,12 +63,10 @@ class StageLane(Lane):
 
     @property
     def key(self) -> str:
-        """One for each place."""
         return f"stages-{self.column}"
 
     @property
     def track(self) -> Track | None:
-        """The run and model this lane shows."""
         return self.scene.tracks[self.column]
 
     def is_wanted(self) -> bool:
@@ -190,7 +188,11 @@ class StageLane(Lane):
         covered = span_coverage((row.starts, row.ends, kinds), len(_PART_COLORS), scale, columns, per_px)
         colors = [theme.stage(name) for name in _PART_COLORS]
         grounds = palette_of([blended(theme.panel, color, _GROUND) for color in colors])
-        paint_row(painter, covered.shares @ grounds, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+        paint_row(
+            painter,
+            np.einsum("ck,kx->cx", covered.shares, grounds),
+            QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT),
+        )
         parts = list(zip(covered.rows.tolist(), covered.left.tolist(), covered.right.tolist(), strict=True))
         for place, left, right in parts:
             if right - left > _EDGED_PX - GAP_PX:
@@ -296,7 +298,6 @@ class StageLane(Lane):
         painter.drawText(QPointF(left, BAR_TOP + 15), status)
 
     def hit(self, pos: QPointF) -> Hit | None:
-        """The stage or part under the pointer."""
         track = self.track
         if track is None:
             return None

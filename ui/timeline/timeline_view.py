@@ -18,9 +18,8 @@ from evprof.view.timescale import Timescale, shows_enough
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
-from ui.timeline.aligning import Aligning
-from ui.timeline.axis import AxisHead
-from ui.timeline.choosing import Choosing, Measuring
+from ui.timeline.axis import Aligning, AxisHead
+from ui.timeline.choosing import Choosing, Measuring, spoken_selection
 from ui.timeline.delta_lane import DeltaFigures, DeltaLane
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
@@ -30,13 +29,11 @@ from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.marks import Marking
 from ui.timeline.menus import Offers
 from ui.timeline.navigation import HeldKeys, ViewHistory, Zooming
-from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.overview import EdgeArrow, Minimap
 from ui.timeline.power_lane import PowerLane
-from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
 from ui.timeline.sensor_lanes import RealTimeLane, SensorLane
-from ui.timeline.spoken import spoken_selection
+from ui.timeline.speculation_lanes import OverlapLane, RoundLane
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
@@ -78,6 +75,7 @@ class TimelineView(QWidget):
         holder.changed.connect(self._set_theme)
         controller.runs_changed.connect(self._note_changed)
         controller.ticked.connect(self.advance)
+        controller.figures_due.connect(self.minimap.restart)
         controller.session_replaced.connect(self._forget)
         controller.marks.changed.connect(self._show_marks)
         selection.runs_changed.connect(self._rebuild)
@@ -182,7 +180,6 @@ class TimelineView(QWidget):
         self._show_wanted()
 
     def show_wanted_lanes(self) -> None:
-        """Looks again which lanes have something to show."""
         self._show_wanted()
         self.stack.fold_lanes()
 
@@ -211,7 +208,6 @@ class TimelineView(QWidget):
         if not changed and not grows:
             return
         self.scene.clock_ns = self._clock()
-        self.minimap.restart()
         if not self.scene.is_running:
             self.stack.fold_lanes()
         if not self.aligning.resolve():
@@ -351,7 +347,6 @@ class TimelineView(QWidget):
         return self._held.press(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """The view stops with the key."""
         if not self.release_key(event):
             super().keyReleaseEvent(event)
 
@@ -371,7 +366,6 @@ class TimelineView(QWidget):
         super().changeEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The arrow stays at its side."""
         super().resizeEvent(event)
         self.arrow.show_side(self._arrow_y())
         self._give_room()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
@@ -89,7 +90,7 @@ class SliceLane(Lane):
         intervals = row.starts, row.ends, known.shades[row.slices]
         covered = span_coverage(intervals, len(palette), self._scale, columns, per_px)
         room = QRectF(0, top, self.canvas_width, BAR_PX)
-        paint_row(painter, covered.shares @ palette, room)
+        paint_row(painter, np.einsum("ck,kx->cx", covered.shares, palette), room)
         painter.setFont(theme.font(_LABEL_PX, 500))
         metrics = QFontMetricsF(painter.font())
         for place, left, right in zip(*(part.tolist() for part in covered[1:]), strict=True):

@@ -156,7 +156,6 @@ class WindowActions(QObject):
         return self.by_name[name]
 
     def connect_all(self, does: Mapping[str, Callable[[], object]]) -> None:
-        """Does this for each name from now on."""
         for name, work in does.items():
             # Qt hands `checked` to whoever takes an argument; none of these may.
             self.by_name[name].triggered.connect(lambda _=False, work=work: work())

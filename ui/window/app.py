@@ -128,7 +128,6 @@ def _watched(window: MainWindow, report: Report | None) -> Iterator[None]:
 
 
 def _begin(window: MainWindow, paths: Sequence[str], engine_argv: Sequence[str], *, demo: bool) -> None:
-    """What waits for the first paint."""
 
     def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost

@@ -93,7 +93,6 @@ class Body(QMainWindow):
         self.panel_made.emit(dock.widget())
 
     def panel(self, name: str) -> QWidget | None:
-        """A panel's widget; None while it was never shown."""
         return self._docks[name].widget()
 
     def toggle(self, name: str) -> None:
@@ -162,7 +161,6 @@ class Body(QMainWindow):
         self.divide()
 
     def layout_bytes(self) -> QByteArray:
-        """The layout, to be kept."""
         return self.saveState(_VERSION)
 
     def restore_layout(self, kept: QByteArray) -> bool:
@@ -170,5 +168,4 @@ class Body(QMainWindow):
         return bool(self.restoreState(kept, _VERSION))
 
     def tab_bars(self) -> list[QTabBar]:
-        """The tabs of panels that share a place."""
         return [bar for bar in self.findChildren(QTabBar) if bar.parent() is self]

@@ -116,7 +116,6 @@ class Results(QObject):
     # Importing.
 
     def browse(self) -> None:
-        """Asks for result files, and imports them."""
         paths, _ = QFileDialog.getOpenFileNames(
             self._window, "Import results", "", "Results (*.json *.jsonl);;All files (*)"
         )
@@ -164,7 +163,6 @@ class Results(QObject):
             self._post(found.sentence, kind)
 
     def show_problems(self, problems: Sequence[str]) -> None:
-        """Lists what is wrong with imported files."""
         from ui.widgets.problems import ProblemsDialog
 
         ProblemsDialog("What to know about the imported files", problems, self._window).show()

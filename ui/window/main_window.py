@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -53,17 +54,17 @@ from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
 from ui.window.body import Body
-from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting, Results
 from ui.window.opening import Opener
-from ui.window.pair_views import PairViews
+from ui.window.pair_views import TAKE, Clips, PairViews
 from ui.window.panels import PANELS
-from ui.window.trace_viewer import TraceViewer
-from ui.window.window_dialogs import AbandonedSessions, WindowDialogs
+from ui.window.window_dialogs import AbandonedSessions, TraceViewer, WindowDialogs, WindowPalette
 from ui.window.window_memory import Layouts, WindowMemory
-from ui.window.window_palette import WindowPalette
 from ui.work.long_work import LongWork
 from ui.work.requests import Requests, is_of_demo
+
+SWITCH_INTERVAL_S = 0.0003
+"""How long the pump and the session writer run while the window waits for the interpreter (Python's default: 5 ms)."""
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -158,7 +159,6 @@ class MainWindow(QMainWindow):
         self._make_menu()
 
     def _make_parts(self) -> None:
-        """What is not visible in an empty window."""
         post = self.messages.post
         self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, post)
@@ -199,7 +199,6 @@ class MainWindow(QMainWindow):
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
-        """What each action does, by the names of `ui.window.actions`."""
         aligning, open_input = self.timeline.aligning, self.toolbar
         in_sight = {
             **self.timeline.deeds(),
@@ -436,6 +435,7 @@ class MainWindow(QMainWindow):
         self.session.begin()
         self.controller.attach_host(make_host(self.session.recording))
         self.controller.start()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         _import_soon()
         self.samples.read_durations()
 
@@ -477,14 +477,12 @@ class MainWindow(QMainWindow):
             QTimer.singleShot(0, self.body, self.body.divide)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Tells, once, that there is something to see."""
         super().paintEvent(event)
         if not self._is_painted:
             self._is_painted = True
             QTimer.singleShot(0, self, self.painted.emit)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Keys that no view wanted go to the timeline."""
         if not self.timeline.take_key(event):
             super().keyPressEvent(event)
 
@@ -494,16 +492,13 @@ class MainWindow(QMainWindow):
             super().keyReleaseEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Files are held above the window."""
         self.drops.enter(event)
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
-        """They are not any more."""
         self.drops.leave()
         super().dragLeaveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """They are to be opened."""
         self.drops.drop(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -531,6 +526,7 @@ class MainWindow(QMainWindow):
 _NEEDED_BY_RUNS = (
     "evprof.metrics.comparison.document",
     "evprof.metrics.costs.two_clocks",
+    "evprof.metrics.facts",
     "evprof.metrics.run_summary",
     "evprof.metrics.speculation.clinic",
     "evprof.metrics.speculation.verdicts",

@@ -57,7 +57,6 @@ class Opener(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is still to be opened."""
         return bool(self._wanted)
 
     def open(self, paths: Sequence[str]) -> None:
@@ -85,7 +84,6 @@ class Opener(QObject):
         self._carry_out(opening, waits=True)
 
     def look(self, paths: Sequence[str]) -> None:
-        """Finds out what would be opened; `seen` tells."""
         if self._looked_at is not None and self._looked_at.paths == tuple(paths):
             self._timer.start()
             return
@@ -94,13 +92,11 @@ class Opener(QObject):
         self._timer.start()
 
     def forget(self) -> None:
-        """Nothing is being dragged any more."""
         if self._looked_at is not None:
             self._looked_at.is_wanted = False
             self._looked_at = None
 
     def close(self) -> None:
-        """Ends the thread."""
         self._timer.stop()
         self._wanted.clear()
         self._finder.close()
@@ -122,7 +118,6 @@ class Opener(QObject):
             self._timer.stop()
 
     def _say(self, doing: str) -> None:
-        """Says what goes on, or that it is over."""
         if doing == self._doing:
             return
         if self._doing:

@@ -1,13 +1,15 @@
-"""The windows beside the main one, the choice of a session to open, and the list of sessions that were not closed."""
+"""Windows beside the main one: dialogs, the command palette, TensorBoard, and sessions that were not closed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QObject, Qt, QUrl
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -21,16 +23,27 @@ from PySide6.QtWidgets import (
 
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
+from evprof.view.lanes import Track
+from ui.palette.box import PaletteBox
+from ui.palette.found import Found, Lookup, best
+from ui.palette.sources import runs_source, settings_source, spans_source, tokens_source
 from ui.runs.run_list import RunList
+from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
+from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
+from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
 from ui.style.theme import ThemeHolder
-from ui.widgets.message_bar import INFO, WARNING, MessageBar
+from ui.timeline.timeline_view import TimelineView
+from ui.widgets.message_bar import INFO, KEPT, WARNING, MessageBar
+from ui.window.actions import WindowActions
 
 if TYPE_CHECKING:
+    from evprof.run.tensorboard import TensorBoard
     from evprof.session.autosave import Autosaved
+    from ui.window.exporting import Post
 
 _Dialog = TypeVar("_Dialog", bound=QDialog)
 
@@ -60,7 +73,6 @@ class WindowDialogs:
         self._runs = runs
 
     def ask_session(self) -> None:
-        """Asks for a session and opens it."""
         from evprof.session.autosave import autosave_folder
 
         folder = autosave_folder() if self._session.path is None else self._session.path.parent
@@ -70,19 +82,16 @@ class WindowDialogs:
             self._session.open(Path(path))
 
     def show_keys(self, gestures: Sequence[tuple[str, list[tuple[str, str]]]]) -> None:
-        """Keys and mouse."""
         from ui.help.shortcuts import ShortcutsDialog
 
         ShortcutsDialog(gestures, self._window).show()
 
     def show_about(self, environment: dict[str, Any]) -> None:
-        """Version, device, libraries."""
         from ui.help.about import AboutDialog
 
         AboutDialog(environment, self._holder, self._window).show()
 
     def show_distributions(self) -> None:
-        """Times per token and accepted drafts."""
         from ui.distributions.window import DistributionsDialog
 
         self._show(
@@ -91,7 +100,6 @@ class WindowDialogs:
         )
 
     def show_clinic(self) -> None:
-        """Acceptance and break-even."""
         from ui.clinic.window import ClinicDialog
 
         def make() -> ClinicDialog:
@@ -103,7 +111,6 @@ class WindowDialogs:
         self._show(ClinicDialog, make)
 
     def show_comparison(self) -> None:
-        """Configurations of any number of sessions."""
         from ui.comparison.window import ComparisonDialog
 
         def make() -> ComparisonDialog:
@@ -147,7 +154,6 @@ class AbandonedSessions:
             self._messages.post(sentence, WARNING, SHOW, lambda: self.show(left))
 
     def show(self, found: Sequence[Autosaved]) -> None:
-        """Opens the list."""
         self._messages.dismiss()
         self.dialog = AbandonedDialog(found, self._window)
         self.dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -203,7 +209,6 @@ class AbandonedDialog(QDialog):
 
     @property
     def chosen(self) -> Path | None:
-        """The session whose line is chosen."""
         return Path(self.list.currentItem().data(Qt.ItemDataRole.UserRole)) if self.list.count() else None
 
     def take_chosen(self) -> None:
@@ -211,3 +216,122 @@ class AbandonedDialog(QDialog):
         self.list.takeItem(self.list.currentRow())
         if not self.list.count():
             self.close()
+
+
+class WindowPalette:
+    """Opens the box; what it finds is asked of the window's parts when something is typed."""
+
+    def __init__(
+        self,
+        window: QWidget,
+        themes: ThemeHolder,
+        actions: WindowActions,
+        *,
+        controller: RunController,
+        selection: Selection,
+        following: RunFollowing,
+        timeline: TimelineView,
+        toolbar: Toolbar,
+        samples: SampleList,
+    ) -> None:
+        self.box = PaletteBox(themes, window, timeline)
+
+        def tracks() -> list[Track]:
+            return [track for _, track in timeline.scene.shown]
+
+        controls = {key: control for key, control in toolbar.form.controls.items() if control.has_control}
+        runs = runs_source(controller, following.show_run)
+        settings = settings_source(controls, toolbar.open_setting)
+        self._commands = [Lookup("Actions", lambda query: best(query, _actions(actions))), settings, runs]
+        self._things = [
+            spans_source(tracks, selection),
+            tokens_source(tracks, selection),
+            runs,
+            Lookup("Samples", lambda query: best(query, _samples(samples))),
+            settings,
+        ]
+
+    def show_commands(self) -> None:
+        self.box.ask(self._commands, "What to do: an action, a setting, a run")
+
+    def show_things(self) -> None:
+        """Asks for a span, a word of an answer, a run, a sample or a setting."""
+        self.box.ask(self._things, "Find a span, a word of an answer, a run, a sample, a setting")
+
+
+def _actions(actions: WindowActions) -> Iterator[Found]:
+    for action in actions.by_name.values():
+        if action.isEnabled():
+            keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            yield Found(action.text(), action.trigger, keys)
+
+
+def _samples(samples: SampleList) -> Iterator[Found]:
+    for sample in samples.samples:
+        yield Found(sample.whole_name, partial(samples.sample_chosen.emit, sample), second=sample.prompt)
+
+
+class TraceViewer(QObject):
+    """At most one TensorBoard at a time; it ends with the window."""
+
+    def __init__(self, session: WindowSession, controller: RunController, post: Post) -> None:
+        super().__init__(controller)
+        self._session = session
+        self._controller = controller
+        self._post = post
+        self._board: TensorBoard | None = None
+        self._is_starting = False
+
+    @property
+    def newest(self) -> Path | None:
+        # Only of profiled runs the path is asked for: of a stored run it stands in its own row alone.
+        infos = (run.info for run in self._controller.runs.values() if run.info.profiled)
+        paths = [info.trace_path for info in infos if info.trace_path]
+        return Path(paths[-1]) if paths else None
+
+    def folder_for_traces(self) -> Path:
+        """Where new traces go: beside a named session, otherwise into the user's data folder."""
+        if self._session.path is not None:
+            return self._session.path.with_name(f"{self._session.path.stem}-traces")
+        from evprof.session.autosave import autosave_folder
+
+        return autosave_folder().with_name("traces")
+
+    def open(self) -> None:
+        """Starts TensorBoard in the background and opens its page when it answers."""
+        newest = self.newest
+        if newest is None:
+            self._post("There is no torch trace in this session; switch on Trace and press Run.", "warn")
+            return
+        if self._is_starting:
+            return
+        self.close()
+        self._is_starting = True
+        folder = newest if newest.is_dir() else newest.parent.parent
+        self._post("TensorBoard is starting; its page opens when it answers.", "info")
+        self._session.in_background(lambda: _start(folder), self._show)
+
+    def _show(self, outcome: object) -> None:
+        self._is_starting = False
+        if isinstance(outcome, str):
+            self._post(outcome)
+            return
+        self._board = outcome  # type: ignore[assignment]  # the other half of _start's answer
+        if self._board is not None:
+            open_outside(QUrl(self._board.url))
+            self._post(f"TensorBoard answers at {self._board.url}", KEPT)
+
+    def close(self) -> None:
+        board, self._board = self._board, None
+        if board is not None:
+            board.close()
+
+
+def _start(folder: Path) -> TensorBoard | str:
+    from evprof.core.errors import UserError
+    from evprof.run.tensorboard import open_tensorboard
+
+    try:
+        return open_tensorboard(folder)
+    except UserError as error:
+        return error.sentence

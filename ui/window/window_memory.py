@@ -28,7 +28,6 @@ class WindowMemory:
         return Recent(Path(folder) / "recent.json" if folder else None)
 
     def remember(self, window: QMainWindow, body: Body, holder: ThemeHolder) -> None:
-        """Notes how the window stands."""
         if self.settings is None:
             return
         self.settings.setValue("window/geometry", window.saveGeometry())
@@ -66,7 +65,6 @@ class Layouts:
 
     @property
     def names(self) -> list[str]:
-        """In order of the alphabet."""
         return sorted(self._kept)
 
     def ask(self) -> None:
@@ -99,7 +97,6 @@ class Layouts:
         self._body.restore_layout(self._kept[name])
 
     def forget(self, name: str) -> None:
-        """Removes a layout, which can be undone."""
         state = self._kept.pop(name)
         if self._settings is not None:
             self._settings.remove(f"{_GROUP}/{name}")

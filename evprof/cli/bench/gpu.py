@@ -14,18 +14,17 @@ from evprof.cli.terminal import program
 from evprof.cli.terminal.blocks import print_blocks
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.run.gpu_bench.driver import has_gpu
-from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
+from evprof.run.gpu_bench.driving import GpuBench, has_gpu, measure_gpu
 from evprof.run.gpu_bench.plan import (
     MEASURED_ON,
     MOST_S,
+    SIZES,
     SLOWEST_START_S,
     START_S,
     GpuSection,
     by_process,
     chosen_sections,
 )
-from evprof.run.gpu_bench.sizes import SIZES
 from evprof.run.processes.interrupts import stop_flag
 
 _CPU_PATIENCE = 10

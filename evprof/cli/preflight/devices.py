@@ -29,7 +29,7 @@ def check_device(name: str) -> None:
 
 def cuda_problem() -> str:
     """Why nothing can run on CUDA here, "" where it seems it can: torch itself has the last word."""
-    from evprof.run.gpu_bench.driver import has_gpu
+    from evprof.run.gpu_bench.driving import has_gpu
 
     try:
         version = metadata.version("torch")

@@ -23,8 +23,7 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.run.processes.interrupts import stop_flag
-from evprof.run.processes.process_runner import ProcessRunner
-from evprof.run.processes.runner import LocalRunner
+from evprof.run.processes.runner import LocalRunner, ProcessRunner
 
 
 def make_engine() -> Engine:

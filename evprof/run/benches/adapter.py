@@ -23,7 +23,7 @@ from evprof.metrics.speculation.outcome import draft_depth
 from evprof.run.benches.choice import check_repeat
 from evprof.run.benches.drafting import DraftingContender, contenders, plain_request
 from evprof.run.benches.speculation_figures import DraftingTurn, acceptance_of, costs_of, measured, token_match, turn_of
-from evprof.run.processes.single_run import finished_run
+from evprof.run.processes.runner import finished_run
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.figures.stages import wall_ms
-from evprof.run.processes.process_runner import ProcessRunner
+from evprof.run.processes.runner import ProcessRunner
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from evprof.run.benches.speculation_figures import (
     turn_of,
     unlike,
 )
-from evprof.run.processes.single_run import finished_run
+from evprof.run.processes.runner import finished_run
 
 FlipJudge = Callable[[RunRequest, Sequence[int], Sequence[int]], float]
 """The plain request, its answer and one that differs -> how far apart both tokens' logits were at the first difference,

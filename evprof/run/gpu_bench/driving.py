@@ -5,7 +5,9 @@ The document is written after every row, whole or not at all, so that a killed b
 
 from __future__ import annotations
 
+import ctypes
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,8 +19,7 @@ from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_file
 from evprof.core.protocols import StopFlag
 from evprof.run.gpu_bench.child import hear_out
-from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME, STOPPED, GpuSection, by_process
-from evprof.run.gpu_bench.targets import judged, summary_of
+from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME, STOPPED, GpuSection, by_process, judged, summary_of
 
 
 @dataclass(frozen=True)
@@ -167,3 +168,13 @@ class _Progress:
         for name, content in (("gpu.json", f"{text}\n"), ("gpu.md", self._bench.tell(self.document))):
             with whole_file(self._bench.folder / name) as stream:
                 stream.write(content)
+
+
+def has_gpu() -> bool:
+    """Whether a driver is there and finds a GPU; makes no context on it."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        count = ctypes.c_int()
+        return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    except (OSError, AttributeError):
+        return False

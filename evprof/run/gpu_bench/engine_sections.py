@@ -13,6 +13,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from evprof.core.errors import EngineLost, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, TARGET
@@ -22,6 +24,7 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.loaders.bundled import bundled_sample
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.energy import decode_energy_per_token_j, energy_j, mean_power_w, peak_power_w
 from evprof.metrics.figures.stages import stage_ms
@@ -195,3 +198,21 @@ def categories_of(path: Path) -> Counter[str]:
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         events = json.load(stream)["traceEvents"]
     return Counter(event["cat"] for event in events if "cat" in event)
+
+
+FRAMES, WIDTH, HEIGHT = 16, 320, 240
+
+
+def write_picture_scene(folder: Path) -> Sample:
+    """Writes FRAMES PNGs into `folder`, which is made: a bright square that moves over a gradient. Raises OSError."""
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    across, down = np.meshgrid(np.arange(WIDTH), np.arange(HEIGHT))
+    for number in range(FRAMES):
+        picture = np.stack([across * 255 // WIDTH, down * 255 // HEIGHT, np.full_like(across, 64)], -1).astype(np.uint8)
+        left = number * (WIDTH - 48) // FRAMES
+        picture[96:144, left : left + 48] = (240, 220, 40)
+        Image.fromarray(picture).save(folder / f"{number:03}.png")
+    sample = bundled_sample()
+    return replace(sample, video_path=str(folder), name=f"{sample.name}, pictures")

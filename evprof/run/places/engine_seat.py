@@ -20,7 +20,7 @@ from evprof.core.run_info import CANCELLED, FAILED, PLACE, PLACES_AT_WORK
 from evprof.run.meters.cooldown import Cooldown, CoolingPause
 from evprof.run.places.place import FIRST_RUN_ID, Arrival
 from evprof.run.processes.open_runs import OpenRuns
-from evprof.run.processes.process_runner import ProcessRunner
+from evprof.run.processes.runner import ProcessRunner
 from evprof.run.processes.silence import NO_PROGRESS
 from evprof.version import __version__
 

@@ -13,8 +13,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.run.meters.cooldown import CoolingPause
-from evprof.run.processes.process_runner import ProcessRunner
-from evprof.run.processes.runner import LocalRunner
+from evprof.run.processes.runner import LocalRunner, ProcessRunner
 
 FIRST_RUN_ID = 1
 """Whoever works elsewhere numbers its runs from here on."""

@@ -21,10 +21,10 @@ from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import NS_PER_S
 from evprof.run.meters.memory_sampler import RunSamplers
 from evprof.run.meters.power_sampler import INTERVAL_NS
+from evprof.run.processes.channel import Command, Part, Stop, Submit, apply_part
 from evprof.run.processes.engine_process import EngineGone, EngineProcess
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.silence import Silence
-from evprof.run.processes.wire import Command, Part, Stop, Submit, apply_part
 
 STOP_PATIENCE_S = 2.0
 """How long an engine may take to answer Stop before its process is ended."""

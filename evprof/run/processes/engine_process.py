@@ -14,8 +14,16 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 from evprof.core.errors import UserError
-from evprof.run.processes.channel import InheritedChannel, ListeningChannel, Wire, make_channel
-from evprof.run.processes.wire import Batch, Command, Part, is_greeting
+from evprof.run.processes.channel import (
+    Batch,
+    Command,
+    InheritedChannel,
+    ListeningChannel,
+    Part,
+    Wire,
+    is_greeting,
+    make_channel,
+)
 
 TAIL_BYTES = 16_384
 """How much of what the engine printed last is kept."""

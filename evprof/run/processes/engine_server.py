@@ -23,10 +23,8 @@ from evprof.core.messages import BUSY, GONE, READY, EngineChanged
 from evprof.core.protocols import Engine
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
-from evprof.run.processes.channel import Wire, connect_to_host
+from evprof.run.processes.channel import Batch, Command, QueueSink, Stop, Submit, Wire, connect_to_host, greeting
 from evprof.run.processes.open_runs import OpenRuns
-from evprof.run.processes.queue_sink import QueueSink
-from evprof.run.processes.wire import Batch, Command, Stop, Submit, greeting
 
 SEND_INTERVAL_S = 0.025
 

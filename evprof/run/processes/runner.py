@@ -8,24 +8,26 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from evprof.core.clock import monotonic_ns
 from evprof.core.closing import Closing
-from evprof.core.errors import EngineLost, UserError
-from evprof.core.messages import READY, SILENT, EngineChanged
-from evprof.core.protocols import Engine
+from evprof.core.errors import Cancelled, EngineLost, UserError
+from evprof.core.messages import READY, SILENT, EngineChanged, RequestEnded
+from evprof.core.protocols import Engine, StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_info import CANCELLED, FAILED
+from evprof.core.run_book import RunBook
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED
+from evprof.core.run_log import RunLog
 from evprof.run.meters.memory_sampler import RunSamplers
+from evprof.run.processes.channel import Part, QueueSink, apply_part
 from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns
-from evprof.run.processes.queue_sink import QueueSink
 from evprof.run.processes.silence import Silence
-from evprof.run.processes.wire import Part, apply_part
 
 __all__ = ["EngineHost", "LocalRunner"]
 
@@ -173,3 +175,103 @@ class LocalRunner(Closing):
             self._is_idle.set()
             self._sink.wake()
         engine.close()
+
+
+LOOK_INTERVAL_S = 0.05
+
+
+class ProcessRunner:
+    """From outside a `LocalRunner`, but the engine lives in a process of its own until `renew`.
+
+    Ctrl-C stops the request and keeps what was measured; a second Ctrl-C raises KeyboardInterrupt out of `run`.
+    """
+
+    def __init__(self, argv: Sequence[str], recording: RecordLog, *, timeout_s: float | None = None) -> None:
+        """`argv` starts an engine process; it is started by the first request, and ended when it makes no progress
+        for `timeout_s`."""
+        self._argv = list(argv)
+        self._timeout_s = timeout_s
+        self.lost: str | None = None
+        """Never: an engine process that cannot go on is replaced."""
+        self._recording = recording
+        self._host: EngineHost | None = None
+        self._stop = threading.Event()
+
+    def run(self, request: RunRequest, on_update: Callable[[], None] | None = None) -> None:
+        """Carries `request` out and returns when it has ended, however: the runs' statuses tell.
+
+        `on_update` is called about 20 times a second on the calling thread. Raises KeyboardInterrupt at the second
+        Ctrl-C.
+        """
+        host = self._host = self._host or EngineHost(self._argv, self._recording, timeout_s=self._timeout_s)
+        self._stop = threading.Event()
+        place = self._recording.message_count
+        host.submit(request)
+        try:
+            with first_interrupt(self.stop):
+                while not any(isinstance(message, RequestEnded) for message in self._recording.messages(place)):
+                    time.sleep(LOOK_INTERVAL_S)
+                    if on_update is not None:
+                        on_update()
+        except KeyboardInterrupt:
+            self.close()
+            raise
+        if on_update is not None:
+            on_update()
+
+    @property
+    def pid(self) -> int | None:
+        """The engine process; None while there is none."""
+        return self._host.pid if self._host is not None else None
+
+    def renew(self) -> None:
+        """Ends the engine process; the next request has a fresh one."""
+        self.close()
+        self._host = None
+
+    def record_into(self, recording: RecordLog) -> None:
+        """Everything from the next request on goes into another Recording. To be called between requests."""
+        self._recording = recording
+        if self._host is not None:
+            self._host.attach(recording)
+
+    def stop(self) -> None:
+        """Asks the request at work to stop. Any thread may call this."""
+        self._stop.set()
+        if self._host is not None:
+            self._host.stop()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the request at work was asked to stop."""
+        return self._stop.is_set()
+
+    def close(self) -> None:
+        """Ends the engine process. Safe to call twice."""
+        if self._host is not None:
+            self._host.close()
+
+
+def finished_run(engine: Engine, request: RunRequest, stop: StopFlag) -> RunLog:
+    """The one run of a request. Raises UserError when it fails or is refused, Cancelled when it was stopped."""
+    if stop.is_set():
+        raise Cancelled
+    sink = QueueSink()
+    engine.run(request, sink, stop)
+    run = recorded_run(sink)
+    if run is not None and run.info.status == CANCELLED:
+        raise Cancelled
+    if run is None or run.info.status != FINISHED:
+        raise UserError((run.info.error if run else None) or "The engine made no run of it.")
+    return run
+
+
+def recorded_run(sink: QueueSink) -> RunLog | None:
+    """The first run that an engine left in the sink."""
+    recording = RecordLog()
+    while parts := sink.take():
+        for part in parts:
+            apply_part(part, recording)
+    book = RunBook(recording)
+    book.update()
+    return next(iter(book.runs.values()), None)

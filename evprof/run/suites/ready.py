@@ -12,8 +12,6 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import guess_among
-from evprof.loaders.clips import clip_frames
-from evprof.loaders.videos.apart import ApartVideo, Helpers
 from evprof.run.suites.cell import PNG, SuiteConfiguration
 
 ADAPTERS = ("evprof-tiny-lora", "evprof-tiny-hidden", "evprof-tiny-eagle", "evprof-tiny-ngram")
@@ -255,11 +253,16 @@ class VideoTrials:
     """Tries videos, each once. `argv` starts a helper (`evprof _video`)."""
 
     def __init__(self, argv: Sequence[str]) -> None:
+        from evprof.loaders.videos.apart import Helpers
+
         self._helpers = Helpers(argv)
         self._tried: set[str] = set()
 
     def try_video(self, sample: Sample) -> None:
         """Decodes the sample's video if it is a file that was not tried yet; what is wrong the engine will say."""
+        from evprof.loaders.clips import clip_frames
+        from evprof.loaders.videos.apart import ApartVideo
+
         path = sample.video_path
         if path is None or path in self._tried or not Path(path).is_file():
             return

@@ -6,7 +6,7 @@ It knows no file format and no engine. What the words mean is `docs/suites.md`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -296,25 +296,40 @@ def checked_fields(values: Any, where: str) -> dict[str, Any]:
 
 
 def _value(name: str, value: Any, where: str) -> Any:
+    """A checked value of a field. Raises UserError (exit code 2)."""
+    if name in _OWN_CHOICES:
+        return _one_of(_OWN_CHOICES[name], name, value, where)
     entry = _OF_MODELS.get(name) or SETTINGS.get(name)
-    if value == "none" and entry is not None and value not in entry.known and (entry.has_none or entry.default == ""):
+    if entry is None:
+        return _of_kind(str, name, value, where)
+    means_none = entry.has_none or entry.default == ""
+    if value == "none" and means_none and value not in entry.known:
         return entry.default
-    wanted = str if entry is None else entry.kind
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+    if entry.kind is str and entry.known:
+        return _one_of(entry.known, name, value, where)
+    return _of_kind(entry.kind, name, value, where)
+
+
+def _one_of(known: Sequence[Any], name: str, value: Any, where: str) -> Any:
+    if value not in known:
+        raise _wrong(where, name, f"one of {', '.join(word or 'none' for word in known)}", value)
+    return value
+
+
+def _of_kind(kind: type, name: str, value: Any, where: str) -> Any:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if kind is float and is_number:
         value = float(value)
-    known = _OWN_CHOICES.get(name) or (() if entry is None else entry.known)
-    if known and wanted is str:
-        if value not in known:
-            raise _wrong(where, name, f"one of {', '.join(word or 'none' for word in known)}", value)
-        return value
-    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-        raise _wrong(where, name, kinds[wanted], value)
-    if isinstance(value, int) and abs(value) >= 1 << 63:
+    if not (is_number if kind is int else isinstance(value, kind)):
+        raise _wrong(where, name, _KINDS[kind], value)
+    if is_number and abs(value) >= 1 << 63:
         raise _wrong(where, name, "a number of at most 63 bits", value)
-    if isinstance(value, str) and not value.strip():
+    if kind is str and not value.strip():
         raise _wrong(where, name, "a text that is not empty", value)
     return value
+
+
+_KINDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 def _wrong(where: str, name: str, wanted: str, value: Any) -> UserError:

@@ -26,8 +26,7 @@ from evprof.run.noted_baselines import note_baselines
 from evprof.run.places.place import Ended, OnePlace, Places
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns
-from evprof.run.processes.process_runner import ProcessRunner
-from evprof.run.processes.runner import LocalRunner
+from evprof.run.processes.runner import LocalRunner, ProcessRunner
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.plan import INTERLEAVED, RowDeck, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.ready import VideoTrials

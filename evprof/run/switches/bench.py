@@ -22,8 +22,8 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.benches.choice import check_repeat, chosen
-from evprof.run.processes.queue_sink import QueueSink
-from evprof.run.processes.single_run import recorded_run
+from evprof.run.processes.channel import QueueSink
+from evprof.run.processes.runner import recorded_run
 from evprof.run.switches.batches import BatchEngine, measure_batch
 from evprof.run.switches.figures import MeasuredVariant, TimedPair, VariantSide, row_of, row_without, summary_of
 from evprof.run.switches.variants import BATCH, VARIANTS, Basis, Variant, VariantChange, plain_settings
