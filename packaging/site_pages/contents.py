@@ -6,10 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 from site_pages import commands, figures, files, keys, models, session, settings, theory
-from site_pages.root_pages import ROOT_PAGES, glossary, root_page
+from site_pages.root_pages import ROOT_PAGES, root_page
 
 GENERATED: dict[str, Callable[[], str | None]] = {
-    "glossary.md": glossary,
     "reference/commands.md": commands.page,
     "reference/settings.md": settings.page,
     "reference/figures.md": figures.page,

@@ -16,7 +16,6 @@ ROOT_PAGES = {
 }
 """Page of the site -> file of the root. One that is not there has no page."""
 
-_GLOSSARY = re.compile(r"^## Glossary\n(.*?)(?=^## )", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s]+)\)")
 
 
@@ -24,13 +23,6 @@ def root_page(name: str) -> str | None:
     """The text of a page of the root, None where it is not there."""
     path = ROOT / ROOT_PAGES[name]
     return within_site(path.read_text(encoding="utf-8"), "") if path.is_file() else None
-
-
-def glossary() -> str:
-    """ARCHITECTURE.md's glossary as a page."""
-    found = _GLOSSARY.search((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
-    assert found is not None, "ARCHITECTURE.md has no glossary"
-    return f"# Glossary\n{within_site(found[1], '')}"
 
 
 def within_site(text: str, folder: str = "docs") -> str:
