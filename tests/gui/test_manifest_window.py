@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.errors import UserError
 from evprof.loaders.bundled import bundled_samples
-from ui.samples.manifest_opening import MOST_LISTED
+from ui.samples.openings import MOST_LISTED
 from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 

@@ -179,7 +179,7 @@ def test_dragging_says_what_will_be_opened(
     assert overlay.isVisible()
     assert overlay.headline == "Looking at 3 files …"
     wait_until(lambda: overlay.headline == "Open 2 samples")
-    assert [words for _, _, words in overlay.lines] == ["events and video", "video", "cannot be opened"]
+    assert [words for _, words in overlay.lines] == ["events and video", "video", "cannot be opened"]
     before = window.toolbar.sample
     window.dragLeaveEvent(QDragLeaveEvent())
     assert not overlay.isVisible()

@@ -16,8 +16,7 @@ from evprof.session.reading import read_session
 from ui.state.recent import Recent
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
-from ui.welcome.recent_sessions import look_up
-from ui.welcome.session_card import SessionCard, content_lines
+from ui.welcome.recent_sessions import SessionCard, content_lines, look_up
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., Any]
@@ -90,7 +89,7 @@ def test_a_card_shows_what_its_session_holds(
     assert "Side by side" in told
     assert "Speculative" in told
     assert content_lines(letter.summary) == ("content not read",)
-    cards = [SessionCard(session, themes) for session in (road, letter)]
+    cards = [SessionCard(session) for session in (road, letter)]
     pictures = [card.grab().toImage() for card in cards]
     assert pictures[0] != pictures[1]
     for card in cards:

@@ -116,6 +116,7 @@ class TokenText(QTextEdit):
         self._has_caret = False
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
+        self.setAcceptRichText(False)
         self.setProperty("role", "answer")
         self.setAccessibleName("Generated text")
         self.setFrameShape(QTextEdit.Shape.NoFrame)

@@ -1,11 +1,11 @@
-"""What files and folders hold and what is to be opened of them together, found out on a thread; it knows no widget."""
+"""What files and folders hold and what is to be opened of them together, found on a thread. It uses no Qt."""
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.errors import UserError
@@ -16,6 +16,9 @@ from ui.run_facts.run_text import input_name
 
 MOST_LOOKED_AT = 200
 """Paths of one drop that are looked at."""
+
+MOST_LISTED = 200
+"""Samples of a list that are listed; more are a suite's."""
 
 _TITLES = {
     "events": "events",
@@ -97,7 +100,6 @@ def look_at(path: str) -> OpeningPath:
         return OpeningPath(path, "session")
     # Imported here: every other kind of file has its reader, and they take a quarter of a second.
     from evprof.loaders.probe import probe
-    from ui.samples.manifest_opening import listed_samples
 
     try:
         kind = probe(path)
@@ -114,6 +116,21 @@ def look_at(path: str) -> OpeningPath:
         sentence = f"{path} is a {kind}; the window opens events, videos, sequences, lists of samples, sessions, torch "
         return OpeningPath(path, problem=f"{sentence}traces and result files.")
     return OpeningPath(path, kind)
+
+
+def listed_samples(path: str) -> tuple[list[Sample], str]:
+    """The first samples of a list, and its problems in one sentence. Raises UserError without samples."""
+    from evprof.loaders.manifests.manifest import cut_sentence, read_manifest
+
+    manifest = read_manifest(path, limit=MOST_LISTED)
+    samples, problems = list(manifest.samples), list(manifest.problems)
+    if not samples:
+        raise UserError(" ".join([f"{path}: no sample of the list can be used.", *problems[:1]]))
+    if not problems:
+        return samples, ""
+    cut = cut_sentence(manifest.rows)
+    more = f" {len(problems) - 1:,} more to know: evprof inspect tells all." if len(problems) > 1 else ""
+    return samples, f"{Path(path).name}: {cut if cut in problems else problems[0]}{more}"
 
 
 def _sequence(path: str) -> OpeningPath:
@@ -167,59 +184,45 @@ def _stem(entry: OpeningPath) -> str:
 
 @dataclass
 class Search:
-    """Paths that are looked at; `found` is there when all are."""
+    """Paths that are looked at; `found` is None until all are."""
 
     paths: tuple[str, ...]
     found: list[OpeningPath] | None = None
     is_wanted: bool = True
 
 
-@dataclass
 class Finder:
     """Looks at paths on a thread, one search after the other."""
 
-    _waiting: deque[Search] = field(default_factory=deque)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _thread: threading.Thread | None = None
-    _is_closed: bool = False
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "evprof-finder")
+        self._is_closed = False
 
     def search(self, paths: Sequence[str]) -> Search:
-        """Begins to look; nothing waits for it here."""
+        """Begins to look, and returns at once."""
         made = Search(tuple(paths[:MOST_LOOKED_AT]))
-        with self._lock:
-            if not self._is_closed:
-                self._waiting.append(made)
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._work, name="evprof-finder", daemon=True)
-                    self._thread.start()
+        if not self._is_closed:
+            self._pool.submit(self._look, made).add_done_callback(_report)
         return made
 
-    def close(self, timeout_s: float = 5.0) -> None:
-        """Ends the thread after the path in hand, and waits for that."""
-        with self._lock:
-            self._is_closed = True
-            self._waiting.clear()
-            thread = self._thread
-        if thread is not None:
-            thread.join(timeout_s)
+    def close(self) -> None:
+        """Ends the thread after the present path, and waits for that."""
+        self._is_closed = True
+        self._pool.shutdown(cancel_futures=True)
 
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._thread = None
-                    return
-                search = self._waiting.popleft()
-            found: list[OpeningPath] = []
-            try:
-                for path in search.paths:
-                    if self._is_closed or not search.is_wanted:
-                        break
-                    found.append(look_at(path))
-            except BaseException:
-                # A defect: the window's net tells it, and the next search gets a thread of its own.
-                with self._lock:
-                    self._thread = None
-                raise
-            finally:
-                search.found = found
+    def _look(self, search: Search) -> None:
+        found: list[OpeningPath] = []
+        try:
+            for path in search.paths:
+                if self._is_closed or not search.is_wanted:
+                    break
+                found.append(look_at(path))
+        finally:
+            search.found = found
+
+
+def _report(work: Future[None]) -> None:
+    """Hands a defect to the hook of threads, as the pool does not."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        facts = type(error), error, error.__traceback__, threading.current_thread()
+        threading.excepthook(threading.ExceptHookArgs(facts))

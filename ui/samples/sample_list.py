@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
+from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.units import ms_text
 from ui.samples.clip_choice import clip_of, identity, sample_name
-from ui.samples.durations import Durations
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
@@ -19,6 +21,45 @@ from ui.widgets.line_list.view import LineList
 from ui.widgets.panel_parts import section_head
 
 MOST_LINES = 10
+LARGEST_READ = 64 << 20
+"""Larger event files are not read just to learn their length."""
+
+_READ_WHOLE = ("npy", "npz")
+"""Formats of which some files can only be opened by reading them."""
+
+
+class Durations:
+    """Lengths in µs by sample, read on a thread; None until they are known. `problems` say why one cannot be read."""
+
+    def __init__(self) -> None:
+        self.known: dict[Sample, int | None] = {}
+        self.problems: dict[Sample, str] = {}
+        self._left = 0
+        self._pool = ThreadPoolExecutor(1, "evprof-durations")
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether lengths are still to be read."""
+        return self._left > 0
+
+    def ask(self, sample: Sample) -> None:
+        """Requests a sample's length, once."""
+        if sample not in self.known:
+            self.known[sample] = None
+            self._left += 1
+            self._pool.submit(self._read, sample)
+
+    def close(self) -> None:
+        """Ends the thread after the present file."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _read(self, sample: Sample) -> None:
+        try:
+            self.known[sample] = duration_us(sample)
+        except UserError as error:
+            self.problems[sample] = error.sentence
+        finally:
+            self._left -= 1
 
 
 class SampleList(QWidget):
@@ -61,9 +102,7 @@ class SampleList(QWidget):
 
     def add(self, sample: Sample) -> None:
         """Lists a sample on top, unless the same files with the same clip are listed."""
-        if not any(identity(entry) == identity(sample) for entry in self._samples):
-            self._samples.insert(0, sample)
-            self._fill()
+        self.add_all([sample])
         if self._is_reading:
             self._ask(sample)
 
@@ -146,25 +185,45 @@ class SampleList(QWidget):
 
     def _line(self, sample: Sample) -> ListLine:
         duration = self._durations.known.get(sample)
-        paths = [path for path in (sample.events_path, sample.video_path) if path]
-        icons = tuple(
-            name for name, path in (("events", sample.events_path), ("video", sample.video_path)) if path is not None
-        )
+        halves = {"events": sample.events_path, "video": sample.video_path}
         figure = "" if duration is None else ms_text(duration / 1000)
-        tip = "\n".join(paths)
+        tip = "\n".join(path for path in halves.values() if path)
         if sample.is_clip:
-            figure = clip_of(sample, 0).words
-            tip = f"{tip}\nClip: {sample.clip_text}"
-        problem = self._durations.problems.get(sample, "")
-        if problem:
+            figure, tip = clip_of(sample, 0).words, f"{tip}\nClip: {sample.clip_text}"
+        if problem := self._durations.problems.get(sample, ""):
             figure, tip = "cannot be read", f"{tip}\n{problem}"
-        is_clip = sample.is_clip
-        return ListLine(
-            identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons, tells_by_end=is_clip
-        )
+        icons = tuple(name for name, path in halves.items() if path is not None)
+        name, ends = sample_name(sample), sample.is_clip
+        return ListLine(identity(sample), name, second=figure, tip=tip, icons=icons, tells_by_end=ends)
 
     def _choose(self, key: object) -> None:
         sample = next((entry for entry in self._samples if identity(entry) == key), None)
         if sample is not None and (self._current is None or identity(self._current) != key):
             self._current = sample
             self.sample_chosen.emit(sample)
+
+
+def duration_us(sample: Sample) -> int | None:
+    """Length of the events, or without events of the video; None where it is not cheap to know. Raises UserError."""
+    from evprof.loaders.events.file_head import HEAD_BYTES
+    from evprof.loaders.events.formats import format_of
+    from evprof.loaders.events.opening import open_recording
+    from evprof.loaders.paths import first_bytes
+    from evprof.loaders.pictures.frame_folder import is_frame_set
+    from evprof.loaders.videos.opening import open_video
+
+    path = sample.events_path
+    if path is not None and Path(path).is_file() and not is_frame_set(path):
+        form = format_of(first_bytes(path, HEAD_BYTES))
+        is_small = Path(path).stat().st_size <= LARGEST_READ
+        if is_small or (form is not None and form.name not in _READ_WHOLE):
+            with open_recording(path) as recording:
+                info = recording.info
+                if info.t_min_us is not None and info.t_max_us is not None:
+                    return info.t_max_us - info.t_min_us
+                if is_small:
+                    return recording.read().duration_us
+    if sample.video_path is not None:
+        with open_video(sample.video_path, sample.video_times_path) as video:
+            return round(video.info().duration_ms * 1000)
+    return None

@@ -1,4 +1,4 @@
-"""The sessions that were open lately: noted when one is opened, saved or closed."""
+"""The sessions that were open lately, and their cards on the start page."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton
+
+from evprof.core.safe_text import one_line, plain
+from evprof.core.units import count_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.session.autosave import autosave_folder
 from ui.state.recent import Recent
+from ui.style.theme import GRID
+from ui.welcome.start_page import CARD_PX
+from ui.widgets.boxes import in_role, stacked
+from ui.widgets.elided import elided_text
+from ui.widgets.label import Label
 
 if TYPE_CHECKING:
     from evprof.session.opened import SessionSummary
 
 SHOWN = 6
+_MOST_MODELS = 2
 
 
 @dataclass(frozen=True)
@@ -48,3 +60,41 @@ def look_up(recent: Recent) -> list[RecentSession]:
         if len(found) == SHOWN:
             break
     return found
+
+
+def content_lines(summary: SessionSummary | None) -> tuple[str, *tuple[tuple[str, str], ...]]:
+    """What a card says of a session: a head, then lines, each with its role in the style sheet."""
+    if summary is None:
+        return ("content not read",)
+    models = [one_line(name) for name in summary.models]
+    more = f" and {len(models) - _MOST_MODELS} more" if len(models) > _MOST_MODELS else ""
+    lines = [(", ".join(mode_of(mode).title for mode in summary.modes), "dim")]
+    lines += [(name, "") for name in models[:_MOST_MODELS]]
+    lines[-1] = lines[-1][0] + more, lines[-1][1]
+    lines.append((", ".join(one_line(name) for name in summary.samples), "dim"))
+    return (count_text(summary.run_count, "run"), *[line for line in lines if line[0]])
+
+
+class SessionCard(QPushButton):
+    """A button with what a session holds, its name and its time; it opens the session."""
+
+    def __init__(self, session: RecentSession) -> None:
+        super().__init__()
+        self.session = session
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setToolTip(plain(str(session.path)))
+        self.setAccessibleName(f"Open session {one_line(session.name)}")
+        self.setAccessibleDescription(f"changed {session.when}")
+        self.setFixedSize(CARD_PX)
+        head, *lines = content_lines(session.summary)
+        texts = [(head, "title"), *lines, ("", ""), (session.name, ""), (session.when, "dim")]
+        column = stacked(on=self, margins=(GRID + 4, GRID, GRID + 4, GRID), spacing=GRID // 4)
+        for text, role in texts:
+            if not text:
+                column.addStretch(1)
+                continue
+            label = in_role(Label(), role) if role else Label()
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+            room = CARD_PX.width() - 3 * GRID - 8
+            label.setText(elided_text(label.fontMetrics(), text, Qt.TextElideMode.ElideMiddle, room))
+            column.addWidget(label)

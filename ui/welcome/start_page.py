@@ -1,24 +1,22 @@
-"""The start page: recent sessions with what they hold, the bundled demo, and what can be opened."""
+"""The start page: recent sessions with their content, the bundled demo, and what can be opened."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ui.style.theme import GRID, ThemeHolder
-from ui.welcome.card_size import CARD_GRIDS
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.escape import asks_for_escape, is_escape
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
 
 if TYPE_CHECKING:
-    from ui.welcome.recent_sessions import RecentSession
-    from ui.welcome.session_card import SessionCard
+    from ui.welcome.recent_sessions import RecentSession, SessionCard
 
 OPENINGS = (
     ("demo", "Run the bundled demo", "primary"),
@@ -32,6 +30,8 @@ OPENINGS = (
 _PER_ROW = 3
 _NARROW_PX = 1100
 _LEFT_PX = 33 * GRID
+CARD_PX = QSize(25 * GRID, 21 * GRID)
+"""The page keeps room for a row of cards before they are known."""
 
 
 class StartPage(QWidget):
@@ -48,7 +48,6 @@ class StartPage(QWidget):
     def __init__(self, themes: ThemeHolder, ground: QWidget, home: QWidget) -> None:
         """`home` gets the keyboard when the page is left."""
         super().__init__(ground)
-        self._themes = themes
         self._ground = ground
         self._home = home
         self.cards: list[SessionCard] = []
@@ -107,12 +106,12 @@ class StartPage(QWidget):
 
     def show_sessions(self, sessions: Sequence[RecentSession]) -> None:
         """Shows what was open lately."""
-        from ui.welcome.session_card import SessionCard
+        from ui.welcome.recent_sessions import SessionCard
 
         for card in self.cards:
             card.hide()
             card.deleteLater()
-        self.cards = [SessionCard(session, self._themes) for session in sessions]
+        self.cards = [SessionCard(session) for session in sessions]
         for card in self.cards:
             card.clicked.connect(lambda _=False, card=card: self.session_chosen.emit(str(card.session.path)))
         self._none.setVisible(not self.cards)
@@ -121,7 +120,7 @@ class StartPage(QWidget):
     def _arrange(self) -> None:
         per_row = _PER_ROW if self._ground.width() >= _NARROW_PX else _PER_ROW - 1
         # Room for a whole row, so that nothing moves when the sessions were looked up.
-        self._right.setFixedWidth(per_row * (CARD_GRIDS + 2) * GRID - 2 * GRID)
+        self._right.setFixedWidth(per_row * (CARD_PX.width() + 2 * GRID) - 2 * GRID)
         for place, card in enumerate(self.cards):
             self._grid.addWidget(card, place // per_row, place % per_row)
 

@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.run.works.work_form import WorkForm, Works
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import FAILURE, INFO, WARNING, MessageBar
-from ui.work.notifier import LEAST_S, Notifier
 from ui.work.work_queue import FAILED, STOPPED, WorkItem, WorkQueue
+
+LEAST_S = 5.0
+"""The end of a shorter run needs no attention."""
 
 
 class LongWork:
@@ -40,7 +42,6 @@ class LongWork:
         self.queue.ended.connect(self._tell)
         self.queue.changed.connect(self._show)
         self._show_text = show
-        self.notifier = Notifier(window)
         self._busy_since = time.monotonic()
         controller.busy_changed.connect(self._note_busy)
 
@@ -95,7 +96,7 @@ class LongWork:
             self._messages.post(sentence, kind, "Open", lambda: self._open(item), about=item.title)
         else:
             self._messages.post(sentence, kind, "Queue", self.show_queue, about=item.title)
-        self.notifier.tell(sentence)
+        QApplication.alert(self._window)
 
     def _open(self, item: WorkItem) -> None:
         if item.made is None:
@@ -109,15 +110,13 @@ class LongWork:
         self._show_text("" if item is None else f"{item.title} · {item.told()}", share)
 
     def _note_busy(self, is_busy: bool) -> None:
-        """Tells of runs that took long, when the last of them is over."""
+        """The window's entry in the task bar asks for attention after long runs."""
         now = time.monotonic()
         if is_busy:
             self._busy_since = now
         elif now - self._busy_since >= LEAST_S and not self._controller.waiting and self._controller.runs:
-            last = self._controller.runs[max(self._controller.runs)]
-            self.notifier.tell(f"Run {last.run_id} {last.info.status}.")
+            QApplication.alert(self._window)
 
     def close(self) -> None:
         """Ends what is at work."""
         self.queue.close()
-        self.notifier.close()

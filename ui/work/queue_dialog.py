@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QProgressBar, QPushButton, QWidget
@@ -30,6 +31,10 @@ def _title(request: RunRequest) -> str:
     return " · ".join(part for part in (mode_name(request.mode), request.sample.name) if part)
 
 
+def _call(work: Callable[[], object], _: bool = False) -> None:
+    work()
+
+
 class _Entry(QWidget):
     """A title, its state, how far it is, and what can be done with it."""
 
@@ -47,7 +52,7 @@ class _Entry(QWidget):
         for text, work in actions:
             button = in_role(QPushButton(text), "link")
             button.setAccessibleName(f"{text}: {title}")
-            button.clicked.connect(lambda _=False, work=work: work())
+            button.clicked.connect(partial(_call, work))
             buttons.append(button)
         stacked(beside((name, 1), *buttons, spacing=2 * GRID), self.state, self.bar, on=self, spacing=2)
 
@@ -106,70 +111,49 @@ class QueueDialog(QDialog):
                 entry.show_item(item)
 
     def _make(self) -> None:
-        while self._column.count():
-            taken = self._column.takeAt(0)
-            widget = taken.widget() if taken is not None else None
-            if widget is not None:
+        while (taken := self._column.takeAt(0)) is not None:
+            if (widget := taken.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
         self.entries = []
-        items = self._queue.items
-        now = [item for item in items if not item.is_over and item.state != WAITING]
-        if self._controller.is_busy:
-            self._head("Now")
-            request = self._controller.at_work
-            title = "A run" if request is None else _title(request)
-            self._add(None, _Entry(title, [("Stop", self._controller.stop)]))
-        elif now:
-            self._head("Now")
-            self._add(now[0], self._entry(now[0]))
+        items, controller = self._queue.items, self._controller
         waiting = [item for item in items if item.state == WAITING]
-        if waiting or self._controller.waiting:
-            self._head("Next")
-        for run in self._controller.waiting:
-            self._add(run, self._run_entry(run))
-        for item in waiting:
-            self._add(item, self._entry(item))
-        over = [item for item in reversed(items) if item.is_over]
-        if over:
-            self._head("Before")
-        for item in over:
-            self._add(item, self._entry(item))
+        if controller.is_busy:
+            title = "A run" if controller.at_work is None else _title(controller.at_work)
+            self._add("Now", [(None, _Entry(title, [("Stop", controller.stop)]))])
+        else:
+            self._add("Now", [(item, self._entry(item)) for item in items if not item.is_over and item not in waiting])
+        runs = [(run, self._run_entry(run)) for run in controller.waiting]
+        self._add("Next", [*runs, *((item, self._entry(item)) for item in waiting)])
+        self._add("Before", [(item, self._entry(item)) for item in reversed(items) if item.is_over])
         self._column.addStretch(1)
         self.empty.setVisible(not self.entries)
         self._area.setVisible(bool(self.entries))
 
-    def _head(self, text: str) -> None:
-        self._column.addWidget(section_head(text))
-
-    def _add(self, item: WorkItem | WaitingRun | None, entry: _Entry) -> None:
-        self.entries.append((item, entry))
-        self._column.addWidget(entry)
+    def _add(self, head: str, entries: Sequence[tuple[WorkItem | WaitingRun | None, _Entry]]) -> None:
+        for widget in [section_head(head), *(entry for _, entry in entries)] if entries else []:
+            self._column.addWidget(widget)
+        self.entries += entries
 
     def _run_entry(self, run: WaitingRun) -> _Entry:
         controller = self._controller
-        actions: list[tuple[str, Callable[[], object]]] = [("Remove", lambda: controller.remove_waiting(run))]
-        if controller.waiting[0] is not run:
-            actions.insert(0, ("Do next", lambda: controller.put_first(run)))
-        return _Entry(_title(run.request), actions)
+        first = [("Do next", partial(controller.put_first, run))] if controller.waiting[0] is not run else []
+        return _Entry(_title(run.request), [*first, ("Remove", partial(controller.remove_waiting, run))])
 
     def _entry(self, item: WorkItem) -> _Entry:
-        queue = self._queue
-        if item.state == WAITING:
-            actions: list[tuple[str, Callable[[], object]]] = [("Remove", lambda: queue.remove(item))]
-            if next(other for other in queue.items if other.state == WAITING) is not item:
-                actions.insert(0, ("Do next", lambda: queue.put_first(item)))
-        elif not item.is_over:
-            actions = [("End it now" if item.state == STOPPING else "Stop", queue.stop)]
-        else:
-            actions = [("Details", lambda: self._show_details(item)), ("Remove", lambda: queue.remove(item))]
-            if item.state == STOPPED:
-                actions.insert(0, ("Go on", lambda: queue.go_on(item)))
-            if item.state == FAILED:
-                actions.insert(0, ("Try again…", lambda: self.again_asked.emit(item)))
-            if item.made is not None:
-                actions.insert(0, ("Open", lambda: self.open_asked.emit(item)))
-        return _Entry(item.title, actions)
+        queue, remove = self._queue, ("Remove", partial(self._queue.remove, item))
+        next_up = next((other for other in queue.items if other.state == WAITING), None)
+        offered: list[tuple[bool, tuple[str, Callable[[], object]]]] = [
+            (item.state == WAITING and item is not next_up, ("Do next", partial(queue.put_first, item))),
+            (item.state == STOPPING, ("End it now", queue.stop)),
+            (not item.is_over and item.state not in (WAITING, STOPPING), ("Stop", queue.stop)),
+            (item.made is not None, ("Open", partial(self.open_asked.emit, item))),
+            (item.state == STOPPED, ("Go on", partial(queue.go_on, item))),
+            (item.state == FAILED, ("Try again…", partial(self.again_asked.emit, item))),
+            (item.is_over, ("Details", partial(self._show_details, item))),
+            (item.is_over or item.state == WAITING, remove),
+        ]
+        return _Entry(item.title, [action for is_offered, action in offered if is_offered])
 
     def _show_details(self, item: WorkItem) -> None:
         ProblemsDialog(item.title, ["\n".join(item.lines)], self).show()

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QProcess, Signal
 
 from evprof.core.errors import CANCELLED
 from evprof.run.works.work_form import ON, WorkForm, WorkProgress, Works
 from ui.state.run_controller import RunController
-from ui.work.work_process import WorkProcess
 
 WAITING, WORKING, STOPPING, DONE, STOPPED, FAILED = "waiting", "working", "stopping", "done", "stopped", "failed"
 """States of a piece of work."""
 
 _OVER = (DONE, STOPPED, FAILED)
+
+KEPT_LINES = 400
+"""The last lines of output that are kept."""
+
+_CLOSE_MS = 1_500
 
 
 @dataclass(eq=False)
@@ -61,6 +66,67 @@ class WorkItem:
         """What is given to go on where it was stopped."""
         can_resume = any(entry.name == "resume" for entry in self.form.fields)
         return {**self.values, "resume": ON} if can_resume else self.values
+
+
+class WorkProcess(QProcess):
+    """A command in a process of its own. It reports through its output; a line to its input is a Ctrl-C.
+
+    Signals:
+        progressed(object): a WorkProgress.
+        said(str): a line for people.
+        ended(int): the exit code, -1 for a program that did not start or was killed; the last signal.
+    """
+
+    progressed = Signal(object)
+    said = Signal(str)
+    ended = Signal(int)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
+        self.readyRead.connect(self._read)
+        self.finished.connect(self._finish)
+        self.errorOccurred.connect(self._fail)
+
+    def begin(self, argv: Sequence[str]) -> None:
+        """Starts a program."""
+        self.start(argv[0], list(argv[1:]))
+
+    def stop(self) -> None:
+        """The first call asks the command to end and to keep its results, the second breaks it off."""
+        self.write(b"stop\n")
+
+    def end(self) -> None:
+        """Ends it without further signals: it may end by itself before it is killed."""
+        self.blockSignals(True)
+        self.closeWriteChannel()
+        if not self.waitForFinished(_CLOSE_MS):
+            self.kill()
+            self.waitForFinished(_CLOSE_MS)
+
+    def _read(self) -> None:
+        while self.canReadLine():
+            self._take(self.readLine().data())
+
+    def _take(self, raw: bytes) -> None:
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        progress = WorkProgress.of_line(line)
+        if progress is not None:
+            self.progressed.emit(progress)
+        elif line.strip():
+            self.lines.append(line)
+            self.said.emit(line)
+
+    def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._read()
+        self._take(self.readAll().data())
+        self.ended.emit(code if status == QProcess.ExitStatus.NormalExit else -1)
+
+    def _fail(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:
+            self._take(f"The program cannot be started: {self.errorString()}.".encode())
+            self.ended.emit(-1)
 
 
 class WorkQueue(QObject):
@@ -126,7 +192,7 @@ class WorkQueue(QObject):
         """Ends what is at work; what waits is forgotten."""
         self.items = []
         if self._process is not None:
-            self._process.close()
+            self._process.end()
             self._process = None
 
     def _begin_next(self) -> None:
@@ -138,10 +204,11 @@ class WorkQueue(QObject):
             return
         controller.hold(True)
         item.state = WORKING
-        self._process = WorkProcess(self.works.argv(item.form.argv(item.values)), self)
+        self._process = WorkProcess(self)
         self._process.progressed.connect(lambda progress: self._progress(item, progress))
         self._process.said.connect(lambda line: self._hear(item, line))
         self._process.ended.connect(lambda code: self._end(item, code))
+        self._process.begin(self.works.argv(item.form.argv(item.values)))
         self.changed.emit()
 
     def _progress(self, item: WorkItem, progress: WorkProgress) -> None:

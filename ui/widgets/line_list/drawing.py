@@ -46,123 +46,99 @@ class LineDelegate(QStyledItemDelegate):
             ground = theme.raised
         if ground is not theme.panel:
             painter.fillRect(box, ground)
-        inner = box.adjusted(2 * GRID, 0, -GRID - 4, 0)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        inner = box.adjusted(2 * GRID + (GRID if line.is_inner else 0), 0, -GRID - 4, 0)
         if line.fold:
             self._paint_fold(painter, box, line.fold == "open")
-        if line.is_inner:
-            inner.setLeft(inner.left() + GRID)
         if line.is_checked is not None:
             self._paint_box(painter, QRectF(inner.left(), inner.top() + LINE / 2 - 6, 12, 12), line.is_checked)
             inner.setLeft(inner.left() + 20)
         aside = self._paint_column(painter, line, box, ground) + _ASIDE if line.column else 0.0
         first, below = _rooms(line, inner, aside)
-        painter.setFont(theme.font(SMALL_PX))
-        color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
-        color, dim = theme.readable(color, ground), theme.readable(theme.text_dim, ground)
-        painter.setPen(theme.readable(theme.accent, ground) if line.is_live else color)
+        known = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}
+        color = theme.readable(known.get(line.role, theme.text_dim), ground)
+        accent, dim = theme.readable(theme.accent, ground), theme.readable(theme.text_dim, ground)
         figure = figure_shown(theme, line, first.width())
-        painter.drawText(first, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, figure)
-        right = first.right() - (painter.fontMetrics().horizontalAdvance(figure) + GRID if figure else 0)
+        self._write_end(painter, first, figure, accent if line.is_live else color)
         painter.setFont(theme.font())
         painter.setPen(theme.text)
-        room = max(0, int(right - first.left() - GRID / 2))
-        name = elided_text(painter.fontMetrics(), line.name, _cut_of(line), room)
+        name = elided_text(painter.fontMetrics(), line.name, _cut_of(line), max(0.0, first.width() - GRID / 2))
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
-            if line.chip:
-                chip = chip_box(theme, line, box)
-                painter.setFont(theme.font(SMALL_PX))
-                painter.setPen(theme.readable(theme.accent, ground))
-                painter.drawText(chip, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.chip)
-                below.setRight(chip.left() - GRID / 2)
-            elif line.spread:
-                painter.setFont(theme.font(SMALL_PX))
-                painter.setPen(dim)
-                painter.drawText(below, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.spread)
-                below.setRight(below.right() - painter.fontMetrics().horizontalAdvance(line.spread) - GRID / 2)
+            self._write_end(painter, below, line.chip or line.spread, accent if line.chip else dim)
             self._paint_second(painter, line, below, color if line.second_has_role else dim, dim)
 
+    def _write_end(self, painter: QPainter, room: QRectF, text: str, color: QColor) -> None:
+        """A small text at the end of a room, which loses that width."""
+        if text:
+            painter.setFont(self._themes.theme.font(SMALL_PX))
+            painter.setPen(color)
+            painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+            room.setRight(room.right() - painter.fontMetrics().horizontalAdvance(text) - GRID / 2)
+
     def _paint_column(self, painter: QPainter, line: ListLine, box: QRectF, ground: QColor) -> float:
-        """The letters of the columns that show the run, in the margin; below the arrow of a line that opens. Where they
-        end."""
+        """The letters of the columns that show the run, in the margin or below the arrow there. Returns their end."""
         theme = self._themes.theme
         painter.setFont(theme.font(SMALL_PX - 1))
         painter.setPen(theme.readable(theme.accent, ground))
-        top = box.top() + (LINE - 4 if line.fold and line.has_second else 0)
-        place = QRectF(box.left(), top, 2 * GRID, SECOND_LINE if line.fold and line.has_second else LINE)
+        is_low = bool(line.fold) and line.has_second
         width = painter.fontMetrics().horizontalAdvance(line.column)
-        place.setLeft(max(place.center().x() - width / 2, box.left() + GRID / 2))  # two letters would touch the edge
-        place.setWidth(width + 1)
-        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, line.column)
-        return place.left() + width
-
-    def _paint_badge(self, painter: QPainter, badge: str, left: float, middle: float, color: QColor) -> float:
-        """A word in a thin outline; where it ends."""
-        theme = self._themes.theme
-        place = QRectF(left, middle - 7, _badge_width(theme, badge), 14)
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(theme.font(SMALL_PX - 1))
-        painter.setPen(QPen(theme.alpha(color, 0.6), 1))
-        painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 7, 7)
-        painter.setPen(color)
-        painter.drawText(place, Qt.AlignmentFlag.AlignCenter, badge)
-        painter.restore()
-        return place.right()
+        left = max(box.left() + GRID - width / 2, box.left() + GRID / 2)  # two letters would touch the edge
+        top, height = (box.top() + LINE - 4, SECOND_LINE) if is_low else (box.top(), LINE)
+        painter.drawText(QRectF(left, top, width + 1, height), Qt.AlignmentFlag.AlignVCenter, line.column)
+        return left + width
 
     def _paint_fold(self, painter: QPainter, box: QRectF, is_open: bool) -> None:
-        """A small arrow in the margin: down while the lines below belong to it."""
+        """A small arrow in the margin: down while the line is open."""
         middle = QPointF(box.left() + GRID, box.top() + LINE / 2)
         corners = [(-3.0, -1.5), (3.0, -1.5), (0.0, 2.5)] if is_open else [(-1.5, -3.0), (2.5, 0.0), (-1.5, 3.0)]
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self._themes.theme.text_dim)
         painter.drawPolygon(QPolygonF([middle + QPointF(x, y) for x, y in corners]))
-        painter.restore()
 
     def _paint_box(self, painter: QPainter, box: QRectF, is_checked: bool) -> None:
         theme = self._themes.theme
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(theme.accent if is_checked else theme.text_dim, 1))
         painter.setBrush(theme.accent if is_checked else theme.window)
         painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
         if is_checked:
             painter.setPen(QPen(theme.ink(theme.accent), 1.6))
-            middle = box.center()
-            painter.drawPolyline(QPolygonF([middle + QPointF(x, y) for x, y in ((-3, 0), (-1, 2.5), (3.2, -2.5))]))
-        painter.restore()
+            painter.drawPolyline(
+                QPolygonF([box.center() + QPointF(x, y) for x, y in ((-3, 0), (-1, 2.5), (3.2, -2.5))])
+            )
 
     def _paint_second(self, painter: QPainter, line: ListLine, below: QRectF, color: QColor, dim: QColor) -> None:
         """Icons and badges, then the words."""
         theme = self._themes.theme
-        ratio = painter.device().devicePixelRatioF()
-        left = below.left()
+        left, middle = below.left(), below.center().y()
         for name in line.icons:
-            painter.drawPixmap(QPointF(left, below.center().y() - 6), pixmap(name, dim, ratio, 12))
+            painter.drawPixmap(QPointF(left, middle - 6), pixmap(name, dim, painter.device().devicePixelRatioF(), 12))
             left += 16
-        if line.icons:
-            left += GRID / 2
+        left += GRID / 2 if line.icons else 0
         shown, more = badges_shown(theme, line.badges, below.right() - left)
+        painter.setFont(theme.font(SMALL_PX - 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
         for badge in shown:
-            left = self._paint_badge(painter, badge, left, below.center().y(), dim) + GRID / 2
+            outline = QRectF(left, middle - 7, _badge_width(theme, badge), 14)
+            painter.setPen(QPen(theme.alpha(dim, 0.6), 1))
+            painter.drawRoundedRect(outline.adjusted(0.5, 0.5, -0.5, -0.5), 7, 7)
+            painter.setPen(dim)
+            painter.drawText(outline, Qt.AlignmentFlag.AlignCenter, badge)
+            left = outline.right() + GRID / 2
         painter.setFont(theme.font(SMALL_PX))
         painter.setPen(color)
-        place = QRectF(left, below.top(), below.right() - left, below.height())
         words = " ".join(filter(None, (more, line.second)))
-        text = elided_text(painter.fontMetrics(), words, _cut_of(line), int(place.width()))
-        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
+        text = elided_text(painter.fontMetrics(), words, _cut_of(line), below.right() - left)
+        room = QRectF(left, below.top(), below.right() - left, below.height())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, text)
 
 
 def _cut_of(line: ListLine) -> Qt.TextElideMode:
-    # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
     return Qt.TextElideMode.ElideMiddle if line.tells_by_end else Qt.TextElideMode.ElideRight
 
 
 def _rooms(line: ListLine, inner: QRectF, aside: float) -> tuple[QRectF, QRectF]:
-    """Where a line's first and second row stand; the one beside the letters in the margin begins at `aside`, if need
-    be."""
+    """Places of a line's first and second row; the one beside the letters in the margin begins at `aside` at least."""
     first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
     below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
     beside = below if line.fold and line.has_second else first
