@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -157,7 +156,7 @@ def test_the_distributions_take_a_cell_together(controller: RunController) -> No
     assert [pool.title for pool in alone] == ["EventGPT", "Video-LLaVA"]
     together = pools(pair, controller.runs, of_cells=True)
     assert [pool.title for pool in together] == ["EventGPT · 5 runs", "Video-LLaVA · 5 runs"]
-    gaps = [distributions(found, Event()).gaps_ms[0] for found in (alone, together)]
+    gaps = [distributions(found).gaps_ms[0] for found in (alone, together)]
     assert len(gaps[1]) == 5 * len(gaps[0])
 
 

@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pytest
@@ -183,8 +182,7 @@ def test_repeats_of_a_sample_are_one_curve_whatever_request_they_came_from(selec
     controller.pull()
 
     def gaps(run_id: int) -> list[float]:
-        found = distributions(pools(columns_of(controller.runs, (None, run_id)), controller.runs), Event())
-        assert found is not None
+        found = distributions(pools(columns_of(controller.runs, (None, run_id)), controller.runs))
         return found.gaps_ms[0]
 
     assert gaps(2) == gaps(3) == [2, 2, 3, 3]
@@ -211,7 +209,6 @@ def test_many_runs_are_read_beside_the_window(
     selection.set_runs(None, 1)
     assert made.errand.is_busy
     assert "being read" in made.times_caption.text()
-    assert [row.cells for row in made.table.rows] == [()]
     assert made.times.isHidden()
     wait_until(lambda: bool(threads))
     assert threads == ["MainThread"]
@@ -220,15 +217,6 @@ def test_many_runs_are_read_beside_the_window(
     selection.set_runs(None, 2)
     made.reject()
     assert not made.errand.is_busy
-
-
-def test_runs_that_cannot_be_read_are_told(dialog: DistributionsDialog, selection: Selection) -> None:
-    selection.set_runs(1, 2)
-    assert not dialog.times.isHidden()
-    dialog.errand.done.emit(None)
-    assert "could not be read" in dialog.times_caption.text()
-    assert dialog.times.isHidden()
-    assert dialog.table.rows == []
 
 
 def test_a_window_that_closes_ends_what_its_dialogs_read(themes: ThemeHolder, application: QApplication) -> None:
@@ -250,14 +238,6 @@ def test_a_window_that_closes_ends_what_its_dialogs_read(themes: ThemeHolder, ap
     assert not any(thread.name == "evprof-distributions" for thread in threading.enumerate())
     window.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def test_reading_ends_when_nobody_waits_for_it(controller: RunController) -> None:
-    stop = Event()
-    found = pools(columns_of(controller.runs, (1, 2)), controller.runs)
-    assert distributions(found, stop) is not None
-    stop.set()
-    assert distributions(found, stop) is None
 
 
 def test_figures_of_nothing_are_dashes() -> None:

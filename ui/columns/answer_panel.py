@@ -91,7 +91,6 @@ class DiffSheet(QTableWidget):
             self._selection.select(TokenRef(self._run_ids[side], sides[side][0].position))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Copying takes all rows as text."""
         if event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(self.as_text())
         else:
@@ -116,7 +115,6 @@ class AnswerPanel(QWidget):
         self._fill()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Shows the news of the time while the panel was hidden."""
         super().showEvent(event)
         self.comparison.look()
 

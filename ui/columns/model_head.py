@@ -86,7 +86,6 @@ class ModelHead(QWidget):
         return f"{column.role} · drafts: {model_title(column.run, DRAFT)}"
 
     def minimumSizeHint(self) -> QSize:
-        """The name's beginning and the state: everything else gives way."""
         return QSize(180, 24)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

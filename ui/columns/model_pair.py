@@ -89,14 +89,12 @@ class ModelPair(QWidget):
         self._grid.setRowMinimumHeight(6, 40 if is_low else 72)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """In the lowest windows inputs and answers give up height, before they would lie upon one another."""
         super().resizeEvent(event)
         self._set_low(self.window().height() < _LOW_PX)
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
 
     def minimumSizeHint(self) -> QSize:
-        """With room for every line that an error takes at this width; by default a layout counts one."""
         least = super().minimumSizeHint()
         return QSize(least.width(), max(least.height(), self._grid.minimumHeightForWidth(self.width())))
 

@@ -344,7 +344,6 @@ class TokenText(QTextEdit):
         return QRectF(self.cursorRect(cursor))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """The text, and on it the caret, the flag of the difference, ticks of folded tokens, and probabilities."""
         super().paintEvent(event)
         flow, theme = self._flow, self._themes.theme
         if flow is None:
@@ -392,7 +391,6 @@ class TokenText(QTextEdit):
     # Mouse and keyboard
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """A click selects a token; dragging selects characters."""
         super().mouseReleaseEvent(event)
         if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
             mark = self.mark_at(event.position().toPoint())
@@ -400,7 +398,6 @@ class TokenText(QTextEdit):
             self._selection.select(None if mark is None or flow is None else chosen_of(flow.run.run_id, mark))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Copying takes the whole answer where nothing is selected; the arrows step from token to token."""
         if event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(self.plain_text())
         elif event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right) and not event.modifiers():

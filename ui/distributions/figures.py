@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Event
 from typing import NamedTuple
 
 from evprof.core.records import DRAFT
@@ -59,17 +58,11 @@ class Distributions(NamedTuple):
     positions: list[PlaceOutcomes]
 
 
-def distributions(found: list[Pool], stop: Event) -> Distributions | None:
-    """What runs tell, each read through; None where `stop` was set meanwhile."""
-    listed: list[list[float]] = []
-    for pool in found:
-        listed.append([])
-        for run in pool.runs:
-            if stop.is_set():
-                return None
-            listed[-1] += token_gaps_ms(run)
-    drafting = speculative(found)
-    return Distributions(found, listed, [] if drafting is None else drafting.positions())
+def distributions(pools: list[Pool]) -> Distributions:
+    """The distributions of the tokens of all runs of each pool."""
+    gaps_ms = [[gap for run in pool.runs for gap in token_gaps_ms(run)] for pool in pools]
+    drafting = speculative(pools)
+    return Distributions(pools, gaps_ms, [] if drafting is None else drafting.positions())
 
 
 def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> list[Pool]:

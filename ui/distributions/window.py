@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from threading import Event
 
 from PySide6.QtWidgets import QWidget
 
@@ -25,7 +24,6 @@ _TOGETHER = (
     "0 ms has no place on this axis, so the curve begins at their share."
 )
 _READING = "The runs are being read …"
-_UNREAD = "The runs could not be read."
 _NO_TIMES = "The curve begins with a run's second token."
 _NOT_IN_FILE = "The imported file does not tell when each token came."
 _POSITIONS = "accepted / drafted at each position over all rounds; none is accepted after a round's first rejection."
@@ -43,7 +41,6 @@ class DistributionsDialog(FollowingDialog):
 
     def make_views(self, themes: ThemeHolder) -> None:
         """Its parts."""
-        self._stop = Event()
         self.errand = NewestErrand("evprof-distributions", self)
         self.errand.done.connect(self._show)
         self.empty = EmptyState(
@@ -75,53 +72,33 @@ class DistributionsDialog(FollowingDialog):
         stacked(self.empty, (self.body, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
 
     def show_runs(self) -> None:
-        """Shows the columns as they are now; cheap when nothing happened to them."""
+        """Shows the columns as they are now; cheap when nothing changed."""
         runs = self._controller.runs
         found = pools(columns_of(runs, self._selection.runs), runs, of_cells=self._selection.of_cells)
         key = [(pool.title, pool.color, pool.key) for pool in found]
         if key == self._key:
             return
         self._key = key
-        self._stop.set()
-        self._stop = Event()
         self.empty.setVisible(not found)
         self.body.setVisible(bool(found))
-        work = partial(distributions, found, self._stop)
         if sum(len(pool.runs) for pool in found) > MANY_RUNS:
-            self._show_reading(found, _READING)
-            self.errand.ask(work)
+            self._show(Distributions(found, [[] for _ in found], []))
+            say(self.times_caption, _READING)
+            self.errand.ask(partial(distributions, found))
         else:
             self.errand.forget()
-            self._show(work())
+            self._show(distributions(found))
 
-    def _show_reading(self, found: list[Pool], sentence: str) -> None:
-        """No figure of the runs before stands beside the names of these."""
-        self.table.show_rows([TableRow(pool.title, (), swatch=pool.color) for pool in found])
-        say(self.times_caption, sentence)
-        for plot in (self.times, self.acceptance):
-            plot.hide()
-        say(self.acceptance_caption, "")
-        self.rest.show()
-
-    def _show(self, told: Distributions | None) -> None:
-        if told is None:  # what was in the way is told by the window
-            self._show_reading([], _UNREAD)
-            return
-        self._show_times(told.pools, told.gaps_ms)
-        self._show_positions(speculative(told.pools), told.positions)
+    def _show(self, figures: Distributions) -> None:
+        self._show_times(figures.pools, figures.gaps_ms)
+        self._show_positions(speculative(figures.pools), figures.positions)
         self.rest.setVisible(self.times.isHidden() and self.acceptance.isHidden())
 
     def _show_times(self, found: list[Pool], gaps: list[list[float]]) -> None:
-        self.table.show_rows(
-            [
-                TableRow(pool.title, figures(listed), swatch=pool.color)
-                for pool, listed in zip(found, gaps, strict=True)
-            ],
-            ("n", *(f"p{percent}" for percent in PERCENTILES)),
-        )
-        self.times.show_curves(
-            [Curve(listed, pool.color, pool.title) for pool, listed in zip(found, gaps, strict=True)]
-        )
+        pairs = list(zip(found, gaps, strict=True))
+        rows = [TableRow(pool.title, figures(listed), swatch=pool.color) for pool, listed in pairs]
+        self.table.show_rows(rows, ("n", *(f"p{percent}" for percent in PERCENTILES)))
+        self.times.show_curves([Curve(listed, pool.color, pool.title) for pool, listed in pairs])
         self.times.setVisible(any(gaps))
         caption = f"{_TIMES} {_TOGETHER}" if speculative(found) else _TIMES
         without = _NOT_IN_FILE if found and all(pool.is_imported for pool in found) else _NO_TIMES
@@ -133,8 +110,7 @@ class DistributionsDialog(FollowingDialog):
         say(self.acceptance_caption, _NOT_SPECULATIVE if pool is None else _POSITIONS if positions else _NO_ROUNDS)
 
     def done(self, result: int) -> None:
-        """The thread ends before what it answers to goes away; both Esc and the window's button come by here."""
-        self._stop.set()
+        """Waits for the thread; both Esc and the window's button end here."""
         self.errand.wait()
         super().done(result)
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt, qVersion
 from PySide6.QtWidgets import QDialog, QPushButton, QWidget
 
 from evprof.version import __version__
-from ui.help.bundled_licences import licences_folder
+from ui.help.licences import LicencesDialog, licences_folder
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
@@ -44,18 +44,9 @@ class AboutDialog(QDialog):
         self.licences = QPushButton("Licences of what is inside…")
         self.licences.setVisible(licences_folder() is not None)
         self.licences.clicked.connect(self._show_licences)
-        stacked(
-            title,
-            line,
-            self.table,
-            self.licences,
-            on=self,
-            margins=(3 * GRID, 2 * GRID, 3 * GRID, 3 * GRID),
-            spacing=GRID,
-        )
+        parts = title, line, self.table, self.licences
+        stacked(*parts, on=self, margins=(3 * GRID, 2 * GRID, 3 * GRID, 3 * GRID), spacing=GRID)
 
     def _show_licences(self) -> None:
-        from ui.help.licences import LicencesDialog
-
         if (folder := licences_folder()) is not None:
             LicencesDialog(folder, self).show()

@@ -116,7 +116,6 @@ class PaletteBox(QFrame):
             self.move((window.width() - width) // 2, 7 * GRID)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Keys that move the mark, clicks elsewhere, and a window that changes its size."""
         if watched is self.line and isinstance(event, QKeyEvent):
             if asks_for_escape(event):
                 return True

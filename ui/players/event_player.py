@@ -45,7 +45,6 @@ class EventPlayer(FramePlayer):
         return self._choice.look.in_theme(self._themes.theme.is_dark)
 
     def sizeHint(self) -> QSize:
-        """As wide as a picture that leaves room for the curve."""
         return QSize(round((INPUT_PX - RATE_PX - _INSET) * ASPECT), INPUT_PX)
 
     def rates_known(self, rates: Rates | None) -> None:
@@ -105,12 +104,10 @@ class EventPlayer(FramePlayer):
     # The mouse.
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """A click plays; it is known to be one when the button is let go."""
         if event.button() == Qt.MouseButton.LeftButton:
             self._pressed = event.position()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Frames a region, or turns the points."""
         at, pressed = event.position(), self._pressed
         if pressed is None or not self.is_drawn:
             return
@@ -124,7 +121,6 @@ class EventPlayer(FramePlayer):
         self.update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Takes the region, clears it, or plays."""
         pressed, dragged = self._pressed, self._dragged
         self._pressed = self._dragged = None
         if pressed is None or event.button() != Qt.MouseButton.LeftButton:

@@ -87,7 +87,6 @@ class DropOverlay(Drawn):
             words.setVisible(bool(text))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follows its parent's size."""
         if event.type() == QEvent.Type.Resize and self.isVisible():
             self.setGeometry(self._ground.rect())
         return False

@@ -170,7 +170,6 @@ class ModelPopover(QFrame):
         self.show()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Drops a question that waits."""
         super().hideEvent(event)
         if self._examiner is not None:
             self._examiner.forget()

@@ -25,7 +25,7 @@ MODEL_PX = 156
 """Most width of a model's button as long as nobody said another."""
 
 _BEHIND = 8
-"""What Qt leaves behind a word beside an icon, more than before the icon."""
+"""The surplus that Qt leaves behind a word beside an icon."""
 
 
 def _offered(entry: ExportFormat) -> tuple[str, str, str, str]:
@@ -57,7 +57,6 @@ class ToolButton(QToolButton):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def sizeHint(self) -> QSize:
-        """As much room on one side as on the other."""
         hint = super().sizeHint()
         has_both = self.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonTextBesideIcon and bool(self.text())
         return QSize(hint.width() - _BEHIND * has_both, hint.height())

@@ -101,12 +101,14 @@ class Toolbar(QFrame):
     def _make_inputs(self) -> None:
         self.events = MenuButton("Events", "Open an event recording, or a folder with one (Ctrl+E)")
         self.video = MenuButton("Video", "Open the matching video, or a folder of pictures (Ctrl+Shift+E)")
+        frames = partial(self._browse_folder, "Open a folder of event frames", self.open_events)
+        pictures = partial(self._browse_folder, "Open a folder of pictures as a video", self.open_video)
         for button, text, work in (
             (self.events, "Event recording…", self.browse_events),
-            (self.events, "Folder of event frames…", self._browse_event_folder),
+            (self.events, "Folder of event frames…", frames),
             (self.events, "Sequence: a folder with events and video…", self.browse_sequence),
             (self.video, "Video…", self.browse_video),
-            (self.video, "Folder of pictures…", self._browse_picture_folder),
+            (self.video, "Folder of pictures…", pictures),
         ):
             button.menu().addAction(text).triggered.connect(work)
 
@@ -115,7 +117,7 @@ class Toolbar(QFrame):
         self._models: dict[str, ModelButton] = {}
         for role in (DRAFT, TARGET):
             button = ModelButton(role)
-            button.clicked.connect(partial(self._open, role))
+            button.clicked.connect(lambda _=False, role=role: self.popover(role).open_below(self._models[role]))
             self._models[role] = button
 
     def _make_prompt(self) -> None:
@@ -142,7 +144,6 @@ class Toolbar(QFrame):
         self.tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.tokens.setFixedSize(76, BUTTON_PX)
         self.tokens.valueChanged.connect(partial(self.form.take, "max_new_tokens"))
-        self._settings: SettingsPopover | None = None
         self.settings = SettingsButton()
         self.settings.clicked.connect(self.open_settings)
         self.trace = ToolButton("Trace", "Repeat the run once under torch.profiler, as a run of its own")
@@ -192,16 +193,15 @@ class Toolbar(QFrame):
             "drafts": mode_of(self.form.mode).drafts,
         }
 
-    @property
+    @cached_property
     def settings_popover(self) -> SettingsPopover:
-        """The popover with everything else that can be set; made when it is first asked for."""
-        if self._settings is None:
-            from ui.settings.settings_popover import SettingsPopover
+        """The popover with all other settings; made on first use."""
+        from ui.settings.settings_popover import SettingsPopover
 
-            self._settings = SettingsPopover(self.form, self._themes, self)
-            self._settings.changed.connect(self._show_state)
-            self._settings.closed.connect(self._remember_settings)
-        return self._settings
+        made = SettingsPopover(self.form, self._themes, self)
+        made.changed.connect(self._show_state)
+        made.closed.connect(lambda: self._recent.note_settings(self.form.settings))
+        return made
 
     @property
     def sample(self) -> Sample:
@@ -228,20 +228,19 @@ class Toolbar(QFrame):
         self._recent.note_sample(sample)
 
     def set_busy(self, is_busy: bool) -> None:
-        """Run while idle; Stop, and a run more in the queue, while something runs."""
+        """While something runs, Stop ends it and Run puts a run into the queue."""
         self._is_busy = is_busy
-        self._hold_examiner()
-        self._show_state()
+        self._hold()
 
     def set_held(self, is_held: bool) -> None:
-        """A run goes into the queue while long work goes on, which is not this button's to stop."""
+        """While long work goes on, Run puts a run into the queue."""
         self._is_held = is_held
-        self._hold_examiner()
-        self._show_state()
+        self._hold()
 
-    def _hold_examiner(self) -> None:
+    def _hold(self) -> None:
         if self.examiner is not None:
             self.examiner.hold(self._is_busy or self._is_held)
+        self._show_state()
 
     def set_environment(self, environment: dict[str, Any]) -> None:
         """What the engine says of its machine: some settings make no sense on some."""
@@ -300,13 +299,9 @@ class Toolbar(QFrame):
         """Asks for a folder that holds a recording and its video."""
         self._choose([self._dialogs.folder("Open a sequence: events and video")])
 
-    def _browse_event_folder(self) -> None:
-        if path := self._dialogs.folder("Open a folder of event frames"):
-            self.open_events(path)
-
-    def _browse_picture_folder(self) -> None:
-        if path := self._dialogs.folder("Open a folder of pictures as a video"):
-            self.open_video(path)
+    def _browse_folder(self, title: str, work: Callable[[str], object], _: bool = False) -> None:
+        if path := self._dialogs.folder(title):
+            work(path)
 
     def _choose(self, paths: Sequence[str]) -> None:
         if chosen := [path for path in paths if path]:
@@ -331,9 +326,6 @@ class Toolbar(QFrame):
         self._show_state()
         self.sample_opened.emit(sample)
 
-    def _open(self, role: str, _: bool = False) -> None:
-        self.popover(role).open_below(self._models[role])
-
     def open_settings(self) -> None:
         """Shows everything that can be set, below its button or, where that made room, below Run."""
         self.settings_popover.open_below(self.run_button if self.settings.isHidden() else self.settings)
@@ -342,9 +334,6 @@ class Toolbar(QFrame):
         """Shows the settings, with the keyboard on one of them."""
         self.open_settings()
         self.settings_popover.rows[key].field.setFocus(Qt.FocusReason.ShortcutFocusReason)
-
-    def _remember_settings(self) -> None:
-        self._recent.note_settings(self.form.settings)
 
     def _take_model(self, role: str, choice: ModelChoice) -> None:
         setattr(self.form, role, choice)
@@ -392,19 +381,15 @@ class Toolbar(QFrame):
         self.run_button.setIconSize(QSize(ICON, ICON))
 
     def minimumSizeHint(self) -> QSize:
-        """Less than the parts ask for: they give up words, then settings, when there is less room."""
         return QSize(LEAST_WIDTH, HEIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         width = self.width()
-        plain = (
-            Qt.ToolButtonStyle.ToolButtonIconOnly
-            if width < COMPACT_BELOW
-            else Qt.ToolButtonStyle.ToolButtonTextBesideIcon
-        )
+        styles = Qt.ToolButtonStyle
+        style = styles.ToolButtonIconOnly if width < COMPACT_BELOW else styles.ToolButtonTextBesideIcon
         for button in (self.events, self.video, self.trace, self.stop_button, self.export):
-            button.setToolButtonStyle(plain)
+            button.setToolButtonStyle(style)
         room = next(room for least, room in _MODEL_WIDTHS if width >= least)
         for role, model in self._models.items():
             model.show_choice(getattr(self.form, role), room)

@@ -37,7 +37,6 @@ class MemoryCurvePlot(PlotView):
         themes.changed.connect(lambda _: self.restyle())
 
     def sizeHint(self) -> QSize:
-        """Its height is its own."""
         return QSize(400, _CURVE_PX)
 
     def show_curve(self, curve: MemoryCurve | None, span: tuple[int, int]) -> None:
@@ -66,7 +65,6 @@ class MemoryCurvePlot(PlotView):
         self._write(f"● peak {bytes_text(curve.peak_bytes)}", peak, theme.text, (1.0 if is_right else 0.0, 1.0))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """The totals at the pointer."""
         super().mouseMoveEvent(event)
         curve = self._curve
         if curve is None:

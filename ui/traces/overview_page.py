@@ -90,7 +90,6 @@ class StepBars(Drawn):
         self.setAccessibleName("Time of each step")
 
     def sizeHint(self) -> QSize:
-        """As high as its bars may be."""
         return QSize(320, _STEP_PX)
 
     def show_steps(self, steps: Sequence[TraceStep]) -> None:

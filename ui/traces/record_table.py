@@ -102,7 +102,6 @@ def _alignment(column: Column) -> Qt.AlignmentFlag:
 
 class _View(QTableView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Copies the chosen lines, or all."""
         model = self.model()
         if event.matches(QKeySequence.StandardKey.Copy) and isinstance(model, RecordModel):
             rows = sorted({index.row() for index in self.selectionModel().selectedRows()})

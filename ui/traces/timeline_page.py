@@ -220,7 +220,6 @@ class TimelinePage(QWidget):
     # Qt's own.
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """W, A, S, D; F fits; Esc chooses nothing."""
         if event.key() == Qt.Key.Key_F and not event.modifiers():
             self.fit()
         elif event.key() == Qt.Key.Key_Escape and (self.chosen is not None or self.scene.selection.chosen is not None):
@@ -229,12 +228,10 @@ class TimelinePage(QWidget):
             super().keyPressEvent(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """The view stops with the key."""
         if not self._held.release(event):
             super().keyReleaseEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:
-        """A window that loses the keyboard never sees the key released."""
         if event.type() == QEvent.Type.ActivationChange and not self.isActiveWindow():
             self._held.let_go()
         super().changeEvent(event)

@@ -243,7 +243,6 @@ class TraceDialog(QDialog):
     # Qt's own.
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Files are welcome."""
         if any(url.isLocalFile() for url in event.mimeData().urls()):
             event.acceptProposedAction()
 

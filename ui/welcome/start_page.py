@@ -135,7 +135,6 @@ class StartPage(QWidget):
             super().keyPressEvent(event)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follows the ground's size; never keeps an event from its receiver."""
         if event.type() == QEvent.Type.Resize and not self.isHidden():
             self.setGeometry(self._ground.rect())
             self._arrange()

@@ -23,7 +23,6 @@ class ChoiceBox(QComboBox):
         self._themes = themes
 
     def setEditable(self, editable: bool) -> None:
-        """Words that can be typed begin where those of a list do."""
         super().setEditable(editable)
         words = self.lineEdit()
         if words is not None:

@@ -1,20 +1,20 @@
-"""Where runs can be dropped: on the columns, the left half for A and the right half for B, and on their lanes."""
+"""Where runs can be dropped: on the columns and on their lanes, one half for A and one half for B."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QRect, Qt
-from PySide6.QtGui import QDragMoveEvent, QDropEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QDragMoveEvent, QDropEvent
 from PySide6.QtWidgets import QWidget
 
 from ui.state.run_controller import RunController
 from ui.state.run_drag import put_run, runs_dragged
 from ui.state.selection import Selection
-from ui.style.theme import GRID, RADIUS, ThemeHolder
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.label import Label
 
 
 class ColumnDrop(QObject):
-    """Lets runs be dropped on a widget whose left half is column A and whose right half is column B, or whose upper and
-    lower halves are where `is_stacked`."""
+    """Lets runs be dropped on a widget: A is its left half, or its upper half where it `is_stacked`."""
 
     def __init__(
         self,
@@ -30,74 +30,48 @@ class ColumnDrop(QObject):
         self._is_stacked = is_stacked
         self._controller = controller
         self._selection = selection
-        self._mark = _DropMark(themes, place, is_stacked=is_stacked)
+        self._themes = themes
+        self._mark = Label(parent=place)
+        self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._mark.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._mark.hide()
         place.setAcceptDrops(True)
         place.installEventFilter(self)
 
     def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
-        """Qt's hook; keeps what concerns runs, and lets files through to the window."""
-        match event.type():
-            case QEvent.Type.DragEnter | QEvent.Type.DragMove if isinstance(event, QDragMoveEvent):
-                if not runs_dragged(event.mimeData()):
-                    return False
-                self._mark.show_side(self._side(event))
-                event.acceptProposedAction()
-                return True
-            case QEvent.Type.DragLeave:
+        """Takes drags of runs, and leaves those of files to the window."""
+        if isinstance(event, QDropEvent) and event.type() != QEvent.Type.DragLeave:
+            dragged = runs_dragged(event.mimeData())
+            if not dragged:
                 self._mark.hide()
-            case QEvent.Type.Drop if isinstance(event, QDropEvent):
+                return False
+            side = self._side(event)
+            if isinstance(event, QDragMoveEvent):
+                self._show_mark(side)
+            else:
                 self._mark.hide()
-                found = runs_dragged(event.mimeData())
-                if found:
-                    of_cell = self._selection.of_cells
-                    put_run(self._selection, self._controller.runs, found, self._side(event), of_cell=of_cell)
-                    event.acceptProposedAction()
-                    return True
+                of_cell = self._selection.of_cells
+                put_run(self._selection, self._controller.runs, dragged, side, of_cell=of_cell)
+            event.acceptProposedAction()
+            return True
+        if event.type() == QEvent.Type.DragLeave:
+            self._mark.hide()
         return False
 
     def _side(self, event: QDropEvent) -> int:
-        if self._is_stacked:
-            return int(event.position().y() >= self._place.height() / 2)
-        return int(event.position().x() >= self._place.width() / 2)
+        position, size = event.position(), self._place.size()
+        is_second = position.y() >= size.height() / 2 if self._is_stacked else position.x() >= size.width() / 2
+        return int(is_second)
 
-
-class _DropMark(QWidget):
-    """The half of the columns that a run would go to."""
-
-    def __init__(self, themes: ThemeHolder, parent: QWidget, *, is_stacked: bool) -> None:
-        super().__init__(parent)
-        self._themes = themes
-        self._is_stacked = is_stacked
-        self._columns = parent
-        self._side = 0
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.hide()
-
-    def show_side(self, side: int) -> None:
-        """Marks A (0) or B (1)."""
-        self._side = side
-        whole = self._columns.rect()
-        if self._is_stacked:
-            half = QRect(0, side * whole.height() // 2, whole.width(), whole.height() // 2)
-        else:
-            half = QRect(side * whole.width() // 2, 0, whole.width() // 2, whole.height())
-        self.setGeometry(half.adjusted(GRID, GRID, -GRID, -GRID))
-        self.raise_()
-        self.show()
-        self.update()
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        theme = self._themes.theme
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(theme.accent, 2, Qt.PenStyle.DashLine))
-        painter.setBrush(theme.alpha(theme.accent, 0.1))
-        painter.drawRoundedRect(self.rect().adjusted(1, 1, -1, -1), RADIUS, RADIUS)
-        label = QRect(0, 0, 14 * GRID, 4 * GRID)
-        label.moveCenter(self.rect().center())
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.accent)
-        painter.drawRoundedRect(label, 2 * GRID, 2 * GRID)
-        painter.setPen(theme.ink(theme.accent))
-        painter.setFont(theme.font())
-        painter.drawText(label, Qt.AlignmentFlag.AlignCenter, f"Show as {'AB'[self._side]}")
+    def _show_mark(self, side: int) -> None:
+        whole, theme = self._place.rect(), self._themes.theme
+        width, height = (
+            (whole.width(), whole.height() // 2) if self._is_stacked else (whole.width() // 2, whole.height())
+        )
+        half = QRect(0 if self._is_stacked else side * width, side * height if self._is_stacked else 0, width, height)
+        ground, accent = theme.alpha(theme.accent, 0.2).name(theme.accent.NameFormat.HexArgb), theme.accent.name()
+        self._mark.setStyleSheet(f"background: {ground}; border: 2px dashed {accent}; border-radius: 4px")
+        self._mark.setText(f"Show as {'AB'[side]}")
+        self._mark.setGeometry(half.adjusted(GRID, GRID, -GRID, -GRID))
+        self._mark.raise_()
+        self._mark.show()

@@ -67,7 +67,6 @@ class FollowingPanel(QWidget):
         return [(letter, shown) for letter, shown in zip("AB", pair, strict=True) if shown is not None]
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Catches up with what happened while it was hidden."""
         super().showEvent(event)
         if self._is_stale:
             self._fill()

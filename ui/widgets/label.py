@@ -22,5 +22,4 @@ class Label(QLabel):
         self.setText(text)
 
     def setText(self, text: str) -> None:
-        """Shows a text."""
         super().setText(plain(text))

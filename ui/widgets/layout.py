@@ -43,7 +43,6 @@ class _Follower(QObject):
         self._line = line
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Qt's hook; never keeps an event from its receiver."""
         if event.type() in (QEvent.Type.ShowToParent, QEvent.Type.HideToParent):
             self._line.setVisible(event.type() == QEvent.Type.ShowToParent)
         return False

@@ -46,7 +46,9 @@ class MessageBar(QFrame):
         super().__init__(parent)
         self._themes = themes
         self._waiting: deque[Notice] = deque()
-        self._shown: Notice | None = None
+        self.shown: Notice | None = None
+        """The notice on display."""
+
         self._ground: QWidget | None = None
         self._sign = Label()
         self._text = Label()
@@ -70,16 +72,12 @@ class MessageBar(QFrame):
         self.hide()
 
     def float_over(self, ground: QWidget) -> None:
-        """Lies over the foot of `ground` from now on: what is under the mouse stays there when a message comes.
-
-        It stands beside a part of a window and not in it, where a panel that comes to the front would cover it.
-        """
+        """Lies over the foot of `ground`, as its sibling, so that a raised panel does not cover it."""
         self._ground = ground
         self.setParent(ground if ground.isWindow() else ground.parentWidget())
         ground.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follows the ground's place and size; Esc in the window is for the message that is shown over it."""
         if watched is self._ground and event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
             self._place()
         if watched is not self.window() or self.isHidden():
@@ -90,12 +88,10 @@ class MessageBar(QFrame):
         return asks_for_escape(event) or super().eventFilter(watched, event)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Hears the window's keys from now on."""
         super().showEvent(event)
         self.window().installEventFilter(self)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """And no longer."""
         if self.window() is not self._ground:
             self.window().removeEventFilter(self)
         super().hideEvent(event)
@@ -108,11 +104,6 @@ class MessageBar(QFrame):
             self.move(ground.mapTo(holder, QPoint(0, ground.height() - height)))
             self.raise_()
 
-    @property
-    def shown(self) -> Notice | None:
-        """The notice on show."""
-        return self._shown
-
     def post(
         self,
         sentence: str,
@@ -122,39 +113,39 @@ class MessageBar(QFrame):
         *,
         about: str = "",
     ) -> None:
-        """Shows a sentence, or queues it after the one on show. One that is there already is not said twice; where
-        something can be done about it, the newer one takes its place, for it may be about something else. What was said
-        `about` the same thing before is no longer true.
+        """Shows a sentence, or queues it after the one on display.
+
+        A sentence is not shown twice at a time; of two with an action the newer one counts. A notice replaces earlier
+        ones `about` the same thing.
         """
-        notice = Notice(sentence, kind, action, on_action, about)
         if about:
             self._drop(lambda older: older.about == about)
-        if any(waiting.sentence == sentence for waiting in (*self._waiting, *([self._shown] if self._shown else []))):
+        if any(notice.sentence == sentence for notice in (*self._waiting, *([self.shown] if self.shown else []))):
             if not action:
                 return
             self.retract(sentence)
-        self._waiting.append(notice)
-        if self._shown is None:
+        self._waiting.append(Notice(sentence, kind, action, on_action, about))
+        if self.shown is None:
             self._next()
         else:
             self._count()
 
     def dismiss(self) -> None:
         """Goes on to the next notice, or hides."""
-        self._shown = None
+        self.shown = None
         self._next()
 
     def retract(self, sentence: str) -> None:
-        """Takes a sentence back that is no longer true, such as that something is going on."""
+        """Removes a sentence that is no longer true."""
         self._drop(lambda notice: notice.sentence == sentence)
 
     def withdraw(self, action: str) -> None:
-        """Takes back what offers something that can no longer be done."""
+        """Removes notices whose action is no longer possible."""
         self._drop(lambda notice: notice.action == action)
 
     def _drop(self, is_meant: Callable[[Notice], bool]) -> None:
         self._waiting = deque(notice for notice in self._waiting if not is_meant(notice))
-        if self._shown is not None and is_meant(self._shown):
+        if self.shown is not None and is_meant(self.shown):
             self.dismiss()
         else:
             self._count()
@@ -169,15 +160,15 @@ class MessageBar(QFrame):
         if not self._waiting:
             self.hide()
             return
-        self._shown = self._waiting.popleft()
-        self._text.setText(self._shown.sentence)
-        self._action.setText(self._shown.action)
-        self._action.setVisible(bool(self._shown.action))
+        self.shown = self._waiting.popleft()
+        self._text.setText(self.shown.sentence)
+        self._action.setText(self.shown.action)
+        self._action.setVisible(bool(self.shown.action))
         self._count()
         self._restyle()
         self._place()
         self.show()
-        if self._shown.kind == INFO:
+        if self.shown.kind == INFO:
             self._reading.start(READING_MS)
 
     def _count(self) -> None:
@@ -185,7 +176,7 @@ class MessageBar(QFrame):
 
     def act(self) -> None:
         """Does what the notice on show offers."""
-        notice = self._shown
+        notice = self.shown
         self.dismiss()
         if notice is not None and notice.on_action is not None:
             notice.on_action()
@@ -193,10 +184,10 @@ class MessageBar(QFrame):
     def _restyle(self) -> None:
         theme = self._themes.theme
         self._dismiss.setIcon(icon("close", theme))
-        if self._shown is None:
+        if self.shown is None:
             return
-        color = {FAILURE: theme.bad, WARNING: theme.warn}.get(self._shown.kind, theme.accent)
-        self._sign.setPixmap(pixmap(_ICONS[self._shown.kind], color, self.devicePixelRatioF()))
+        color = {FAILURE: theme.bad, WARNING: theme.warn}.get(self.shown.kind, theme.accent)
+        self._sign.setPixmap(pixmap(_ICONS[self.shown.kind], color, self.devicePixelRatioF()))
         ground = theme.raised.name()
         self.setStyleSheet(
             f"MessageBar {{ background: {ground}; border: none; border-left: 3px solid {color.name()}; }}"

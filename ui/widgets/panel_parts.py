@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 from ui.style.theme import GRID
 from ui.widgets.boxes import beside, in_role
@@ -43,13 +43,11 @@ class _ScrolledPart(QScrollArea):
     """Asks for the height that its part has at its own width, with sentences in it or without."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Looks again when a part was shown or hidden."""
         if event.type() == QEvent.Type.LayoutRequest and watched is self.widget():
             self._weigh_height()
         return super().eventFilter(watched, event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Qt fits the part into the area here."""
         self._weigh_height()
         super().resizeEvent(event)
 
@@ -71,10 +69,10 @@ def say(label: QLabel, text: str) -> None:
 
 
 class ToneLabel(QWidget):
-    """A line of text whose judgement changes: one label per role, of which one is on show.
+    """A line of text whose role changes: one label per role, of which one is visible.
 
-    A style sheet looks at a widget's role only once. Asking again with `style().polish` crashed now and then where the
-    application's style sheet was exchanged afterwards (PySide6 6.10), so no widget of ours changes its role.
+    A style sheet reads a widget's role once. `style().polish` reads it again, but crashed at times where the
+    application's style sheet was exchanged afterwards (PySide6 6.10).
     """
 
     def __init__(self, *, wraps: bool, alignment: Qt.AlignmentFlag, parent: QWidget | None = None) -> None:
@@ -82,30 +80,19 @@ class ToneLabel(QWidget):
         self._wraps = wraps
         self._alignment = alignment
         self._labels: dict[str, Label] = {}
-        self._role = ""
-        self._text = ""
         self._row = beside(on=self)
-
-    @property
-    def text(self) -> str:
-        """What it says."""
-        return self._text
-
-    @property
-    def role(self) -> str:
-        """How that is meant: "dim", "good", "warn" or "bad"."""
-        return self._role
+        self.text = self.role = ""
+        """The text, and its role: "dim", "good", "warn" or "bad"."""
 
     def say(self, text: str, role: str) -> None:
         """Shows a sentence in a role's colour; an empty one hides it."""
-        if (text, role) == (self._text, self._role):
+        if (text, role) == (self.text, self.role):
             return
-        self._text, self._role = text, role
+        self.text, self.role = text, role
         if role not in self._labels:
-            label = in_role(Label(), role)
+            label = self._labels[role] = in_role(Label(), role)
             label.setWordWrap(self._wraps)
             label.setAlignment(self._alignment)
-            self._labels[role] = label
             self._row.addWidget(label)
         for name, label in self._labels.items():
             label.setText(text if name == role else "")
@@ -113,16 +100,16 @@ class ToneLabel(QWidget):
 
 
 class WordSwitch(QWidget):
-    """Some words of which one holds.
+    """Exclusive words.
 
     Signals:
-        chosen(str): the key of the word that holds now.
+        chosen(str): the key of the word that was chosen.
     """
 
     chosen = Signal(str)
 
     def __init__(self, words: Sequence[tuple[str, str]], parent: QWidget | None = None) -> None:
-        """`words` are (key, word) pairs; the first holds at the start."""
+        """`words` are (key, word) pairs; the first is chosen at the start."""
         super().__init__(parent)
         row = beside(on=self, spacing=GRID // 2)
         self._group = QButtonGroup(self)
@@ -138,40 +125,40 @@ class WordSwitch(QWidget):
             self._group.addButton(button, index)
             row.addWidget(button)
         row.addStretch(1)
-        self._group.idClicked.connect(self._tell)
+        self._group.idClicked.connect(lambda index: self.chosen.emit(self._keys[index]))
 
     @property
     def key(self) -> str:
-        """The key of the word that holds."""
+        """The key of the chosen word."""
         return self._keys[self._group.checkedId()]
+
+    def _button(self, key: str) -> QAbstractButton:
+        return self._group.button(self._keys.index(key))
 
     def rename(self, key: str, word: str) -> None:
         """Writes another word for a key."""
-        self._group.button(self._keys.index(key)).setText(word)
+        self._button(key).setText(word)
 
     def offer(self, key: str, is_offered: bool) -> None:
-        """Shows a word or hides it; one that holds gives way to the first."""
-        self._group.button(self._keys.index(key)).setVisible(is_offered)
+        """Shows a word or hides it; a hidden word that was chosen gives way to the first."""
+        self._button(key).setVisible(is_offered)
         if not is_offered and self.key == key:
             self.hold(self._keys[0])
 
     @property
     def offered(self) -> list[str]:
         """The keys of the words that are not hidden."""
-        return [key for at, key in enumerate(self._keys) if not self._group.button(at).isHidden()]
+        return [key for key in self._keys if not self._button(key).isHidden()]
 
     def tell(self, key: str, tip: str) -> None:
-        """What the tool tip of a word says."""
-        self._group.button(self._keys.index(key)).setToolTip(tip)
+        """Sets the tool tip of a word."""
+        self._button(key).setToolTip(tip)
 
     def hold(self, key: str) -> None:
-        """Makes a word hold without telling anybody."""
-        self._group.button(self._keys.index(key)).setChecked(True)
+        """Chooses a word without a signal."""
+        self._button(key).setChecked(True)
 
     def choose(self, key: str) -> None:
-        """Makes a word hold, as if it had been clicked."""
+        """Chooses a word as a click does."""
         self.hold(key)
-        self._tell(self._keys.index(key))
-
-    def _tell(self, index: int) -> None:
-        self.chosen.emit(self._keys[index])
+        self.chosen.emit(key)

@@ -14,15 +14,13 @@ from ui.widgets.drawn import Drawn
 
 
 class Place(Protocol):
-    """A part: where it is drawn, and what is said of it."""
+    """A part: where it is drawn, in the widget's px, and its tool tip."""
 
     @property
-    def box(self) -> QRectF:
-        """Where it lies, in the widget's px."""
+    def box(self) -> QRectF: ...
 
     @property
-    def tip(self) -> str:
-        """What it is."""
+    def tip(self) -> str: ...
 
 
 class PickedPicture(Drawn):
@@ -79,26 +77,21 @@ class PickedPicture(Drawn):
     # Qt's own.
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """The part under the pointer stands out."""
         self.point_at(self.place_at(event.position().toPoint()))
 
     def leaveEvent(self, event: QEvent) -> None:
-        """Nothing stands out any more."""
         self.point_at(None)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Nothing stands out any more."""
         super().focusOutEvent(event)
         self.point_at(None)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Takes the part under the pointer."""
         number = self.place_at(event.position().toPoint())
         if number is not None and event.button() == Qt.MouseButton.LeftButton:
             self.picked.emit(self.places()[number])
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """← and → go from part to part, Enter takes one; other keys are the window's."""
         count = len(self.places())
         step = {Qt.Key.Key_Right: 1, Qt.Key.Key_Left: -1}.get(Qt.Key(event.key()))
         if step is not None and count:

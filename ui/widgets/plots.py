@@ -78,7 +78,6 @@ class PlotView(pg.GraphicsView):
         self.restyle()
 
     def sizeHint(self) -> QSize:
-        """Wide and low."""
         return QSize(640, 200)
 
     @property
@@ -130,7 +129,6 @@ class BarPlot(PlotView):
     """Bars at whole numbers with words above them, where there is room for those."""
 
     def resizeEvent(self, event: object) -> None:
-        """Words are written only where there is room for them."""
         super().resizeEvent(event)
         # pyqtgraph's own constructor resizes before there is anything to draw.
         if hasattr(self, "bottom"):
@@ -189,7 +187,6 @@ class LatencyPlot(PlotView):
         return f"within {ms_text(time_ms)}: {', '.join(shares)}" if self._steps else ""
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Says what the curves are where the pointer is."""
         super().mouseMoveEvent(event)
         scene = self.mapToScene(event.position().toPoint())
         is_inside = self.box.sceneBoundingRect().contains(scene)
