@@ -128,7 +128,7 @@ class Walk:
                 self._has_text(widget.text())
                 if widget.textFormat() != Qt.TextFormat.PlainText:
                     self.rich.append(f"{type(widget).__name__} {widget.objectName()}: {widget.text()[:60]}")
-            if isinstance(widget, QTextEdit):  # a QPlainTextEdit is none
+            if isinstance(widget, QTextEdit) and (widget.acceptRichText() or not widget.isReadOnly()):
                 self.rich.append(f"{type(widget).__name__} takes HTML, pasted too")
             if isinstance(widget, QGraphicsView):
                 self._over_scene(widget)

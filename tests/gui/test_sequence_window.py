@@ -226,14 +226,14 @@ def test_looking_never_happens_on_the_windows_thread(
     gate.set()
     wait_until(lambda: not window.opener.is_busy)
     assert window.messages.shown is None
-    assert {thread.name for thread in asked} == {"evprof-finder"}
+    assert {thread.name for thread in asked} == {"evprof-finder_0"}
 
 
 def test_closing_leaves_no_thread(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
     open_whole(window, wait_until, sequence)
     window.open_paths([str(sequence)])
     window.close()
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name in ("evprof-finder", "evprof-pictures")])
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name in ("evprof-finder_0", "evprof-pictures")])
 
 
 # Running what is open.
@@ -395,7 +395,7 @@ def test_a_run_shows_the_part_it_took(window: MainWindow, wait_until: Wait, sequ
     window._show_recording(recording)
     wait_until(lambda: window.pair.clock.position_us == 700_000)
     (section, *_) = window.inspector.sections
-    assert {detail.name: detail.text for detail in section.details}["part"] == "200 ms at 700 ms"
+    assert {detail.name: detail.text for detail in section.details}["part"] == "0.70 s to 0.90 s"
     assert window.pair.scrubber.clip.is_all, "the bar is the next run's"
     assert window.pair.scrubber.track.is_editable
 

@@ -106,5 +106,5 @@ def test_a_search_that_nobody_wants_stops(monkeypatch: pytest.MonkeyPatch, wait_
     assert seen == ["a", "d"]
     assert following.found == [OpeningPath("d", "events")]
     finder.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "evprof-finder"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "evprof-finder_0"]
     assert finder.search(["e"]).found is None

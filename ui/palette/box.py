@@ -117,10 +117,7 @@ class PaletteBox(QFrame):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.line and isinstance(event, QKeyEvent):
-            if asks_for_escape(event):
-                return True
-            if event.type() == QEvent.Type.KeyPress:
-                return self._take_key(event)
+            return asks_for_escape(event) or (event.type() == QEvent.Type.KeyPress and self._take_key(event))
         if watched is self.line and event.type() == QEvent.Type.FocusOut and not self.underMouse():
             self.hide()
         if watched is self.parent() and event.type() == QEvent.Type.Resize and self.isVisible():

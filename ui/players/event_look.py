@@ -1,4 +1,4 @@
-"""How a person wants to see events: rendering, colours, and how much time one picture gathers; it knows no widget."""
+"""How events are drawn: rendering, colours, and the time that one picture gathers. It uses no Qt."""
 
 from __future__ import annotations
 
@@ -136,6 +136,7 @@ class EventArtist:
     def __init__(self, windows: EventWindows) -> None:
         self._windows = windows
         self._painter: Painter | None = None
+        self._key: object = None
         self.note = ""
         """What there is to say of the last picture: how many events a region has, and how many of them are drawn."""
 
@@ -181,7 +182,7 @@ class EventArtist:
         )
 
     def _counted(self, count: int, stop_us: int, whole_us: int) -> EventArray:
-        """The last `count` events before a moment; the recording's first ones where there are not that many yet."""
+        """The last `count` events before a moment; the recording's first ones where there are fewer."""
         events = self._windows.last(count, stop_us)
         while len(events) < count and stop_us < min(whole_us, _MOST_US):
             stop_us = min(whole_us, max(2 * stop_us, _LEAST_US))
@@ -189,19 +190,15 @@ class EventArtist:
         return events
 
     def _painter_of(self, look: EventLook) -> Painter:
-        """The one of the last picture where nothing changed: it draws into buffers of its own."""
+        """The painter of the last picture where nothing changed: it draws into buffers of its own."""
         from evprof.loaders.pictures.palette import PALETTES
         from evprof.loaders.pictures.renderings import Painter
 
         size, palette = (self._windows.width, self._windows.height), PALETTES[look.in_theme(is_dark=True).palette]
-        known = self._painter
-        if known is None or (known.width, known.height, known.palette, known.rendering) != (
-            *size,
-            palette,
-            look.rendering,
-        ):
-            known = self._painter = Painter(*size, palette=palette, rendering=look.rendering)
-        return known
+        key = (*size, palette, look.rendering)
+        if self._painter is None or self._key != key:
+            self._painter, self._key = Painter(*size, palette=palette, rendering=look.rendering), key
+        return self._painter
 
 
 def _region_words(events: EventArray, span_us: int) -> str:

@@ -113,25 +113,23 @@ class EventPlayer(FramePlayer):
             return
         if self._dragged is None and (at - pressed).manhattanLength() < _DRAG_PX:
             return
-        before, self._dragged = self._dragged or pressed, at
+        moved, self._dragged = at - (self._dragged or pressed), at
         if self.is_in_space:
             look = self._choice.look
-            moved = at - before
             self._choice.choose(replace(look, turn=look.turn.by(moved.x(), -moved.y())))
         self.update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        pressed, dragged = self._pressed, self._dragged
-        self._pressed = self._dragged = None
+        """A drag takes a region; a click clears it in its corner, and plays elsewhere."""
+        (pressed, self._pressed), (dragged, self._dragged) = (self._pressed, None), (self._dragged, None)
         if pressed is None or event.button() != Qt.MouseButton.LeftButton:
             return
-        clear = self.clear_place()
-        if dragged is not None:
-            if not self.is_in_space:
-                self._choice.choose(replace(self._choice.look, region=self._region_between(pressed, dragged)))
-        elif clear is not None and clear.contains(pressed):
-            self._choice.choose(replace(self._choice.look, region=None))
-        else:
+        look, clear = self._choice.look, self.clear_place()
+        if dragged is not None and not self.is_in_space:
+            self._choice.choose(replace(look, region=self._region_between(pressed, dragged)))
+        elif dragged is None and clear is not None and clear.contains(pressed):
+            self._choice.choose(replace(look, region=None))
+        elif dragged is None:
             super().mousePressEvent(event)
         self.update()
 
@@ -147,22 +145,15 @@ class EventPlayer(FramePlayer):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
-        painter = QPainter(self)
-        color = self._themes.theme.accent
-        if self._pressed is not None and self._dragged is not None and not self.is_in_space:
-            place = self.picture_place()
-            if place is not None:
-                painter.setPen(QPen(color, 1, Qt.PenStyle.DashLine))
-                painter.drawRect(QRectF(self._pressed, self._dragged).normalized().intersected(place))
+        painter, color, place = QPainter(self), self._themes.theme.accent, self.picture_place()
+        if self._pressed is not None and self._dragged is not None and not self.is_in_space and place is not None:
+            painter.setPen(QPen(color, 1, Qt.PenStyle.DashLine))
+            painter.drawRect(QRectF(self._pressed, self._dragged).normalized().intersected(place))
             return
         region, clear = self.region_place(), self.clear_place()
-        if region is None or clear is None:
-            return
-        painter.setPen(QPen(color, 1))
-        painter.drawRect(region)
-        painter.fillRect(clear, color)
-        painter.setPen(QPen(self._themes.theme.ink(color), 1.4))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        inner = clear.adjusted(4, 4, -4, -4)
-        painter.drawLine(inner.topLeft(), inner.bottomRight())
-        painter.drawLine(inner.topRight(), inner.bottomLeft())
+        if region is not None and clear is not None:
+            painter.setPen(QPen(color, 1))
+            painter.drawRect(region)
+            painter.fillRect(clear, color)
+            painter.setPen(self._themes.theme.ink(color))
+            painter.drawText(clear, Qt.AlignmentFlag.AlignCenter, "×")

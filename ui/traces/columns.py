@@ -48,12 +48,8 @@ def _bytes(count: int) -> str:
     return f"−{bytes_text(-count)}" if count < 0 else bytes_text(count) if count else "0"
 
 
-def _change(ns: int) -> str:
-    return "0" if not ns else f"{'+' if ns > 0 else '−'}{time_of(abs(ns))}"
-
-
 def _column(head: str, field: str, written: Callable[[Any], str], tip: str = "") -> Column:
-    """A column of one attribute of a record, or of an attribute of that."""
+    """A column of one attribute of a record."""
     value = attrgetter(field)
     return Column(head, value, lambda record: written(value(record)), tip)
 
@@ -124,15 +120,4 @@ OPERATOR_MEMORY = (
     _column("allocations", "self_allocations", _count, "its own"),
     _column("allocated", "self_allocated_bytes", _bytes, "by itself, whatever was released"),
     _column("allocated in all", "total_allocated_bytes", _bytes, "with the operators inside, whatever was released"),
-)
-DIFFERENCES = (
-    _text("name", "name"),
-    _column("calls", "now.calls", _count),
-    _column("calls before", "against.calls", _count),
-    _column("host self", "now.host_self_ns", time_of),
-    _column("before", "against.host_self_ns", time_of),
-    _column("host change", "host_self_delta_ns", _change),
-    _column("device self", "now.device_self_ns", time_of),
-    _column("before", "against.device_self_ns", time_of),
-    _column("device change", "device_self_delta_ns", _change),
 )

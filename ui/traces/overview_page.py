@@ -1,17 +1,17 @@
-"""Where a trace's time went: by category, step by step, by module, how busy the devices were, and advice."""
+"""Where a trace's time went: by category, by module, how busy the devices were, and advice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtCore import QPoint, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTreeWidget, QTreeWidgetItem, QWidget
+from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
 
 from evprof.core.safe_text import plain
 from evprof.core.units import count_text, percent_text
 from evprof.metrics.traces.modules import ModuleRow
-from evprof.metrics.traces.overview import CATEGORIES, DeviceUse, TraceOverview, TraceStep
+from evprof.metrics.traces.overview import CATEGORIES, DeviceUse, TraceOverview
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.timeline.lane import blended
 from ui.traces.columns import share_text, time_of
@@ -22,12 +22,7 @@ from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import say, scrolling, section_head, sentence
 
-MOST_STEPS = 400
-"""Steps drawn, the first ones: more are not told apart."""
-
-_STEP_PX, _BAR_PX = 132, 22
-_TABLE_PX = 420
-_NO_STEPS = "The trace marks no steps (ProfilerStep#N): all of it counts as one."
+_BAR_PX, _TABLE_PX = 22, 420
 
 
 def category_colors(theme: Theme) -> dict[str, QColor]:
@@ -80,70 +75,15 @@ def _fits(painter: QPainter, text: str, room: QRectF) -> bool:
     return painter.fontMetrics().horizontalAdvance(text) + 10 <= room.width()
 
 
-class StepBars(Drawn):
-    """A bar for each step, as high as it took, divided as the bar above."""
-
-    def __init__(self, themes: ThemeHolder) -> None:
-        super().__init__(themes)
-        self._steps: Sequence[TraceStep] = ()
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Time of each step")
-
-    def sizeHint(self) -> QSize:
-        return QSize(320, _STEP_PX)
-
-    def show_steps(self, steps: Sequence[TraceStep]) -> None:
-        """Shows other steps."""
-        self._steps = steps[:MOST_STEPS]
-        self.update()
-
-    def _boxes(self) -> list[tuple[QRectF, TraceStep]]:
-        if not self._steps:
-            return []
-        width = min(self.width() / len(self._steps), 48.0)
-        most = max(step.duration_ns for step in self._steps) or 1
-        room = self.height() - 18.0
-        return [
-            (QRectF(at * width, room * (1 - step.duration_ns / most), width, room * step.duration_ns / most), step)
-            for at, step in enumerate(self._steps)
-        ]
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter, theme = QPainter(self), self._themes.theme
-        colors = list(category_colors(theme).values())
-        free = 0.0
-        painter.setFont(theme.font(10.5))
-        for box, step in self._boxes():
-            bottom = box.bottom()
-            gap = 1.0 if box.width() > 4 else 0.0
-            for color, ns in zip(colors, step.category_ns, strict=True):
-                height = box.height() * ns / max(step.duration_ns, 1)
-                painter.fillRect(QRectF(box.left(), bottom - height, box.width() - gap, height), color)
-                bottom -= height
-            width = painter.fontMetrics().horizontalAdvance(step.name)
-            if box.left() >= free:
-                painter.setPen(theme.text_dim)
-                painter.drawText(QRectF(box.left(), self.height() - 15, width + 2, 14), step.name)
-                free = box.left() + width + 10
-
-    def tip_at(self, point: QPoint) -> str:
-        """The step at the pointer's column."""
-        for box, step in self._boxes():
-            if box.left() <= point.x() < box.right():
-                parts = [f"{name} {time_of(ns)}" for name, ns in zip(CATEGORIES, step.category_ns, strict=True) if ns]
-                return "\n".join([f"step {step.name}: {time_of(step.duration_ns)}", *parts])
-        return ""
-
-
 class OverviewPage(QWidget):
-    """Categories, advice, devices, steps."""
+    """Categories, devices and advice."""
 
     def __init__(self, themes: ThemeHolder) -> None:
         super().__init__()
         self._themes = themes
-        self.bar, self.steps = CategoryBar(themes), StepBars(themes)
+        self.bar = CategoryBar(themes)
         self.table, self.devices = FigureTable(themes), FigureTable(themes)
-        self.summary, self.note, self.advice = sentence("title"), sentence("small"), sentence()
+        self.summary, self.advice = sentence("title"), sentence()
         self.problems = sentence("warn")
         self._device_head, self._advice_head = section_head("Devices"), section_head("What could help")
         for table in (self.table, self.devices):
@@ -154,7 +94,7 @@ class OverviewPage(QWidget):
         ground = QWidget()
         column = stacked(
             *(self.summary, self.problems, GRID, self.bar, GRID, tables, GRID),
-            *(self._advice_head, self.advice, GRID, section_head("Steps"), self.steps, self.note),
+            *(self._advice_head, self.advice),
             on=ground,
             margins=(0, GRID, GRID, GRID),
             spacing=GRID // 2,
@@ -167,7 +107,7 @@ class OverviewPage(QWidget):
         analysis, found = read.analysis, read.analysis.overview
         slices = count_text(len(analysis.trace.slices), "slice")
         say(self.problems, "\n".join(analysis.problems))
-        for part in (self.bar, self.table, self.steps):
+        for part in (self.bar, self.table):
             part.setVisible(found is not None)
         say(self.advice, "\n".join(one.sentence for one in analysis.advice))
         self._advice_head.setVisible(bool(analysis.advice))
@@ -175,7 +115,6 @@ class OverviewPage(QWidget):
         self.devices.setVisible(found is not None and bool(found.devices))
         if found is None:
             say(self.summary, f"{slices}, but no operators and no work on a device: there is no time to divide.")
-            say(self.note, "")
             return
         steps = count_text(len(found.steps), "step")
         say(self.summary, f"{time_of(found.wall_ns)} in {steps}, {slices}")
@@ -185,16 +124,6 @@ class OverviewPage(QWidget):
             ("time", "share"),
         )
         self.devices.show_rows(*_device_rows(found.devices))
-        self.steps.show_steps(found.steps)
-        is_marked = len(found.steps) > 1 or bool(found.steps and found.steps[0].name)
-        say(self.note, _scale_of(found.steps) if is_marked else _NO_STEPS)
-
-
-def _scale_of(steps: Sequence[TraceStep]) -> str:
-    """How long the highest of the bars took, and whether bars are lacking."""
-    drawn = steps[:MOST_STEPS]
-    longest = f"The longest took {time_of(max(step.duration_ns for step in drawn))}."
-    return longest if len(drawn) == len(steps) else f"The first {MOST_STEPS} of {len(steps):,} are drawn. {longest}"
 
 
 def _device_rows(devices: Sequence[DeviceUse]) -> tuple[list[TableRow], tuple[str, ...]]:

@@ -29,7 +29,7 @@ _NO_CLOCK = "The trace and the run have no stage in common, so it cannot be said
 
 
 class RunTraceLane(SliceLane):
-    """Collapsed until somebody opens it: a trace is read when it is first looked at.
+    """A lane that is collapsed at first: the trace is read when it is opened.
 
     Signals:
         opened(): it was opened and has nothing to show yet.
@@ -45,19 +45,15 @@ class RunTraceLane(SliceLane):
         self.fold(True)
 
     def is_wanted(self) -> bool:
-        """Only beside a run that was traced."""
         return self.has_trace
 
     def is_empty(self) -> bool:
-        """Whether it is collapsed unless somebody opened it."""
         return True
 
     def names(self) -> tuple[str, str]:
-        """Its name, and how far reading is."""
         return self._name[0], self.said or self._name[1]
 
     def fold(self, is_folded: bool) -> None:
-        """Opened, it asks for the trace."""
         super().fold(is_folded)
         if not is_folded and self.has_trace and self.lane is None:
             self.opened.emit()

@@ -60,29 +60,19 @@ class TimelinePage(QWidget):
         themes.changed.connect(self._set_theme)
 
     def _make_side(self, themes: ThemeHolder) -> None:
-        self.slice_head, self.range_head = section_head("Slice"), section_head("Range")
-        self.facts = FigureTable(themes)
+        self.slice_head, self.facts = section_head("Slice"), FigureTable(themes)
         self.title, self.stack_text = sentence("title"), sentence("small")
         self.teaches, self.range_text = sentence(), sentence()
         self.operators = RecordTable("Operators of the range", OPERATORS[:4])
-        ground = QWidget()
-        column = stacked(
-            *(self.functions, self.teaches, self.slice_head, self.title, self.facts, self.stack_text),
-            on=ground,
-            margins=(2 * GRID, GRID, GRID, GRID),
-            spacing=GRID // 2,
-        )
-        column.addStretch(1)
-        self.below = QWidget()
-        stacked(
-            *(self.range_head, self.range_text, (self.operators, 1)),
-            on=self.below,
-            margins=(2 * GRID, GRID, GRID, GRID),
-            spacing=GRID // 2,
-        )
+        above, self.below = QWidget(), QWidget()
+        margins = (2 * GRID, GRID, GRID, GRID)
+        parts = self.functions, self.teaches, self.slice_head, self.title, self.facts, self.stack_text, None
+        stacked(*parts, on=above, margins=margins, spacing=GRID // 2)
+        parts_below = section_head("Range"), self.range_text, (self.operators, 1)
+        stacked(*parts_below, on=self.below, margins=margins, spacing=GRID // 2)
         self.side = QWidget()
         self.side.setFixedWidth(_SIDE_PX)
-        stacked((scrolling(ground), 1), (self.below, 1), on=self.side, spacing=0)
+        stacked((scrolling(above), 1), (self.below, 1), on=self.side, spacing=0)
         say(self.teaches, _TEACHES)
 
     def show_trace(self, read: ReadTrace) -> None:
@@ -210,10 +200,8 @@ class TimelinePage(QWidget):
         rows = analysis.operators_between(chosen.start_ns + analysis.start_ns, chosen.end_ns + analysis.start_ns)
         taken = sum(row.host_self_ns for row in rows)
         self.operators.show_records(rows[:_MOST_OPERATORS])
-        say(
-            self.range_text,
-            f"{time_text(chosen.end_ns - chosen.start_ns)} · its operators took {time_of(taken)} on the host",
-        )
+        length = time_text(chosen.end_ns - chosen.start_ns)
+        say(self.range_text, f"{length} · its operators took {time_of(taken)} on the host")
         self.below.show()
         self._repaint()
 

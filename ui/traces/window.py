@@ -1,4 +1,4 @@
-"""The trace window: a trace of torch's profiler, read natively, and what changed against another one."""
+"""The trace window: a trace of torch's profiler, read natively."""
 
 from __future__ import annotations
 
@@ -18,18 +18,15 @@ from PySide6.QtWidgets import (
 )
 
 from evprof.core.units import percent_text
-from evprof.metrics.traces.difference import trace_difference
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.traces.columns import (
     DEVICE,
-    DIFFERENCES,
     KERNELS,
     KERNELS_BY_LAUNCH,
     OPERATORS,
     OPERATORS_BY_SHAPES,
     OPERATORS_BY_STACK,
-    time_of,
 )
 from ui.traces.memory_page import MemoryPage
 from ui.traces.overview_page import ModulePage, OverviewPage
@@ -53,23 +50,19 @@ class TraceDialog(QDialog):
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.read_trace: ReadTrace | None = None
-        self.other: ReadTrace | None = None
         self.setWindowTitle("Torch trace")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
         self.setMinimumSize(760, 480)
         resize_in_room(self, 1280, 800)
-        self.reading, self.reading_other = TraceReading(self), TraceReading(self)
+        self.reading = TraceReading(self)
         self.messages = MessageBar(themes)
         self._make_pages(themes)
         self._make_waiting()
         self.name = sentence("title")
         self.open_button = QPushButton("Open trace…")
         self.open_button.clicked.connect(self.browse)
-        self.against_button = QPushButton("Compare with…")
-        self.against_button.setToolTip("Which operators and modules take longer in this trace than in another")
-        self.against_button.clicked.connect(self.browse_other)
-        bar = beside((self.name, _MOST), None, self.against_button, self.open_button, spacing=GRID)
+        bar = beside((self.name, _MOST), None, self.open_button, spacing=GRID)
         bar.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         self.body = QStackedWidget()
         for page in (self.empty, self.waiting, self.pages):
@@ -78,9 +71,7 @@ class TraceDialog(QDialog):
         self.messages.float_over(self)
         self.reading.went_on.connect(self._show_progress)
         self.reading.done.connect(self._take)
-        self.reading_other.done.connect(self._take_other)
-        for reading in (self.reading, self.reading_other):
-            reading.failed.connect(self._fail)
+        self.reading.failed.connect(self._fail)
         self._show_state()
 
     def _make_pages(self, themes: ThemeHolder) -> None:
@@ -100,12 +91,6 @@ class TraceDialog(QDialog):
         self.operators_by.chosen.connect(self._show_operators)
         self.by_launch.toggled.connect(self._show_kernels)
         self.timeline = TimelinePage(themes)
-        self.of_what = WordSwitch([("operators", "Operators"), ("modules", "Modules")])
-        self.difference = RecordTable("Difference", DIFFERENCES, self.of_what)
-        self.difference_text = sentence()
-        self.of_what.chosen.connect(self._show_difference)
-        against = QWidget()
-        stacked(self.difference_text, (self.difference, 1), on=against, margins=(0, GRID, 0, 0), spacing=GRID)
         self.pages = QTabWidget()
         self.pages.setDocumentMode(True)
         margin = QWidget()  # the first tab begins where the name above it does
@@ -118,7 +103,6 @@ class TraceDialog(QDialog):
             ("Memory", _inset(self.memory)),
             ("Modules", _inset(self.modules)),
             ("Timeline", self.timeline),
-            ("Difference", _inset(against)),
         ):
             self.pages.addTab(page, title)
         self.overview.setContentsMargins(2 * GRID, 0, GRID, 0)
@@ -142,28 +126,16 @@ class TraceDialog(QDialog):
         if path:
             self.open_trace(Path(path))
 
-    def browse_other(self) -> None:
-        """Asks for the trace to compare with."""
-        path, _ = QFileDialog.getOpenFileName(self, "Compare with", self._folder(), FILES)
-        if path:
-            self.compare_with(Path(path))
-
     def _folder(self) -> str:
         return str(self.read_trace.path.parent) if self.read_trace is not None else ""
 
     def open_trace(self, path: Path) -> None:
         """Reads a trace in the background, and shows it."""
-        self.read_trace = self.other = None
+        self.read_trace = None
         say(self.name, path.name)
-        self.reading_other.stop()
         self.reading.read(path)
         self._show_progress(0.0, 0)
         self._show_state()
-
-    def compare_with(self, path: Path) -> None:
-        """Reads another trace in the background, and shows what changed from it to this one."""
-        self.messages.post(f"{path.name} is read to compare with.", "info")
-        self.reading_other.read(path)
 
     def stop(self) -> None:
         """Reads no further."""
@@ -179,9 +151,7 @@ class TraceDialog(QDialog):
     def _show_state(self) -> None:
         page = self.waiting if self.reading.is_busy else self.empty if self.read_trace is None else self.pages
         self.body.setCurrentWidget(page)
-        self.against_button.setEnabled(self.read_trace is not None)
-        for button in (self.against_button, self.open_button):
-            button.setVisible(page is not self.empty)  # which has a button of its own
+        self.open_button.setVisible(page is not self.empty)  # which has a button of its own
 
     def _fail(self, told: str) -> None:
         self.messages.post(told)
@@ -197,15 +167,7 @@ class TraceDialog(QDialog):
             page.show_trace(read)
         self._show_operators()
         self._show_kernels()
-        self._show_difference()
         self._show_state()
-
-    def _take_other(self, read: object) -> None:
-        if isinstance(read, ReadTrace):
-            self.messages.clear()
-            self.other = read
-            self._show_difference()
-            self.pages.setCurrentIndex(self.pages.count() - 1)
 
     # Tables.
 
@@ -228,18 +190,6 @@ class TraceDialog(QDialog):
             rows = analysis.kernels_by_launch if by_launch else analysis.kernels
             self.kernels.show_records(rows, KERNELS_BY_LAUNCH if by_launch else KERNELS)
 
-    def _show_difference(self, *_: object) -> None:
-        now, other = self.read_trace, self.other
-        self.difference.setVisible(other is not None)
-        if now is None or other is None:
-            text = "Compare with another trace to see which operators and modules take longer, came or went."
-            say(self.difference_text, text)
-            return
-        found = trace_difference(now.analysis, other.analysis)
-        against = f"against {other.path.name}: {time_of(found.against_wall_ns)}"
-        say(self.difference_text, f"{now.path.name}: {time_of(found.wall_ns)} · {against}")
-        self.difference.show_records(found.operators if self.of_what.key == "operators" else found.modules)
-
     # Qt's own.
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
@@ -248,16 +198,13 @@ class TraceDialog(QDialog):
 
     def dropEvent(self, event: QDropEvent) -> None:
         """Opens the first of the files; a second one is compared with it."""
-        paths = [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
-        self.open_trace(paths[0])
-        if len(paths) > 1:
-            self.compare_with(paths[1])
+        paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
+        self.open_trace(Path(paths[0]))
         event.acceptProposedAction()
 
     def done(self, result: int) -> None:
         """What is being read is not wanted any more."""
         self.reading.close()
-        self.reading_other.close()
         super().done(result)
 
 

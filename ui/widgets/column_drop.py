@@ -64,11 +64,13 @@ class ColumnDrop(QObject):
         return int(is_second)
 
     def _show_mark(self, side: int) -> None:
-        whole, theme = self._place.rect(), self._themes.theme
-        width, height = (
-            (whole.width(), whole.height() // 2) if self._is_stacked else (whole.width() // 2, whole.height())
-        )
-        half = QRect(0 if self._is_stacked else side * width, side * height if self._is_stacked else 0, width, height)
+        half, theme = self._place.rect(), self._themes.theme
+        if self._is_stacked:
+            half.setHeight(half.height() // 2)
+            half.moveTop(side * half.height())
+        else:
+            half.setWidth(half.width() // 2)
+            half.moveLeft(side * half.width())
         ground, accent = theme.alpha(theme.accent, 0.2).name(theme.accent.NameFormat.HexArgb), theme.accent.name()
         self._mark.setStyleSheet(f"background: {ground}; border: 2px dashed {accent}; border-radius: 4px")
         self._mark.setText(f"Show as {'AB'[side]}")
