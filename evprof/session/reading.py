@@ -256,13 +256,15 @@ class SessionReading:
                 values[name] = self._part(name, bytes(parts[name]))
             values["settings"], values["given"] = values["settings"]
             info = RunInfo(**values)
+        except msgspec.DecodeError:  # a number that no float holds
+            return run_info_from(self.json(text))
         except (UnfitError, TypeError):
             return None
         return info if is_known_run(info) else None
 
     def _part(self, name: str, raw: bytes) -> Any:
         if raw[:1] not in b"{[":
-            return _FIELD_READERS[name](self.json(raw))
+            return _FIELD_READERS[name](msgspec.json.decode(raw))
         key = (name, raw)
         value = self._shared.get(key)
         if value is None:

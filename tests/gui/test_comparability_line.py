@@ -8,8 +8,8 @@ from typing import Any
 from cell_runs import Cell
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.view.columns import ShownModel
-from ui.comparison.body import ComparisonBody
 from ui.comparison.book import ComparisonBook
+from ui.comparison.parts import ComparisonBody
 from ui.comparison.sheet import ComparisonSheet, sheet
 from ui.runs.pair_figures import ComparisonPanel
 from ui.style.theme import ThemeHolder

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
-from ui.comparison.session_shelf import read_any
+from ui.comparison.sources import read_any
 from ui.style.theme import ThemeHolder
 from ui.window import exporting
 from ui.window.app import save_screenshot

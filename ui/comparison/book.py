@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.document import BASES, Configuration, configurations_of
 from evprof.metrics.figures.stages import END_TO_END
+
+if TYPE_CHECKING:
+    from ui.state.window_session import WindowSession
 
 OPEN_SESSION = ""
 """Stands for the window's own session where others have their path."""
@@ -164,6 +167,32 @@ class ComparisonBook:
         self.differences_only = bool(view.get("differences_only"))
         self._tidy()
         return len(set(places)) - len(self.chosen)
+
+
+VIEWS = "views"
+
+
+class SavedViews:
+    """Saved choices of columns by name."""
+
+    def __init__(self, session: WindowSession) -> None:
+        self._session = session
+
+    @property
+    def by_name(self) -> dict[str, dict[str, Any]]:
+        """All of them, as far as the file holds what we write."""
+        views = self._session.facts.get(VIEWS)
+        if not isinstance(views, dict):
+            return {}
+        return {str(name): view for name, view in views.items() if isinstance(view, dict)}
+
+    def save(self, name: str, view: dict[str, Any]) -> None:
+        """Keeps one, in place of another of that name."""
+        self._session.note(VIEWS, {**self.by_name, name: view})
+
+    def remove(self, name: str) -> None:
+        """Forgets one."""
+        self._session.note(VIEWS, {other: view for other, view in self.by_name.items() if other != name})
 
 
 def sessions_of(view: dict[str, Any]) -> list[str]:

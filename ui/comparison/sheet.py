@@ -319,10 +319,10 @@ def _left_out(listed: Sequence[Configuration], titles: Sequence[str], sessions: 
 
 
 def _repeats(listed: Sequence[Configuration]) -> list[str]:
-    """What a difference is divided over, where that is not simply everything."""
+    """What the bars show, where columns hold repeats."""
     if all(column.is_cell or len(column.runs) == len(column.samples()) for column in listed):
         return []
-    return ["Of the repeats of one request the bars divide the one of median total, so that their parts add up."]
+    return ["Bars are differences of means over the repeats."]
 
 
 def _notes(rows: Sequence[ComparisonRow]) -> list[str]:

@@ -26,14 +26,10 @@ from PySide6.QtWidgets import (
 )
 
 from evprof.metrics.comparison.document import compare_document
-from ui.comparison.bar import ComparisonBar
-from ui.comparison.body import ComparisonBody
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, place_of, sessions_of
-from ui.comparison.configuration_list import ConfigurationList
-from ui.comparison.export import FORMATS, write_comparison_as
-from ui.comparison.saved_views import SavedViews
-from ui.comparison.session_shelf import ReadSession, SessionShelf
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, SavedViews, place_of, sessions_of
+from ui.comparison.parts import ComparisonBar, ComparisonBody, ConfigurationList
 from ui.comparison.sheet import ComparisonSheet, sheet
+from ui.comparison.sources import FORMATS, ReadSession, SessionShelf, write_comparison_as
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -44,8 +40,6 @@ from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import FAILURE, INFO, UNDO, MessageBar
 from ui.widgets.panel_parts import section_head
-
-"""The figures change at most this often while runs end."""
 
 LIST_PX = 216
 _SESSIONS = "Sessions and results (*.evprof *.json);;All files (*)"
