@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
@@ -103,7 +102,9 @@ class KnownEngine:
             sink.post(RunWarned(run_id, line))
         now = 1000
         for index, name in enumerate(STAGES):
-            end = now + round(NS_PER_MS * self.times(request).get(name, 1.0))
+            # No clock gives the same time twice.
+            wobble = 1 + 1e-6 * (len(self.made) % 7)
+            end = now + round(NS_PER_MS * wobble * self.times(request).get(name, 1.0))
             sink.append(SpanRecord(run_id, index, -1, SETTLED, role, name, now, end))
             now = end
         for place, token_id in enumerate(self.answer(request)):
@@ -118,7 +119,7 @@ class KnownEngine:
 
 
 def plan(**changes) -> SwitchPlan:
-    words = {"repeat": 4, "max_new_tokens": 8} | changes
+    words = {"repeat": 5, "max_new_tokens": 8} | changes
     return SwitchPlan(Sample("absent.npy", "absent.mp4"), ModelChoice("draft"), ModelChoice("target"), **words)
 
 
@@ -141,12 +142,12 @@ def test_known_effects_give_exactly_those_figures():
     assert [row["role"] for row in document["rows"]] == ["draft", "target"]
     for row in document["rows"]:
         # Without load: preprocess and vision 1 ms each, prefill 20, decode 40 against 10.
-        assert (row["run_off_ms"], row["run_on_ms"]) == (62.0, 32.0)
-        assert row["run_speed"] == pytest.approx(62 / 32)
-        assert (row["stage_off_ms"], row["stage_on_ms"], row["stage_speed"]) == (40.0, 10.0, 4.0)
-        assert row["stage_speed_ci95"] == [4.0, 4.0]
+        assert (row["run_off_ms"], row["run_on_ms"]) == pytest.approx((62.0, 32.0), rel=1e-4)
+        assert row["run_speed"] == pytest.approx(62 / 32, rel=1e-4)
+        assert (row["stage_off_ms"], row["stage_on_ms"]) == pytest.approx((40.0, 10.0), rel=1e-4)
+        assert row["stage_speed_ci95"] == pytest.approx([4.0, 4.0], rel=1e-4)
         assert row["verdict"] == "faster"
-        assert row["pairs"] == 4
+        assert row["pairs"] == 5
         assert row["agreement"]["matched"] == 3
         assert row["agreement"]["compared"] == 4
         assert row["agreement"]["first_divergence"] == 2
@@ -278,7 +279,8 @@ class KnownBatches:
         ids = [tuple([5, 6, 7][: 1 + index % 3]) for index in range(len(prompts))]
         if len(prompts) > 1:
             ids[1] = (5, 9)
-        return BatchTurn(10.0 * len(prompts), 30.0, tuple(ids), 50 * len(prompts), 1000 + len(prompts))
+        llm_ms = 30.0 + 1e-6 * (len(self.asked) % 7)
+        return BatchTurn(10.0 * len(prompts), llm_ms, tuple(ids), 50 * len(prompts), 1000 + len(prompts))
 
     def close(self):
         self.is_closed = True
@@ -291,16 +293,16 @@ def test_a_batch_is_measured_against_its_prompts_one_by_one():
     batches = KnownBatches()
     document = measure_switches(KnownEngine(), plan(), threading.Event(), known=(BATCH_OF_4,), batches=batches)
     row = document["rows"][0]
-    assert (row["run_off_ms"], row["run_on_ms"]) == (4 * 40.0, 40.0 + 30.0)
-    assert (row["stage_off_ms"], row["stage_on_ms"], row["stage_speed"]) == (120.0, 30.0, 4.0)
+    assert (row["run_off_ms"], row["run_on_ms"]) == pytest.approx((4 * 40.0, 40.0 + 30.0))
+    assert (row["stage_off_ms"], row["stage_on_ms"], row["stage_speed"]) == pytest.approx((120.0, 30.0, 4.0))
     assert row["verdict"] == "as expected"
     assert (row["kv_off_bytes"], row["kv_on_bytes"], row["peak_on_bytes"]) == (50, 200, 1004)
     # Rows alone: (5), (5), (5), (5); together (5), (5, 9), (5, 6, 7), (5): what both have agrees.
     assert row["agreement"] == row["agreement"] | {"matched": 4, "compared": 4, "first_divergence": None}
     assert row["agreement"]["answer_tokens"] == [4, 7]
     one, four = [(1, False)] * 4, [(4, False)]
-    timed = [[(1, True)] * 4 + [(4, True)], [(4, True)] + [(1, True)] * 4] * 2
-    assert batches.asked == one + four + [asked for turn in timed for asked in turn]
+    timed = [[(1, True)] * 4 + [(4, True)], [(4, True)] + [(1, True)] * 4] * 3
+    assert batches.asked == one + four + [asked for turn in timed[:5] for asked in turn]
     assert batches.is_closed
 
 
@@ -319,22 +321,24 @@ def test_a_batch_that_does_not_fit_or_nobody_can_make_is_told():
 
 
 @pytest.mark.parametrize(
-    ("ratios", "expects", "word"),
+    ("ratio", "spread", "expects", "word"),
     [
-        ([1.5, 1.6, 1.7], None, "faster"),
-        ([0.5, 0.6, 0.7], None, "slower"),
-        ([0.9, 1.1, 1.2], None, "no gain"),  # the interval holds 1
-        ([1.01, 1.01, 1.01], None, "no gain"),  # certain, and nothing
-        ([0.99, 0.99, 0.99], None, "no gain"),
-        ([1.15, 1.16, 1.17], PRUNING, "as expected"),
-        ([1.05, 1.06, 1.07], PRUNING, "less"),
-        ([1.5, 1.6, 1.7], PRUNING, "more"),
-        ([0.5, 0.5, 0.5], Expectation(2.0, 3.0), "slower"),
-        ([4.0, 4.0], None, None),  # two pairs say nothing
+        (1.6, 0.05, None, "faster"),
+        (0.6, 0.05, None, "slower"),
+        (1.1, 0.3, None, "no gain"),  # the interval contains 1
+        (1.01, 0.001, None, "no gain"),  # certain, and small
+        (0.99, 0.001, None, "no gain"),
+        (1.16, 0.01, PRUNING, "as expected"),
+        (1.06, 0.01, PRUNING, "less"),
+        (1.6, 0.05, PRUNING, "more"),
+        (0.5, 0.01, Expectation(2.0, 3.0), "slower"),
     ],
 )
-def test_verdicts(ratios, expects, word):
-    assert verdict(pair_ratio([10 * ratio for ratio in ratios], [10.0] * len(ratios)), expects) == word
+def test_verdicts(ratio, spread, expects, word):
+    ratios = [ratio * (1 + spread * step) for step in (-1, 0.5, 0, -0.5, 1)]
+    assert verdict(pair_ratio([10 * one for one in ratios], [10.0] * len(ratios)), expects) == word
+    few = ratios[:4]
+    assert verdict(pair_ratio([10 * one for one in few], [10.0] * len(few)), expects) is None
 
 
 def test_expectations_are_told_as_the_document_does():
@@ -351,21 +355,6 @@ def test_a_ratio_is_the_median_of_pairs_and_needs_both_sides():
     assert (found.median, found.off_ms, found.on_ms) == (2.0, 20.0, 10.0)
     assert pair_ratio([None], [1.0]) is None
     assert pair_ratio([1.0], [0.0]) is None
-
-
-def test_the_interval_holds_the_true_ratio_about_as_often_as_it_says():
-    chance = np.random.default_rng(7)
-    inside = 0
-    for _ in range(200):
-        found = pair_ratio(list(2.0 * chance.lognormal(0, 0.2, 15)), list(chance.lognormal(0, 0.2, 15)))
-        low, high = found.ci95
-        inside += low <= 2.0 <= high
-    assert 185 <= inside <= 199
-
-
-def test_few_pairs_give_their_extremes():
-    assert pair_ratio([1.0, 3.0, 2.0], [1.0] * 3).ci95 == (1.0, 3.0)
-    assert pair_ratio([float(n) for n in range(1, 16)], [1.0] * 15).ci95 == (4.0, 12.0)
 
 
 def test_only_names_switches_and_values():

@@ -1,24 +1,26 @@
-"""What interleaved runs with a switch on and off say: speed, memory, agreement, and a verdict beside what was expected.
+"""Figures of interleaved runs with a switch on and off: speed, memory, agreement, and a verdict.
 
-It knows no engine; everything is read from runs that are over. A ratio is off / on, so above 1 is faster.
+A ratio is off / on, so above 1 is faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import comb
 from statistics import median
 from typing import Any
 
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.figures import is_clear
 from evprof.metrics.comparison.document import token_match
+from evprof.metrics.estimates.estimates import Observation
+from evprof.metrics.estimates.estimates import verdict as compared
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import WITHOUT_LOAD, stage_total_ms, total_ms
 from evprof.run.switches.variants import Expectation, Variant, VariantChange
 
 MARGIN = 0.02
-"""A difference smaller than this is none, however often it was seen."""
+"""A smaller difference counts as none."""
 
 AS_EXPECTED, MORE, LESS, NO_GAIN, SLOWER, FASTER = "as expected", "more", "less", "no gain", "slower", "faster"
 NOT_HERE = "not here"
@@ -36,7 +38,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class TimedPair:
-    """Two timed runs of the same moment."""
+    """Two timed runs of the same turn."""
 
     off: RunLog
     on: RunLog
@@ -44,7 +46,7 @@ class TimedPair:
 
 @dataclass(frozen=True)
 class VariantSide:
-    """One side of a variant: its first run, which answers and ends where the model ends, and what that cost to set up.
+    """One side of a variant: its first run, which answers and ends where the model ends, and its setup time.
 
     `is_alone`: no other model was in memory then, so that its peak is this side's own.
     """
@@ -67,28 +69,17 @@ class MeasuredVariant:
 
 
 def pair_ratio(off_ms: Sequence[float | None], on_ms: Sequence[float | None]) -> Ratio | None:
-    """The ratio of durations measured in pairs; None when there is no complete pair or a duration of 0."""
+    """The ratio of durations measured in turns; None when there is no complete pair or a duration of 0."""
     whole = [(off, on) for off, on in zip(off_ms, on_ms, strict=True) if off is not None and on]
     if not whole:
         return None
-    ratios = [off / on for off, on in whole]
-    return Ratio(median([off for off, _ in whole]), median([on for _, on in whole]), median(ratios), interval(ratios))
-
-
-def interval(ratios: Sequence[float]) -> tuple[float, float] | None:
-    """The median's interval by order statistics: at least 95 % from six pairs on, the extremes below; None below three.
-
-    The k-th smallest and largest of n hold the median unless fewer than k of n coin tosses fall on one side. Resampling
-    so few pairs was seen to promise too much.
-    """
-    count = len(ratios)
-    if count < 3:
-        return None
-    ordered, place, below = sorted(ratios), 0, 0.0
-    while (below := below + comb(count, place) / 2**count) <= 0.025:
-        place += 1
-    place = max(place, 1)
-    return ordered[place - 1], ordered[-place]
+    sides = [[Observation(pair[side], began_s=2.0 * turn + side) for turn, pair in enumerate(whole)] for side in (0, 1)]
+    found = compared(sides[1], sides[0])
+    middle = median([off / on for off, on in whole])
+    interval = found.interval if found else None
+    if interval is not None:
+        interval = min(interval[0], middle), max(interval[1], middle)
+    return Ratio(median([off for off, _ in whole]), median([on for _, on in whole]), middle, interval)
 
 
 def stages_ms(run: RunLog, names: Sequence[str]) -> float | None:
@@ -98,14 +89,13 @@ def stages_ms(run: RunLog, names: Sequence[str]) -> float | None:
 
 
 def verdict(stage: Ratio | None, expects: Expectation | None) -> str | None:
-    """The word for a ratio of the stages a switch aims at; None when too few pairs were measured to say."""
+    """The word for a ratio of the stages a switch is for; None when the pairs give no interval."""
     if stage is None or stage.ci95 is None:
         return None
-    low, high = stage.ci95
-    if stage.median < 1 - MARGIN and high < 1:
-        return SLOWER
-    if stage.median < 1 + MARGIN or low <= 1:
+    if not is_clear(stage.ci95) or abs(stage.median - 1) < MARGIN:
         return NO_GAIN
+    if stage.median < 1:
+        return SLOWER
     if expects is None:
         return FASTER
     if stage.median < expects.low:
