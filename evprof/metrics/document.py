@@ -159,7 +159,6 @@ def _alternatives(record: AlternativesRecord) -> list[dict[str, Any]]:
 
 
 def metrics_document(run: RunLog) -> dict[str, float | int | None]:
-    """The seven figures of a run under the field's names."""
     return {
         "time_to_first_token_ms": decoding.time_to_first_token_ms(run),
         "inter_token_latency_ms": decoding.inter_token_latency_ms(run),

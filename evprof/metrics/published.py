@@ -72,7 +72,6 @@ class PublishedCell:
     figures: Mapping[str, Average] = field(default_factory=dict)
 
     def time(self, stage: str) -> PublishedTime | None:
-        """The time that is told under a stage: the last one it covers."""
         return next((entry for entry in self.times if entry.covers[-1] == stage), None)
 
     def within(self, block: Sequence[str]) -> Both:
@@ -82,7 +81,6 @@ class PublishedCell:
 
     @property
     def stages(self) -> list[str]:
-        """Everything that was measured, in order."""
         found = {stage for entry in self.times for stage in entry.covers}
         return [stage for stage in STAGES if stage in found]
 

@@ -13,7 +13,6 @@ from evprof.session.validation import has_impossible_numbers, readable
 
 
 def runs_of(recording: RecordLog, infos: Iterable[RunInfo]) -> list[RunLog]:
-    """Runs with all their rows."""
     runs = {info.run_id: RunLog(info) for info in infos}
     for stream in recording.streams.values():
         for run_id, block in blocks_by_run(stream, 0, len(stream)):

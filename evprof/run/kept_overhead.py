@@ -43,7 +43,6 @@ class ObserverEffect(Plain):
 
     @property
     def sentence(self) -> str:
-        """From what it is known."""
         where = f"on {self.machine} with shape {self.shape}, evprof {self.evprof}"
         return (
             f"Time per token with evprof's records, against the same loop without: median of {self.pairs} pairs and "

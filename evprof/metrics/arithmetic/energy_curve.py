@@ -35,7 +35,6 @@ class _Piece:
 
     @property
     def step_ns(self) -> int:
-        """The usual time from one point to the next."""
         return max(FINEST_NS, int(np.median(np.diff(self.times_ns))))
 
     def holds(self, window: Interval) -> bool:
@@ -66,8 +65,6 @@ class _Piece:
 
 
 class EnergyCurve:
-    """The energy of one device over time."""
-
     def __init__(self, pieces: Iterable[_Piece]) -> None:
         self._pieces = list(pieces)
 

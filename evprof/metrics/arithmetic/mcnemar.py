@@ -30,7 +30,6 @@ class McNemar:
 
     @property
     def pairs(self) -> int:
-        """How many there are."""
         return self.both + self.base + self.other + self.neither
 
     @property
@@ -51,5 +50,4 @@ class McNemar:
 
     @property
     def chi2_p(self) -> float | None:
-        """Its p, of a chi-square with one degree of freedom."""
         return None if self.chi2 is None else math.erfc(math.sqrt(self.chi2 / 2))

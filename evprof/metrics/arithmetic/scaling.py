@@ -50,12 +50,10 @@ class FittedLine:
     explained: float | None = None
 
     def at(self, x: float) -> float:
-        """y of the line at x."""
         return self.intercept + self.slope * x
 
     @property
     def change(self) -> float:
-        """What y gains over the whole range."""
         return self.slope * (self.high_x - self.low_x)
 
     @property
@@ -128,7 +126,6 @@ def _reach_between(told: Values, spread: float) -> float:
 
 
 def _places(groups: Sequence[Hashable] | None, count: int) -> npt.NDArray[np.int64]:
-    """Of every point the number of its group."""
     if groups is None:
         return np.zeros(count, dtype=np.int64)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
@@ -136,7 +133,6 @@ def _places(groups: Sequence[Hashable] | None, count: int) -> npt.NDArray[np.int
 
 
 def _centred(values: Values, places: npt.NDArray[np.int64]) -> Values:
-    """Less the means of their group."""
     centred: Values = values - (np.bincount(places, values) / np.bincount(places))[places]
     return centred
 

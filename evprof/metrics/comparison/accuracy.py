@@ -38,7 +38,6 @@ class Accuracy:
 
     @property
     def samples(self) -> int:
-        """How many samples they are of."""
         return _samples(self.runs)
 
     @property
@@ -52,7 +51,6 @@ class Accuracy:
 
     @cached_property
     def scores(self) -> dict[str, Estimate]:
-        """The mean of each score that any answer has."""
         found = {key: self._mean(partial(score, key=key)) for key in SCORING_RULES}
         return {key: estimate for key, estimate in found.items() if estimate is not None}
 
@@ -68,12 +66,10 @@ class Accuracy:
 
     @cached_property
     def per_second(self) -> Estimate | None:
-        """Right answers per second."""
         return self._per(lambda run: None if (spent := self._ms(run)) is None else spent / MS_PER_S)
 
     @cached_property
     def per_joule(self) -> Estimate | None:
-        """Right answers per joule."""
         return self._per(self._joules)
 
     def _ms(self, run: RunLog) -> float | None:
@@ -206,7 +202,6 @@ def accuracy_document(listed: Sequence[Configuration], basis: str = END_TO_END) 
 
 
 def rules_document() -> list[dict[str, Any]]:
-    """The scoring rules as plain values, told wherever scores stand."""
     return [
         {"key": rule.key, "version": rule.version, "rule": rule.rule, "source": rule.source or None}
         for rule in SCORING_RULES.values()

@@ -114,7 +114,6 @@ class AnswerDiff:
 
     @property
     def common_words(self) -> int:
-        """How many words both say before they part."""
         first = self.spans[0] if self.spans else None
         return len(first.a) if first is not None and first.kind == SAME else 0
 
@@ -157,7 +156,6 @@ def is_answer_told(run: RunLog) -> bool:
 
 
 def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
-    """The answers of two runs, finished or not."""
     said = said_words(a), said_words(b)
     reference = b.info.sample.reference if b.info.sample.reference is not None else a.info.sample.reference
     keywords = None if reference is None else (first_keyword(said[0], reference), first_keyword(said[1], reference))
@@ -170,7 +168,6 @@ def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
 
 
 def spans_of(a: Sequence[SaidWord], b: Sequence[SaidWord]) -> list[AnswerSpan]:
-    """The words of both in order, each in one span."""
     from difflib import SequenceMatcher
 
     keys = [_key(word.text) for word in a], [_key(word.text) for word in b]

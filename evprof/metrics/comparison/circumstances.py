@@ -37,7 +37,6 @@ class Circumstance:
     is_chosen_by_machine: bool = False
 
     def told_by(self, run: RunLog) -> Told:
-        """Its values in a run."""
         return {**self.read(run.info), **self.read_rows(run)}
 
 
@@ -106,7 +105,6 @@ def _of_models(key: str) -> Callable[[RunInfo], Told]:
 
 
 def _python(info: RunInfo) -> Told:
-    """Without the last number, which mends and does not change."""
     version = info.environment.get("python")
     return _known(".".join(version.split(".")[:2])) if isinstance(version, str) else {}
 

@@ -57,7 +57,6 @@ class Comparability:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether nothing is known to differ that nobody set."""
         return not self.differences
 
     @property
@@ -205,7 +204,6 @@ def _told(runs: Iterable[RunLog], known: _Known) -> Iterator[tuple[_Told, int]]:
 
 
 def _differences(one: Values, two: Values) -> list[tuple[Circumstance, str]]:
-    """What two sides differ in of all that both tell."""
     found = [
         (circumstance, of)
         for (circumstance, of), values in one.items()

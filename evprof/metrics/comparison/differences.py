@@ -157,7 +157,6 @@ def configuration_generation(baseline: Configuration, other: Configuration) -> d
 
 
 def generation_of(pairs: Matched) -> dict[str, float | None]:
-    """The same of runs that were matched already."""
     sides = [
         [(mean_of_repeats(runs, decoding.decode_steps), mean_of_repeats(runs, _decode_ms)) for runs in side]
         for side in (pairs.before, pairs.after)
@@ -173,7 +172,6 @@ def generation_of(pairs: Matched) -> dict[str, float | None]:
 
 
 def _ms_per_token(side: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """Decode time of all samples by their decoded tokens."""
     known = [(steps, spent) for steps, spent in side if steps and spent is not None]
     return sum(spent for _, spent in known) / sum(steps for steps, _ in known) if known else None
 
@@ -197,7 +195,6 @@ def configuration_token_match(baseline: Configuration, other: Configuration) -> 
 
 
 def token_match_of(pairs: Matched) -> dict[str, Any]:
-    """The same of runs that were matched already."""
     return _token_match(pairs.before, pairs.after) if pairs.is_paired else _token_match([], [])
 
 

@@ -28,14 +28,12 @@ class FigureReading:
 
 
 def stages_of(basis: str) -> Block:
-    """The stages that a total on this basis counts."""
     if basis == MODEL_ONLY:
         return MODEL_STAGES
     return STAGES[1:] if basis == WITHOUT_LOAD else STAGES
 
 
 def on_basis(basis: str) -> list[str]:
-    """The keys of all figures that there are on a basis, in order."""
     names = {f"{name}_ms" for name in STAGES if name not in stages_of(basis)}
     return [key for key in FIGURES if key not in names and not (key == "unattributed_ms" and basis == MODEL_ONLY)]
 
@@ -93,7 +91,6 @@ _REMEMBERED = ("weights_bytes", "peak_allocated_bytes", "peak_rss_bytes")
 
 
 def remembered_bytes(run: RunLog, name: str) -> int | None:
-    """What a run says of its memory under a name."""
     found: int | None = getattr(run.info.memory, name)
     return found
 

@@ -46,7 +46,6 @@ class ComparisonRow:
     notes: list[str] = field(default_factory=list)
 
     def differs(self, index: int) -> bool:
-        """Whether a column's value differs from the baseline's."""
         return self.differing[index]
 
     def to_json(self) -> dict[str, Any]:
@@ -90,8 +89,6 @@ def rows_one_by_one(
 
 @dataclass(frozen=True)
 class _Measured:
-    """One figure of one column, as far as measured."""
-
     column: Configuration
     observations: list[Observation]
     mean: Estimate | None
@@ -104,20 +101,16 @@ class _Measured:
 
     @property
     def value(self) -> float | None:
-        """The mean over samples."""
         return None if self.mean is None else self.mean.value
 
     @property
     def never_varies(self) -> bool:
-        """Whether every sample has one value."""
         values = {(entry.sample, entry.value) for entry in self.observations}
         return len(values) == len({entry.sample for entry in self.observations})
 
 
 @dataclass(frozen=True)
 class _Against:
-    """One column's figure against the baseline's."""
-
     ratio: float | None = None
     delta: float | None = None
     ci95: list[float] | None = None

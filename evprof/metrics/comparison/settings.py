@@ -22,7 +22,6 @@ class ComparedSetting:
 
     @property
     def differs(self) -> bool:
-        """Whether two columns that have it are set differently."""
         return len({value for value in self.values if value is not None}) > 1
 
     def to_json(self) -> dict[str, Any]:

@@ -26,7 +26,6 @@ class StageDelta(NamedTuple):
 
     @property
     def delta_ms(self) -> float:
-        """B less A."""
         return self.b_ms - self.a_ms
 
 

@@ -31,7 +31,6 @@ class Baseline:
 
     @property
     def run_ids(self) -> tuple[int, ...]:
-        """Their numbers."""
         return tuple(run.run_id for run in self.runs)
 
     @property
@@ -81,7 +80,6 @@ def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
 
 
 def repeat_key(info: RunInfo) -> Hashable:
-    """Equal for repeats of one configuration on one sample."""
     return info.sample.name, _configuration(info)
 
 
@@ -138,11 +136,9 @@ class RunPool(Sequence[RunLog]):
 
     @cached_property
     def by_sample(self) -> dict[SampleKey, list[RunLog]]:
-        """The runs by what they looked at and were asked."""
         return by_sample(self._runs)
 
     def plain(self, key: SampleKey, question: Hashable) -> list[RunInfo]:
-        """The plain runs of a sample that answer a question."""
         found = self._plain.get(key)
         if found is None:
             found = self._plain[key] = {}
@@ -196,7 +192,6 @@ def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
 
 
 def _same_weights(one: ModelFacts | None, other: ModelFacts) -> bool:
-    """Whether two are one model, however it is run."""
     names = ("name", "dtype", "quantization")
     return one is not None and all(getattr(one, name) == getattr(other, name) for name in names)
 
@@ -264,7 +259,6 @@ def asked_of(info: RunInfo, role: str) -> tuple[Any, ...]:
 
 
 def _question(info: RunInfo) -> tuple[Hashable, ...]:
-    """What the answering model was asked, and how, but for drafting."""
     return info.role, _computing(info, info.role), _load(info), *asked_of(info, info.role)
 
 

@@ -32,7 +32,6 @@ class Configuration:
 
     @property
     def run_id(self) -> int:
-        """The first run's number, by which the column is named."""
         return self.runs[0].run_id
 
     @property
@@ -80,7 +79,6 @@ class Configuration:
 
     @cached_property
     def machines(self) -> frozenset[str]:
-        """On which machines its runs were made."""
         return frozenset(machine_of(run.info) for run in self.runs)
 
     def typical_runs(self, basis: str = END_TO_END) -> dict[SampleKey, RunLog]:
@@ -112,7 +110,6 @@ def on_machines_of_both(one: Configuration, two: Configuration) -> tuple[Sequenc
 
 
 def without_reference(columns: Iterable[Configuration]) -> list[Configuration]:
-    """The configurations but for the reference runs of a suite."""
     return [column for column in columns if column.cell != REFERENCE]
 
 
@@ -122,7 +119,6 @@ def sample_key(run: RunLog) -> SampleKey:
 
 
 def sample_of(info: RunInfo) -> SampleKey:
-    """The same of what is known of a run apart from its rows."""
     return info.sample.name, info.sample.prompt
 
 

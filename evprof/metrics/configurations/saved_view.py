@@ -39,7 +39,6 @@ class SavedView:
     differences_only: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for the session."""
         return {
             "sessions": list(self.sessions),
             "columns": [list(name) for name in self.columns],

@@ -44,7 +44,6 @@ class ToldSetting:
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing needs saying."""
         return not self.label
 
 

@@ -63,7 +63,6 @@ class CacheMap:
         return max(1, self.model.layers)
 
     def bytes_of(self, origin: str) -> int:
-        """Bytes of all layers for what one origin holds."""
         return sum(part.nbytes for part in self.parts if part.origin == origin)
 
     @property
@@ -78,7 +77,6 @@ class CacheMap:
 
 
 def cache_shape(model: ModelFacts) -> CacheShape:
-    """What a loaded model's cache takes, by its configuration."""
     return CacheShape(model.layers, model.kv_heads, model.head_dim, model.kv_element_bytes)
 
 
@@ -111,7 +109,6 @@ def cache_map(run: RunLog, role: str | None = None, t_ns: int | None = None) -> 
 
 
 def reason_without(run: RunLog, role: str) -> str:
-    """Why there is no map of a model's cache, in a sentence."""
     if role not in run.info.models:
         return "No model of this run is known here."
     if role not in run.info.lengths:

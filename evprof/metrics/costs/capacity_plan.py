@@ -97,7 +97,6 @@ class MemoryPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether the run it was planned for fits."""
         return self.needed_bytes <= self.memory_bytes
 
 
@@ -195,7 +194,6 @@ def published_models() -> list[PlannedModel]:
 
 
 def assumptions(models: Sequence[PlannedModel]) -> list[str]:
-    """What the plans of these models take for granted, in sentences."""
     said = ["One sample at a time; all of the memory is free; prompts as in the run, answers as long as it allowed."]
     if any(model.shape is None for model in models):
         named = sorted({model.name for model in models if model.shape is None})

@@ -45,7 +45,6 @@ class SecondCosts:
 
     @property
     def activity_key(self) -> str:
-        """What frames are held against, as a key of JSON."""
         return "events_per_s" if self.reads == EVENTS else "motion_percent"
 
 

@@ -52,7 +52,6 @@ class SweepAxis:
 
     @property
     def plural(self) -> str:
-        """Several of it."""
         return f"{self.noun}s"
 
 
@@ -73,7 +72,6 @@ class Sweep:
     axis: SweepAxis = FRAMES
 
     def places(self) -> list[float]:
-        """The amounts, ascending."""
         return sorted(place for place in self._by_place if place is not None)
 
     def points(self, read: Read, across: Read | None = None) -> tuple[list[float], list[float], list[Hashable]]:
@@ -83,7 +81,6 @@ class Sweep:
         return [float(x) for x, _, _ in kept], [value for _, value, _ in kept], [key for _, _, key in kept]
 
     def at(self, place: float) -> list[RunLog]:
-        """The runs that saw so much."""
         return self._by_place.get(place, [])
 
     @cached_property
@@ -172,21 +169,17 @@ class StageSlope:
 
     @property
     def sentence(self) -> str:
-        """The slope, how sure it is, and what it rests on."""
         return slope_sentence(self.line, self.axis)
 
 
 @dataclass(frozen=True)
 class Ribbon:
-    """A sweep as it is drawn: points in order, one slope per stage."""
-
     sweep: Sweep
     points: tuple[SweepPoint, ...]
     slopes: tuple[StageSlope, ...]
 
     @property
     def run_count(self) -> int:
-        """How many runs are behind it."""
         return len(self.sweep.runs)
 
 
@@ -269,7 +262,6 @@ GROWS, SHRINKS, FLAT, UNCLEAR, TOO_FEW = "grows", "shrinks", "flat", "unclear", 
 
 
 def verdict_of(line: FittedLine) -> str:
-    """One of GROWS, SHRINKS, FLAT, UNCLEAR and TOO_FEW."""
     if line.slope_interval is None:
         return TOO_FEW
     if line.is_flat:

@@ -125,7 +125,6 @@ def roles_of_span(run: RunLog, span_id: int) -> frozenset[str]:
 
 
 def roles_of_round(run: RunLog, round_index: int) -> frozenset[str]:
-    """The models behind what a round drafted and what came of it."""
     of_round = {token.origin for token in (*run.tokens, *run.rejected) if token.round_index == round_index}
     return frozenset().union(*(roles_behind(run, origin) for origin in of_round))
 

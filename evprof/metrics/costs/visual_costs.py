@@ -43,7 +43,6 @@ class TokenCost:
         return sum(known) if known else None
 
     def plus(self, other: TokenCost) -> TokenCost:
-        """Both together."""
         return TokenCost(
             self.tokens + other.tokens,
             self.kv_bytes + other.kv_bytes,
@@ -84,7 +83,6 @@ class VisualCosts:
 
     @property
     def share_of_first_token(self) -> float | None:
-        """The part of the time to the first token that is visual."""
         spent = self.whole.first_token_ms
         return spent / self.first_token_ms if spent is not None and self.first_token_ms else None
 

@@ -87,7 +87,6 @@ class Verdict:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the other side may be called larger or smaller."""
         return is_clear(self.interval)
 
 
@@ -251,7 +250,6 @@ def _turns(
 
 
 def _by_sample(values: Iterable[Observation]) -> dict[Hashable, float]:
-    """The mean of the repeats of every sample."""
     found: dict[Hashable, list[float]] = {}
     for entry in values:
         found.setdefault(entry.sample, []).append(entry.value)

@@ -37,7 +37,6 @@ class Generation:
 
     @property
     def step_ms(self) -> tuple[float, float]:
-        """Time per token of both: all time over all tokens."""
         return sum(self.total_ms.before) / sum(self.tokens.before), sum(self.total_ms.after) / sum(self.tokens.after)
 
     @property

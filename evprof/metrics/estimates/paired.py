@@ -30,12 +30,10 @@ class Compared:
 
     @property
     def count(self) -> int:
-        """How many pairs, or of unpaired values the smaller number."""
         return min(len(self.before), len(self.after))
 
     @property
     def delta(self) -> float:
-        """Mean after less mean before."""
         return fmean(self.after) - fmean(self.before)
 
     @property
@@ -73,7 +71,6 @@ def by_sample(column: Configuration, read: Read) -> dict[Hashable, float]:
 
 
 def values_of(column: Configuration, read: Read) -> list[float]:
-    """The figure of every sample, or repeat, that has it."""
     return list(by_sample(column, read).values())
 
 

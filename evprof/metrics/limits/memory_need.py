@@ -43,12 +43,10 @@ class Positions:
 
     @property
     def prompt(self) -> int:
-        """What prefill reads."""
         return self.visual + self.text
 
     @property
     def total(self) -> int:
-        """What the cache has room for."""
         return self.prompt + self.answer + self.spare
 
 
@@ -64,7 +62,6 @@ class CacheShape:
 
     @property
     def layer_elements(self) -> int:
-        """Keys and values of one position in one layer."""
         return 2 * self.kv_heads * self.head_dim
 
     def kept_bytes(self, positions: int, kind: str) -> int:

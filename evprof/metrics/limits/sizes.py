@@ -125,7 +125,6 @@ class ModelSizes:
 
 
 def read_ceilings(noted: Iterable[Any]) -> list[DeviceCeiling]:
-    """The ceilings in notes called "ceilings", in order."""
     found = []
     for entry in (entry for notes in noted if isinstance(notes, list) for entry in notes):
         if not isinstance(entry, dict):

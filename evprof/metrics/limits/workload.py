@@ -42,21 +42,17 @@ class Work:
 
     @property
     def intensity(self) -> float:
-        """Operations per byte."""
         return self.flops / self.bytes
 
     @property
     def flops_s(self) -> float:
-        """Operations a second."""
         return self.flops / self.seconds
 
     @property
     def bytes_s(self) -> float:
-        """Bytes a second."""
         return self.bytes / self.seconds
 
     def bound(self, ceiling: DeviceCeiling) -> str:
-        """Which of MEMORY and COMPUTE takes longer at its ceiling."""
         return MEMORY if self.intensity < ceiling.balance else COMPUTE
 
     def attained(self, ceiling: DeviceCeiling) -> float:
@@ -105,7 +101,6 @@ def decode_work(run: RunLog, sizes: ModelSizes) -> Work | None:
 
 
 def vision_work(run: RunLog, sizes: ModelSizes, frames: int | None) -> Work | None:
-    """All frames through tower and projector in one batch."""
     spent, model = stage_ms(run, "vision"), run.info.models.get(run.info.role)
     if not spent or not frames or sizes.vision is None or model is None or model.dtype not in ITEM_BYTES:
         return None
@@ -116,7 +111,6 @@ def vision_work(run: RunLog, sizes: ModelSizes, frames: int | None) -> Work | No
 
 
 def vision_weights(shape: VisionShape) -> int:
-    """Elements of the tower's matrices and of what follows it."""
     layer = 4 * shape.width**2 + 2 * shape.width * shape.intermediate
     embedding = shape.channels * shape.patch**2 * shape.width
     return shape.layers * layer + embedding + sum(rows * columns for rows, columns in shape.projections)

@@ -67,11 +67,9 @@ class RoundCosts:
         return self.drafting_ms(gamma) / gamma / self.step_ms if gamma else None
 
     def v(self, gamma: int) -> float:
-        """The rest of a round in plain steps."""
         return self.verifying_ms(gamma) / self.step_ms
 
     def round_ms(self, gamma: Gamma) -> float:
-        """A whole round, on average where rounds differ."""
         return sum(share * (self.drafting_ms(count) + self.verifying_ms(count)) for count, share in mix_of(gamma))
 
 
@@ -233,7 +231,6 @@ class Point:
 
 
 def curve(costs: RoundCosts, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> list[Point]:
-    """The predicted speed over drafted tokens a round."""
     return [
         Point(gamma, tau(gamma, alpha), costs.c(gamma), costs.v(gamma), speedup(gamma, alpha, costs))
         for gamma in gammas

@@ -31,7 +31,6 @@ class Chains:
 
     @property
     def rate(self) -> float:
-        """Accepted of judged tokens."""
         return self.accepted / self.judged
 
     @property

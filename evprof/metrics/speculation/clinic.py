@@ -61,7 +61,6 @@ class Definition:
         return None if self.numerator is None or not self.denominator else self.numerator / self.denominator
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         names = ("name", "formula", "numerator", "denominator", "value", "unit", "note")
         return {name: getattr(self, name) for name in names}
 
@@ -238,7 +237,6 @@ class PlaceAcceptance:
         return self.accepted / self.drafted if self.drafted else None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         names = ("place", "drafted", "judged", "accepted", "conditional", "unconditional", "overlap")
         return {name: getattr(self, name) for name in names}
 

@@ -34,7 +34,6 @@ class CrossPrediction:
 
     @property
     def ratio(self) -> float:
-        """Predicted / measured."""
         return self.predicted / self.measured
 
 

@@ -55,7 +55,6 @@ class Rejection:
     kind: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -98,7 +97,6 @@ def rejection_counts(run: RunLog) -> dict[str, int] | None:
 
 
 def counts(rejections: Iterable[Rejection]) -> dict[str, int]:
-    """How many of each kind, all kinds named."""
     found = dict.fromkeys(KINDS, 0)
     for entry in rejections:
         found[entry.kind] += 1
@@ -106,7 +104,6 @@ def counts(rejections: Iterable[Rejection]) -> dict[str, int]:
 
 
 def round_starts(run: RunLog) -> dict[int, int]:
-    """The place in the answer of each round's first token."""
     known: dict[int, int] = {}
     for place, token in enumerate(run.tokens):
         if token.round_index >= 0:

@@ -66,7 +66,6 @@ class Acceptance:
         return None if self.rejected_rounds is None else self.accepted + self.rejected_rounds
 
     def __add__(self, other: Acceptance) -> Acceptance:
-        """Counts of two runs together: long answers weigh more."""
         places = max(len(self.per_position), len(other.per_position))
         each = [(*counts.per_position, *(0,) * (places - len(counts.per_position))) for counts in (self, other)]
         plain = [entry.name for entry in fields(self) if entry.name != "per_position"]
@@ -126,12 +125,10 @@ def rounds_of(run: RunLog) -> list[list[Any]]:
 
 @kept()
 def judged_count(run: RunLog) -> int:
-    """How many judgements of drafted tokens were recorded."""
     return len(run.judgements)
 
 
 def round_count(run: RunLog) -> int:
-    """How many rounds of speculation a run had."""
     return len(run.rounds)
 
 

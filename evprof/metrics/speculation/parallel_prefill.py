@@ -71,7 +71,6 @@ class ParallelPrefillFigures:
     baseline_ids: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return {**values, **ceiling_json(self.ceiling), "baseline_ids": list(self.baseline_ids)}
 

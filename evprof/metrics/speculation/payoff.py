@@ -57,7 +57,6 @@ class MeasuredSpeedup:
 
     @property
     def is_clear(self) -> bool:
-        """Whether speculation may be called faster or slower."""
         return is_clear(self.interval)
 
 
@@ -74,7 +73,6 @@ class Payoff:
     saved: Verdict | None
 
     def of(self, basis: str) -> MeasuredSpeedup | None:
-        """What was measured on a basis."""
         return next((entry for entry in self.measured if entry.basis == basis), None)
 
     @property
@@ -84,7 +82,6 @@ class Payoff:
 
     @property
     def is_clear(self) -> bool:
-        """Whether these runs tell if speculation pays."""
         return self.whole is not None and self.whole.is_clear
 
 
@@ -157,12 +154,10 @@ class Prediction:
 
     @property
     def mean_gamma(self) -> float:
-        """Tokens drafted in a row, on average over the rounds."""
         return sum(count * share for count, share in self.gamma.items())
 
     @property
     def tau(self) -> float:
-        """Tokens a round gives."""
         return break_even.tau(self.gamma, self.by_place)
 
     @property
@@ -173,12 +168,10 @@ class Prediction:
 
     @property
     def v(self) -> float:
-        """The rest of a round in plain steps."""
         resting = sum(share * self.costs.verifying_ms(count) for count, share in self.gamma.items())
         return resting / self.costs.step_ms
 
     def of(self, basis: str) -> MeasuredSpeedup | None:
-        """What was measured on a basis."""
         return next((entry for entry in self.measured if entry.basis == basis), None)
 
 
@@ -222,7 +215,6 @@ def prediction_over(
 
 
 def chances_of(runs: Sequence[RunLog]) -> tuple[float, ...]:
-    """Measured acceptance by place, up to the last that was judged."""
     found = []
     for entry in per_position(*runs, steady_only=True):
         if entry.conditional is None:

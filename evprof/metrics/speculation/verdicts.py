@@ -45,7 +45,6 @@ class SpeculationVerdict:
 
     @property
     def sentence(self) -> str:
-        """Both parts."""
         return f"{self.head} {self.why}".rstrip()
 
 

@@ -33,7 +33,6 @@ class Faster:
 
     @property
     def speedup(self) -> float:
-        """Old total / new total."""
         return 1 / (1 - self.saved_share) if self.saved_share < 1 else math.inf
 
 
@@ -61,7 +60,6 @@ class AnswerPace:
     first_tokens: int = 1
 
     def total_ms(self, tokens: float) -> float:
-        """Time for an answer of so many tokens."""
         return self.prefix_ms + max(0.0, tokens - self.first_tokens) * self.step_ms
 
 
@@ -109,7 +107,6 @@ class ParallelPrefillEstimate:
 
     @property
     def speedup(self) -> float:
-        """Plain total / this total."""
         return self.plain_ms / self.total_ms
 
 

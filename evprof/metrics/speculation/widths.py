@@ -89,12 +89,10 @@ def _ms_per_token(run: RunLog, *, gamma: int) -> float | None:
 
 
 def fastest(widths: Sequence[Width]) -> Width | None:
-    """The fastest of them."""
     return max(widths, key=lambda width: width.speed.ratio or 0.0, default=None)
 
 
 def width_sentence(widths: Sequence[Width]) -> str:
-    """What may be said of the best number of drafted tokens."""
     top = fastest(widths)
     if top is None or top.speed.interval is None:
         return (

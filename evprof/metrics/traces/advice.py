@@ -44,8 +44,6 @@ class TraceAdvice:
 
 
 class Grounds(Protocol):
-    """The figures that advice follows from."""
-
     @property
     def trace(self) -> TraceColumns:
         """The trace itself."""
@@ -78,7 +76,6 @@ def advice(analysis: Grounds) -> tuple[TraceAdvice, ...]:
 
 
 def _idle_device(analysis: Grounds) -> Iterator[TraceAdvice]:
-    """The host cannot launch as fast as the device works."""
     seen = analysis.overview
     if seen is None or not seen.wall_ns:
         return
@@ -101,7 +98,6 @@ def _idle_device(analysis: Grounds) -> Iterator[TraceAdvice]:
 
 
 def _tensor_cores(analysis: Grounds) -> Iterator[TraceAdvice]:
-    """Matrix products that leave the tensor cores alone."""
     total = sum(row.total_ns for row in analysis.kernels)
     if not total or any(row.uses_tensor_cores for row in analysis.kernels):
         return
@@ -119,7 +115,6 @@ def _tensor_cores(analysis: Grounds) -> Iterator[TraceAdvice]:
 
 
 def _growing_cache(analysis: Grounds) -> Iterator[TraceAdvice]:
-    """A KV cache that is copied whenever it grows."""
     share = _share_of(analysis, lambda name: name == "aten::cat")
     if share >= NOTED_SHARE:
         yield TraceAdvice(
@@ -132,7 +127,6 @@ def _growing_cache(analysis: Grounds) -> Iterator[TraceAdvice]:
 
 
 def _plain_attention(analysis: Grounds) -> Iterator[TraceAdvice]:
-    """Attention in many small kernels."""
     share = _share_of(analysis, lambda name: name == "aten::_scaled_dot_product_attention_math", is_total=True)
     if share >= NOTED_SHARE:
         yield TraceAdvice(
@@ -145,7 +139,6 @@ def _plain_attention(analysis: Grounds) -> Iterator[TraceAdvice]:
 
 
 def _full_device(analysis: Grounds) -> Iterator[TraceAdvice]:
-    """Memory at the device's limit."""
     rooms = {f"GPU {device.number}": device.memory_bytes for device in analysis.trace.head.devices}
     for curve in analysis.memory.curves:
         room = rooms.get(curve.device)

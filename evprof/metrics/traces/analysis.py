@@ -27,22 +27,18 @@ class TraceAnalysis:
 
     @property
     def trace(self) -> TraceColumns:
-        """What was read."""
         return self._trace
 
     @cached_property
     def tree(self) -> ScopeTree:
-        """Which operator called which."""
         return scope_tree(self.trace)
 
     @cached_property
     def launched(self) -> Launches:
-        """What ran on devices, and what launched it."""
         return launches(self.trace, self.tree)
 
     @cached_property
     def figures(self) -> OperatorFigures:
-        """Figures of each scope of the tree."""
         return operator_figures(self.trace, self.tree, self.launched)
 
     @cached_property
@@ -53,7 +49,6 @@ class TraceAnalysis:
 
     @cached_property
     def end_ns(self) -> int:
-        """When the last slice ends."""
         lasts = [times.max() for times in (self.trace.ends, self.trace.memory.times) if len(times)]
         return int(max(lasts, default=0))
 
@@ -64,12 +59,10 @@ class TraceAnalysis:
 
     @cached_property
     def operators(self) -> tuple[OperatorRow, ...]:
-        """Operators by name."""
         return operator_rows(self.trace, self.tree, self.figures)
 
     @cached_property
     def operators_by_shapes(self) -> tuple[OperatorRow, ...]:
-        """Operators by name and input shapes."""
         return operator_rows(self.trace, self.tree, self.figures, by_shapes=True)
 
     @cached_property
@@ -86,7 +79,6 @@ class TraceAnalysis:
 
     @cached_property
     def kernels(self) -> tuple[KernelRow, ...]:
-        """Kernels by name."""
         return kernel_rows(self.trace, self.tree, self.launched)
 
     @cached_property
@@ -96,7 +88,6 @@ class TraceAnalysis:
 
     @cached_property
     def memory(self) -> MemoryFigures:
-        """Curves, allocations, operators."""
         return memory_figures(self.trace, self.tree)
 
     @cached_property
@@ -106,7 +97,6 @@ class TraceAnalysis:
 
     @cached_property
     def stages(self) -> tuple[TraceStage, ...]:
-        """evprof's own stages in the trace, with the kernels under each."""
         return trace_stages(self.trace, self.launched)
 
     @cached_property
@@ -116,7 +106,6 @@ class TraceAnalysis:
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """What is missing or odd, as sentences."""
         found = [*self.trace.problems, *graph_problems(self.trace, self.launched)]
         if crossing := self.tree.crossing:
             found.append(

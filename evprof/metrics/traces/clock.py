@@ -27,11 +27,9 @@ class TraceClock:
     zero_ns: int
 
     def run_ns(self, trace_ns: int) -> int:
-        """A time of the trace on the run's clock."""
         return trace_ns + self.offset_ns
 
     def trace_ns(self, run_ns: int) -> int:
-        """A time of the run on the trace's clock."""
         return run_ns - self.offset_ns
 
 

@@ -39,12 +39,10 @@ class DifferenceRow:
 
     @property
     def host_self_delta_ns(self) -> int:
-        """More time on the host now, without what lies inside."""
         return self.now.host_self_ns - self.against.host_self_ns
 
     @property
     def device_self_delta_ns(self) -> int:
-        """More time on devices now."""
         return self.now.device_self_ns - self.against.device_self_ns
 
 

@@ -15,7 +15,6 @@ GRAPH_CALLS = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
 
 
 def graph_launches(trace: TraceColumns) -> np.ndarray:
-    """The slices that replay a graph."""
     roles = slice_roles(trace.texts, trace.slices.categories, trace.slices.names)
     is_graph = text_mask(trace.texts, lambda name: name.startswith(GRAPH_CALLS))
     return np.flatnonzero((roles == RUNTIME) & is_graph[trace.slices.names])

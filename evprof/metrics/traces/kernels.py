@@ -36,7 +36,6 @@ class KernelRow:
 
     @property
     def mean_ns(self) -> float:
-        """One launch on average."""
         return self.total_ns / self.calls
 
 
@@ -90,7 +89,6 @@ def kernel_rows(
 
 
 def _weighted(values: Shares, facts: Ints, durations: Ints, scale: float = 1.0) -> float | None:
-    """The mean of what is known, by time."""
     known = facts >= 0
     found = values[facts[known]]
     weights = durations[known][~np.isnan(found)]

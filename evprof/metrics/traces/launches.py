@@ -67,7 +67,6 @@ class Launches:
 
 
 def launches(trace: TraceColumns, tree: ScopeTree) -> Launches:
-    """The device work of a trace."""
     slices = trace.slices
     roles = slice_roles(trace.texts, slices.categories, slices.names)
     calls = np.flatnonzero(roles == RUNTIME)
@@ -91,7 +90,6 @@ def launches(trace: TraceColumns, tree: ScopeTree) -> Launches:
 
 
 def tensor_core_names(trace: TraceColumns) -> Mask:
-    """Which texts are names of kernels that use tensor cores."""
     parts = (*_TENSOR_CORES, *_NEWER_TENSOR_CORES)
     return text_mask(trace.texts, lambda name: any(part in name for part in parts))
 

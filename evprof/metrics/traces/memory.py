@@ -32,17 +32,14 @@ class MemoryCurve:
 
     @property
     def peak_bytes(self) -> int:
-        """The most that was allocated."""
         return int(self.allocated_bytes.max(initial=0))
 
     @property
     def peak_at_ns(self) -> int:
-        """When that was first so."""
         return int(self.times_ns[int(self.allocated_bytes.argmax())])
 
     @property
     def peak_reserved_bytes(self) -> int:
-        """The most that was reserved."""
         return int(self.reserved_bytes.max(initial=0))
 
 
@@ -112,7 +109,6 @@ def memory_figures(trace: TraceColumns, tree: ScopeTree) -> MemoryFigures:
 
 
 def _devices(trace: TraceColumns) -> Ints:
-    """A number for each kind and number of device."""
     return np.clip(trace.memory.device_types, -1, 4095) * 4096 + np.clip(trace.memory.devices, -1, 4094) + 1
 
 
@@ -146,7 +142,6 @@ class _Allocations(Sequence[Allocation]):
     @overload
     def __getitem__(self, place: slice) -> list[Allocation]: ...
     def __getitem__(self, place: int | slice) -> Allocation | list[Allocation]:
-        """One or several."""
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
         taken, given = self._pairs[place].tolist()

@@ -46,7 +46,6 @@ class OperatorRow:
 
 
 def operator_figures(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> OperatorFigures:
-    """The figures of each scope."""
     device = launched.per_scope(len(tree))
     tensor = launched.per_scope(len(tree), launched.uses_tensor_cores)
     return OperatorFigures(
@@ -118,7 +117,6 @@ def _summable(tree: ScopeTree, figures: OperatorFigures) -> tuple[tuple[str, Int
 
 
 def _packed(keys: list[Ints], texts: int) -> Ints:
-    """Several codes as one number."""
     packed = keys[0]
     for key in keys[1:]:
         packed = distinct(packed).which * (texts + 1) + (key - NONE)

@@ -100,7 +100,6 @@ class TraceOverview:
 
     @property
     def has_device(self) -> bool:
-        """Whether anything ran on a device."""
         return any(category.ns for category in self.categories[:3])
 
 

@@ -13,8 +13,6 @@ from evprof.core.rows.trace_columns import Shares
 
 @dataclass(frozen=True)
 class Ranges:
-    """Stretches in order that do not touch."""
-
     starts: Ints
     ends: Ints
 
@@ -23,16 +21,13 @@ class Ranges:
 
     @property
     def total_ns(self) -> int:
-        """Their length together."""
         return int((self.ends - self.starts).sum())
 
     def within_ns(self, start: int, end: int) -> int:
-        """How much of them lies between two times."""
         return int(np.maximum(np.minimum(self.ends, end) - np.maximum(self.starts, start), 0).sum())
 
 
 def union(starts: Ints, ends: Ints) -> Ranges:
-    """What at least one stretch covers."""
     if not len(starts):
         return Ranges(starts, ends)
     order = np.argsort(starts, kind="stable")

@@ -66,7 +66,6 @@ STEP_PREFIX = "ProfilerStep#"
 
 
 def slice_roles(texts: Sequence[str], categories: Codes, names: Codes) -> npt.NDArray[np.int8]:
-    """The role of each slice."""
     by_category = np.array([_ROLES.get(text.lower(), OTHER) for text in texts] or [OTHER], dtype=np.int8)
     roles = by_category[categories]
     is_step = text_mask(texts, lambda name: name.startswith(STEP_PREFIX) and name[len(STEP_PREFIX) :].isdecimal())
@@ -82,7 +81,6 @@ def slice_roles(texts: Sequence[str], categories: Codes, names: Codes) -> npt.ND
 
 
 def text_mask(texts: Sequence[str], holds: Callable[[str], bool]) -> Mask:
-    """For which texts something holds."""
     return np.fromiter((bool(holds(text)) for text in texts), dtype=bool, count=len(texts))
 
 

@@ -19,7 +19,6 @@ class TraceStretch:
 
 
 def trace_stretch(analysis: TraceAnalysis, start_ns: int, end_ns: int) -> TraceStretch:
-    """Between two times on the trace's clock."""
     tree = analysis.tree
     mine = tree.is_operator & (tree.starts < end_ns) & (tree.ends > start_ns)
     covered = union(tree.starts[mine], tree.ends[mine]).within_ns(start_ns, end_ns)

@@ -56,7 +56,6 @@ class ScopeTree:
         return self.ends - self.starts
 
     def totals(self, own: Ints) -> Ints:
-        """Of a figure of each scope: with all that lies in it."""
         passed = np.concatenate(([0], np.cumsum(own)))
         places = np.arange(len(self))
         found: Ints = passed[places + self.sizes] - passed[places]
@@ -99,7 +98,6 @@ class ScopeTree:
 
 
 def scope_tree(trace: TraceColumns) -> ScopeTree:
-    """The scopes of a trace."""
     slices = trace.slices
     roles = slice_roles(trace.texts, slices.categories, slices.names)
     modules = np.full(len(slices), NONE)
@@ -193,7 +191,6 @@ def _keepers(parents: Ints, names: Ints, is_operator: Mask) -> Ints:
 
 
 def _first_seen(tracks: Ints, starts: Ints) -> Ints:
-    """Threads by their first scope: a number for each row."""
     order: dict[int, int] = {}
     for track in tracks[np.argsort(starts, kind="stable")].tolist():
         order.setdefault(track, len(order))

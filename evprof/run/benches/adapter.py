@@ -48,7 +48,6 @@ class AdapterPlan:
         self.requests(self.samples[0])[1].settings.validate()
 
     def requests(self, sample: Sample) -> tuple[RunRequest, RunRequest]:
-        """The plain run of a sample, and the one with the adapter."""
         plain = plain_request(sample, self.draft, self.target, self.max_new_tokens)
         plain = replace(plain, settings=replace(plain.settings, frames=self.frames, event_frames=self.event_frames))
         return plain, contender_of(self.adapter).request(plain, self.gamma)

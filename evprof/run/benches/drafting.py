@@ -35,12 +35,10 @@ class DraftingContender:
 
     @property
     def is_lossless(self) -> bool:
-        """Whether its answers are the target's own."""
         return not mode_of(self.mode).maps_cache
 
     @property
     def gammas(self) -> tuple[int, ...]:
-        """Draft lengths worth trying."""
         return GAMMAS + (LONG_GAMMAS if KINDS[self.speculation.drafter].is_cheap else ())
 
     @property
@@ -54,7 +52,6 @@ class DraftingContender:
         return "-".join(parts)
 
     def request(self, plain: RunRequest, gamma: int | None = None) -> RunRequest:
-        """The same question with this drafter."""
         settings = replace(plain.settings, speculation=self.speculation, gamma=gamma or self.gamma)
         return replace(plain, mode=self.mode, settings=settings)
 

@@ -83,8 +83,6 @@ def _one_by_one(processes: Sequence[_Process], plan: RepeatabilityPlan, note: Ca
 
 @dataclass
 class _Process:
-    """One engine process and its measured runs."""
-
     plan: RepeatabilityPlan
     runs: list[RunLog] = field(default_factory=list)
     totals_ms: list[float] = field(default_factory=list)
@@ -95,7 +93,6 @@ class _Process:
         self._runner = ProcessRunner(self.plan.argv, recording)
 
     def measure(self, repeat: int, warmup: int) -> bool:
-        """False when it was stopped."""
         before = set(self._book.runs)
         first = max(before, default=0) + 1
         self._runner.run(replace(self.plan.request, warmup=warmup, repeat=repeat, first_run_id=first))
@@ -110,7 +107,6 @@ class _Process:
         return not self._runner.is_stopping
 
     def row(self) -> dict[str, Any]:
-        """What is told of it."""
         own = components([self.totals_ms])
         return {
             "engine_session": engine_session(self.runs[0].info),

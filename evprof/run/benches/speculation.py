@@ -118,7 +118,6 @@ class _Bench:
     dtype: str = ""
 
     def measure(self) -> None:
-        """The sweeps, then the turns of all at their best."""
         plan = self.plan
         first = self._run(self._plain(plan.samples[0]))
         self.environment = first.info.environment

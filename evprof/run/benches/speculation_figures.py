@@ -31,17 +31,14 @@ class DraftingTurn:
 
     @property
     def plain_ids(self) -> tuple[int, ...]:
-        """The plain answer."""
         return tuple(token.token_id for token in self.plain.tokens)
 
     @property
     def drafted_ids(self) -> tuple[int, ...]:
-        """The other."""
         return tuple(token.token_id for token in self.drafted.tokens)
 
     @property
     def is_same(self) -> bool:
-        """Whether both gave the same tokens."""
         return self.plain_ids == self.drafted_ids
 
 

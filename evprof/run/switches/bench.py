@@ -52,7 +52,6 @@ class SwitchPlan:
         return wanted
 
     def plain(self, role: str) -> RunRequest:
-        """A run of one model with everything off."""
         settings = plain_settings(self.max_new_tokens)
         return RunRequest(role, self.sample, self.draft, self.target, settings)
 
@@ -140,7 +139,6 @@ class _Bench:
             return row_without(variant, title, role, plain, str(problem))
 
     def close(self) -> None:
-        """Frees everything."""
         self._engine.close()
         if self._batches is not None:
             self._batches.close()
@@ -159,7 +157,6 @@ class _Bench:
     def _measure(
         self, variant: Variant, title: str, role: str, off: VariantChange, on: VariantChange
     ) -> MeasuredVariant:
-        """First runs of both sides, then pairs whose order alternates."""
         plain = self._plan.plain(role)
         requests = [change.applied(plain, role) for change in (off, on)]
         sides = [self._first(request, role, alone=variant.loads_other_weights) for request in requests]
@@ -185,7 +182,6 @@ class _Bench:
         return VariantSide(run, setup_ms(run), alone)
 
     def _plain_run(self, role: str) -> RunLog:
-        """The first run of a model with everything off."""
         if role not in self._plain:
             try:
                 run = self._run(self._plan.plain(role))

@@ -38,8 +38,6 @@ class Ratio:
 
 @dataclass(frozen=True)
 class TimedPair:
-    """Two timed runs of the same turn."""
-
     off: RunLog
     on: RunLog
 
@@ -58,8 +56,6 @@ class VariantSide:
 
 @dataclass(frozen=True)
 class MeasuredVariant:
-    """Everything about one variant and one model."""
-
     variant: Variant
     title: str
     role: str
@@ -112,7 +108,6 @@ def agreement(off: RunLog, on: RunLog) -> dict[str, Any]:
 
 
 def row_of(measured: MeasuredVariant) -> dict[str, Any]:
-    """The row of the JSON document."""
     variant, off, on = measured.variant, measured.off, measured.on
     whole = _ratio(measured, lambda run: total_ms(run, WITHOUT_LOAD))
     stage = _ratio(measured, lambda run: stages_ms(run, variant.stages))
@@ -133,7 +128,6 @@ def row_of(measured: MeasuredVariant) -> dict[str, Any]:
 def measured_row(
     variant: Variant, title: str, role: str, plain: RunLog, *, pairs: int, whole: Ratio | None, stage: Ratio | None
 ) -> dict[str, Any]:
-    """A measured row's head and both its ratios."""
     return (
         head_of(variant, title, role, plain)
         | {"status": "measured", "reason": None, "pairs": pairs}
@@ -159,7 +153,6 @@ def head_of(variant: Variant, title: str, role: str, plain: RunLog | None) -> di
 
 
 def row_without(variant: Variant, title: str, role: str, plain: RunLog | None, reason: str) -> dict[str, Any]:
-    """The row of a switch that cannot be measured here, and why."""
     return head_of(variant, title, role, plain) | {"status": NOT_HERE, "reason": reason, "verdict": NOT_HERE}
 
 

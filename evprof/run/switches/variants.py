@@ -47,7 +47,6 @@ class VariantChange:
     mode: str | None = None
 
     def resolved(self, basis: Basis) -> VariantChange:
-        """The same with every value found for that model."""
         found = {name: value(basis) if callable(value) else value for name, value in self.switches.items()}
         return replace(self, switches=found)
 
@@ -66,7 +65,6 @@ class VariantChange:
 
     @property
     def loads_other_weights(self) -> bool:
-        """Whether the model has to be loaded once more for it."""
         return bool(self.choice)
 
 
@@ -113,7 +111,6 @@ class Variant:
 
     @property
     def loads_other_weights(self) -> bool:
-        """Whether one of its two sides has weights of its own."""
         return self.on.loads_other_weights or self.off.loads_other_weights
 
     def is_named(self, wanted: str) -> bool:
@@ -133,7 +130,6 @@ BATCHING = Expectation(2.0, 4.0)
 
 
 def half_of_layers(basis: Basis) -> int:
-    """Where early exit is tried: after half of the layers."""
     return max(1, basis.facts.layers // 2)
 
 
