@@ -5,18 +5,20 @@ What a run does not tell is neither equal nor different.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.figures import FIGURES, MACHINE, METER, OF_ANSWER, PROMPT, SAMPLE, SECTIONS
+from evprof.core.vocabulary.figures import FIGURES, MACHINE, OF_ANSWER, SECTIONS
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.comparison.circumstances import Circumstance
-
-if TYPE_CHECKING:
-    from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.comparison.circumstances import CIRCUMSTANCES, Circumstance
+from evprof.metrics.comparison.figures import READERS
+from evprof.metrics.configurations.gathering import Configuration, machine_of, on_machines_of_both
+from evprof.metrics.figures.decoding import answer_length
+from evprof.metrics.figures.stages import END_TO_END
 
 TOKEN_MATCH = "token_match"
 """What answers are compared by."""
@@ -62,7 +64,16 @@ class Comparability:
     @property
     def sentence(self) -> str:
         """What to say above a table; "" where there is nothing to say."""
-        return self._sentence([difference.words for difference in self.differences])
+        parts, names = [], [difference.words for difference in self.differences]
+        if names:
+            if len(names) > MOST_NAMED:
+                names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} other facts"]
+            left = _titles(self.figures, self.comparable)
+            of_figures = f"only {listed_words(left)} can be compared" if left else "no figure can be compared"
+            parts.append(f"The runs differ in {listed_words(names)}; {of_figures}.")
+        if self.unknown:
+            parts.append(f"It is not known on which machine {listed_words(self.unknown_names)} ran.")
+        return " ".join(parts)
 
     @property
     def brief(self) -> str:
@@ -73,18 +84,6 @@ class Comparability:
         what = listed_words(names) if len(names) <= MOST_BRIEF else f"{len(names)} facts that nobody set"
         left = f"{len(self.comparable)} of {len(self.figures)} figures" if self.comparable else "no figure"
         return f"The runs differ in {what}; {left} can be compared."
-
-    def _sentence(self, names: Sequence[str]) -> str:
-        said = []
-        if names:
-            if len(names) > MOST_NAMED:
-                names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} other facts"]
-            left = _titles(self.figures, self.comparable)
-            of_figures = f"only {listed_words(left)} can be compared" if left else "no figure can be compared"
-            said.append(f"The runs differ in {listed_words(names)}; {of_figures}.")
-        if self.unknown:
-            said.append(f"It is not known on which machine {listed_words(self.unknown_names)} ran.")
-        return " ".join(said)
 
     def require(self) -> None:
         """Raises UserError with the sentence unless the runs are comparable."""
@@ -106,21 +105,14 @@ class Comparability:
 
 def comparability(listed: Sequence[Configuration], baseline: int = 0) -> Comparability:
     """Whether columns can be compared with the one at index `baseline`, over what one machine ran for both."""
-    from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
-    from evprof.metrics.configurations.gathering import on_machines_of_both
-
     found: dict[tuple[Circumstance, str], None] = {}
     base = listed[baseline]
-    known: _Known = {}
-    whole = [_values(column.runs, known) for column in listed]
-    for column, told in zip(listed, whole, strict=True):
+    whole = [_values(column.runs) for column in listed]
+    for column, own in zip(listed, whole, strict=True):
         if column is not base:
             one, two = on_machines_of_both(base, column)
-            sides = (
-                (whole[baseline], told)
-                if one is base.runs and two is column.runs
-                else (_values(one, known), _values(two, known))
-            )
+            is_all = one is base.runs and two is column.runs
+            sides = (whole[baseline], own) if is_all else (_values(one), _values(two))
             found |= dict.fromkeys(_differences(*sides))
     ordered = sorted(found, key=lambda entry: CIRCUMSTANCES.index(entry[0]))
     values = whole if ordered else []
@@ -144,63 +136,20 @@ def comparability(listed: Sequence[Configuration], baseline: int = 0) -> Compara
     )
 
 
-_Told = list[tuple[tuple["Circumstance", str], "Value"]]
-
-_Known = dict[tuple[object, ...], tuple[object, _Told]]
-"""What was read off objects, by their ids; they are held here, so that no other is of the same id meanwhile."""
-
-
-def _values(runs: Iterable[RunLog], known: _Known) -> Values:
-    """What runs tell of every circumstance, each value once; of numbers with a tolerance the median."""
-    from statistics import median
-
+def _values(runs: Iterable[RunLog]) -> Values:
+    """What runs give of every circumstance, each value once; of numbers with a tolerance the median."""
     found: dict[tuple[Circumstance, str], dict[Value, None]] = {}
     numbers: dict[tuple[Circumstance, str], list[float]] = {}
-    for told, count in _told(runs, known):
-        for (circumstance, of), value in told:
-            if circumstance.tolerance and not isinstance(value, str):
-                numbers.setdefault((circumstance, of), []).extend([value] * count)
-            else:
-                found.setdefault((circumstance, of), {})[value] = None
+    for run in runs:
+        for circumstance in CIRCUMSTANCES:
+            for of, value in circumstance.told_by(run).items():
+                if circumstance.tolerance and not isinstance(value, str):
+                    numbers.setdefault((circumstance, of), []).append(value)
+                else:
+                    found.setdefault((circumstance, of), {})[value] = None
     return {key: list(values) for key, values in found.items()} | {
         key: [median(values)] for key, values in numbers.items()
     }
-
-
-def _told(runs: Iterable[RunLog], known: _Known) -> Iterator[tuple[_Told, int]]:
-    """What runs tell of circumstances, and how many tell it: thousands share what little there is to read.
-
-    `known` is what was read of samples already, which all columns share.
-    """
-    from evprof.metrics.comparison.circumstances import CIRCUMSTANCES, meters
-
-    parts = {
-        "sample": [entry for entry in CIRCUMSTANCES if entry.aspect in (PROMPT, SAMPLE)],
-        "machine": [entry for entry in CIRCUMSTANCES if entry.aspect not in (PROMPT, SAMPLE, METER)],
-        "meter": [entry for entry in CIRCUMSTANCES if entry.aspect == METER],
-    }
-    own: _Known = {}
-    counts: dict[tuple[object, ...], int] = {}
-    for run in runs:
-        info = run.info
-        sampled = meters(run)
-        told_of: dict[str, tuple[object, ...]] = {
-            "sample": (info.sample,),
-            "machine": (info.environment, info.models, info.role),
-            "meter": (sampled,),
-        }
-        for part, objects in told_of.items():
-            key = (part, *sorted(sampled.items())) if part == "meter" else (part, *map(id, objects))
-            counts[key] = counts.get(key, 0) + 1
-            read = known if part == "sample" else own
-            if key not in read:
-                told = [
-                    ((circumstance, of), value)
-                    for circumstance in parts[part]
-                    for of, value in circumstance.told_by(run).items()
-                ]
-                read[key] = objects, told
-    return (((known if key[0] == "sample" else own)[key][1], count) for key, count in counts.items())
 
 
 def _differences(one: Values, two: Values) -> list[tuple[Circumstance, str]]:
@@ -239,10 +188,6 @@ def _text(circumstance: Circumstance, value: Value) -> str:
 
 def _figures(listed: Sequence[Configuration]) -> tuple[str, ...]:
     """The figures that a column's first run has, and the match of tokens."""
-    from evprof.metrics.comparison.figures import READERS
-    from evprof.metrics.figures.decoding import answer_length
-    from evprof.metrics.figures.stages import END_TO_END
-
     firsts = [column.runs[0] for column in listed]
     known = [
         key for key, read in READERS.items() if any(read(run, run.info.role, END_TO_END) is not None for run in firsts)
@@ -258,8 +203,6 @@ def _depends_on(key: str, listed: Sequence[Configuration]) -> tuple[str, ...]:
 
 
 def _unknown(listed: Sequence[Configuration]) -> tuple[int, ...]:
-    from evprof.metrics.configurations.gathering import machine_of
-
     told = [any(machine_of(run.info) for run in column.runs) for column in listed]
     return tuple(place for place, is_told in enumerate(told) if not is_told) if any(told) else ()
 

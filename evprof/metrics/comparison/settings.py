@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evprof.core.run_log import RunLog
-
-if TYPE_CHECKING:
-    from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.settings_text import settings_of
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,6 @@ def setting_rows(listed: Sequence[Configuration]) -> list[ComparedSetting]:
 
 
 def _settings(run: RunLog) -> dict[str, tuple[str, str]]:
-    from evprof.metrics.configurations.settings_text import settings_of
-
     info = run.info
     model = info.models.get(info.role)
     found = {"mode": ("mode", info.mode)}

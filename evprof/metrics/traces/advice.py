@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from evprof.core.rows.trace_columns import TraceColumns
 from evprof.core.units import memory_text, ms_text, percent_text
 from evprof.metrics.traces.graphs import graph_launches
-from evprof.metrics.traces.kernels import KernelRow
-from evprof.metrics.traces.memory import MemoryFigures
-from evprof.metrics.traces.operators import OperatorRow
-from evprof.metrics.traces.overview import TraceOverview
-from evprof.metrics.traces.stages import TraceStage
+
+if TYPE_CHECKING:
+    from evprof.metrics.traces.analysis import TraceAnalysis
 
 IDLE_SHARE = 0.5
 """A device that is idle for longer waits for its host."""
@@ -43,39 +40,13 @@ class TraceAdvice:
         return f"--{self.switch.replace('_', '-')} {self.value}"
 
 
-class Grounds(Protocol):
-    @property
-    def trace(self) -> TraceColumns:
-        """The trace itself."""
-
-    @property
-    def overview(self) -> TraceOverview | None:
-        """Time by category, use of devices."""
-
-    @property
-    def operators(self) -> tuple[OperatorRow, ...]:
-        """By name."""
-
-    @property
-    def kernels(self) -> tuple[KernelRow, ...]:
-        """By name."""
-
-    @property
-    def memory(self) -> MemoryFigures:
-        """Curves by device."""
-
-    @property
-    def stages(self) -> tuple[TraceStage, ...]:
-        """evprof's own."""
-
-
-def advice(analysis: Grounds) -> tuple[TraceAdvice, ...]:
+def advice(analysis: TraceAnalysis) -> tuple[TraceAdvice, ...]:
     """All that holds for a trace, the largest share first."""
     found = [one for rule in _RULES for one in rule(analysis)]
     return tuple(sorted(found, key=lambda one: -one.share))
 
 
-def _idle_device(analysis: Grounds) -> Iterator[TraceAdvice]:
+def _idle_device(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     seen = analysis.overview
     if seen is None or not seen.wall_ns:
         return
@@ -97,7 +68,7 @@ def _idle_device(analysis: Grounds) -> Iterator[TraceAdvice]:
         )
 
 
-def _tensor_cores(analysis: Grounds) -> Iterator[TraceAdvice]:
+def _tensor_cores(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     total = sum(row.total_ns for row in analysis.kernels)
     if not total or any(row.uses_tensor_cores for row in analysis.kernels):
         return
@@ -114,7 +85,7 @@ def _tensor_cores(analysis: Grounds) -> Iterator[TraceAdvice]:
         )
 
 
-def _growing_cache(analysis: Grounds) -> Iterator[TraceAdvice]:
+def _growing_cache(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     share = _share_of(analysis, lambda name: name == "aten::cat")
     if share >= NOTED_SHARE:
         yield TraceAdvice(
@@ -126,7 +97,7 @@ def _growing_cache(analysis: Grounds) -> Iterator[TraceAdvice]:
         )
 
 
-def _plain_attention(analysis: Grounds) -> Iterator[TraceAdvice]:
+def _plain_attention(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     share = _share_of(analysis, lambda name: name == "aten::_scaled_dot_product_attention_math", is_total=True)
     if share >= NOTED_SHARE:
         yield TraceAdvice(
@@ -138,7 +109,7 @@ def _plain_attention(analysis: Grounds) -> Iterator[TraceAdvice]:
         )
 
 
-def _full_device(analysis: Grounds) -> Iterator[TraceAdvice]:
+def _full_device(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     rooms = {f"GPU {device.number}": device.memory_bytes for device in analysis.trace.head.devices}
     for curve in analysis.memory.curves:
         room = rooms.get(curve.device)
@@ -154,7 +125,7 @@ def _full_device(analysis: Grounds) -> Iterator[TraceAdvice]:
             )
 
 
-def _long_stages(analysis: Grounds) -> Iterator[TraceAdvice]:
+def _long_stages(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     """Stages before the language model that a cache would spare the next run on the same input."""
     stages = analysis.stages
     if not stages:
@@ -178,7 +149,7 @@ def _long_stages(analysis: Grounds) -> Iterator[TraceAdvice]:
             )
 
 
-_RULES: tuple[Callable[[Grounds], Iterator[TraceAdvice]], ...] = (
+_RULES: tuple[Callable[[TraceAnalysis], Iterator[TraceAdvice]], ...] = (
     _idle_device,
     _tensor_cores,
     _growing_cache,
@@ -188,7 +159,7 @@ _RULES: tuple[Callable[[Grounds], Iterator[TraceAdvice]], ...] = (
 )
 
 
-def _share_of(analysis: Grounds, chosen: Callable[[str], bool], *, is_total: bool = False) -> float:
+def _share_of(analysis: TraceAnalysis, chosen: Callable[[str], bool], *, is_total: bool = False) -> float:
     """The share of some operators in all operators' time alone: on devices where there is any, else on the host."""
     rows = analysis.operators
     has_device = any(row.device_self_ns for row in rows)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.modules import ModuleRow
+from evprof.metrics.traces.operators import OperatorRow
 
 
 @dataclass(frozen=True)
@@ -20,13 +22,11 @@ class SideFigures:
     device_total_ns: int = 0
 
     def __add__(self, other: SideFigures) -> SideFigures:
-        return SideFigures(
-            self.calls + other.calls,
-            self.host_self_ns + other.host_self_ns,
-            self.host_total_ns + other.host_total_ns,
-            self.device_self_ns + other.device_self_ns,
-            self.device_total_ns + other.device_total_ns,
-        )
+        return SideFigures(*map(add, astuple(self), astuple(other)))
+
+    @staticmethod
+    def of(row: OperatorRow | ModuleRow) -> SideFigures:
+        return SideFigures(row.calls, row.host_self_ns, row.host_total_ns, row.device_self_ns, row.device_total_ns)
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,7 @@ def _wall(analysis: TraceAnalysis) -> int:
 
 
 def _operators(analysis: TraceAnalysis) -> dict[str, SideFigures]:
-    return {
-        row.name: SideFigures(row.calls, row.host_self_ns, row.host_total_ns, row.device_self_ns, row.device_total_ns)
-        for row in analysis.operators
-    }
+    return {row.name: SideFigures.of(row) for row in analysis.operators}
 
 
 def _modules(rows: Iterable[ModuleRow]) -> dict[str, SideFigures]:
@@ -87,10 +84,7 @@ def _modules(rows: Iterable[ModuleRow]) -> dict[str, SideFigures]:
 def _paths(rows: Iterable[ModuleRow], above: str) -> Iterator[tuple[str, SideFigures]]:
     for row in rows:
         name = f"{above}/{row.name}" if above else row.name
-        yield (
-            name,
-            SideFigures(row.calls, row.host_self_ns, row.host_total_ns, row.device_self_ns, row.device_total_ns),
-        )
+        yield name, SideFigures.of(row)
         yield from _paths(row.children, name)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.units import ms_from_ns
 from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.difference import DifferenceRow, SideFigures, TraceDifference
+from evprof.metrics.traces.difference import DifferenceRow, TraceDifference
 from evprof.metrics.traces.kernels import KernelRow
 from evprof.metrics.traces.memory import MemoryFigures
 from evprof.metrics.traces.modules import ModuleRow
@@ -87,31 +88,28 @@ def _devices(seen: TraceOverview) -> list[dict[str, Any]]:
     ]
 
 
-def _operator(row: OperatorRow) -> dict[str, Any]:
+def _plain(row: Any, *names: str) -> dict[str, Any]:
+    """Fields of a row by their names; `x_ms` is its field `x_ns` in ms."""
     return {
-        "name": row.name,
-        "calls": row.calls,
-        "host_self_ms": ms_from_ns(row.host_self_ns),
-        "host_total_ms": ms_from_ns(row.host_total_ns),
-        "device_self_ms": ms_from_ns(row.device_self_ns),
-        "device_total_ms": ms_from_ns(row.device_total_ns),
-        "tensor_core_eligible": row.is_eligible,
-        "tensor_core_share": row.tensor_core_share,
+        name: ms_from_ns(getattr(row, f"{name.removesuffix('_ms')}_ns")) if name.endswith("_ms") else getattr(row, name)
+        for name in names
     }
+
+
+_TIMES = ("host_self_ms", "host_total_ms", "device_self_ms", "device_total_ms")
+
+
+def _operator(row: OperatorRow) -> dict[str, Any]:
+    eligible = {"tensor_core_eligible": row.is_eligible, "tensor_core_share": row.tensor_core_share}
+    return _plain(row, "name", "calls", *_TIMES) | eligible
 
 
 def _kernel(row: KernelRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "calls": row.calls,
-        "total_ms": ms_from_ns(row.total_ns),
-        "mean_ms": row.mean_ns / 1e6,
-        "min_ms": ms_from_ns(row.min_ns),
-        "max_ms": ms_from_ns(row.max_ns),
-        "blocks_per_sm": row.blocks_per_sm,
-        "occupancy": row.occupancy,
-        "uses_tensor_cores": row.uses_tensor_cores,
-    }
+    return (
+        _plain(row, "name", "calls", "total_ms")
+        | {"mean_ms": row.mean_ns / 1e6}
+        | _plain(row, "min_ms", "max_ms", "blocks_per_sm", "occupancy", "uses_tensor_cores")
+    )
 
 
 def _launch(row: KernelRow) -> dict[str, Any]:
@@ -125,13 +123,16 @@ def _launch(row: KernelRow) -> dict[str, Any]:
 
 
 def _memory(found: MemoryFigures, zero_ns: int) -> dict[str, Any]:
+    def since_ms(time_ns: int | None) -> float | None:
+        return None if time_ns is None else ms_from_ns(time_ns - zero_ns)
+
     largest = sorted(found.allocations, key=lambda one: -one.bytes)[:MOST_ALLOCATIONS]
     return {
         "devices": [
             {
                 "device": curve.device,
                 "peak_bytes": curve.peak_bytes,
-                "peak_at_ms": ms_from_ns(curve.peak_at_ns - zero_ns),
+                "peak_at_ms": since_ms(curve.peak_at_ns),
                 "peak_reserved_bytes": curve.peak_reserved_bytes,
                 "changes": len(curve.times_ns),
             }
@@ -144,45 +145,22 @@ def _memory(found: MemoryFigures, zero_ns: int) -> dict[str, Any]:
                 "operator": one.operator or None,
                 "within": one.within or None,
                 "bytes": one.bytes,
-                "allocated_ms": None if one.allocated_ns is None else ms_from_ns(one.allocated_ns - zero_ns),
-                "released_ms": None if one.released_ns is None else ms_from_ns(one.released_ns - zero_ns),
+                "allocated_ms": since_ms(one.allocated_ns),
+                "released_ms": since_ms(one.released_ns),
             }
             for one in largest
         ],
-        "operators": [
-            {
-                "device": row.device,
-                "name": row.name,
-                "calls": row.calls,
-                "self_increase_bytes": row.self_increase_bytes,
-                "total_increase_bytes": row.total_increase_bytes,
-                "self_allocations": row.self_allocations,
-                "total_allocations": row.total_allocations,
-                "self_allocated_bytes": row.self_allocated_bytes,
-                "total_allocated_bytes": row.total_allocated_bytes,
-            }
-            for row in found.operators
-        ],
+        "operators": [asdict(row) for row in found.operators],
     }
 
 
 def _module(row: ModuleRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "calls": row.calls,
-        "operators": row.operators,
-        "host_self_ms": ms_from_ns(row.host_self_ns),
-        "host_total_ms": ms_from_ns(row.host_total_ns),
-        "device_self_ms": ms_from_ns(row.device_self_ns),
-        "device_total_ms": ms_from_ns(row.device_total_ns),
-        "modules": [_module(child) for child in row.children],
-    }
+    own = _plain(row, "name", "calls", "operators", *_TIMES)
+    return own | {"modules": [_module(child) for child in row.children]}
 
 
 def _difference(found: TraceDifference) -> dict[str, Any]:
-    return {
-        "wall_ms": ms_from_ns(found.wall_ns),
-        "against_wall_ms": ms_from_ns(found.against_wall_ns),
+    return _plain(found, "wall_ms", "against_wall_ms") | {
         "operators": _changes(found.operators),
         "modules": _changes(found.modules),
     }
@@ -190,22 +168,8 @@ def _difference(found: TraceDifference) -> dict[str, Any]:
 
 def _changes(rows: Iterable[DifferenceRow]) -> list[dict[str, Any]]:
     return [
-        {
-            "name": row.name,
-            "now": _side(row.now),
-            "against": _side(row.against),
-            "host_self_delta_ms": ms_from_ns(row.host_self_delta_ns),
-            "device_self_delta_ms": ms_from_ns(row.device_self_delta_ns),
-        }
+        {"name": row.name}
+        | {name: _plain(side, "calls", *_TIMES) for name, side in (("now", row.now), ("against", row.against))}
+        | _plain(row, "host_self_delta_ms", "device_self_delta_ms")
         for row in rows
     ]
-
-
-def _side(side: SideFigures) -> dict[str, Any]:
-    return {
-        "calls": side.calls,
-        "host_self_ms": ms_from_ns(side.host_self_ns),
-        "host_total_ms": ms_from_ns(side.host_total_ns),
-        "device_self_ms": ms_from_ns(side.device_self_ns),
-        "device_total_ms": ms_from_ns(side.device_total_ns),
-    }
