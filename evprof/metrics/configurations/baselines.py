@@ -7,15 +7,14 @@ engine process come first, and cold runs never count. It reads what is known of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import Any
 
 from evprof.core.records import DRAFT
 from evprof.core.run_info import ENGINE_SESSION, FINISHED, NOT_TOLD, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, by_sample
@@ -112,40 +111,13 @@ def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline 
     return Baseline(tuple(found[number] for number in sorted(found))) if found else None
 
 
-class RunPool(Sequence[RunLog]):
-    """Runs that others are weighed against, sorted by sample and question once for all who ask. They change no more."""
-
-    def __init__(self, runs: Iterable[RunLog]) -> None:
-        self._runs = tuple(runs)
-        self._plain: dict[SampleKey, dict[Hashable, list[RunInfo]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def __iter__(self) -> Iterator[RunLog]:
-        return iter(self._runs)
-
-    @overload
-    def __getitem__(self, place: int) -> RunLog: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> tuple[RunLog, ...]: ...
-
-    def __getitem__(self, place: int | slice) -> RunLog | tuple[RunLog, ...]:
-        return self._runs[place]
+class RunPool(tuple[RunLog, ...]):
+    """Runs that others are weighed against, sorted by sample once. They change no more."""
 
     @cached_property
     def by_sample(self) -> dict[SampleKey, list[RunLog]]:
-        return by_sample(self._runs)
-
-    def plain(self, key: SampleKey, question: Hashable) -> list[RunInfo]:
-        found = self._plain.get(key)
-        if found is None:
-            found = self._plain[key] = {}
-            for run in self.by_sample.get(key, ()):
-                if _is_plain(run.info):
-                    found.setdefault(_question(run.info), []).append(run.info)
-        return found.get(question, [])
+        """The runs by what they looked at and were asked."""
+        return by_sample(self)
 
 
 def pools_of(columns: Iterable[Configuration]) -> dict[str, RunPool]:
@@ -170,8 +142,7 @@ def _baseline_runs(pool: Sequence[RunLog], known: RunPool, key: SampleKey) -> li
         kept = [other for other in others if other.run_id in numbers and is_counted(other.info)]
         if len(kept) >= fewest:
             return kept
-    infos = [run.info for run in pool]
-    chosen = {info.run_id for info in _of_their_process(infos, known.plain(key, _question(infos[0])))}
+    chosen = {info.run_id for info in choose_baseline([run.info for run in pool], [run.info for run in others])}
     return [other for other in others if other.run_id in chosen]
 
 
@@ -208,32 +179,31 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
     plain = [
         other for other in others if _is_plain(other) and other.sample.name == name and _question(other) == question
     ]
-    return _of_their_process(pool, plain)
+    sessions = {engine_session(info) for info in pool} - {""}
+    return [info for info in plain if engine_session(info) in sessions] or plain
 
 
 def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = None) -> dict[int, list[int]]:
     """Number of every finished run that drafts -> the numbers that `choose_baseline` gives for its repeats and it.
 
-    Only of the runs `made`, where that is given. Every run is looked at once, so that a suite may have thousands.
+    Only of the runs `made`, where that is given.
     """
-    finished = [info for info in infos if info.status == FINISHED]
-    asked = [info for info in finished if _drafts(info) and (made is None or info.run_id in made)]
-    names = {info.sample.name for info in asked}
-    plain: dict[Hashable, list[RunInfo]] = {}
-    pools: dict[Hashable, list[RunInfo]] = {}
-    for info in finished:
-        name = info.sample.name
-        if name not in names:
-            continue
-        if _drafts(info):
-            pools.setdefault(repeat_key(info), []).append(info)
-        elif is_counted(info) and info.cell != REFERENCE:
-            plain.setdefault((name, _question(info)), []).append(info)
+    by_name: dict[str, list[RunInfo]] = {}
+    for info in infos:
+        if info.status == FINISHED:
+            by_name.setdefault(info.sample.name, []).append(info)
     found: dict[int, list[int]] = {}
-    for pool in pools.values():
-        chosen = _of_their_process(pool, plain.get((pool[0].sample.name, _question(pool[0])), []))
-        found |= {info.run_id: [other.run_id for other in chosen] for info in pool}
-    return {info.run_id: found[info.run_id] for info in asked}
+    for listed in by_name.values():
+        pools: dict[Hashable, list[RunInfo]] = {}
+        for info in listed:
+            if _drafts(info):
+                pools.setdefault(repeat_key(info), []).append(info)
+        for pool in pools.values():
+            asked = [info.run_id for info in pool if made is None or info.run_id in made]
+            if asked:
+                numbers = [other.run_id for other in choose_baseline(pool, listed)]
+                found |= {run_id: list(numbers) for run_id in asked}
+    return found
 
 
 def _is_plain(info: RunInfo) -> bool:
@@ -244,16 +214,11 @@ def _drafts(info: RunInfo) -> bool:
     return mode_of(info.mode).is_paired and info.role in info.models
 
 
-def _of_their_process(pool: Sequence[RunInfo], plain: list[RunInfo]) -> list[RunInfo]:
-    sessions = {engine_session(info) for info in pool} - {""}
-    return [info for info in plain if engine_session(info) in sessions] or plain
-
-
 def asked_of(info: RunInfo, role: str) -> tuple[Any, ...]:
     """Prompt, clip and files that a model of a run was asked about; another run may lack the other model's input."""
     sample = info.sample
     asked = (sample.prompt, sample.start_us, sample.duration_us)
-    if _computing(info, role).reads == "events":
+    if kind_read(RunLog(info), role) == "events":
         return (*asked, sample.events_path, sample.rectify_path)
     return (*asked, sample.video_path, sample.video_offset_us, sample.video_times_path)
 
@@ -262,44 +227,16 @@ def _question(info: RunInfo) -> tuple[Hashable, ...]:
     return info.role, _computing(info, info.role), _load(info), *asked_of(info, info.role)
 
 
-class _Computing(NamedTuple):
-    """How one model of a run computes, whatever it is asked, and which half of a sample it reads."""
-
-    model: ModelFacts | None
-    step: str
-    settings: tuple[tuple[str, str], ...]
-    reads: str
-
-    def __hash__(self) -> int:
-        return hash((self.step, self.reads, len(self.settings)))
-
-
-def _computing(info: RunInfo, role: str) -> _Computing:
-    """The same object for all runs that share settings and model: thousands are asked for one after the other."""
-    settings, model = info.settings, info.models.get(role)
-    key = (id(settings), id(model), role, info.mode)
-    known = _known.get(key)
-    if known is not None and known[0] is settings and known[1] is model:
-        return known[2]
-    run = RunLog(info)
-    told = tuple(
+def _computing(info: RunInfo, role: str) -> tuple[Hashable, ...]:
+    """How one model of a run computes, whatever the question: model, asked step, settings but for drafting."""
+    run, model = RunLog(info), info.models.get(role)
+    chosen = tuple(
         (setting.key, setting.text)
         for setting in settings_of(run, role)
         if setting.key not in (*SPECULATION_KEYS, "step")
     )
-    # What step a run took may depend on drafting; what was asked for does not.
-    found = _Computing(replace(model, step="") if model else None, settings.switches.step, told, kind_read(run, role))
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
-        _same.clear()
-    found = _same.setdefault(found, found)
-    _known[key] = settings, model, found
-    return found
-
-
-_known: dict[tuple[int, int, str, str], tuple[GenerationSettings, ModelFacts | None, _Computing]] = {}
-_same: dict[_Computing, _Computing] = {}
-_MOST_KNOWN = 20_000
+    # The step that a run took may depend on drafting; the one that was asked for does not.
+    return replace(model, step="") if model else None, info.settings.switches.step, chosen
 
 
 def _load(info: RunInfo) -> str:
