@@ -51,40 +51,37 @@ class Accuracy:
 
     @cached_property
     def scores(self) -> dict[str, Estimate]:
+        """The mean of each score that any answer has."""
         found = {key: self._mean(partial(score, key=key)) for key in SCORING_RULES}
         return {key: estimate for key, estimate in found.items() if estimate is not None}
 
     @cached_property
     def total_ms(self) -> Estimate | None:
         """The mean time of an answer, in ms."""
-        return self._mean(self._ms)
+        return self._mean(partial(total_ms, basis=self.basis))
 
     @cached_property
     def energy_j(self) -> Estimate | None:
         """The mean energy of an answer, in J."""
-        return self._mean(self._joules)
+        return self._mean(partial(energy_j, basis=self.basis))
 
     @cached_property
     def per_second(self) -> Estimate | None:
-        return self._per(lambda run: None if (spent := self._ms(run)) is None else spent / MS_PER_S)
+        """Right answers per second: all right answers by all time."""
+        return self._per(lambda run: None if (spent := total_ms(run, self.basis)) is None else spent / MS_PER_S)
 
     @cached_property
     def per_joule(self) -> Estimate | None:
-        return self._per(self._joules)
-
-    def _ms(self, run: RunLog) -> float | None:
-        return total_ms(run, self.basis)
-
-    def _joules(self, run: RunLog) -> float | None:
-        return energy_j(run, self.basis)
+        """Right answers per joule: all right answers by all energy."""
+        return self._per(partial(energy_j, basis=self.basis))
 
     def _mean(self, read: Read) -> Estimate | None:
         return mean_of(observe(self.runs, read, self.column.session))
 
     def _per(self, read: Read) -> Estimate | None:
         taken = [run for run in self._with_verdict if read(run) is not None]
-        spent = observe(taken, read, self.column.session)
-        found = verdict(spent, observe(taken, lambda run: score(run, RIGHT), self.column.session))
+        right = observe(taken, partial(score, key=RIGHT), self.column.session)
+        found = verdict(observe(taken, read, self.column.session), right)
         if found is None or found.ratio is None:
             return None
         return Estimate(found.ratio, found.interval, found.counts[0], found.reason)
@@ -169,7 +166,7 @@ def paired_accuracy(base: Configuration, other: Configuration) -> PairedAccuracy
     if not common:
         return None
     sides = [
-        observe([run for key in common for run in column.samples()[key]], lambda run: score(run, RIGHT), column.session)
+        observe([run for key in common for run in column.samples()[key]], partial(score, key=RIGHT), column.session)
         for column in (base, other)
     ]
     # Whether an answer is right does not depend on the process.
