@@ -43,7 +43,6 @@ class LocalEngine:
         self._tools = RunTools(WarmModels(loader, import_ms), make_room)
 
     def describe(self) -> dict[str, Any]:
-        """The environment block."""
         return describe_environment()
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:

@@ -48,7 +48,6 @@ class EagleShape:
 
     @classmethod
     def like(cls, config: LlamaConfig, *, window: int) -> EagleShape:
-        """One layer as the target's own are."""
         return cls(
             config.hidden_size,
             config.num_attention_heads,
@@ -81,7 +80,6 @@ class EagleShape:
         return {name: value for name, value in asdict(self).items() if name != "hidden"}
 
     def tensors(self) -> Shapes:
-        """Name -> shape of all weights."""
         hidden, inner = self.hidden, self.intermediate
         return {
             "feature.weight": (hidden, hidden),
@@ -95,7 +93,6 @@ class EagleShape:
         }
 
     def llama(self) -> LlamaConfig:
-        """The one layer as a Llama's."""
         from transformers import LlamaConfig
 
         return LlamaConfig(
@@ -160,7 +157,6 @@ class EagleHead(FollowingHead):
         return self._normed(joined.view(told.shape))
 
     def entered_by(self, states: torch.Tensor, ids: torch.Tensor, target: LlamaDecoder) -> Entered:
-        """Out of the table, where there is one."""
         if self.table is None:
             return super().entered_by(states, ids, target)
         return self._normed(torch.addmm(self.table.index_select(0, ids), unit(states), self.feature.weight.t()))
@@ -169,7 +165,6 @@ class EagleHead(FollowingHead):
         return F.rms_norm(fused, (self.layer.width,), self.layer.input_norm, self.layer.eps), fused
 
     def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
-        """By the target's own norm and head."""
         return target.head(guesses)
 
 

@@ -119,7 +119,6 @@ class HeadPass:
 
     @property
     def length(self) -> int:
-        """Places held."""
         return self.cache.length
 
     def crop(self, length: int) -> None:

@@ -44,7 +44,6 @@ class HeadFiles:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of all tensors."""
         return frozenset(self._stored)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -52,7 +51,6 @@ class HeadFiles:
         return self._entry(name).shape
 
     def note(self, name: str) -> None:
-        """Counts a tensor as known that nobody needs."""
         self._known.add(name)
 
     def joined(

@@ -32,7 +32,6 @@ class WrappedDecoder:
         self.base = base
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """The base's embeddings of the base's ids."""
         return self.base.embed(ids)
 
     def __call__(
@@ -44,11 +43,9 @@ class WrappedDecoder:
     def trunk(
         self, hidden: torch.Tensor, cache: KvCache, *, stop: StopFlag | None = None, shape: BlockShape | None = None
     ) -> torch.Tensor:
-        """The base's layers."""
         return self.base.trunk(hidden, cache, stop=stop, shape=shape)
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
-        """The base's last norm and head."""
         return self.base.head(hidden)
 
 
@@ -243,8 +240,6 @@ class LayerMap(nn.Module):
 
 
 class KvMap(nn.Module):
-    """A map for each of the target's layers."""
-
     def __init__(self, sizes: KvSizes) -> None:
         super().__init__()
         self.sizes = sizes
@@ -277,13 +272,11 @@ class TappedDecoder(WrappedDecoder):
 
     @property
     def levels(self) -> list[torch.Tensor]:
-        """Level by level."""
         return [torch.cat(parts, dim=1) for parts in zip(*self._passes, strict=True)]
 
     def trunk(
         self, hidden: torch.Tensor, cache: KvCache, *, stop: StopFlag | None = None, shape: BlockShape | None = None
     ) -> torch.Tensor:
-        """The decoder's own, kept."""
         kept: list[torch.Tensor] = []
         left = self.base.trunk(hidden, cache, stop=stop, shape=shape, inputs=kept)
         self._passes.append([*kept, left])

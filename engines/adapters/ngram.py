@@ -110,7 +110,6 @@ class NgramCounts:
         return cls(order, known)
 
     def config(self) -> dict[str, Any]:
-        """Sizes, for adapter.json."""
         return {"order": self.order, "contexts": len(self)}
 
 

@@ -72,16 +72,13 @@ class Eagle1Head(FollowingHead):
         self.fc: nn.Module = nn.Linear(2 * width, width, bias=bias, device=place, dtype=kind)
 
     def taken(self, features: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
-        """The last hidden states after the target's last norm."""
         return F.rms_norm(features, features.shape[-1:], target.norm, target.config.rms_norm_eps)
 
     def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
-        """Both joined, the token first, and nothing else."""
         joined = self.fc(torch.cat([embeddings, states], dim=-1))
         return joined, joined
 
     def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
-        """By the target's head; what is guessed is normed already."""
         logits: torch.Tensor = target.lm_head(guesses)
         return logits
 
@@ -128,17 +125,14 @@ class Eagle3Head(FollowingHead):
         return states
 
     def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
-        """The token beside the state, each under a norm of its own."""
         normed = self._normed(states, self.state_norm)
         entering = torch.cat([self._normed(embeddings, self.token_norm), normed], dim=-1)
         return entering, normed if self.form.norm_before_residual else states
 
     def left(self, hidden: torch.Tensor) -> torch.Tensor:
-        """As it is, or normed where drafts go on from that."""
         return self._normed(hidden, self.norm) if self.form.feeds_normed else hidden
 
     def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
-        """By its own head; tokens it does not know have no chance."""
         is_bare = self.form.feeds_normed or not self.form.norms_head
         own: torch.Tensor = self.lm_head(guesses if is_bare else self._normed(guesses, self.norm))
         if self.target_ids is None and own.shape[-1] == target.rows:

@@ -59,7 +59,6 @@ class BatchAnswer:
 
     @property
     def tokens(self) -> int:
-        """Tokens of all rows."""
         return sum(map(len, self.ids))
 
 
@@ -169,11 +168,9 @@ class _Rows:
 
     @property
     def are_over(self) -> bool:
-        """Whether every row is."""
         return not self._open
 
     def take(self, ids: list[int]) -> None:
-        """One id for every row, or nothing yet."""
         if not ids:
             return
         for row in tuple(self._open):
@@ -189,8 +186,6 @@ def _wait(device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class _Ready:
-    """What answers."""
-
     model: VisionLanguageModel
     sample: Sample
 
@@ -220,7 +215,6 @@ class LocalBatchEngine:
 
     @property
     def model(self) -> VisionLanguageModel:
-        """The model that is ready."""
         if self._ready is None:
             raise RuntimeError("a model is asked for before it is ready")
         return self._ready.model
@@ -248,7 +242,6 @@ class LocalBatchEngine:
         )
 
     def close(self) -> None:
-        """Frees everything."""
         self._ready = None
         self._warm.clear()
 
@@ -318,17 +311,14 @@ class _Round:
 
     @property
     def prefill_ms(self) -> float:
-        """All prefills."""
         return sum(answer.prefill_ms for answer in self.answers)
 
     @property
     def decode_ms(self) -> float:
-        """All decoding."""
         return sum(answer.decode_ms for answer in self.answers)
 
     @property
     def decoded(self) -> int:
-        """Tokens after the first of each answer."""
         return sum(answer.tokens - len(answer.ids) for answer in self.answers)
 
 

@@ -65,7 +65,6 @@ class Ceilings:
         return max(max(pair) / min(pair) for pair in pairs) - 1
 
     def higher(self, other: Ceilings) -> Ceilings:
-        """The higher of each."""
         return replace(
             self,
             copy_bytes_s=max(self.copy_bytes_s, other.copy_bytes_s),

@@ -207,15 +207,11 @@ def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:
 
 
 class _PrefillTimes:
-    """When the first forward pass began and ended."""
-
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self.began_ns = self.ended_ns = 0
 
     def watch(self, model: torch.nn.Module) -> list[Any]:
-        """Hooks for one pass; they remove themselves."""
-
         def before(*_: Any) -> None:
             handles[0].remove()
             wait(self._device)

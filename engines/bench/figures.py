@@ -40,7 +40,6 @@ class Needs:
 
     @property
     def token_bytes(self) -> float:
-        """Bytes one decode step reads."""
         return self.weight_bytes + self.kv_bytes
 
 

@@ -54,7 +54,6 @@ class TokenCounts:
     launches_per_token: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For a row."""
         return asdict(self)
 
 
@@ -91,7 +90,6 @@ def counts_of(events: Iterable[Any], steps: int, *, is_cuda: bool) -> TokenCount
 
 
 def _place(event: Any) -> str:
-    """Where it ran: "CPU" or "CUDA"."""
     return str(event.device_type.name)
 
 
@@ -284,7 +282,6 @@ class _Bench:
 
 
 def _more(runner: Runner, plain: _PlainAnswer, turns: ContenderTurns) -> dict[str, Any]:
-    """What is counted and compared beside the times."""
     counts: dict[str, Any] = {}
     try:
         if isinstance(runner, OurTurns | GeneratedTurns):

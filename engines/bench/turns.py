@@ -21,8 +21,6 @@ DECODE_BEGINS = "evprof: decode begins"
 
 
 class Runner(Protocol):
-    """Takes a turn each time it is called."""
-
     def __call__(self) -> EngineTurn:
         """Raises UnavailableError when it cannot, now or any more."""
 
@@ -52,22 +50,17 @@ class ContenderTurns:
 
     @property
     def is_measured(self) -> bool:
-        """Whether there is a turn."""
         return bool(self.turns)
 
     def token_ms(self) -> list[float]:
-        """Milliseconds per decoded token, turn by turn."""
         return [turn.decode_ns / NS_PER_MS / max(len(turn.ids) - 1, 1) for turn in self.turns.values()]
 
     def prefill_ms(self) -> list[float]:
-        """Milliseconds of each prefill."""
         return [turn.prefill_ns / NS_PER_MS for turn in self.turns.values()]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, quartiles and extremes."""
-
     median: float
     low: float
     high: float
@@ -76,7 +69,6 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """Of some values; None of none."""
     if not values:
         return None
     low, high = np.percentile(values, [25, 75])
@@ -160,12 +152,10 @@ def paired_ratios(above: ContenderTurns, below: ContenderTurns, quantity: Callab
 
 
 def decode_ns(turn: EngineTurn) -> float:
-    """Decode time of a turn per token."""
     return turn.decode_ns / max(len(turn.ids) - 1, 1)
 
 
 def prefill_ns(turn: EngineTurn) -> float:
-    """Prefill time of a turn."""
     return float(turn.prefill_ns)
 
 

@@ -48,7 +48,6 @@ class Workload:
 
     @property
     def prompt(self) -> int:
-        """Positions of the prompt."""
         return int(self.embeddings.shape[1])
 
     @property
@@ -58,7 +57,6 @@ class Workload:
 
     @property
     def step_count(self) -> int:
-        """Decode steps: the first token is the prefill's."""
         return self.tokens - 1
 
     def with_context(self, context: int) -> Workload:
@@ -104,7 +102,6 @@ class WorkloadNeed:
 
     @property
     def total_bytes(self) -> int:
-        """Everything together."""
         return self.weight_bytes + self.kv_bytes + self.activation_bytes
 
 

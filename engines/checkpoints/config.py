@@ -95,7 +95,6 @@ class ModelConfig:
 
     @property
     def model_type(self) -> str:
-        """The name in config.json."""
         return FAMILIES[self.family].model_type
 
     @property
@@ -121,7 +120,6 @@ def patches(vision: CLIPVisionConfig) -> int:
 
 
 def edge(vision: CLIPVisionConfig) -> int:
-    """Pixels of a frame's edge."""
     return number(vision.image_size)
 
 
@@ -175,7 +173,6 @@ _SLIDING = "sliding_attention"
 
 
 def is_qwen2(text: LlamaConfig) -> bool:
-    """Whether the language model is a Qwen2."""
     return text.model_type == QWEN2
 
 

@@ -79,7 +79,6 @@ def _check_bin(path: Path) -> None:
 
 
 def _check_names(path: Path, file: IO[bytes]) -> None:
-    """Reads one pickle's instructions without carrying any out."""
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name == "GLOBAL" and not _ALLOWED.match(str(argument)):
             raise UserError(
@@ -132,7 +131,6 @@ class StoredTensor:
 
     @property
     def count(self) -> int:
-        """Number of scalars."""
         return prod(self.shape)
 
 
@@ -158,7 +156,6 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether the folder holds weight files at all."""
     return bool(_single_files(folder))
 
 

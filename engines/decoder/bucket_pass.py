@@ -40,7 +40,6 @@ class Bucket:
 
     @property
     def end(self) -> int:
-        """Positions a pass looks at."""
         return self.front + self.window
 
 

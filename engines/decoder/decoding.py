@@ -101,7 +101,6 @@ class CachedModel:
 
     @property
     def length(self) -> int:
-        """Positions in the cache, by host arithmetic."""
         return self.cache.length if self.cache is not None else 0
 
     @property
@@ -217,7 +216,6 @@ class _Chosen:
         self._next = 0
 
     def append(self, hidden: torch.Tensor, /) -> None:
-        """The next layer's."""
         if self._next in self._layers:
             self.states.append(hidden)
         self._next += 1
@@ -231,14 +229,11 @@ class Limits:
     eos_ids: frozenset[int] = frozenset()
 
     def is_over(self, answer: Answer) -> bool:
-        """Whether the answer is complete."""
         ids = answer.ids
         return len(ids) >= self.max_new_tokens or (bool(ids) and ids[-1] in self.eos_ids)
 
 
 class TokenReader(Protocol):
-    """Brings chosen token ids to the host."""
-
     def push(self, token: torch.Tensor) -> list[int]:
         """Takes the ids [B, 1] just chosen; returns those of one step that are on the host by now, or none."""
 
@@ -247,15 +242,11 @@ class TokenReader(Protocol):
 
 
 class ImmediateReader:
-    """For a CPU, where reading is free."""
-
     def push(self, token: torch.Tensor) -> list[int]:
-        """The ids themselves."""
         ids: list[int] = token.flatten().tolist()
         return ids
 
     def flush(self) -> list[int]:
-        """Nothing is ever left."""
         return []
 
 
@@ -281,7 +272,6 @@ class LateReader:
         return ready
 
     def flush(self) -> list[int]:
-        """The ids still under way, if there are any."""
         if self._waiting is None:
             return []
         slot, arrived = self._waiting

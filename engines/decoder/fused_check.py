@@ -209,7 +209,6 @@ class _Block:
 
     @property
     def name(self) -> str:
-        """For a sentence."""
         count = len(self.shape.parents)
         if count == 1:
             return f"a token after {self.start}"

@@ -177,7 +177,6 @@ class FusedPass:
         return norm_project(hidden, decoder.norm, weight_of(head), eps, head.bias, out=logits)
 
     def release(self) -> None:
-        """Gives the buffers back."""
         self._made.clear()
         self._attention.clear()
 
@@ -200,7 +199,6 @@ class FusedPass:
 
 
 def weight_of(linear: Any) -> Any:
-    """A projection's weight as the kernels take it."""
     return linear.packed if isinstance(linear, PackedLinear) else linear.weight
 
 

@@ -68,11 +68,9 @@ class DynamicKv:
 
     @property
     def layer_count(self) -> int:
-        """How many layers there are."""
         return len(self._keys)
 
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Concatenates."""
         old_keys, old_values = self._keys[layer], self._values[layer]
         if old_keys is not None and old_values is not None:
             keys, values = torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
@@ -84,11 +82,9 @@ class DynamicKv:
         return keys, values
 
     def advance(self, count: int) -> None:
-        """Counts."""
         self.length += count
 
     def crop(self, length: int) -> None:
-        """Keeps views of the first `length`; their storage stays until the next pass."""
         if length >= self.length:
             return
         for held in (self._keys, self._values):
@@ -97,14 +93,12 @@ class DynamicKv:
         self.length = length
 
     def gather(self, start: int, path: Sequence[int]) -> None:
-        """Moves positions; copies first, since what is held may be a view."""
         for held in (self._keys, self._values):
             for layer, tensor in enumerate(held):
                 if tensor is not None:
                     held[layer] = torch.cat([tensor[:, :, :start], *_picked(tensor, start, path)], dim=2)
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
-        """Keys and values of a layer, once there are any."""
         for tensor in (self._keys[layer], self._values[layer]):
             if tensor is not None:
                 yield tensor
@@ -132,11 +126,9 @@ class StaticKv:
 
     @property
     def layer_count(self) -> int:
-        """How many layers there are."""
         return len(self.keys)
 
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Writes in place; returns views."""
         start, end = self.length, self.length + keys.shape[2]
         self.reserve(end)
         held_keys, held_values = self.keys[layer], self.values[layer]
@@ -145,15 +137,12 @@ class StaticKv:
         return held_keys[:, :, :end], held_values[:, :, :end]
 
     def advance(self, count: int) -> None:
-        """Counts."""
         self.length += count
 
     def crop(self, length: int) -> None:
-        """Forgets by counting."""
         self.length = min(self.length, length)
 
     def gather(self, start: int, path: Sequence[int]) -> None:
-        """Moves positions in place."""
         chosen = upload([start + place for place in path], self.keys[0].device)
         for held in (self.keys, self.values):
             for tensor in held:
@@ -164,7 +153,6 @@ class StaticKv:
         self.length, self.padding = 0, None
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
-        """The filled part of a layer's keys and values."""
         yield self.keys[layer][:, :, : self.length]
         yield self.values[layer][:, :, : self.length]
 
@@ -187,7 +175,6 @@ def _picked(tensor: torch.Tensor, start: int, path: Sequence[int]) -> tuple[torc
 
 
 def head_shape(config: LlamaConfig) -> tuple[int, int]:
-    """Heads of keys and values, and their width."""
     heads = config.num_key_value_heads or config.num_attention_heads
     return heads, config.head_dim or config.hidden_size // config.num_attention_heads
 
@@ -211,11 +198,9 @@ class CacheWeight:
 
     @property
     def logical(self) -> int:
-        """Bytes in use, of all layers."""
         return sum(self.per_layer)
 
     def facts(self, rolled_back: int = 0) -> KvFacts:
-        """The same for a run's record."""
         return KvFacts(self.logical, self.stored, list(self.per_layer), rolled_back, self.stored, self.layout)
 
 

@@ -79,5 +79,4 @@ def compare(
 
 
 def _root_mean_square(values: torch.Tensor) -> torch.Tensor:
-    """Of each position."""
     return values.square().mean(-1).sqrt()

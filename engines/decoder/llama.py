@@ -205,7 +205,6 @@ class LlamaDecoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
         return self.embed_tokens.weight.device
 
     @property

@@ -45,13 +45,11 @@ class PackedLinear(nn.Module):
 
     @classmethod
     def of(cls, linear: nn.Linear, bits: int, device: torch.device) -> PackedLinear:
-        """Packed on the device that keeps it."""
         moved = linear.to(device)
         return cls(PackedWeight.of(moved.weight, bits), moved.bias)
 
     @property
     def packed(self) -> PackedWeight:
-        """The weight as kernels take it."""
         return PackedWeight(self.weight, self.scales, self.in_features, self.bits)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:

@@ -61,7 +61,6 @@ class Fp8Kv:
 
     @property
     def layer_count(self) -> int:
-        """How many layers there are."""
         return len(self._keys)
 
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -74,11 +73,9 @@ class Fp8Kv:
         return self._keys[layer].all(end, self._dtype), self._values[layer].all(end, self._dtype)
 
     def advance(self, count: int) -> None:
-        """Counts."""
         self.length += count
 
     def crop(self, length: int) -> None:
-        """Forgets by counting; the scales stay."""
         self.length = min(self.length, length)
 
     def gather(self, start: int, path: Sequence[int]) -> None:
@@ -89,7 +86,6 @@ class Fp8Kv:
             packed[:, :, start : start + len(path)] = packed.index_select(2, chosen)
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
-        """The filled part of a layer's packed keys and values, and their scales."""
         for held in (self._keys[layer], self._values[layer]):
             yield held.packed[:, :, : self.length]
 
@@ -155,15 +151,12 @@ class HqqKv:
 
     @property
     def layer_count(self) -> int:
-        """How many layers there are."""
         return len(self._keys)
 
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """All keys and values, what is packed unpacked; then packs when enough is waiting."""
         return self._keys[layer].append(keys), self._values[layer].append(values)
 
     def advance(self, count: int) -> None:
-        """Counts."""
         self.length += count
 
     def crop(self, length: int) -> None:
@@ -253,7 +246,6 @@ class _GroupPacker:
         self._dtype = dtype
 
     def pack(self, tensor: torch.Tensor) -> _Block:
-        """A tensor whose elements fill whole groups."""
         groups = tensor.reshape(-1, GROUP).float()
         levels = 2**self._bits - 1
         step, zero = (part.to(self._dtype) for part in _half_quadratic(groups, levels))

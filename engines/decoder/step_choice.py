@@ -212,7 +212,6 @@ def no_step(switches: Switches, reason: str) -> ChosenStep:
 
 
 def is_on_cuda(decoder: LlamaDecoder) -> bool:
-    """Whether graphs can hold its steps."""
     return decoder.device.type == "cuda"
 
 

@@ -41,7 +41,6 @@ class Proposal:
 
     @property
     def size(self) -> int:
-        """Number of drafted tokens."""
         return self.ids.shape[0]
 
     def depths(self) -> list[int]:
@@ -141,7 +140,6 @@ class Drafter(ABC):
         self.name, self.device = name, device
 
     def start(self, context: PromptContext) -> None:
-        """Called once, when the target has prefilled."""
         return
 
     @abstractmethod

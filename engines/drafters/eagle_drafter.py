@@ -76,7 +76,6 @@ class EagleDrafter(HeadDrafter):
         return torch.where(pictures[:, None], seen, self._head.embed(ids.clamp(min=0), self._decoder)), pictures
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """A chain of `count` tokens, or a tree's first `count` levels at most."""
         guess = self._catch_up(ids)
         if (limits := self._limits(count)) is not None:
             return self._grow_freely(guess, limits, is_stopped)
@@ -164,7 +163,6 @@ class EagleDrafter(HeadDrafter):
 
 
 def make(side: DraftSide) -> EagleDrafter:
-    """With a head of this target."""
     info, target = side.trained, side.target.language_model
     head = kept(info, target, lambda: load_head(info, target, side.target.facts.name))
     return EagleDrafter(

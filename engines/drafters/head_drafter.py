@@ -188,7 +188,6 @@ class MedusaDrafter(HeadDrafter):
         self._state = context.features[0, -1:]
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """As many tokens as there are heads at most, or a tree's first levels."""
         if self._state is None:
             raise RuntimeError("a drafter is started before it drafts")
         depth = min(count, self._heads.count, len(self._widths) or count)
@@ -225,7 +224,6 @@ class MedusaDrafter(HeadDrafter):
 
 
 def make_medusa(side: DraftSide) -> MedusaDrafter:
-    """With heads of this target."""
     info, target = side.trained, side.target.language_model
     heads = kept(info, target, lambda: load_medusa(info, target, side.target.facts.name))
     return MedusaDrafter(info.name, heads, side.cached_target, **side.shaped)

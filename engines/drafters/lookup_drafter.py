@@ -34,7 +34,6 @@ class AnswerMemory(Generic[Kept]):
 
     @property
     def tokens(self) -> int:
-        """How many tokens are kept."""
         return self._tokens
 
     def others(self, about: Hashable) -> list[Kept]:
@@ -78,11 +77,9 @@ class LookupDrafter(Drafter):
         self._known = _Occurrences(())
 
     def start(self, context: PromptContext) -> None:
-        """Takes the prompt's text in."""
         self._known = _Occurrences(context.text_ids)
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """Up to `count` ids; microseconds, so nobody needs to stop it."""
         self._known.follow(ids)
         found = self._known.continuation(count)
         ends = next((place + 1 for place, token in enumerate(found) if token in self._eos_ids), len(found))
@@ -134,7 +131,6 @@ class _Occurrences:
 
 
 def make_lookup(side: DraftSide) -> LookupDrafter:
-    """Over the target's prompt and answer."""
     return LookupDrafter(side.cached_target.device, side.eos_ids)
 
 
@@ -169,7 +165,6 @@ class NgramDrafter(Drafter):
         self._least = LEAST_CONFIDENCE.get(device.type, _ELSEWHERE) if least is None else least
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """Up to `count` ids, none where the answer's last id is new to it."""
         recent = list(ids[-self._counts.order :])
         drafted = 0
         sure = 1.0
@@ -188,7 +183,6 @@ class NgramDrafter(Drafter):
 
 
 def make_ngram(side: DraftSide) -> NgramDrafter:
-    """With counts of this target's answers."""
     info, target = side.trained, side.target.language_model
     check_target(info, target, side.target.facts.name)
     counts = kept(info, target, lambda: load_ngram(info))
@@ -258,7 +252,6 @@ class RecyclingDrafter(Drafter):
         self._learnt.update(places)
 
     def finish(self, ids: Sequence[int]) -> None:
-        """Keeps what this answer taught for later runs."""
         if self._memory is not None and self._learnt:
             tokens = tuple(sorted(self._learnt))
             following = self._table.index_select(0, upload(tokens, self.device))
@@ -292,7 +285,6 @@ def parents_of(widths: Sequence[int]) -> tuple[int, ...]:
 
 
 def make_recycling(side: DraftSide) -> RecyclingDrafter:
-    """Of what this target thought before."""
     return RecyclingDrafter(
         side.cached_target.device,
         side.cached_target.vocabulary_size,

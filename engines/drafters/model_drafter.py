@@ -65,7 +65,6 @@ class ModelDrafter(Drafter):
         return self._alignment.logits_for_target(logits)
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """One step per token; the first also feeds what the target added meanwhile."""
         if is_stopped():
             raise Cancelled
         reads_freely = self.device.type == "cpu"
@@ -142,17 +141,14 @@ class ModelDrafter(Drafter):
         self.model.rolled_back += self.model.crop(self.model.prompt_length + kept)
 
     def finish(self, ids: Sequence[int]) -> None:
-        """Feeds what a fully accepted last round left out."""
         if waiting := self._waiting(ids)[:-1]:
             self.model.step(self._for_draft(waiting))
         self.model.crop(self.model.prompt_length + len(ids) - 1)
 
     def abandon(self, ids: Sequence[int]) -> None:
-        """Cuts off what was drafted last."""
         self.model.crop(self.model.prompt_length + len(ids) - 1)
 
     def note_length(self, answer: Answer) -> None:
-        """The draft's cache."""
         self.model.note_length(answer)
 
     def _waiting(self, ids: Sequence[int]) -> Sequence[int]:
@@ -172,7 +168,6 @@ class ModelDrafter(Drafter):
 
 
 def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many ids two sequences begin with alike."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
@@ -204,16 +199,13 @@ class HiddenDrafter(ModelDrafter):
         self._adapted = decoder
 
     def start(self, context: PromptContext) -> None:
-        """Looks at what the target sees."""
         if context.visual is not None:
             self.see(context.visual)
 
     def see(self, visual: torch.Tensor) -> None:
-        """Taken up by the next step."""
         self._adapted.look(visual)
 
     def heard(self, logits: torch.Tensor) -> torch.Tensor:
-        """They are the target's head's; what the draft cannot be fed is left out."""
         return self._alignment.spoken(logits)
 
 
@@ -278,14 +270,11 @@ class SelfDrafter(Drafter):
         return self._inner
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """As any model."""
         return self._model.propose(ids, count, is_stopped)
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """Cuts what was rejected off."""
         self._model.observe(ids, verified)
 
 
 def make_self(side: DraftSide) -> SelfDrafter:
-    """Over a second cache of the target."""
     return SelfDrafter(side.cached_target, side.eos_ids, law=side.law, generator=side.generator)

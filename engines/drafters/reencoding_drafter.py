@@ -67,15 +67,12 @@ class ReencodingDrafter(Drafter):
         return certain((found or [])[:count], self.model.device)
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """Cuts off what the answer does not say."""
         self.model.rolled_back += self._keep(self._heard(ids))
 
     def abandon(self, ids: Sequence[int]) -> None:
-        """Cuts off what was drafted last."""
         self._keep(self._heard(ids))
 
     def note_length(self, answer: Answer) -> None:
-        """The draft's cache."""
         self.model.note_length(answer)
 
     def _text(self, ids: Sequence[int]) -> str:
@@ -83,7 +80,6 @@ class ReencodingDrafter(Drafter):
         return self._target.decode(ids).rstrip(_BROKEN)
 
     def _heard(self, ids: Sequence[int]) -> list[int]:
-        """The same in the draft's ids."""
         text = self._text(ids)
         return self._own.encode(text) if text else []
 

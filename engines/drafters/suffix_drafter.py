@@ -57,7 +57,6 @@ class SuffixAutomaton:
             self.grow(sequence)
 
     def __len__(self) -> int:
-        """Number of states."""
         return len(self._states)
 
     def begin(self) -> None:
@@ -174,12 +173,10 @@ class SuffixDrafter(Drafter):
         self._taken = 0
 
     def start(self, context: PromptContext) -> None:
-        """Takes the prompt's text in."""
         self._prompt = tuple(context.text_ids)
         self._known.grow(self._prompt)
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """Up to `count` ids; microseconds, so nobody needs to stop it."""
         self._known.grow(ids[self._taken :])
         self._taken = len(ids)
         drafted: list[int] = []
@@ -194,7 +191,6 @@ class SuffixDrafter(Drafter):
         return certain(drafted, self._place)
 
     def finish(self, ids: Sequence[int]) -> None:
-        """Keeps question and answer for later runs."""
         if self._memory is not None:
             sequence = (*self._prompt, *ids)
             self._memory.remember(self._about, len(sequence), sequence)

@@ -60,7 +60,6 @@ class EventGptModel(Network):
 
     @property
     def frame_tower(self) -> CLIPVisionModel:
-        """The one tower."""
         return self.visual_tower
 
     def tower_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
@@ -153,17 +152,13 @@ SEQUENCE_LIMIT = 2048
 
 
 class EventLanguageModel(LoadedModel):
-    """A loaded EventGPT."""
-
     network: EventGptModel
 
     def spelled(self) -> str:
-        """The tower's shape: the rest is the same for every EventGPT."""
         return f"{self.record.key} {self.network.config.vision.to_json_string()}"
 
     @staticmethod
     def recipe_of(settings: GenerationSettings) -> VisionRecipe:
-        """With a fused projector its two matrices are multiplied when it is first used."""
         switches = settings.switches
         return VisionRecipe(
             pooled=settings.input.pooling != "none",
@@ -176,7 +171,6 @@ class EventLanguageModel(LoadedModel):
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
     ) -> HostInputs:
-        """Stage 1, with what is to be said of the recording's span."""
         host = super().load(sample, settings, spans, kind=kind)
         return replace(host, warnings=span_warnings(host))
 
@@ -289,8 +283,6 @@ class EventGptConfig(ModelConfig):
 
 
 class EventGptFamily(LentTowerFamily):
-    """Its tensors and files as published."""
-
     tower_key = "mm_visual_tower"
     tower_prefix = "model.visual_tower.visual_tower.vision_model."
     names = Naming(
@@ -309,7 +301,6 @@ class EventGptFamily(LentTowerFamily):
     published_rows = 32_000
 
     def read(self, folder: Path, values: dict[str, Any], clip: str | None, *, holds_tower: bool) -> ModelConfig:
-        """The language model's values, and the tower's from the CLIP folder that describes it."""
         if values.get("use_event_qformer"):
             raise UserError(
                 f"{folder / 'config.json'} asks for a Q-Former (use_event_qformer), which no published code describes; "
@@ -328,11 +319,9 @@ class EventGptFamily(LentTowerFamily):
         return EventGptConfig(vision, text_config(values), has_adaptor, assumptions=tuple(assumptions), **found)
 
     def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
-        """As published, with an adaptor."""
         return EventGptConfig(vision, text_config(text))
 
     def visual_counts(self, config: ModelConfig, pictures: int, settings: GenerationSettings) -> VisualCounts:
-        """Pooled over frames, unless a single one is shown whole."""
         if settings.input.pooling == "none":
             return super().visual_counts(config, pictures, settings)
         return pooled_counts(pictures, config.tokens_per_frame, settings.switches.visual_keep)

@@ -44,7 +44,6 @@ class EventGptPlusConfig(LlavaConfig):
 
     @property
     def projected_tokens(self) -> int:
-        """All patches: they are pooled afterwards."""
         return patches(self.vision)
 
 
@@ -68,17 +67,13 @@ EVENTGPT_PLUS_PROMPT = chatml(
 
 
 class BinnedEventModel(VideoLanguageModel):
-    """A loaded EventGPT-Plus."""
-
     network: EventGptPlusModel
 
     @property
     def cut_at(self) -> int | None:
-        """What config.json says."""
         return self.network.config.sequence_limit
 
     def shown(self, host: HostInputs, settings: GenerationSettings, spans: StageClock) -> HostInputs:
-        """As many bins as the recording's length asks for, or as are set."""
         return draw_event_bins(host, settings.event_frames, self.record, settings.input.canvas_size, spans)
 
     def compute_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
@@ -117,7 +112,6 @@ class EventGptPlusFamily(LentTowerFamily):
     model = BinnedEventModel
 
     def read(self, folder: Path, values: dict[str, Any], clip: str | None, *, holds_tower: bool) -> ModelConfig:
-        """The language model's values, and the tower's from the CLIP folder that describes it."""
         path = folder / "config.json"
         tower, projector = values.get("event_tower_type"), values.get("event_projector_type", "mlp")
         if tower not in (None, "CLIP"):
@@ -136,11 +130,9 @@ class EventGptPlusFamily(LentTowerFamily):
         )
 
     def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
-        """As published."""
         return EventGptPlusConfig(vision, qwen2_text(text, Path()))
 
     def check(self, config: LlavaConfig) -> None:
-        """Patches must fill squares."""
         check_pooling(config.pooling, config.pool_stride, config.vision)
 
 

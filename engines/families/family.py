@@ -125,18 +125,15 @@ class LentTowerFamily(ModelFamily):
         }
 
     def canonical(self, stored_name: str) -> str:
-        """From transformers 5.17 on towers are saved without `vision_model.`."""
         outside = self.tower_prefix.removesuffix(_INSIDE)
         if stored_name.startswith(outside) and not stored_name.startswith(self.tower_prefix):
             return self.tower_prefix + stored_name.removeprefix(outside)
         return stored_name
 
     def is_lent(self, published_name: str) -> bool:
-        """A tensor of the tower."""
         return published_name.startswith(self.tower_prefix)
 
     def holds_tower(self, stored: Collection[str]) -> bool:
-        """Published checkpoints may leave the tower out."""
         return any(self.is_lent(self.canonical(name)) for name in stored)
 
     def completed(

@@ -50,8 +50,6 @@ def names_of(*parts: tuple[str, str]) -> Naming:
 
 
 class LlavaFamily(ModelFamily):
-    """Its checkpoints as transformers published them."""
-
     names = names_of(("vision_tower.", "vision_tower.vision_model."))
     template = PromptTemplate("llava_v1_5", "<image>", "USER: ", "\n{question} ASSISTANT:", between="\n")
     network: type[LlavaModel] = LlavaModel
@@ -69,7 +67,6 @@ class LlavaFamily(ModelFamily):
         return int(values.get(f"{name}_token_index", values.get(f"{name}_token_id", published)))
 
     def read(self, folder: Path, values: dict[str, Any], clip: str | None, *, holds_tower: bool) -> ModelConfig:
-        """All of it stands in config.json."""
         text, seen = dict(values.get("text_config") or {}), dict(values.get("vision_config") or {})
         _check_parts(folder / "config.json", text, seen)
         layer = values.get("vision_feature_layer", -2)
@@ -88,7 +85,6 @@ class LlavaFamily(ModelFamily):
         )
 
     def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
-        """As published, with the family's own tokens above the shared vocabulary."""
         return LlavaConfig(
             vision,
             text_config({**text, "vocab_size": _PUBLISHED_ROWS}),
@@ -99,7 +95,6 @@ class LlavaFamily(ModelFamily):
         )
 
     def layout(self, config: ModelConfig) -> PromptTemplate:
-        """Qwen2 is asked in ChatML."""
         own = self.template
         if not is_qwen2(config.text):
             return own
@@ -144,8 +139,6 @@ LLAVA = LlavaFamily("llava")
 
 
 class VideoLlavaModel(LlavaModel):
-    """The network with both towers."""
-
     def _build_towers(self) -> None:
         from transformers import CLIPVisionModel
 
@@ -154,20 +147,16 @@ class VideoLlavaModel(LlavaModel):
 
     @property
     def frame_tower(self) -> CLIPVisionModel:
-        """The video tower."""
         return self.video_tower
 
 
 class VideoLlavaFamily(LlavaFamily):
-    """What differs from LLaVA-1.5."""
-
     names = names_of(("image_tower.", "image_tower.vision_model."), ("video_tower.", "video_tower.vision_model."))
     template = PromptTemplate("video_llava", "<video>", "USER: ", "\n{question} ASSISTANT:")
     network = VideoLlavaModel
     extra_tokens = ("<image>", "<video>", "<pad>")
 
     def of_its_own(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Video features are never cut, whatever the strategy says; it is the images' alone."""
         return {"keeps_cls": True}
 
 
@@ -184,15 +173,12 @@ class LlavaNextVideoModel(LlavaModel):
 
 
 class LlavaNextVideoFamily(LlavaFamily):
-    """What differs from LLaVA-1.5."""
-
     names = names_of(("vision_tower.", "vision_tower.vision_model."), ("image_newline", "image_newline"))
     template = PromptTemplate("llava_next_video", "<video>", "USER: ", "\n{question} ASSISTANT:")
     network = LlavaNextVideoModel
     extra_tokens = ("<video>", "<image>", "<pad>")
 
     def of_its_own(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """How patches are pooled."""
         strategy = values.get("vision_feature_select_strategy", "default")
         if strategy != "default":
             raise ValueError(f"vision_feature_select_strategy '{strategy}' leaves no square of patches to pool")
@@ -202,7 +188,6 @@ class LlavaNextVideoFamily(LlavaFamily):
         }
 
     def check(self, config: LlavaConfig) -> None:
-        """Patches must fill squares."""
         check_pooling(config.pooling, config.pool_stride, config.vision)
 
 

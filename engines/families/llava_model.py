@@ -55,7 +55,6 @@ class LlavaConfig(ModelConfig):
 
     @property
     def patch_pooling(self) -> str:
-        """`average of 2 x 2 patches`."""
         return f"{self.pooling} of {self.pool_stride} x {self.pool_stride} patches" if self.pooling else ""
 
 
@@ -96,12 +95,10 @@ class LlavaModel(Network):
 
     @property
     def frame_tower(self) -> CLIPVisionModel:
-        """The tower that reads frames."""
         return self.vision_tower
 
     @property
     def pools(self) -> bool:
-        """Whether patches are pooled before the projector."""
         return self.config.pooling is not None
 
     def tower_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
@@ -146,21 +143,18 @@ class VideoLanguageModel(LoadedModel):
         return None
 
     def spelled(self) -> str:
-        """All that decides what the tower's output becomes."""
         config = self.network.config
         reads = (config.family, config.feature_layer, config.keeps_cls, config.pooling, config.pool_stride)
         return f"{reads} {config.projector_act} {config.vision.to_json_string()}"
 
     @staticmethod
     def recipe_of(settings: GenerationSettings) -> VisionRecipe:
-        """Pruned or not; frames are never pooled."""
         switches = settings.switches
         return VisionRecipe(
             pooled=False, keep=switches.visual_keep, prune_by=switches.prune_by, cache=switches.vision_cache
         )
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:
-        """The layout of the family and its language model."""
         return self.template
 
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:

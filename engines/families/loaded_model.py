@@ -48,7 +48,6 @@ class Network(nn.Module):
 
     @property
     def frame_tower(self) -> CLIPVisionModel:
-        """The tower that reads frames."""
         raise NotImplementedError
 
     @cached_property
@@ -106,7 +105,6 @@ class LoadedModel(ABC):
 
     @property
     def vision_pass(self) -> str:
-        """The kind of the vision tower's latest pass: "graphs" or "eager"."""
         return self.network.tower.taken
 
     @abstractmethod
@@ -148,13 +146,11 @@ class LoadedModel(ABC):
         self._rehearsal.perform(self.recipe_of(settings), self.compute_vision)
 
     def release(self) -> None:
-        """Releases what captured passes keep between runs."""
         self.network.tower.release()
 
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
     ) -> HostInputs:
-        """Stage 1."""
         frames = self.frames_of(settings)
         return read_input(
             kind or self.wants,

@@ -49,12 +49,10 @@ def build_empty(config: ModelConfig) -> Network:
 
 
 def parameter_shapes(network: nn.Module) -> dict[str, tuple[int, ...]]:
-    """Module name of every parameter -> its shape."""
     return {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
 
 
 def put_parameter(network: nn.Module, name: str, tensor: torch.Tensor) -> None:
-    """Replaces one (so far empty) parameter."""
     owner_name, _, leaf = name.rpartition(".")
     owner = network.get_submodule(owner_name)
     setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))

@@ -49,7 +49,6 @@ def place(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
 
 
 def demand(needs: Sequence[MemoryNeed]) -> dict[str, int]:
-    """Bytes all models take together, by device."""
     found: dict[str, int] = {}
     for need in needs:
         found[need.device] = found.get(need.device, 0) + need.total_bytes
@@ -57,7 +56,6 @@ def demand(needs: Sequence[MemoryNeed]) -> dict[str, int]:
 
 
 def too_big(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> list[MemoryNeed]:
-    """The models that do not fit even alone."""
     return [
         need
         for need in needs
@@ -121,7 +119,6 @@ class PlannedModels:
     drafts: bool = False
 
     def needs(self, machine: Machine) -> list[MemoryNeed]:
-        """What each model takes."""
         return [
             memory_need(
                 choice,
@@ -150,7 +147,6 @@ class OptionChange:
         return " ".join(option_words({name: self.value}, role, keeps_defaults=True))
 
     def apply(self, plan: PlannedModels) -> PlannedModels:
-        """The plan with this change."""
         role, name = self.place
         if role:
             choice = replace(plan.choices[role], **{name: self.value})
@@ -238,7 +234,6 @@ def _largest(needs: Sequence[MemoryNeed]) -> dict[str, int]:
 
 
 def _changes(plan: PlannedModels, machine: Machine) -> Iterator[OptionChange]:
-    """Every single change that is one."""
     switches = plan.settings.switches
     if not switches.prefill_chunk:
         yield OptionChange(1, ("", "prefill_chunk"), _CHUNK)

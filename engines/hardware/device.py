@@ -81,24 +81,19 @@ class ThisMachine:
     is_assumed = False
 
     def device(self, name: str) -> torch.device:
-        """The device of a name."""
         return choose_device(name)
 
     def dtype(self, name: str, device: torch.device) -> torch.dtype:
-        """The dtype of a name on a device."""
         return choose_dtype(name, device)
 
     def free_bytes(self, device: torch.device) -> int:
-        """Bytes free now."""
         return free_bytes(device)
 
     def devices(self) -> list[str]:
-        """The GPUs, then the CPU."""
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         return [*(f"cuda:{index}" for index in range(count)), "cpu"]
 
     def can_pack(self, kind: str) -> bool:
-        """Looked up, not imported."""
         library = _LIBRARIES.get(kind)
         return library is None or importlib.util.find_spec(library) is not None
 
@@ -110,7 +105,6 @@ class PartOfMachine(ThisMachine):
         self._engines = engines
 
     def free_bytes(self, device: torch.device) -> int:
-        """An engine's part of what is free now."""
         return super().free_bytes(device) // (self._engines if device.type == "cpu" else 1)
 
 
@@ -123,7 +117,6 @@ class AssumedMachine:
         self.size_bytes = size_bytes
 
     def device(self, name: str) -> torch.device:
-        """The device of a name; "cuda" and "auto" are the first GPU."""
         if name in ("auto", "cuda"):
             return torch.device("cuda:0")
         if name == "cpu" or (name.startswith("cuda:") and name.removeprefix("cuda:").isdigit()):
@@ -137,15 +130,12 @@ class AssumedMachine:
         return TORCH_DTYPES[name] if name in TORCH_DTYPES else choose_dtype(name, device)
 
     def free_bytes(self, device: torch.device) -> int:
-        """The assumed size, on every device alike."""
         return self.size_bytes
 
     def devices(self) -> list[str]:
-        """Two GPUs: a second one is what can be bought."""
         return ["cuda:0", "cuda:1"]
 
     def can_pack(self, kind: str) -> bool:
-        """What can be had can be installed."""
         return True
 
 

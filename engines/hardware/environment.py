@@ -141,7 +141,6 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
 
 @cache
 def cpu_name() -> str:
-    """The processor's name as the system tells it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

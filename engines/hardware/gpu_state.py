@@ -93,7 +93,6 @@ def bytes_of_process(pid: int) -> dict[str, int]:
 
 
 def driver_version() -> str | None:
-    """The NVIDIA driver's version, None without one."""
     try:
         import pynvml
 

@@ -87,7 +87,6 @@ def _add_norm(hidden, update, norm, total, normed, eps, width: tl.constexpr, blo
 
 @triton.jit
 def _silu_product(gate_up, gated, width: tl.constexpr, block: tl.constexpr):
-    """A block of one row."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * block + tl.arange(0, block)
     inside = columns < width

@@ -72,7 +72,6 @@ class PackedWeight:
 
     @property
     def nbytes(self) -> int:
-        """Of everything held: numbers and scales."""
         return self.data.nbytes + self.scales.nbytes
 
     def unpacked(self, dtype: torch.dtype) -> torch.Tensor:

@@ -63,7 +63,6 @@ def norm_gate_up(
 
 
 def product_of(tokens: int, weight: Weight, dtype: torch.dtype, *, is_gated: bool = False) -> Product:
-    """What a tiling is chosen for."""
     rows, columns = weight.shape
     bits = weight.bits if isinstance(weight, PackedWeight) else FULL
     padded = 1 if tokens == 1 else MOST_TOKENS
@@ -71,7 +70,6 @@ def product_of(tokens: int, weight: Weight, dtype: torch.dtype, *, is_gated: boo
 
 
 def tiling_of(product: Product, device: torch.device) -> Tiling:
-    """The measured one, else the one from arithmetic."""
     return chosen_tilings.get((device, product)) or default_tiling(product)
 
 

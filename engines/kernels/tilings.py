@@ -51,7 +51,6 @@ class Product:
 
     @property
     def row_bytes(self) -> int:
-        """One row of weights, without scales."""
         return row_bytes(self.columns, self.bits) if self.bits else self.columns * self.itemsize
 
     @property

@@ -258,7 +258,6 @@ def build_language_model(config: LlamaConfig) -> LlamaForCausalLM:
 
 
 def text_shape(config: LlamaConfig) -> TextShape:
-    """A language model's sizes as plain numbers."""
     heads = config.num_attention_heads
     return TextShape(
         layers=config.num_hidden_layers,

@@ -46,7 +46,6 @@ class WarmModels:
         self._used: dict[_Key, set[str]] = {}
 
     def holds(self, choice: ModelChoice, role: str) -> bool:
-        """Whether that model is loaded."""
         return (choice, role) in self._held
 
     def is_warm_for(self, choice: ModelChoice, role: str, way: str) -> bool:
@@ -60,7 +59,6 @@ class WarmModels:
         return is_lazy and way not in self._used.get((choice, role), ())
 
     def note_use(self, choice: ModelChoice, role: str, way: str) -> None:
-        """It was run in that way."""
         self._used.setdefault((choice, role), set()).add(way)
 
     def import_libraries(self) -> None:
@@ -97,7 +95,6 @@ class WarmModels:
             model.release()
 
     def keep_only(self, wanted: set[_Key]) -> None:
-        """Frees every model but those."""
         surplus = [key for key in self._held if key not in wanted]
         for key in surplus:
             del self._held[key], self._steps[key]
@@ -106,12 +103,10 @@ class WarmModels:
             free_memory()
 
     def clear(self) -> None:
-        """Frees all models."""
         self.keep_only(set())
 
 
 def free_memory() -> None:
-    """Hands unreferenced tensors' memory back to the device."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -83,11 +83,9 @@ class CudaTimer:
         self._stretch = 0.0
 
     def mark(self) -> Any:
-        """Records an event from the pool on the device's current stream."""
         return self._record(self._pool.pop() if self._pool else torch.cuda.Event(enable_timing=True))
 
     def _record(self, event: Any) -> Any:
-        """Records this event there."""
         handle = torch._C._cuda_getCurrentRawStream(self._index)
         stream = self._streams.get(handle)
         if stream is None:
@@ -96,15 +94,12 @@ class CudaTimer:
         return event
 
     def is_reached(self, mark: Any) -> bool:
-        """`cudaEventQuery`: answers at once."""
         return bool(mark.query())
 
     def time_ns(self, mark: Any) -> int:
-        """The first anchor plus the time elapsed on the device."""
         return self._first.host_ns + self._elapsed_ns(mark)
 
     def release(self, mark: Any) -> None:
-        """Back into the pool, unless later marks are counted from it."""
         if id(mark) not in self._kept:
             self._pool.append(mark)
 
@@ -126,7 +121,6 @@ class CudaTimer:
         return ClockFacts(drift_ns / 1000, doubt_ns / 1000, is_corrected)
 
     def corrected_ns(self, time_ns: int) -> int:
-        """Stretched around the first anchor."""
         return time_ns + round((time_ns - self._first.host_ns) * self._stretch)
 
     def _anchor(self) -> _Anchor:

@@ -35,19 +35,16 @@ class SteppedClock(StageClock):
         return f"{kind} {self._steps}"
 
     def begin_step(self, kind: str = "token") -> None:
-        """Opens the step's context."""
         if self.annotation is not None:
             self._step = self.annotation(self.step_name(kind))
             self._step.__enter__()
         self._steps += 1
 
     def end_step(self) -> None:
-        """Closes it."""
         self.end_mark()
         super().end_step()
 
     def finish(self) -> int:
-        """Closes what a stopped run left open, too."""
         self.end_mark()
         return super().finish()
 
@@ -70,7 +67,6 @@ class RangedClock(SteppedClock):
         super().__init__(sink, run_id, timers=timers, annotation=_range, **named)
 
     def another(self, sink: Sink, timers: dict[str, DeviceTimer] | None) -> StageClock:
-        """Its ranges are its own thread's."""
         return RangedClock(sink, self.run_id, timers=timers, now=self.now, ids=self.ids)
 
 
@@ -128,11 +124,9 @@ class TracedClock(SteppedClock):
         super().__init__(sink, run_id, timers=timers, annotation=record_function)
 
     def step_name(self, kind: str) -> str:
-        """As TensorBoard's plugin looks for it."""
         return f"ProfilerStep#{self._steps}"
 
     def open(self, span: OpenSpan) -> None:
-        """Begins the first step with the first stage and ends it before decode."""
         is_stage = not self.is_inside
         if is_stage and span.name == "decode":
             self.end_mark()

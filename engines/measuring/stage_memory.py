@@ -95,7 +95,6 @@ class StageMemory:
             self._spent_ns += monotonic_ns() - left_ns
 
     def facts(self, weights_bytes: int) -> MemoryFacts:
-        """The run's figures so far."""
         return MemoryFacts(
             weights_bytes=weights_bytes,
             peak_allocated_bytes=self._allocated if self._gpus else None,
@@ -133,7 +132,6 @@ class UnmeasuredMemory(StageMemory):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Nothing is measured."""
         yield
 
 

@@ -76,7 +76,6 @@ class OpenSpan:
         self._clock.note_tensor(self.span_id, "in", name, value)
 
     def output(self, name: str, value: Any) -> None:
-        """Notes something this span makes."""
         self._clock.note_tensor(self.span_id, "out", name, value)
 
     def __enter__(self) -> Self:
@@ -190,7 +189,6 @@ class StageClock:
         """Called before each token or "round" of stage decode; traces mark their steps here."""
 
     def end_step(self) -> None:
-        """Called after each token or round."""
         self.settle()
 
     def settle(self) -> None:
@@ -229,7 +227,6 @@ class StageClock:
         self._settled.clear()
 
     def open(self, span: OpenSpan) -> None:
-        """Begins a span; called by the span itself."""
         span.span_id = next(self.ids)
         if self._open:
             span.parent_id = self._open[-1].span_id
@@ -240,7 +237,6 @@ class StageClock:
         )
 
     def close(self, span: OpenSpan) -> None:
-        """Ends a span; called by the span itself."""
         span.end_ns = self.now()
         self._open.pop()
         self._append(
@@ -291,15 +287,12 @@ class NullClock(StageClock):
         self._span = _NullSpan(self, "", "", None)
 
     def stage(self, name: str, role: str, device: Any = None) -> OpenSpan:
-        """A span that measures nothing."""
         return self._span
 
     def child(self, name: str, role: str | None = None) -> OpenSpan:
-        """A span that measures nothing."""
         return self._span
 
     def child_on(self, name: str, role: str, device: Any) -> OpenSpan:
-        """A span that measures nothing."""
         return self._span
 
     def end_step(self) -> None:

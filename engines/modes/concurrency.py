@@ -77,19 +77,15 @@ THREADS, STREAMS, DEVICES = "threads", "streams", "devices"
 
 
 class SharedSink:
-    """Lets two threads append to one sink."""
-
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._lock = threading.Lock()
 
     def append(self, record: Record) -> None:
-        """Takes one record."""
         with self._lock:
             self._sink.append(record)
 
     def post(self, message: Message) -> None:
-        """Takes one message, after the records of either thread so far."""
         with self._lock:
             self._sink.post(message)
 
@@ -102,7 +98,6 @@ class LinkedStop:
         self.is_released = False
 
     def release(self) -> None:
-        """Ends this side's work at its next look."""
         self.is_released = True
 
     def is_set(self) -> bool:
@@ -127,7 +122,6 @@ class Concurrency:
         self._ready: torch.cuda.Event | None = None
 
     def branch(self, clock: StageClock, sink: Sink) -> StageClock:
-        """The draft's clock."""
         return clock.branch(sink, self._timers)
 
     def note_ready(self) -> None:

@@ -43,7 +43,6 @@ class FreeDrafts:
 
     @property
     def size(self) -> int:
-        """Number of drafted tokens."""
         return len(self.ids)
 
 
@@ -97,7 +96,6 @@ class DraftThread:
         self._done = self._worker.do(self._run)
 
     def begin(self) -> None:
-        """Lets it work. Again has no effect."""
         self._begun.set()
 
     @property

@@ -22,7 +22,6 @@ def is_lost_gpu(problem: BaseException) -> bool:
 
 
 def lost_sentence(problem: BaseException) -> str:
-    """What happened."""
     reason = str(problem).partition("\n")[0].removeprefix(_CUDA_ERROR).rstrip(".")
     return f"{GPU_LOST} ({reason}), and its engine must start again before the next run."
 
@@ -50,7 +49,6 @@ _ANYWHERE = "a smaller model or dtype, fewer frames or fewer new tokens"
 
 
 def is_memory_failure(problem: BaseException) -> bool:
-    """Whether an exception says that memory ran out."""
     if isinstance(problem, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(problem, RuntimeError) and any(words in str(problem) for words in _SAID)

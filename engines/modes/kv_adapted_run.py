@@ -49,7 +49,6 @@ class KvAdaptedRun(PlainRun):
 
     @property
     def facts(self) -> SpeculationFacts | None:
-        """Which map, and that it is lossy."""
         return self._facts
 
     def prefill(self) -> torch.Tensor | None:
@@ -111,7 +110,6 @@ class _MappedPrefill(Prefilling):
         self._predicted: list[torch.Tensor] = []
 
     def begin(self) -> None:
-        """Predicts every layer's input."""
         with self._clock.child("map cache") as part:
             part.input("hidden states", self._levels)
             self._predicted = self._mapped.predict(self._levels)

@@ -223,7 +223,6 @@ class ParallelPrefill(Prefilling):
         self._rounds: Rounds | None = None
 
     def begin(self) -> None:
-        """The draft begins here, unless it began with the target's load."""
         self._thread.begin()
 
     def compute(self, cached: CachedModel, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:

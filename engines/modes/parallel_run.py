@@ -75,7 +75,6 @@ class ParallelRun(SpeculativeRun):
         )
 
     def _prepared(self, drafter: ModelDrafter) -> tuple[HiddenBlock, DraftThread, ParallelPrefill]:
-        """What both threads do, none of it begun."""
         context, settings, target = self.context, self.context.settings, self.passes[TARGET]
         limits = target.limits()
         window = DraftWindow.of(settings.speculation, limits)
@@ -156,7 +155,6 @@ class ParallelRun(SpeculativeRun):
             return target.prefill_as(self._work, visual)
 
     def decode(self, first: torch.Tensor | None) -> None:
-        """The block that was drafted inside, and what follows it."""
         with self._failures():
             self._work.decode(first)
 
@@ -199,7 +197,6 @@ class _Keeping(Prefilling):
         self._logits: torch.Tensor | None = None
 
     def take(self, logits: torch.Tensor) -> None:
-        """Keeps them."""
         self._logits = logits
 
     @property

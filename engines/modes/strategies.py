@@ -67,11 +67,9 @@ class RunPlan:
 
     @property
     def profiled(self) -> bool:
-        """Whether a profiler changes its times."""
         return bool(self.extra)
 
     def roles(self, mode: str) -> tuple[str, ...]:
-        """The models of the run, the draft first."""
         return roles_of(mode, self.settings.speculation) if mode_of(mode).is_paired else (self.role,)
 
 
@@ -132,12 +130,10 @@ class PlainRun:
         )
 
     def settings_of(self, role: str) -> GenerationSettings:
-        """The settings for the model of a role."""
         return self.context.settings
 
     @property
     def answering(self) -> ModelPass:
-        """The pass of the answering model."""
         return self.passes[self.context.plan.role]
 
     @property
@@ -155,7 +151,6 @@ class PlainRun:
         return first
 
     def decode(self, first: torch.Tensor | None) -> None:
-        """Stage decode after the first token."""
         context, answering = self.context, self.answering
         if first is not None:
             decode(
@@ -210,7 +205,6 @@ class SpeculativeRun(PlainRun):
         return self._facts
 
     def settings_of(self, role: str) -> GenerationSettings:
-        """The draft's visual tokens may be pruned separately."""
         return self.context.settings.taken_by(role, drafts=True)
 
     def decode(self, first: torch.Tensor | None) -> None:

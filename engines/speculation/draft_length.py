@@ -30,7 +30,6 @@ class Fixed:
         self.most = self._gamma = gamma
 
     def next(self) -> int:
-        """Gamma."""
         return self._gamma
 
     def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
@@ -45,11 +44,9 @@ class Heuristic:
         self.most = most
 
     def next(self) -> int:
-        """The present number."""
         return self._count
 
     def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
-        """Counts up or down; a round without drafts says nothing."""
         if drafted == 0:
             return
         change = 2 if accepted == drafted else -1
@@ -72,13 +69,11 @@ class Budgeted:
         self._verify: dict[int, float] = {}
 
     def next(self) -> int:
-        """The best by what is known."""
         if not self._verify:
             return self._gamma
         return max(range(1, self.most + 1), key=self._pace)
 
     def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
-        """Takes a round's counts and durations in."""
         if drafted == 0:
             return
         judged = accepted + (accepted < drafted)
@@ -108,7 +103,6 @@ MOST_DRAFTED = 16
 
 
 def draft_length(kind: str, gamma: int) -> DraftLength:
-    """The policy of a name of DRAFT_LENGTHS."""
     most = max(gamma, MOST_DRAFTED)
     if kind == "heuristic":
         return Heuristic(gamma, most)

@@ -89,7 +89,6 @@ class Rounds:
                 drafter.abandon(answer.ids)
 
     def _play(self) -> None:
-        """One round: draft, verify, roll back, record."""
         clock, drafter, start_ns = self._clock, self._drafter, self._clock.now()
         with clock.child_on("draft", drafter.role, drafter.device) as drafting:
             proposal = self._propose().on(self._target.device)

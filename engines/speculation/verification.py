@@ -27,7 +27,6 @@ class Judged:
 
     @property
     def accepted(self) -> int:
-        """Drafted tokens that stand."""
         return len(self.path) - 1
 
 

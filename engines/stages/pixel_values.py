@@ -202,7 +202,6 @@ class PixelValues:
         self._held = torch.empty(0)
 
     def begin(self, spans: StageClock) -> None:
-        """What the host does with them."""
         if self._is_gpu:
             return
         with spans.child("normalise") as span:
@@ -223,7 +222,6 @@ class PixelValues:
         span.output("pictures", self._held)
 
     def finish(self, spans: StageClock) -> torch.Tensor:
-        """As the model reads them."""
         if self._is_gpu:
             with spans.child("normalise") as span:
                 table = moved(level_table(self._transform, self._dtype), self._device)

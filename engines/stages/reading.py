@@ -255,7 +255,6 @@ class _Parts:
         self._spans = spans
 
     def part(self, name: str) -> AbstractContextManager[Any]:
-        """A child span."""
         return self._spans.child(name)
 
 

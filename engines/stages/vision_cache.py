@@ -68,7 +68,6 @@ class MemoryCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return sum(tensor.nbytes for tensor in self._held.values())
 
     def get(self, key: str) -> torch.Tensor | None:

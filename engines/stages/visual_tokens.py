@@ -99,7 +99,6 @@ class VisualCounts:
 
     @property
     def total(self) -> int:
-        """All of them."""
         return sum(self.per_frame) + self.shared
 
     def first(self, count: int) -> VisualCounts:

@@ -70,7 +70,6 @@ class Answer:
         round_index: int = OUTSIDE_ROUNDS,
         t_ns: int | None = None,
     ) -> None:
-        """Takes one token of the answer."""
         position = len(self.ids)
         self.ids.append(token_id)
         self._append(
@@ -99,7 +98,6 @@ class Answer:
         self._append(KvRecord(self._run_id, role, self.now(), length, nbytes))
 
     def note_round(self, turn: Round) -> None:
-        """Notes one draft-verify turn."""
         self._append(
             RoundRecord(
                 self._run_id,
@@ -137,7 +135,6 @@ class SilentAnswer(Answer):
         round_index: int = OUTSIDE_ROUNDS,
         t_ns: int | None = None,
     ) -> None:
-        """Takes one token."""
         self.ids.append(token_id)
 
     def reject(self, token_id: int, position: int, round_index: int, t_ns: int) -> None:

@@ -101,12 +101,10 @@ class SentencePieceVocabulary:
 
     @property
     def size(self) -> int:
-        """Number of ids, added tokens included."""
         return max([self._own, *(index + 1 for index in self._added.values())])
 
     @cached_property
     def pieces(self) -> list[str]:
-        """Display text by id."""
         processor = self._processor
         own = [
             display_text(self._piece(index), processor.is_control(index), processor.is_unknown(index))
@@ -125,7 +123,6 @@ class SentencePieceVocabulary:
         return ids
 
     def token_id(self, piece: str) -> int | None:
-        """The id of a special token by its own spelling, or None."""
         if piece in self._added:
             return self._added[piece]
         index = int(self._processor.piece_to_id(piece))
@@ -167,12 +164,10 @@ class FileVocabulary:
 
     @property
     def size(self) -> int:
-        """Number of ids, added tokens included."""
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     @cached_property
     def pieces(self) -> list[str]:
-        """Display text by id."""
         added = self._tokenizer.get_added_tokens_decoder()
         shown: list[str] = []
         for index in range(self.size):
@@ -189,7 +184,6 @@ class FileVocabulary:
         return [int(index) for index in self._tokenizer.encode(text, add_special_tokens=False).ids]
 
     def token_id(self, piece: str) -> int | None:
-        """The id of a special token by its own spelling, or None."""
         index = self._tokenizer.token_to_id(piece)
         return None if index is None else int(index)
 
@@ -220,11 +214,9 @@ class SyntheticVocabulary:
 
     @property
     def size(self) -> int:
-        """Number of ids."""
         return len(self.pieces)
 
     def encode(self, text: str) -> list[int]:
-        """Words that are in the vocabulary as themselves, everything else byte by byte."""
         ids: list[int] = []
         for part in re.findall(r" [a-z]+|.", f" {text}", flags=re.DOTALL):
             if part in self._ids:
@@ -236,16 +228,13 @@ class SyntheticVocabulary:
         return ids
 
     def token_id(self, piece: str) -> int | None:
-        """The id of an extra token by its own spelling, or None."""
         return self._extra.get(piece)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids."""
         return join_pieces(self.pieces[index] for index in ids if 0 <= index < self.size)
 
 
 def display_text(piece: str, is_special: bool, is_unknown: bool) -> str:
-    """What is shown of a sentencepiece's piece."""
     if is_special:
         return ""
     if is_unknown:

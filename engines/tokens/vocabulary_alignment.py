@@ -193,7 +193,6 @@ def _contents(vocabulary: Vocabulary) -> list[str]:
 
 
 def _spelled(vocabulary: Vocabulary) -> list[str]:
-    """The same for people."""
     return [
         "<end of sequence>" if content.startswith(_END) else _ROLE_NAMES.get(content, content)
         for content in _contents(vocabulary)

@@ -41,7 +41,6 @@ def card_of(info: AdapterInfo) -> str:
 
 
 def _told(value: Any) -> str:
-    """A size, or several by name."""
     return ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, Mapping) else f"{value}"
 
 

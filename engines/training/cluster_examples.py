@@ -124,7 +124,6 @@ class ClusterExamples(Closing):
                 raise unwritable(folder, error) from None
 
     def close(self) -> None:
-        """Ends the workers. Safe to call twice."""
         if self._crew is not None:
             self._crew.close()
 

@@ -61,7 +61,6 @@ class CollectPlan:
 
     @property
     def choices(self) -> dict[str, ModelChoice]:
-        """The models by role, the target first."""
         return {TARGET: self.target, **({} if self.draft is None else {DRAFT: self.draft})}
 
     def request(self) -> RunRequest:

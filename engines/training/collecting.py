@@ -54,8 +54,6 @@ class Made:
 
 
 class ExampleSource(Protocol):
-    """Who makes examples, here or elsewhere."""
-
     def settings(self, say: Callable[[str], None], stop: StopFlag) -> dict[str, Any]:
         """Loads the models; what decides examples apart from the samples. Raises UserError and Cancelled."""
 
@@ -84,7 +82,6 @@ class ExamplesHere:
         self._observer: Observer | None = None
 
     def settings(self, say: Callable[[str], None], stop: StopFlag) -> dict[str, Any]:
-        """Loads the models; what decides examples apart from the samples."""
         plan, warm = self._plan, WarmModels(self._loader)
         if self._needs_room:
             make_room(plan.request(), tuple(plan.choices), warm, machine=self._machine)
@@ -100,7 +97,6 @@ class ExamplesHere:
         return collection_settings(plan, models, self._identity)
 
     def made(self, rows: Sequence[Row], seen: Set[Content], stop: StopFlag) -> Iterator[Made]:
-        """One after the other."""
         for row in rows:
             if stop.is_set():
                 raise Cancelled
@@ -193,8 +189,6 @@ FLUSH_S = 30.0
 
 
 class CollectingWatcher(Protocol):
-    """Who is told how the work goes."""
-
     def begin(self, total: int, done_before: int) -> None:
         """So many are to be made, of which some are there."""
 
@@ -284,7 +278,6 @@ class Collecting:
         self._open = list(zip(stored, last.examples, strict=True))
 
     def _left(self, journal: CollectionJournal, watcher: CollectingWatcher) -> list[Row]:
-        """Rows that have no example yet."""
         known = {example.key for example in journal.collection.examples}
         left: dict[str, Sample] = {}
         counted: set[str] = set()

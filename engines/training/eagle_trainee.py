@@ -88,7 +88,6 @@ class EagleTrainee(ModuleTrainee):
         return total
 
     def figures(self, examples: Sequence[Example]) -> Figures:
-        """Of the first step alone, from true hidden states."""
         with torch.no_grad():
             batch = self._batch(examples)
             (guesses,) = self._drafts(batch, 1)
@@ -103,7 +102,6 @@ class EagleTrainee(ModuleTrainee):
             return Figures(float(self._step_loss(batch, guesses, 0)), float(match), cosine)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The weights in half precision."""
         weights = {name: tensor.detach() for name, tensor in self.head.state_dict().items()}
         if isinstance(self.head, Eagle1Head):
             weights = {name: tensor for name, tensor in weights.items() if not name.startswith("fc.")}
@@ -113,7 +111,6 @@ class EagleTrainee(ModuleTrainee):
         return {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Takes them back."""
         weights = {name: tensor.float() for name, tensor in tensors.items()}
         if self._layout:
             weights = published_state(self.head, weights)
@@ -200,7 +197,6 @@ class _Joining(nn.Module):
         return torch.cat([self.token.weight * self._scale, self.feature.weight], dim=1)
 
     def parts(self, weight: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The same back, by the head's names."""
         token, feature = weight.chunk(2, dim=1)
         return {"fc.token.weight": token / self._scale, "fc.feature.weight": feature}
 
@@ -220,7 +216,6 @@ def _eagle1(target: LlamaDecoder, shape: EagleShape) -> Eagle1Head:
 
 
 def _eagle3(target: LlamaDecoder, shape: EagleShape, layers: tuple[int, ...]) -> Eagle3Head:
-    """Its norm and head begin as the target's."""
     head = Eagle3Head(shape.llama(), Eagle3Form(layers, target.rows))
     with torch.no_grad():
         head.fc.weight.zero_()

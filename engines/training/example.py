@@ -81,7 +81,6 @@ class Example:
 
     @property
     def target_prompt(self) -> int:
-        """Positions of the target's prompt."""
         return self.target_embeddings.shape[0]
 
 
@@ -121,7 +120,6 @@ def write_shard(path: Path, examples: Sequence[Example], told: Sequence[Collecte
 
 
 def nbytes_of(example: Example) -> int:
-    """Bytes its tensors take."""
     values = (getattr(example, name) for name in TENSORS)
     return sum(value.numel() * value.element_size() for value in values if value is not None)
 
@@ -174,7 +172,6 @@ class StoredExamples(Sequence[Example]):
 
     @property
     def told(self) -> list[CollectedExample]:
-        """What the journal tells of them, in order."""
         return [example for _, _, example in self._places]
 
     def subset(self, chosen: Sequence[int]) -> StoredExamples:

@@ -58,7 +58,6 @@ class TrainingOptions(Plain):
 
     @property
     def interval(self) -> int:
-        """Steps from one judgement to the next."""
         return self.every or max(1, self.steps // 20)
 
     def rate(self, step: int) -> float:
@@ -89,8 +88,6 @@ class Curves(Plain):
 
 
 class TrainingWatcher(Protocol):
-    """Who is told how a training goes."""
-
     def step(self, step: int, steps: int, loss: float) -> None:
         """One step is done; the latest mean loss."""
 
@@ -274,5 +271,4 @@ class _Mean:
 
 
 def facts_of(curves: Curves, *, adapter: str, kind: str, started_at: str) -> dict[str, Any]:
-    """The curves as adapter.json and sessions tell them."""
     return {"adapter": adapter, "kind": kind, "started_at": started_at, **curves.to_json()}

@@ -33,8 +33,6 @@ from evprof.loaders.collection import Collection, read_collection
 
 
 class MakingWatcher(Protocol):
-    """Who is told how the work goes."""
-
     def begin(self, kind: str, curves: Curves, parameters: int) -> None:
         """Training begins: how many examples there are is in the curves."""
 
@@ -219,10 +217,8 @@ class _Telling:
         self._watcher, self._keep = watcher, keep
 
     def step(self, step: int, steps: int, loss: float) -> None:
-        """Handed on."""
         self._watcher.step(step, steps, loss)
 
     def judged(self, curves: Curves, *, is_best: bool) -> None:
-        """Kept and handed on."""
         self._keep()
         self._watcher.judged(curves, is_best=is_best)

@@ -119,7 +119,6 @@ class Listening(CachedModel):
     steps: list[torch.Tensor] = field(default_factory=list)
 
     def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
-        """As any, remembered."""
         logits = super().step(ids, keep)
         if self.features is not None:
             self.steps.append(self.features[0, -1:])

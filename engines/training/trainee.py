@@ -62,21 +62,16 @@ class Trainee(ABC):
 
 
 class ModuleTrainee(Trainee):
-    """One whose trained weights are a module."""
-
     def __init__(self, module: nn.Module) -> None:
         self._module = module
 
     def parameters(self) -> list[nn.Parameter]:
-        """All of the module's."""
         return list(self._module.parameters())
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The module's weights."""
         return {name: tensor.detach().clone() for name, tensor in self._module.state_dict().items()}
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Takes weights back."""
         self._module.load_state_dict(tensors)
 
 

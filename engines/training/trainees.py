@@ -46,14 +46,12 @@ class HiddenTrainee(ModuleTrainee):
         self._dice = torch.Generator().manual_seed(seed)
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        """Mean cross-entropy of the answers' tokens."""
         is_blind = float(torch.rand((), generator=self._dice)) < BLIND_SHARE
         _, logits, answers = self._predict(examples, is_blind=is_blind)
         return F.cross_entropy(logits, answers)
 
     @torch.no_grad()
     def figures(self, examples: Sequence[Example]) -> Figures:
-        """Loss, share of tokens predicted, and how alike predicted and true hidden states are."""
         state, logits, answers = self._predict(examples, is_blind=False)
         true = torch.cat([example.target_features[example.target_prompt - 1 :] for example in examples])
         cosine = F.cosine_similarity(state, true.to(state.device, state.dtype), dim=-1).mean()
@@ -62,7 +60,6 @@ class HiddenTrainee(ModuleTrainee):
         return Figures(float(loss), float(match), float(cosine))
 
     def config(self) -> dict[str, Any]:
-        """The adapter's sizes."""
         return dict(self.adapter.sizes.config())
 
     def _predict(
@@ -94,7 +91,6 @@ def _seen(example: Example) -> torch.Tensor:
 
 
 def make_hidden(side: TraineeSide) -> HiddenTrainee:
-    """Between both models."""
     target, draft = side.target.language_model, side.paired.language_model
     width = target.config.hidden_size
     sizes = HiddenSizes(
@@ -117,19 +113,16 @@ class KvTrainee(ModuleTrainee):
         super().__init__(self.map)
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        """Mean cross-entropy of the answers' tokens."""
         logits, answers = self._predict(examples)
         return F.cross_entropy(logits, answers)
 
     @torch.no_grad()
     def figures(self, examples: Sequence[Example]) -> Figures:
-        """Loss, and the share of tokens the target says again."""
         logits, answers = self._predict(examples)
         loss = F.cross_entropy(logits, answers)
         return Figures(float(loss), float((logits.argmax(dim=-1) == answers).float().mean()))
 
     def config(self) -> dict[str, Any]:
-        """The map's sizes."""
         return self.map.sizes.config()
 
     def _predict(self, examples: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -185,7 +178,6 @@ def _visual(example: Example) -> tuple[int, int]:
 
 
 def make_kv(side: TraineeSide) -> KvTrainee:
-    """Between both models."""
     return KvTrainee(
         side.paired.language_model,
         side.target.language_model,
@@ -210,17 +202,14 @@ class LoraTrainee(Trainee):
             setattr(layer, attribute, learnt)
 
     def release(self) -> None:
-        """Gives the draft back as it was."""
         for name, learnt in self._learnt.items():
             _, index, attribute = name.split(".")
             setattr(self._draft.layers[int(index)], attribute, learnt.base)
 
     def parameters(self) -> list[nn.Parameter]:
-        """Both factors of every change."""
         return [factor for learnt in self._learnt.values() for factor in (learnt.up, learnt.down)]
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        """Mean cross-entropy of those of the answers' tokens that the draft has ids for."""
         logits, answers, is_known = self._predict(examples)
         return F.cross_entropy(logits[is_known], answers[is_known])
 
@@ -233,7 +222,6 @@ class LoraTrainee(Trainee):
         return Figures(float(loss), float(match))
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Both factors of every change, by the projection's name."""
         return {
             f"{name}.{part}": getattr(learnt, part).detach().clone()
             for name, learnt in self._learnt.items()
@@ -241,14 +229,12 @@ class LoraTrainee(Trainee):
         }
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Takes factors back."""
         with torch.no_grad():
             for name, learnt in self._learnt.items():
                 learnt.up.copy_(tensors[f"{name}.up"])
                 learnt.down.copy_(tensors[f"{name}.down"])
 
     def config(self) -> dict[str, Any]:
-        """The rank."""
         return {"rank": self.rank}
 
     def _predict(self, examples: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -271,7 +257,6 @@ class LoraTrainee(Trainee):
 
 
 def make_lora(side: TraineeSide) -> LoraTrainee:
-    """Changes of the draft, for this target."""
     draft = side.paired
     alignment = align(draft.vocabulary, side.target.vocabulary)
     return LoraTrainee(draft.language_model, alignment, rank=side.size("rank", 16), seed=side.seed)
@@ -286,15 +271,12 @@ class NgramTrainee(Trainee):
         self.counts = NgramCounts(order, {})
 
     def parameters(self) -> list[nn.Parameter]:
-        """None: it is counted."""
         return []
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        """The mean loss of the counts as they are; there is nothing to differentiate."""
         return torch.tensor(self.figures(examples).loss)
 
     def fit(self, examples: Sequence[Example]) -> None:
-        """Counts all answers, in place of what was counted before."""
         self.counts = NgramCounts.of((example.answer_ids.tolist() for example in examples), self._order, MOST_CONTEXTS)
 
     def figures(self, examples: Sequence[Example]) -> Figures:
@@ -314,20 +296,16 @@ class NgramTrainee(Trainee):
         return Figures(loss / judged if judged else math.nan, right / judged if judged else math.nan)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The tables."""
         return self.counts.tensors()
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Takes tables back."""
         self.counts = NgramCounts.from_tensors(tensors, self._order, self._rows, "the training's own state")
 
     def config(self) -> dict[str, Any]:
-        """Sizes."""
         return self.counts.config()
 
 
 def make_ngram(side: TraineeSide) -> NgramTrainee:
-    """Of the target's vocabulary."""
     return NgramTrainee(side.target.language_model.rows, order=side.size("order", ORDER))
 
 
