@@ -30,8 +30,7 @@ TRACE, SNAPSHOT, RANGES = "trace", "snapshot", "ranges"
 
 
 class LocalEngine:
-    """An Engine in this process; one thread uses it at a time. `loader` brings models and `make_room` frees memory for
-    them (tests bring their own)."""
+    """An Engine in this process, for one thread at a time. `loader` loads models, `make_room` frees memory for them."""
 
     def __init__(
         self,
@@ -46,8 +45,7 @@ class LocalEngine:
         return describe_environment()
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
-        """Carries a request out. Raises UserError when it means nothing, EngineLost after a run whose GPU failed; what
-        else happens to runs is their status."""
+        """Carries out a request. Raises UserError for an invalid one, EngineLost after a run whose GPU failed."""
         request.validate()
         check_gpu(request)
         self._tools.warm.import_libraries()
@@ -97,10 +95,7 @@ class LocalEngine:
 
 
 def plan_runs(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[RunPlan]:
-    """The runs of a request in order: warm-ups, repetitions, then those made only to be looked into.
-
-    `is_warm` is `run_order`'s.
-    """
+    """The runs of a request in order: warm-ups, repetitions, then profiled runs. `is_warm` is `run_order`'s."""
     run_id = request.first_run_id
     for role, repeat in run_order(request, is_warm):
         number = repeat if repeat < 0 else request.first_repeat + repeat

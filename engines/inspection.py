@@ -87,11 +87,8 @@ def projector_name(config: ModelConfig) -> str:
 
 
 def flops(config: ModelConfig, settings: GenerationSettings) -> dict[str, Any]:
-    """Operations by shape: of prefilling a prompt of one sentence, of the mean decoded token, of one frame's vision.
-
-    A multiply-add counts as two; formulas are `evprof.metrics.limits.roofline`'s. `decode_context` is the mean number
-    of positions that a step of the settings' answer sees.
-    """
+    """Operations of a prompt of one sentence, of the mean decoded token, and of one frame's vision, by `roofline`.
+    `decode_context` is the mean number of positions that a step sees."""
     text, vision = text_shape(config.text), replace(vision_shape(config), frames=1)
     positions = visual_positions(config, settings) + FAMILIES[config.family].text_positions
     context = mean_context(positions, max(settings.max_new_tokens - 1, 1))
@@ -108,13 +105,9 @@ def flops(config: ModelConfig, settings: GenerationSettings) -> dict[str, Any]:
 def inspect_checkpoint(
     path_or_name: str, choice: ModelChoice | None = None, settings: GenerationSettings | None = None
 ) -> dict[str, Any]:
-    """The keys of cli.md's `inspect` for a checkpoint folder, a bundled or `random:` name or a hub id.
-
-    `parameters` is what the configuration asks for; `tensors`, `bytes` and `dtype` are what is stored (for random
-    weights the tensors asked for, and None); `device_bytes` is what the weights take where and as `choice` asks.
-    `settings` are those of the run whose operations are counted.
-    Raises UserError when there is no checkpoint to look at.
-    """
+    """The keys of `evprof inspect` for a checkpoint folder, a bundled or `random:` name or a hub id. `parameters` is
+    what the configuration requires; `tensors`, `bytes` and `dtype` are stored; `device_bytes` is what the weights take
+    as `choice` asks. Raises UserError if there is no checkpoint."""
     choice = choice or ModelChoice(path_or_name)
     checkpoint = find_checkpoint(path_or_name, choice.clip)
     device = choose_device(choice.device)
@@ -208,8 +201,7 @@ def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dic
 
 
 def _tower_sources(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> list[str]:
-    """Where a tower that may be lent, and its description, come from; another source of weights is `completed`'s to
-    tell."""
+    """Where a lent tower's description comes from; `completed` reports its weights."""
     family = engine_family(config.family)
     is_own = any(family.is_lent(family.canonical(name)) for name in stored)
     inside = ["The CLIP tower's weights are the checkpoint's own."] if is_own else []
@@ -259,10 +251,8 @@ def find_head(path: str) -> AdapterInfo | None:
 
 
 def inspect_head(info: AdapterInfo, against: str | None = None, clip: str | None = None) -> dict[str, Any]:
-    """The `inspect` document of a head; with `against`, a model, the key "fit" says whether it may draft for that.
-
-    Raises UserError where that model is not found.
-    """
+    """The `inspect` document of a head; with `against`, a model, "fit" says whether it may draft for it. Raises
+    UserError for an unknown model."""
     layout = info.layout
     if layout is None:
         raise RuntimeError("a published head has a layout")

@@ -112,11 +112,8 @@ class EagleShape:
 
 
 class EagleHead(FollowingHead):
-    """The weights, and the pass over them that training takes; drafting's is `HeadPass`.
-
-    A loaded one has a `table` [V, H] of what it makes of each token, unless that took much memory: one product less in
-    every pass.
-    """
+    """The weights and the pass that training takes; `HeadPass` drafts. A small loaded head keeps a `table` [V, H] of
+    its products with all tokens."""
 
     def __init__(self, shape: EagleShape, *, device: torch.device | None = None, dtype: torch.dtype | None = None):
         from transformers.models.llama.modeling_llama import LlamaDecoderLayer
@@ -148,10 +145,7 @@ class EagleHead(FollowingHead):
         return head
 
     def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
-        """Sums what is made of both.
-
-        Both are brought to unit mean square first: hidden states grow with depth, and only their direction counts.
-        """
+        """Sums both parts at unit mean square: hidden states grow with depth, and only their direction counts."""
         told = self.token(unit(embeddings))
         joined = torch.addmm(told.flatten(0, -2), unit(states).flatten(0, -2), self.feature.weight.t())
         return self._normed(joined.view(told.shape))

@@ -43,11 +43,9 @@ def load_tensors(
     device: torch.device | None = None,
     dtype: torch.dtype | None = None,
 ) -> dict[str, torch.Tensor]:
-    """The adapter's tensors by name, on `device` (the CPU), floating ones in `dtype` (their own).
-
-    With `shapes` exactly these are accepted, before a weight is read; without, the kind checks what it gets. Raises
-    UserError for what is missing, too large, of other sizes or not finite. Runs nothing a file holds.
-    """
+    """The adapter's tensors by name, on `device` (CPU), floating ones in `dtype` (their own). `shapes` must match
+    before weights are read. Raises UserError for missing, oversized, misshaped or non-finite tensors. Runs nothing from
+    the file."""
     path = info.tensors_path
     if not path.is_file():
         raise UserError(
@@ -89,10 +87,8 @@ def check_kind(info: AdapterInfo, kind: str) -> None:
 
 
 def check_target(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> None:
-    """Raises UserError unless the adapter was made for a model of these sizes; `name` is the model's, for people.
-
-    `info.hidden_size` is the width of the target's hidden states, `info.vocabulary` the rows of its head.
-    """
+    """Raises UserError unless the adapter was made for a model with this hidden size and these rows; `name` is
+    shown."""
     _check_sizes(info, "target", name, (info.hidden_size, info.vocabulary), (target.config.hidden_size, target.rows))
 
 
@@ -103,10 +99,8 @@ def check_draft(info: AdapterInfo, draft: LlamaDecoder, name: str = "") -> None:
 
 
 def save_adapter(info: AdapterInfo, tensors: Mapping[str, torch.Tensor], card: str) -> AdapterInfo:
-    """Writes `info.folder` with description, tensors and model card; an adapter that was there is replaced.
-
-    Tensors keep their dtypes. Raises UserError where something else is in that place or it cannot be written.
-    """
+    """Writes `info.folder` with description, tensors and model card, replacing an adapter. Raises UserError if it
+    cannot."""
     folder = info.folder
     if folder.exists() and not (folder / DESCRIPTION).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder} is there already and is no adapter; name a new folder.")
@@ -180,10 +174,8 @@ _held: WeakKeyDictionary[LlamaDecoder, dict[str, tuple[_Stamp, Any]]] = WeakKeyD
 
 
 def kept(info: AdapterInfo, model: LlamaDecoder, load: Callable[[], Loaded]) -> Loaded:
-    """What `load` gives, or gave before for the same files; the last one of each kind stays.
-
-    It must not hold `model` itself, which would then never be freed. Raises what `load` raises.
-    """
+    """The result of `load`, kept for the same files; one for each kind. It must not hold `model`, which would never be
+    freed."""
     stamp = _stamp(info)
     found = _held.setdefault(model, {})
     if info.kind in found and found[info.kind][0] == stamp:

@@ -25,13 +25,10 @@ Entered = tuple[torch.Tensor, torch.Tensor]
 
 
 class FollowingHead(nn.Module, ABC):
-    """`window` is how many of a prompt's last places it looks back at, None: at all.
-
-    `reads` are the target's layers whose inputs it takes, side by side (the number of layers: what leaves the last);
-    empty: the last hidden state alone. `choices` is how many tokens it chooses among (0: all of the target's).
-    `embedding` [V, H] are embeddings of its own, None where it takes the target's. `sees_pictures`: a visual embedding
-    enters its layer as it is.
-    """
+    """`window` is how many of a prompt's last places it looks back at (None: all). `reads` are the target layers whose
+    inputs it takes (the number of layers: the last output); empty: the last hidden state. `choices` is how many tokens
+    it chooses among (0: all). `embedding` [V, H] are its own embeddings, None for the target's. `sees_pictures`: visual
+    embeddings enter its layer unchanged."""
 
     window: int | None = None
     reads: tuple[int, ...] = ()
@@ -64,8 +61,8 @@ class FollowingHead(nn.Module, ABC):
     def projected(
         self, entering: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What the layer takes [B, S, W] -> rotated queries and keys [B, heads + kv_heads, S, D] in one tensor, and
-        values [B, kv_heads, S, D]."""
+        """[B, S, W] -> rotated queries and keys [B, heads + kv_heads, S, D] in one tensor, values [B, kv_heads,
+        S, D]."""
         layer, (batch, new, _) = self.layer, entering.shape
         both = layer.heads + layer.kv_heads
         states = layer.qkv(entering).view(batch, new, both + layer.kv_heads, layer.head_dim).transpose(1, 2)
@@ -73,10 +70,7 @@ class FollowingHead(nn.Module, ABC):
         return turned * cos + turned.roll(layer.head_dim // 2, -1) * sin, states[:, both:]
 
     def forward(self, entered: Entered, cos: torch.Tensor, sin: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """The pass that teaching takes, [B, S, W] and [B, S, H] -> guesses [B, S, H]; drafting's is `HeadPass`.
-
-        How keys and values are kept and seen is up to `attend`.
-        """
+        """The pass of training, [B, S, W] and [B, S, H] -> guesses [B, S, H]. `attend` keeps keys and values."""
         layer, (entering, residual) = self.layer, entered
         turned, told = self.projected(entering, cos, sin)
         seen = attend(0, turned[:, : layer.heads], turned[:, layer.heads :], told)
@@ -126,10 +120,7 @@ class HeadPass:
         self.cache.crop(length)
 
     def look_back(self, states: torch.Tensor, embeddings: torch.Tensor, pictures: torch.Tensor | None = None) -> None:
-        """Takes places [S, H] in that no guess is wanted of: of one layer that is keys and values alone.
-
-        `pictures` [S] is True where the embedding is a visual one; only heads that see pictures ask for it.
-        """
+        """Adds keys and values of places [S, H] that need no guess. `pictures` [S] is True for visual embeddings."""
         if not states.shape[0]:
             return
         entering, _ = self._head.entered(states, embeddings)
@@ -150,10 +141,8 @@ class HeadPass:
         return self._finish(residual, turned, keys, values, None)
 
     def spread(self, states: torch.Tensor, ids: torch.Tensor, place: int, mask: torch.Tensor | None) -> torch.Tensor:
-        """One level of a tree, all of it at one place: states [S, H], tokens [S] -> guesses [S, H].
-
-        `mask` [S, places + S] is True where one may look; None: all may see all.
-        """
+        """One tree level at one place: states [S, H], tokens [S] -> guesses [S, H]. `mask` [S, places + S]; None: all
+        see all."""
         entering, residual = self._head.entered_by(states, ids, self._target)
         turned, told = self._project(entering, *self._head.row(place))
         keys, values = self._keep(turned, told)

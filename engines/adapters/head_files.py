@@ -62,10 +62,8 @@ class HeadFiles:
         device: torch.device,
         dtype: torch.dtype,
     ) -> torch.Tensor:
-        """Several tensors one below the other, of so many `rows` each, which make `shape`.
-
-        Raises UserError for what is missing, of other sizes, no number or not finite, before more than one is read.
-        """
+        """Concatenates tensors with `rows` rows each to `shape`. Raises UserError for missing, misshaped, non-float or
+        non-finite ones."""
         parts: list[torch.Tensor] = []
         for name, count in zip(names, rows or (shape[0],), strict=True):
             entry, asked = self._entry(name), (count, *shape[1:])
@@ -94,10 +92,8 @@ class HeadFiles:
         return self._read(entry, torch.device("cpu")).long()
 
     def refuse_rest(self, ignored: Sequence[str], foreign: Mapping[str, str]) -> None:
-        """Raises UserError for a tensor that nobody asked for, unless its name ends in one of `ignored`.
-
-        `foreign` tells parts of names that another layout is known by.
-        """
+        """Raises UserError for an unread tensor whose name ends in none of `ignored`. `foreign` maps parts of names to
+        layouts."""
         rest = sorted(name for name in self.names - self._known if not name.endswith(tuple(ignored)))
         if not rest:
             return

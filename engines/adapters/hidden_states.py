@@ -51,10 +51,8 @@ class WrappedDecoder:
 
 @dataclass(frozen=True)
 class HiddenSizes:
-    """`draft` and `target` are widths of hidden states, `bottleneck` that of the network between them.
-
-    `heads` of `head_dim` attend to the target's visual embeddings; 0 heads: nothing does.
-    """
+    """`draft` and `target` are widths of hidden states, `bottleneck` the width between them. `heads` of `head_dim`
+    attend to the target's visual embeddings (0: none)."""
 
     draft: int
     target: int
@@ -72,10 +70,7 @@ Seen = tuple[torch.Tensor, torch.Tensor]
 
 
 class HiddenAdapter(nn.Module):
-    """x = map(h); x += attention(norm(x), what the target sees); x += up(silu(down(norm(x)))).
-
-    Untrained it is the map alone: the identity where both widths are equal.
-    """
+    """x = map(h); x += attention(norm(x), visual); x += up(silu(down(norm(x)))). Untrained it is the map alone."""
 
     def __init__(self, sizes: HiddenSizes) -> None:
         super().__init__()
@@ -120,10 +115,7 @@ class HiddenAdapter(nn.Module):
 
 
 class AdaptedDecoder(WrappedDecoder):
-    """The draft's layers, an adapter, then the target's last norm and head.
-
-    It shares the weights of both, save that a target on another device lends the draft's a copy of norm and head.
-    """
+    """The draft's layers, an adapter, then the target's last norm and head, copied if the devices differ."""
 
     def __init__(self, draft: LlamaDecoder, target: LlamaDecoder, adapter: HiddenAdapter) -> None:
         super().__init__(draft)
@@ -195,11 +187,8 @@ def _normed(state: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class KvSizes:
-    """`draft` and `target` are widths of hidden states; `bottleneck` that of each layer's own small network.
-
-    `levels` are, for each of the target's layers, the draft's levels it is predicted from: level 0 is what enters the
-    draft's first layer, level n what leaves its n-th.
-    """
+    """Widths of hidden states and bottlenecks. `levels` are, for each target layer, the draft levels it is predicted
+    from: level 0 enters the draft's first layer, level n leaves its n-th."""
 
     draft: int
     target: int
@@ -261,10 +250,8 @@ class KvMap(nn.Module):
 
 
 class TappedDecoder(WrappedDecoder):
-    """One that keeps what enters each layer, and what leaves the last, of every pass.
-
-    `levels` are those of all positions so far, [B, S, hidden] each.
-    """
+    """Keeps what enters each layer and what leaves the last; `levels` cover all positions so far, [B, S,
+    hidden] each."""
 
     def __init__(self, base: LlamaDecoder) -> None:
         super().__init__(base)

@@ -211,10 +211,7 @@ def load_head(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Follow
 
 
 def check_fit(info: AdapterInfo, config: LlamaConfig, rows: int, name: str = "") -> None:
-    """Raises UserError for a target of another width or vocabulary, or without the layers that the head reads.
-
-    `config` is the target's, `rows` its head's, `name` what people call it.
-    """
+    """Raises UserError for a target of another width or vocabulary, or without the layers that the head reads."""
     model = f"the target {name}".rstrip()
     if info.hidden_size != config.hidden_size:
         raise UserError(

@@ -42,11 +42,8 @@ from evprof.run.switches.batches import QUESTIONS, BatchModel, BatchTurn
 
 @dataclass(frozen=True)
 class BatchAnswer:
-    """What a batch gave: ids per row (end-of-sequence included where it came), and what it took.
-
-    `vision_ms` is None where embeddings were given; `step_ms` is the median of the steps, host time; `cache` counts
-    padding too, which a cache of rows really holds.
-    """
+    """The ids of each row (end of sequence included) and the costs of a batch. `vision_ms` is None for given
+    embeddings; `step_ms` is the median step; `cache` counts padding."""
 
     ids: tuple[tuple[int, ...], ...]
     texts: tuple[str, ...]
@@ -110,10 +107,7 @@ def decode_batch(
     step: DecodeStep | None = None,
     reader: TokenReader | None = None,
 ) -> BatchAnswer:
-    """Prompts as embeddings [S_i, hidden] -> their answers. `capacity` is that of the cache, by default what is needed.
-
-    Raises Cancelled when stopped.
-    """
+    """Prompts as embeddings [S_i, hidden] -> their answers. Raises Cancelled when stopped."""
     lengths = tuple(len(prompt) for prompt in prompts)
     longest, rows, device = max(lengths), len(prompts), decoder.device
     batch = CachedModel(decoder, "target", device, decoder.rows, prefill_chunk=prefill_chunk, own_step=step)
@@ -262,10 +256,8 @@ def batch_rows(
     sizes: Sequence[int] = SIZES,
     repeat: int = REPEAT,
 ) -> list[BatchRow]:
-    """A row for each size: medians over `repeat` rounds after one that is not counted.
-
-    Rounds take the sizes in turn, forwards and backwards. Raises UserError for bad input and Cancelled when stopped.
-    """
+    """A row for each size: medians over `repeat` rounds after a warm-up, sizes forwards and backwards in turn. Raises
+    UserError for bad input, Cancelled when stopped."""
     asked = requests_for(samples, max(sizes))
     timed = replace(settings, ignore_eos=True, max_new_tokens=min(settings.max_new_tokens, MOST_TOKENS))
     rounds: dict[int, list[_Round]] = {size: [] for size in sizes}

@@ -41,8 +41,8 @@ _WINDOW = 256
 
 @dataclass(frozen=True)
 class BlockCosts:
-    """What is measured in `rounds` rounds of turns: blocks of 2 to LONGEST + 1 tokens after the prompt of `workload`,
-    and a step after `draft_context` positions, which is what a draft of the same shape costs."""
+    """Blocks of 2 to LONGEST + 1 tokens after the prompt of `workload`, and a step after `draft_context` positions, in
+    `rounds` rounds."""
 
     workload: Workload
     draft_context: int

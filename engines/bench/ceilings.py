@@ -35,10 +35,8 @@ _CPU_WIDTH, _CUDA_WIDTH = 1024, 8192
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Bytes a second copied (read and written both counted) and read only, operations a second in `dtype`.
-
-    `cache_bytes` is the size of the last-level cache, None where the system does not tell; `threads` computed.
-    """
+    """Bytes a second copied (reads and writes) and read, operations a second in `dtype`. `cache_bytes` is the
+    last-level cache, if known."""
 
     copy_bytes_s: float
     read_bytes_s: float
@@ -98,11 +96,8 @@ def copy_bandwidth(device: torch.device, size_bytes: int, sample_ns: int = SAMPL
 
 
 def read_bandwidth(device: torch.device, dtype: torch.dtype, size_bytes: int, sample_ns: int = SAMPLE_NS) -> float:
-    """Bytes a second that one matrix, far larger than any cache, is read with by the best of its readers.
-
-    Readers are a product with a vector, as decoding makes, in `dtype` and in float32, and a sum: on a CPU one thread
-    of a sum may read faster than a product does, on a GPU the other way round.
-    """
+    """Bytes a second of the fastest reader of one matrix far larger than any cache: products with a vector in `dtype`
+    and float32, and a sum."""
     rates = []
     for kind in {dtype, torch.float32}:
         columns = 4096

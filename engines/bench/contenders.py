@@ -66,11 +66,8 @@ def ours_eager(workload: Workload) -> OurTurns:
 
 
 def stepping(workload: Workload, kind: str, blocks: tuple[int, ...] = (1,)) -> OurTurns:
-    """The step of a kind ("compiled", "graphs"), chosen and prepared as a run's setup does, for blocks of so many
-    tokens.
-
-    Raises UnavailableError where this machine makes no such step.
-    """
+    """The step of a kind, prepared as in a run's setup, for blocks of these sizes. Raises UnavailableError if there is
+    none."""
     decoder = workload.decoder
     try:
         chosen = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan(blocks, workload.prompt, workload.capacity))
@@ -147,11 +144,8 @@ def hf_eager(workload: Workload) -> GeneratedTurns:
 
 
 def hf_static_compiled(workload: Workload, backend: str | Callable[..., Any] = "inductor") -> GeneratedTurns:
-    """Static cache and `CompileConfig`; what transformers compiles is the step, not the prefill.
-
-    On a CPU transformers never compiles by itself; its own test switch is set there. Raises UnavailableError where a
-    version has none.
-    """
+    """Static cache and `CompileConfig`; transformers compiles the step only, on a CPU with its test switch. Raises
+    UnavailableError if a version has none."""
     options = {"cache_implementation": "static", "compile_config": _compile_config(workload.device, backend)}
     return GeneratedTurns(workload, options, is_static=True)
 
@@ -236,10 +230,8 @@ _ON_A_CPU = ("compiled", "identical")
 
 @dataclass(frozen=True)
 class EngineContender:
-    """One way of decoding. `make` prepares it; UnavailableError there or in a turn leaves it out, with why.
-
-    `only_on` is the one type of device it takes part on unasked.
-    """
+    """One way of decoding. `make` prepares it or raises UnavailableError. `only_on` is the device type it needs by
+    default."""
 
     name: str
     make: Callable[[Workload], Runner]

@@ -99,8 +99,7 @@ def prefill_row(
 
 
 def vision_row(times_ms: list[float], reason: str | None, flops: float, ceilings: Ceilings) -> dict[str, Any]:
-    """How fast pictures became visual embeddings: the tower, the projector and what follows. `reason` says why the
-    tower was not captured."""
+    """Times of tower, projector and what follows. `reason`: why the tower was not captured."""
     found = spread(times_ms)
     row = _row(ContenderTurns(OURS, reason=reason), VISION, found) | {"turns": len(times_ms)}
     if found is not None:
@@ -160,8 +159,8 @@ MOST_UNREST = 0.25
 
 
 def time_vision(workload: Workload, repeats: int, limit_s: float) -> VisionTimes:
-    """Times passes from pixels to visual embeddings, after one uncounted; none without a tower. On a GPU the tower is
-    captured, as in a run."""
+    """Times passes from pixels to visual embeddings after a warm-up; none without a tower. A GPU captures the tower, as
+    in a run."""
     network, pixels = workload.network, workload.pixels
     if network is None or pixels is None:
         return [], None

@@ -58,10 +58,7 @@ class TokenCounts:
 
 
 def count_launches(runner: Runner, device: torch.device) -> TokenCounts:
-    """Counts in one turn what follows its prefill. The profiler slows the turn down: its times are not to be used.
-
-    Raises UserError where the trace holds no such turn, UnavailableError as the runner does.
-    """
+    """Counts the decode part of one turn; its times are not valid. Raises UserError if the trace holds no such turn."""
     activities = [ProfilerActivity.CPU]
     if device.type == "cuda":
         activities.append(ProfilerActivity.CUDA)
@@ -107,9 +104,9 @@ _NEVER = Event()
 
 @dataclass(frozen=True)
 class SameTokens:
-    """`gaps_ulps`: for each position that differs, from the eager step's largest logit to the other token's, in units
-    of its last place. `is_forced`: every position was compared after the same words; else answers ran freely, and only
-    the first position that differs was judged."""
+    """`gaps_ulps`: for each differing position the gap from the eager step's largest logit to the other token's, in
+    units in the last place. `is_forced`: every position follows the same tokens; otherwise only the first differing one
+    is judged."""
 
     positions: int
     equal: int
@@ -166,9 +163,8 @@ COUNTED_TOKENS = 9
 
 @dataclass(frozen=True)
 class StepsPlan:
-    """What is measured: a `shape` after prompts of `contexts` positions, in `rounds` rounds of turns, by the contenders
-    that are compiled or by the others; shares are of `ceilings`. One is begun only while `least_left_s` seconds are
-    left, and nothing is compiled where `no_compiling` says why. `scale` shrinks what measures the ceilings."""
+    """A `shape` after prompts of `contexts` positions in `rounds` rounds. A contender starts only with `least_left_s`
+    seconds left; `no_compiling` says why nothing is compiled. `scale` shrinks the measurement of the ceilings."""
 
     shape: BenchShape
     contexts: Sequence[int]
@@ -183,11 +179,8 @@ class StepsPlan:
 def measure_steps(
     plan: StepsPlan, workload: Workload, emit: Emit, note: Callable[[str], None], left_s: Callable[[], float]
 ) -> None:
-    """Emits a row for each contender, phase and context.
-
-    Those that need no compiler take turns with each other; of the others one after the other takes turns with the
-    reference, transformers' own first, so that each has its rows before the next one compiles.
-    """
+    """Emits a row for each contender, phase and context. Compiled contenders follow one by one, each against the
+    reference."""
     bench = _Bench(plan, emit, note, left_s)
     here = [contender for contender in CONTENDERS if contender.is_compiled == plan.is_compiled]
     prompts = [workload.with_context(context) for context in plan.contexts]

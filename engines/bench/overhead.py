@@ -53,8 +53,7 @@ RESAMPLES = 4000
 
 @dataclass(frozen=True)
 class Turn:
-    """Time per token in ns with records, without, without once more, and with records and alternatives; all of them in
-    turns of random order."""
+    """Time per token in ns with records, twice without, and with records and alternatives."""
 
     on_ns: float
     off_ns: float
@@ -70,11 +69,8 @@ def measure_overhead(
     device: str = "cpu",
     step: str = "auto",
 ) -> dict[str, Any]:
-    """`environment`, `rows` and `summary` of `evprof bench overhead`; `note` hears how far it is.
-
-    One CPU thread, so that dispatch is what is measured; `step` is a decode step as runs take it, by default a GPU's
-    captured one. Raises UserError (exit code 2) for an unknown shape, and for a device that is not there.
-    """
+    """`environment`, `rows` and `summary` of `evprof bench overhead`, on one CPU thread. Raises UserError (exit code 2)
+    for an unknown shape or a missing device."""
     if shape not in LANGUAGE_SHAPES:
         raise UserError(f"Unknown shape '{shape}'{guess_among(shape, LANGUAGE_SHAPES)}", exit_code=USAGE)
     if pairs < 2:

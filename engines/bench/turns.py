@@ -94,11 +94,8 @@ def take_turns(
     note: Callable[[str], None] = lambda _: None,
     clock: Callable[[], int] = monotonic_ns,
 ) -> dict[str, ContenderTurns]:
-    """Prepares every contender (a first turn, which is not counted), then `rounds` rounds of one turn each.
-
-    `runners` maps a name to what makes its runner. A contender that cannot run, or that has spent `limit_s` seconds,
-    stops; the others go on. Preparation cannot be interrupted, so a slow one is told afterwards.
-    """
+    """Prepares every contender (an uncounted turn), then plays `rounds` rounds in random order. A contender stops when
+    it fails or has spent `limit_s` seconds."""
     found = {name: ContenderTurns(name) for name in runners}
     ready: dict[str, Runner] = {}
     for name, make in runners.items():
@@ -160,10 +157,8 @@ def prefill_ns(turn: EngineTurn) -> float:
 
 
 def agreement(series: ContenderTurns, reference: ContenderTurns) -> float | None:
-    """Share of positions at which all turns' ids are those of the reference's first turn; None without both.
-
-    The worst turn counts.
-    """
+    """Share of positions at which the ids equal those of the reference's first turn, in the worst turn; None without
+    both."""
     if not series.is_measured or not reference.is_measured:
         return None
     expected = next(iter(reference.turns.values())).ids

@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """`model` and `decoder` hold the same weights; `embeddings` [1, S, hidden] is the prompt, `tokens` come after it.
-
-    `network` and `pixels` [T, 3, H, W] are there for shapes with a tower.
-    """
+    """`model` and `decoder` share weights; `embeddings` [1, S, hidden] is the prompt, `tokens` follow. `network` and
+    `pixels` [T, 3, H, W] exist for shapes with a tower."""
 
     model: LlamaForCausalLM
     decoder: LlamaDecoder
@@ -66,10 +64,7 @@ class Workload:
 
 
 def make_workload(shape: BenchShape, context: int, tokens: int, device: torch.device, dtype: torch.dtype) -> Workload:
-    """Draws weights and a prompt of `context` random tokens; the same each time on one kind of device.
-
-    Under no_grad rather than inference_mode: compilers refuse some of what was made in the latter.
-    """
+    """Draws the same weights and prompt each time. Uses no_grad, because compilers refuse some inference tensors."""
     with torch.no_grad():
         network, pixels = None, None
         if shape.network is None:

@@ -43,10 +43,8 @@ def named_folder(checkpoint: Path, value: object) -> Path | None:
 
 
 def fetched_folder(value: object) -> Path | None:
-    """The CLIP folder of that name with its weights, from the hub; None when there is none or no network.
-
-    Only from the publisher of CLIP: a checkpoint's configuration does not decide what is fetched from whom.
-    """
+    """The CLIP folder of that name with weights from the hub, from CLIP's publisher only; None if there is none or no
+    network."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -63,11 +61,8 @@ def fetched_folder(value: object) -> Path | None:
 
 
 def tower_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """A CLIP folder's vision tensors by their name within the tower (`embeddings.class_embedding`, …).
-
-    Whole CLIP models have a text tower beside it, which is left out; transformers from 5.17 on stores a tower alone
-    without `vision_model.`.
-    """
+    """A CLIP folder's vision tensors by their name within the tower; transformers from 5.17 on omits
+    `vision_model.`."""
     stored = read_headers(folder)
     inside = {name.removeprefix(_INSIDE): each for name, each in stored.items() if name.startswith(_INSIDE)}
     return inside or {name: each for name, each in stored.items() if name.startswith(_PARTS)}

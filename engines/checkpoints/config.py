@@ -72,14 +72,10 @@ VISION_KEYS = (
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A model of any family. `assumptions` are sentences about what its files left open.
-
-    `feature_layer` is the index of the tower's hidden states that is read (-1: the last layer's), `has_adaptor` whether
-    one linear layer follows the projector. `tower_folder` is a CLIP folder that describes the tower, where config.json
-    does not, and `tower_is_given` whether the user named it rather than config.json, which calls it `tower_name`.
-    `kept_layers` are the language model's layers that are used of the stored ones, all where it is empty (see
-    `layer_drop`).
-    """
+    """A model of any family. `assumptions` are sentences about what its files left open. `feature_layer` indexes the
+    hidden states of the tower that are read (-1: the last). `has_adaptor`: one linear layer follows the projector.
+    `tower_folder` describes the tower instead of config.json, which calls it `tower_name`; `tower_is_given`: by the
+    user. `kept_layers` are the language model's used layers (empty: all)."""
 
     vision: CLIPVisionConfig
     text: LlamaConfig
@@ -99,8 +95,7 @@ class ModelConfig:
 
     @property
     def tokens_per_frame(self) -> int:
-        """Visual tokens of one frame before anything is pooled over frames: by default the patches and the class
-        token."""
+        """Visual tokens of one frame before pooling over frames: by default the patches and the class token."""
         return patches(self.vision) + 1
 
     @property
@@ -131,10 +126,7 @@ def number(value: object) -> int:
 
 
 def text_config(values: Mapping[str, Any]) -> LlamaConfig:
-    """The language model of a file's values.
-
-    Padding is left out: nothing is padded, and torch refuses a padding token outside the vocabulary.
-    """
+    """The language model of a file's values, without padding: torch refuses a padding token outside the vocabulary."""
     from transformers import LlamaConfig
 
     found = {key: values[key] for key in TEXT_KEYS if key in values}
@@ -177,10 +169,7 @@ def is_qwen2(text: LlamaConfig) -> bool:
 
 
 def qwen2_text(values: Mapping[str, Any], source: Path) -> LlamaConfig:
-    """The language model of a file's values.
-
-    Raises UserError naming `source` where layers look at a sliding window.
-    """
+    """The language model of a file's values. Raises UserError naming `source` for a sliding window."""
     if _slides(values):
         raise UserError(
             f"{source}: the language model looks at a sliding window (use_sliding_window); evprof runs Qwen2 models "

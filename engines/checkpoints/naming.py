@@ -60,10 +60,7 @@ def kept_layers(layers: int, count: int) -> tuple[int, ...]:
 
 
 def with_layers(config: ModelConfig, name: str, count: int) -> ModelConfig:
-    """The configuration with `count` layers, itself where these are all.
-
-    Raises UserError (exit code 2) for a number it does not have.
-    """
+    """The configuration with `count` layers. Raises UserError (exit code 2) for an invalid number."""
     layers = config.text.num_hidden_layers
     if not 1 <= count <= layers:
         raise UserError(f"{name} has {layers} layers; ask for 1 to {layers} of them.", exit_code=USAGE)

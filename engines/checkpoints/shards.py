@@ -135,10 +135,8 @@ class StoredTensor:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The folder's weight files: those of the index, a single model file, else old `.bin` files.
-
-    Raises UserError when there are none, or when the index names one that is missing.
-    """
+    """The folder's weight files: of the index, a single model file, or old `.bin` files. Raises UserError for none or a
+    missing one."""
     for index_name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
         index = folder / index_name
         if index.is_file():
@@ -247,10 +245,8 @@ def bin_header(path: Path) -> list[StoredTensor]:
 
 
 def read_tensors(tensors: Sequence[StoredTensor], device: torch.device) -> Iterator[tuple[StoredTensor, torch.Tensor]]:
-    """Each tensor on `device`, in the file's own dtype, file by file; only one is held at a time.
-
-    What comes on a CPU is a tensor of its own, no window into a file.
-    """
+    """Each tensor on `device` in the file's dtype; only one is held at a time, and on a CPU it is no view of
+    the file."""
     for path in dict.fromkeys(tensor.path for tensor in tensors):
         chosen = [tensor for tensor in tensors if tensor.path == path]
         if path.suffix == ".safetensors":
@@ -282,11 +278,8 @@ _BLOCK_BYTES, _BLOCKS = 64 << 10, 128
 
 
 def folder_content(folder: Path, kept_layers: tuple[int, ...] = ()) -> str:
-    """`blake2b:…` of a checkpoint's configuration, tokenizer and weights; `kept_layers` where not all are kept.
-
-    Of weight files above 32 MiB 128 blocks of 64 KiB are read, evenly spread, with the size: two trainings of one
-    model differ everywhere. Raises UserError when a file cannot be read.
-    """
+    """`blake2b:…` of configuration, tokenizer and weights. Of weight files above 32 MiB it reads 128 evenly spread
+    blocks of 64 KiB, and the size. Raises UserError when a file cannot be read."""
     digest = hashlib.blake2b(digest_size=16)
     if kept_layers:
         digest.update(f"layers {kept_layers}\n".encode())

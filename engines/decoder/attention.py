@@ -33,10 +33,8 @@ torch.backends.cuda.enable_cudnn_sdp(False)
 
 @dataclass(frozen=True)
 class PromptMask:
-    """The attention mask of one prompt as a record describes it: [1, positions], every one of them seen.
-
-    It takes no memory, because without padding the kernel needs to know nothing but that attention is causal.
-    """
+    """A prompt's attention mask in records: [1, positions], all seen. It takes no memory, because causal attention
+    needs no mask."""
 
     positions: int
     dtype = "bool"
@@ -57,11 +55,8 @@ def attend(
     is_causal: bool,
     kind: str = SDPA,
 ) -> torch.Tensor:
-    """Queries [B, H, S, D] over keys and values [B, kv_heads, L, D] -> [B, H, S, D].
-
-    `mask` [B or 1, 1, S, L] is True where a query may look, or what is added to its scores (see `added`); `is_causal`
-    is for S = L without one.
-    """
+    """Queries [B, H, S, D] over keys and values [B, kv_heads, L, D] -> [B, H, S, D]. `mask` [B or 1, 1, S, L] is
+    boolean or added to the scores; `is_causal` is for S = L without a mask."""
     shares = queries.shape[1] != keys.shape[1]
     if kind != EAGER:
         return F.scaled_dot_product_attention(
@@ -81,10 +76,8 @@ def attend(
 
 
 def causal_mask(start: int, new: int, padding: torch.Tensor | None, device: torch.device) -> torch.Tensor | None:
-    """Which of `start` + `new` positions each of the `new` last ones may see: [1 or B, 1, new, start + new].
-
-    None when all may be seen. Every position sees itself, so that a padded one has something to average.
-    """
+    """Which of `start` + `new` positions each new one sees: [1 or B, 1, new, start + new]; None if all. Padded
+    positions see themselves."""
     if padding is None and new == 1:
         return None
     seen = torch.arange(start + new, device=device)
@@ -97,18 +90,13 @@ def causal_mask(start: int, new: int, padding: torch.Tensor | None, device: torc
 
 
 def added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A mask that is True where a query may look, as what is added to its scores: nothing there, -inf elsewhere.
-
-    PyTorch's kernels make the same of it, but in every layer anew.
-    """
+    """A boolean mask as a term of the scores: 0 or -inf. PyTorch's kernels compute the same in every layer."""
     return torch.zeros(mask.shape, device=mask.device, dtype=dtype).masked_fill_(~mask, -torch.inf)
 
 
 def choosing_kernel(kind: str, mask: torch.Tensor | None, *, is_causal: bool = False) -> AbstractContextManager[None]:
-    """Restricts PyTorch to one kernel for "flash", and for "cudnn" in a prefill (`is_causal`); see `attend`.
-
-    A pass under a mask (a verified block, a padded batch) is not restricted: flash kernels on CUDA take no mask.
-    """
+    """Restricts PyTorch to one kernel for "flash", and for "cudnn" in a prefill. Passes under a mask are not
+    restricted."""
     return _only(kind) if _is_restricted(kind, mask, is_causal) else nullcontext()
 
 
@@ -132,10 +120,8 @@ def _only(kind: str) -> Iterator[None]:
 def kernel_of(
     queries: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor | None, *, is_causal: bool, kind: str
 ) -> str | None:
-    """The kernel that `attend` takes for such tensors [B, H, S, D] and [B, kv_heads, L, D], by PyTorch's own choice.
-
-    "eager", or a name of `attention_backends`; None where PyTorch names none. Computes nothing.
-    """
+    """The kernel that `attend` uses for these shapes: "eager", or a name of `attention_backends`; None if unknown.
+    Computes nothing."""
     if kind == EAGER or _is_restricted(kind, mask, is_causal):
         return kind
     shares = queries.shape[1] != keys.shape[1]

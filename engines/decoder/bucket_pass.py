@@ -61,13 +61,9 @@ def bucket_states(
     layer_pass: LayerPass | None = None,
     head_pass: HeadPass | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids [B, S] at positions `start` [1] (int64, on the device) onward -> logits [B, S, V] and the last hidden
-    states [B, S, hidden] before the last norm.
-
-    Writes into the cache but does not count: its length is the caller's. `way` is JOINED or MASKED; rows of a padded
-    batch are always MASKED. Rotary positions must have been reached by the caller. `layer_pass` and `head_pass` are
-    those below, or the same compiled.
-    """
+    """Token ids [B, S] at positions `start` [1] (int64, on the device) onward -> logits [B, S, V] and last hidden
+    states [B, S, hidden] before the last norm. Writes into the cache; the caller counts and reaches the rotary
+    positions. `way` is JOINED or MASKED; padded rows are MASKED. `layer_pass` and `head_pass` may be compiled."""
     new, padding, device = ids.shape[1], cache.padding, ids.device
     places = start + torch.arange(new, device=device)
     cos, sin = _rotation(decoder, places, padding)
@@ -96,10 +92,8 @@ def layer_in_bucket(
     front: int,
     kind: str,
 ) -> torch.Tensor:
-    """One layer as a function of its weights and its part of the cache, so that all layers are one compilation.
-
-    `mask` is for the positions from `front` on; `kind` is JOINED, or the kind of attention over all under the mask.
-    """
+    """One layer as a function of its weights and cache, so that all layers are one compilation. `mask` starts at
+    `front`."""
 
     def over_bucket(_: int, queries: torch.Tensor, new: torch.Tensor, values_new: torch.Tensor) -> torch.Tensor:
         keys.index_copy_(2, places, new)
@@ -141,10 +135,8 @@ def _mask(places: torch.Tensor, first: int, end: int, padding: torch.Tensor | No
 def joined_attention(
     queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, bucket: Bucket
 ) -> torch.Tensor:
-    """Queries [B, H, S, D] over a cache's keys and values [B, kv_heads, capacity, D] -> [B, H, S, D].
-
-    `mask` [1, 1, S, window] is for the window alone. Heads that share keys are turned into rows of one head.
-    """
+    """Queries [B, H, S, D] over a cache's keys and values [B, kv_heads, capacity, D] -> [B, H, S, D]. `mask` [1, 1, S,
+    window] covers the window. Heads that share keys become rows of one head."""
     batch, heads, new, width = queries.shape
     kv_heads = keys.shape[1]
     shared = heads // kv_heads
@@ -162,10 +154,8 @@ def joined_attention(
 
 
 def _whole_part(rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention without a mask and the log-sum-exp of its scores: [B, h, R, D] and [B, h, R], in float32.
-
-    In half precision on CUDA by the flash kernel, which hands out its log-sum-exp.
-    """
+    """Unmasked attention and its log-sum-exp: [B, h, R, D] and [B, h, R], float32; by the flash kernel in half
+    precision on CUDA."""
     if rows.is_cuda and rows.dtype in (torch.float16, torch.bfloat16) and rows.shape[-1] % 8 == 0:
         found: list[torch.Tensor] = torch.ops.aten._scaled_dot_product_flash_attention(rows, keys, values)[:2]
         return found[0].float(), found[1].float()[..., : rows.shape[2]]

@@ -52,10 +52,8 @@ class CompiledStep:
         self.features: torch.Tensor | None = None
 
     def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
-        """Compiles for steps of so many tokens each, over rows of a padded batch if `batch` is more than 1.
-
-        Returns the ms it took, None where everything was there. Raises RuntimeError when it cannot be compiled.
-        """
+        """Compiles for these numbers of tokens and `batch` rows. Returns the ms, None if nothing was compiled. Raises
+        RuntimeError."""
         # What is generated for a CPU is for so many threads.
         threads = torch.get_num_threads()
         wanted = {(self._decoder.attention, min(block, 2), batch > 1, threads) for block in blocks} - self._ready
@@ -140,10 +138,7 @@ def _pure_step(decoder: LlamaDecoder) -> Callable[..., tuple[torch.Tensor, torch
 
 
 def compiled(function: Callable[..., Made], *, is_tuned: bool = False) -> Callable[..., Made]:
-    """A function to be compiled as one graph, sizes as symbols, when it is first called.
-
-    On CUDA a tuned one has products with one row written as sums and its kernels' sizes tried out, one after the other.
-    """
+    """The function as one graph with symbolic sizes, compiled on first use. A tuned one tries kernel sizes on CUDA."""
     options: dict[str, Any] | None = (
         {"coordinate_descent_tuning": True} if is_tuned and torch.cuda.is_available() else None
     )
@@ -152,8 +147,7 @@ def compiled(function: Callable[..., Made], *, is_tuned: bool = False) -> Callab
 
 
 def _own_code(function: Callable[..., Any]) -> Any:
-    """The same function with a code object of its own: Dynamo counts recompilations per code object, and the steps of
-    many models in one process would exhaust a shared one's limit."""
+    """A copy with its own code object: Dynamo limits recompilations per code object."""
     if not isinstance(function, FunctionType):
         raise TypeError("a plain function is expected")
     return FunctionType(
@@ -166,18 +160,14 @@ def _own_code(function: Callable[..., Any]) -> Any:
 
 
 def check_headers() -> None:
-    """Raises RuntimeError where Python's headers are not, as in an installed program: what inductor generates includes
-    them, and its compiler's own complaint would be pages long."""
+    """Raises RuntimeError without Python's headers, which inductor's code includes."""
     if not Path(sysconfig.get_path("include"), "Python.h").is_file():
         raise RuntimeError("Python's headers (Python.h) are not installed, and compiled code needs them")
 
 
 def keep_compilations() -> Path:
-    """Where inductor keeps what it compiled: as the user's TORCHINDUCTOR_CACHE_DIR says, else in their cache folder.
-
-    No pool of compiling processes is started: there are few kernels to a layer, and a pool would stay beside what is
-    measured. In a frozen program `sys.executable`, which it starts, is that program.
-    """
+    """The folder of compiled code: TORCHINDUCTOR_CACHE_DIR, or the user's cache folder. No pool of compilers is
+    started: it would disturb measurements, and in a frozen program `sys.executable` is that program."""
     import torch._inductor.config as inductor
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 

@@ -45,11 +45,8 @@ class GraphRecorder:
         self._pool: Any = None
 
     def record(self, body: Callable[[], Any], *, warm_ups: int = 2, is_kept: bool = True, checks: bool = False) -> Any:
-        """A graph of `body` and what it returned, after some calls in which libraries load and kernels are chosen.
-
-        With `checks` one of them raises RuntimeError where `body` waits for the device, because a recording that fails
-        does harm; for that moment no other thread may wait either. One that is not kept lies outside the pool.
-        """
+        """A graph of `body` and its result, after warm-ups. With `checks`, raises RuntimeError if `body` waits for the
+        device; other threads must not wait meanwhile. A graph that is not kept lies outside the pool."""
         device, stream, graph = self._decoder.device, capture_stream(self._decoder), cuda.CUDAGraph()
         pool = (self._pool if is_kept else None) or cuda.graph_pool_handle()
         if is_kept:
@@ -87,10 +84,8 @@ class GraphRecorder:
             return float(first.elapsed_time(last))
 
     def start_over(self) -> None:
-        """The next recording gets a new pool: torch refuses one whose graphs are all gone while a tensor of it lives.
-
-        What the old one holds goes back with its last graph and tensor.
-        """
+        """Gives the next recording a new pool: torch refuses a pool whose graphs are gone while a tensor of it
+        lives."""
         self._pool = None
 
     def _clean_up(self, pool: Any) -> None:
@@ -102,11 +97,8 @@ class GraphRecorder:
 
 
 def capture_stream(decoder: LlamaDecoder) -> Any:
-    """The one stream that a decoder's graphs are recorded on, and no other decoder's.
-
-    A stream brings cuBLAS's workspace (32 MiB on sm90), which graphs keep using wherever they are replayed: one stream
-    for each graph adds up, and one for two models that run at once lets them overwrite each other's numbers.
-    """
+    """The one stream for a decoder's graphs. A stream brings a cuBLAS workspace (32 MiB on sm90): one for each graph
+    adds up, and a shared one lets two models overwrite each other's numbers."""
     if decoder not in _streams:
         taken = list(_streams.values())
         offered = (cuda.Stream(decoder.device, priority=_PRIORITY) for _ in range(_STREAMS_A_DEVICE))
@@ -140,11 +132,8 @@ _TIMED = 20
 
 
 class LengthFreeBody(Protocol):
-    """A pass over the whole cache that reads its length from `start` [1], on the device.
-
-    Returns logits [1, S, V] and the last hidden states [1, S, hidden]; writes into the cache but does not count. It
-    keeps no results between calls but in buffers of its own, which are made in the first call of a size.
-    """
+    """A pass over the whole cache that reads its length from `start` [1] on the device. Returns logits [1, S, V] and
+    last hidden states [1, S, hidden] in its own buffers; writes into the cache but does not count."""
 
     most_positions: int
 
@@ -162,8 +151,7 @@ class LengthFreeBody(Protocol):
 
 @dataclass
 class _Captured:
-    """A graph with the buffers it reads and writes; `held` keeps alive what it points to besides. `way` says what
-    computes its attention."""
+    """A graph with its buffers; `held` keeps referenced objects alive. `way` names the attention."""
 
     graph: Any
     ids: torch.Tensor
@@ -175,15 +163,11 @@ class _Captured:
 
 
 class GraphStep:
-    """The steps of one decoder as graphs, each captured when first needed. Only for CUDA, rows of one prompt.
-
-    The logits it returns and `features` are buffers of the graph's: good until the next step of the same kind is
-    launched on the stream. `problem` says why it fell back to the decoder's own pass, until `release`. While `captures`
-    is False what is not captured yet goes the decoder's own way: a capture stops the device for all threads.
-
-    `body` is a `BucketBody`, or a `LengthFreeBody` without buckets: that also `takes_shapes`, and blocks longer than
-    its `most_positions` go the decoder's own way. `attention_kernel` says what computed the latest step's attention.
-    """
+    """The steps of one decoder as graphs, captured on demand, for CUDA and one prompt. Logits and `features` are
+    buffers of the graph, valid until the next step of the same kind on the stream. `problem` says why it fell back to
+    the decoder's own pass, until `release`. While `captures` is False, uncaptured steps take the decoder's own pass: a
+    capture stops the device for all threads. `body` is a `BucketBody`, or a `LengthFreeBody` without buckets, which
+    also `takes_shapes`."""
 
     gives_features = True
 
@@ -225,10 +209,8 @@ class GraphStep:
         return self._cache
 
     def capture_for(self, blocks: Iterable[int], start: int, capacity: int) -> float | None:
-        """Captures steps of so many tokens each for positions from `start` up to `capacity`.
-
-        Returns the ms it took, None where everything was there. Raises RuntimeError when it cannot be captured.
-        """
+        """Captures these numbers of tokens from `start` to `capacity`. Returns the ms, None if nothing was captured.
+        Raises RuntimeError."""
         began_ns, before = monotonic_ns(), len(self._graphs)
         most = self._length_free.most_positions if self._length_free else capacity
         self._blocks = tuple(sorted(block for block in {*blocks} if block <= most))

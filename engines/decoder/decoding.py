@@ -49,11 +49,8 @@ class Decoder(Protocol):
 
 
 class DecodeStep(Protocol):
-    """A way of computing decode steps other than the decoder's own pass; `problem` is set once it no longer works.
-
-    One that `gives_features` leaves the last hidden states [B, S, hidden], before the last norm, of its latest call in
-    `features`, good until the next one.
-    """
+    """A way to compute decode steps; `problem` is set when it fails. One that `gives_features` leaves the last hidden
+    states [B, S, hidden], before the last norm, in `features` until the next call."""
 
     kind: str
     problem: str | None
@@ -66,16 +63,11 @@ class DecodeStep(Protocol):
 
 @dataclass
 class CachedModel:
-    """A language model, its cache and how many positions of that are the prompt's.
-
-    `cache` is made by `open`, once a prompt's length is known. `rolled_back` counts positions cut off again;
-    `prefill_chunk` is how many positions one prefill pass takes (0: all). `own_step` computes what follows the prompt,
-    where that is not the decoder's own pass.
-
-    With `keeps_features`, `features` are the decoder's last hidden states [1, S, hidden], before the last norm, of the
-    latest pass, the prompt's after `prefill`, whose embeddings [1, S, hidden] then are `prompt_embeddings`. Where there
-    are `reads`, they are what enters those layers, side by side (see `FollowingHead`), and `own_step` is not asked.
-    """
+    """A language model and its cache, of which `prompt_length` positions are the prompt's. `rolled_back` counts cropped
+    positions; `prefill_chunk` is the size of a prefill pass (0: all). `own_step` computes what follows the prompt. With
+    `keeps_features`, `features` are the last hidden states [1, S, hidden] of the latest pass, before the last norm, and
+    `prompt_embeddings` [1, S, hidden] the prompt's; with `reads`, the inputs of those layers side by side, without
+    `own_step`."""
 
     decoder: Decoder
     role: str
@@ -127,10 +119,8 @@ class CachedModel:
         return self._fed(ids, keep, None)
 
     def block(self, ids: torch.Tensor, shape: BlockShape | None = None) -> torch.Tensor:
-        """Token ids [1, S] -> logits [1, S, V], as a tree where there is a `shape`.
-
-        The cache grows by S, and by all nodes of a tree: `keep_path` then leaves one branch.
-        """
+        """Token ids [1, S] -> logits [1, S, V]. The cache grows by S, all nodes of a tree; `keep_path` then leaves one
+        branch."""
         return self._fed(ids, ids.shape[1], shape)
 
     def _fed(self, ids: torch.Tensor, keep: int, shape: BlockShape | None) -> torch.Tensor:
@@ -297,11 +287,8 @@ def decode(
     stop: StopFlag,
     reader: TokenReader | None = None,
 ) -> None:
-    """Tokens 2…n into `answer`, which holds the first already; `first` is that token [1, 1] on the device.
-
-    Leaves exactly prompt + answer - 1 positions in the cache. Raises Cancelled when stopped, after taking in what
-    the device had finished.
-    """
+    """Tokens 2…n into `answer`; `first` is its first token [1, 1] on the device. Leaves prompt + answer - 1 positions
+    in the cache. Raises Cancelled when stopped, after taking finished tokens."""
     reader = reader or make_reader(model.device)
     token, chosen = first, len(answer.ids)
     while chosen < limits.max_new_tokens and not limits.is_over(answer) and not stop.is_set():

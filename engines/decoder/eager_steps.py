@@ -21,8 +21,7 @@ from evprof.core.units import ms_from_ns
 
 
 class EarlyExitStep:
-    """One token's pass that may end after `layer` layers, when the likeliest token's probability there reaches
-    `confidence`. `left` counts the tokens that did, of `asked`."""
+    """A pass that may end after `layer` layers at probability `confidence`. `left` of `asked` tokens did."""
 
     kind = "eager"
     problem: str | None = None
@@ -37,10 +36,7 @@ class EarlyExitStep:
         self.asked = 0
 
     def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
-        """Token ids [B, S] -> logits [B, keep, V], of the inner layer where all rows are sure; the cache grows by S.
-
-        Nothing leaves a tree early.
-        """
+        """Token ids [B, S] -> logits [B, keep, V], of the inner layer if all rows are sure; trees never leave early."""
         decoder = self._decoder
         if shape is not None:
             return decoder.head(decoder.trunk(decoder.embed(ids), cache, shape=shape)[:, -keep:])
@@ -112,10 +108,8 @@ class IdenticalStep:
         self.features: torch.Tensor | None = None
 
     def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
-        """Tries out whether blocks and single steps give the same bits. Returns the ms it took, None where it is known.
-
-        Raises RuntimeError where they do not.
-        """
+        """Checks that blocks and single steps give the same bits. Returns the ms, None if known. Raises RuntimeError if
+        they do not."""
         wanted = (self._decoder.attention, torch.get_num_threads())
         if wanted in self._tried:
             return None
@@ -127,10 +121,8 @@ class IdenticalStep:
         return ms_from_ns(monotonic_ns() - began_ns)
 
     def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
-        """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S.
-
-        Raises UserError for a tree, whose tokens stand elsewhere in the cache than single steps would put them.
-        """
+        """Token ids [1, S] -> logits [1, keep, V]. Raises UserError for a tree, whose tokens have other places than
+        single steps."""
         if shape is not None or not isinstance(cache, StaticKv):
             raise UserError("The identical step verifies chains over a static cache only; choose another --step.")
         states, logits = [], []

@@ -82,12 +82,9 @@ def _first_problem(distances: Iterator[PartDistances]) -> str:
 
 @torch.inference_mode()
 def distances(candidate: FusedPass, decoder: LlamaDecoder, block: int) -> Iterator[PartDistances]:
-    """Compares the parts of a pass with those of the decoder's own pass: embeddings, layers with their new keys and
-    values, and the head.
-
-    Blocks have one token, and `block` tokens as a chain and as a tree, after prompts of random tokens. Every part gets
-    the eager pass's states, keys and values. One layer at a time is in a wider dtype.
-    """
+    """Compares embeddings, layers with their new keys and values, and the head with the decoder's own pass. Blocks have
+    one token, and `block` tokens as a chain and as a tree, after random prompts. Every part gets the eager pass's
+    inputs. One layer at a time is in a wider dtype."""
     wide, rotary = exact_dtype(decoder.embed_tokens.weight.dtype), decoder.rotary
     rotary.reach(_PROMPT + MOST_POSITIONS)
     shapes = _shapes(min(block, MOST_POSITIONS), decoder.device)
@@ -199,8 +196,7 @@ class _Attention:
 
 @dataclass
 class _Block:
-    """S tokens at `start` with their cosines and sines [S, D]; `states` [1, S, hidden] enter the eager pass's next
-    part."""
+    """S tokens at `start` with cosines and sines [S, D]; `states` [1, S, hidden] enter the next part."""
 
     start: int
     shape: BlockShape

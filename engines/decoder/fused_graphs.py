@@ -20,10 +20,7 @@ from evprof.core.units import ms_from_ns
 
 
 def tune_decoder(decoder: LlamaDecoder, blocks: Iterable[int], *, measure: Measure | None = None) -> None:
-    """Finds the tilings of all products of steps of so many tokens; those of more than one are the same.
-
-    On CUDA only: elsewhere nothing is measured. Known ones are not measured again.
-    """
+    """Tunes all products for these numbers of tokens (above one they are equal), on CUDA only."""
     if decoder.device.type != "cuda" and measure is None:
         return
     dtype, layers = decoder.embed_tokens.weight.dtype, decoder.ordered
@@ -58,10 +55,8 @@ class FusedStep:
         self._is_checked = False
 
     def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
-        """Checks the pass once, for `batch` = 1. Returns the ms it took, None where it was checked before.
-
-        Raises RuntimeError where it does not compute what the decoder's own pass does.
-        """
+        """Checks the pass once. Returns the ms, None if checked before. Raises RuntimeError if it computes something
+        else."""
         if self._is_checked:
             return None
         began_ns = monotonic_ns()
@@ -97,11 +92,8 @@ class FusedGraphs(GraphStep):
         super().__init__(decoder, body=self.body, kind=FUSED, has_buckets=False)
 
     def capture_for(self, blocks: Iterable[int], start: int, capacity: int) -> float | None:
-        """Tunes and checks the pass once and captures a step for each number of tokens; `start` does not matter.
-
-        Returns the ms it took, None where everything was there. Raises RuntimeError where the pass does not compute
-        what the decoder's own does, or cannot be captured.
-        """
+        """Tunes and checks the pass once, then captures a step for each number of tokens. Returns the ms, None if
+        nothing was captured. Raises RuntimeError if the pass computes something else or cannot be captured."""
         began_ns, was_checked = monotonic_ns(), self._is_checked
         blocks = [1, *(block for block in blocks if block <= MOST_POSITIONS)]
         if not was_checked:

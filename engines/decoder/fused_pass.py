@@ -39,11 +39,8 @@ def run_fused_layers(
     stop: StopFlag | None = None,
     inputs: TakesStates | None = None,
 ) -> torch.Tensor:
-    """States of positions from `start` on, [1, S, width] -> [1, S, width].
-
-    `keys` and `values` [1, kv_heads, capacity, D] are the layers' parts of a static cache, which has room for them.
-    `inputs` is given what enters each layer. Raises Cancelled when `stop` is set between two layers.
-    """
+    """States of positions from `start` on, [1, S, width] -> [1, S, width]. `keys` and `values` [1, kv_heads, capacity,
+    D] belong to a static cache with enough room. Raises Cancelled when `stop` is set between two layers."""
     from engines.kernels.attention import rotate_and_write
     from engines.kernels.elementwise import add_norm, silu_product
 
@@ -128,11 +125,9 @@ class FusedPass:
     def __call__(
         self, decoder: LlamaDecoder, ids: torch.Tensor, start: torch.Tensor, cache: StaticKv
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids [1, S] at `start` [1] (int64, on the device) onward, S up to 16 -> logits [1, S, V] and the last
-        hidden states [1, S, hidden] before the last norm, both good until the next pass of that size.
-
-        Writes into the cache but does not count. Rotary positions must have been reached by the caller.
-        """
+        """Token ids [1, S] at `start` [1] (int64, on the device) onward, S up to 16 -> logits [1, S, V] and last hidden
+        states [1, S, hidden] before the last norm, valid until the next pass of that size. Writes into the cache but
+        does not count."""
         hidden = self.embed(ids)
         for layer, keys, values in zip(decoder.ordered, cache.keys, cache.values, strict=True):
             self.run_layer(layer, hidden, start, keys, values)

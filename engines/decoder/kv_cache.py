@@ -42,10 +42,7 @@ class KvCache(Protocol):
         """Forgets the positions from `length` on. Raises UserError when this kind cannot."""
 
     def gather(self, start: int, path: Sequence[int]) -> None:
-        """Moves positions `start + path[i]` to `start + i`; what lies after them then is to be cropped.
-
-        Raises UserError when this kind cannot.
-        """
+        """Moves positions `start + path[i]` to `start + i`, before a crop. Raises UserError if this kind cannot."""
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
         """The tensors in use of one layer: views of the positions that count, not of what is set aside."""
@@ -105,10 +102,8 @@ class DynamicKv:
 
 
 class StaticKv:
-    """Set aside once for `capacity` positions and written in place; forgetting is a smaller length, nothing else.
-
-    Asked for more than it has, it moves to twice the room: right, but paid for in the middle of a run.
-    """
+    """Allocated once for `capacity` positions and written in place. If it needs more, it doubles its room during the
+    run."""
 
     kind = STATIC
 
@@ -180,10 +175,7 @@ def head_shape(config: LlamaConfig) -> tuple[int, int]:
 
 
 def bytes_per_position(facts: ModelFacts, kind: str = DYNAMIC) -> int:
-    """One position's share by configuration: 2 (keys, values) · layers · kv_heads · head_dim · element bytes.
-
-    For a quantized kind the packed elements' bytes, whatever waits unpacked in a cache for a while.
-    """
+    """One position's bytes: 2 · layers · kv_heads · head_dim · element bytes; for a quantized kind the packed bytes."""
     elements = 2 * facts.layers * facts.kv_heads * facts.head_dim
     return round(cached_bytes(kind, elements, facts.kv_element_bytes))
 
@@ -205,10 +197,8 @@ class CacheWeight:
 
 
 def weigh(cache: KvCache) -> CacheWeight:
-    """Walks the cache's layers: every tensor in use, and the storage behind it.
-
-    Within a layer a tensor met twice counts once; storage shared by layers is stored once.
-    """
+    """Walks each layer's tensors in use and their storages. A tensor counts once in a layer, a shared storage once in
+    all."""
     per_layer: list[int] = []
     storages: dict[tuple[str, int], int] = {}
     for layer in range(cache.layer_count):

@@ -65,11 +65,8 @@ def compare(
     candidate: torch.Tensor,
     entered: torch.Tensor | None = None,
 ) -> PartDistances:
-    """Compares results [..., S, width] of one part; reads two numbers from the device.
-
-    A distance is the largest root mean square error of a position, over the root mean square of what the part adds to
-    `entered`, or of its result where there is no `entered`.
-    """
+    """Compares results [..., S, width] of one part; reads two numbers from the device. A distance is the largest RMS
+    error of a position, over the RMS of what the part adds to `entered`, or of its result."""
     added = exact if entered is None else exact - entered
     size = _root_mean_square(added)
     eager_distance, candidate_distance = (

@@ -64,11 +64,8 @@ class CacheLike(Protocol):
 
 
 class BlockShape:
-    """A block of S positions as a tree: `parents[i]` is the index of i's parent within the block, -1 for none.
-
-    Position 0 is the token everything follows. A position sees what came before the block, its ancestors and itself,
-    and is rotated by its depth.
-    """
+    """A block of S positions as a tree: `parents[i]` indexes i's parent within the block (-1: none). A position sees
+    what came before the block, its ancestors and itself, and is rotated by its depth."""
 
     def __init__(self, parents: Sequence[int], device: torch.device) -> None:
         count = len(parents)
@@ -139,10 +136,8 @@ class LlamaLayer(nn.Module):
 
 
 class RotaryTable(nn.Module):
-    """Cosines and sines of rotary positions, [positions, D] each; the sine is negative in its first half.
-
-    Made by transformers' own module, so every scaling it knows by position alone is right. Grows when asked for more.
-    """
+    """Cosines and sines of rotary positions, [positions, D] each; the first half of the sine is negative. transformers
+    computes them, so its scalings apply. Grows on demand."""
 
     cos: torch.Tensor
     sin: torch.Tensor
@@ -196,11 +191,8 @@ class LlamaDecoder(nn.Module):
 
     @classmethod
     def take_over(cls, source: LlamaForCausalLM) -> LlamaDecoder:
-        """The decoder of a loaded transformers model, layer by layer, without a second copy of any weight.
-
-        `source` stays usable: its projections become views of the fused ones. Raises UserError for rotary scalings
-        that change with a prompt's length.
-        """
+        """The decoder of a loaded transformers model without a second copy of any weight; `source` becomes views.
+        Raises UserError for rotary scalings that change with a prompt's length."""
         return cls(source)
 
     @property
@@ -220,10 +212,8 @@ class LlamaDecoder(nn.Module):
     def forward(
         self, hidden: torch.Tensor, cache: CacheLike, *, keep: int = 1, stop: StopFlag | None = None
     ) -> torch.Tensor:
-        """[B, S, hidden] -> logits [B, keep, V] of the last `keep` positions; the cache grows by S.
-
-        Raises Cancelled when `stop` is set between two layers.
-        """
+        """[B, S, hidden] -> logits [B, keep, V] of the last `keep` positions. Raises Cancelled when `stop` is set
+        between layers."""
         return self.head(self.trunk(hidden, cache, stop=stop)[:, -keep:])
 
     def trunk(
@@ -236,13 +226,10 @@ class LlamaDecoder(nn.Module):
         inputs: TakesStates | None = None,
         long_pass: LongPass | None = None,
     ) -> torch.Tensor:
-        """All layers and no head: [B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S.
-
-        `shape` places the S positions as a tree after what the cache holds, without it they follow one another.
-        `inputs` is given what enters each layer. `long_pass` runs the layers of a prefill: more than 16 positions of
-        one row over a static cache.
-        Raises Cancelled when `stop` is set between two layers.
-        """
+        """All layers and no head: [B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S. `shape`
+        places the positions as a tree. `inputs` receives what enters each layer. `long_pass` runs the layers of a
+        prefill with more than 16 positions of one row over a static cache. Raises Cancelled when `stop` is set between
+        two layers."""
         start, new, padding = cache.length, hidden.shape[1], cache.padding
         if shape is None:
             cos, sin = self.rotation(start, new, padding)
@@ -286,10 +273,8 @@ class LlamaDecoder(nn.Module):
         last: int | None = None,
         inputs: TakesStates | None = None,
     ) -> torch.Tensor:
-        """Layers `first` up to `last`, by default all: [B, S, hidden] -> [B, S, hidden].
-
-        How keys and values are kept and seen is up to `attend`; `inputs` is given what enters each of them.
-        """
+        """Layers `first` up to `last`: [B, S, hidden] -> [B, S, hidden]. `attend` keeps keys and values; `inputs`
+        receives what enters."""
         for index, layer in enumerate(self.ordered[first:last], first):
             if stop is not None and stop.is_set():
                 raise Cancelled

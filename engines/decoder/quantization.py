@@ -132,10 +132,8 @@ def check_quantization(kind: str, device: torch.device) -> None:
 
 
 def quantize_weights(decoder: LlamaDecoder, kind: str, device: torch.device, stop: StopFlag | None = None) -> None:
-    """Packs the projections of every layer and brings the whole decoder to `device`.
-
-    Raises UserError when the kind's library is missing, Cancelled when `stop` is set between two layers.
-    """
+    """Packs the projections layer by layer on `device`. Raises UserError without the library, Cancelled when
+    stopped."""
     pack = packer(kind)
     for layer in decoder.layers:
         if stop is not None and stop.is_set():

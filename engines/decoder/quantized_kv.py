@@ -39,11 +39,9 @@ _SIGN_AND_REST = (0b1 << 31 | 0b1111111 << _FRACTION_SHIFT) - (1 << 32)
 
 
 class Fp8Kv:
-    """8-bit floats (e4m3) under one scale for a layer's keys and one for its values, frozen at the first pass.
-
-    Equal to transformers' Fp8QuantizedLayer (5.23 and later) but for three things: it is written in place, forgets
-    exactly, and cuts later outliers to the largest 8-bit float where those become NaN.
-    """
+    """8-bit floats (e4m3) under one scale for a layer's keys and one for its values, fixed at the first pass. As
+    transformers' Fp8QuantizedLayer (5.23), but written in place, cropped exactly, and with later outliers clamped
+    instead of NaN."""
 
     kind = FP8
 
@@ -131,14 +129,9 @@ def floats_of(packed: torch.Tensor) -> torch.Tensor:
 
 
 class HqqKv:
-    """Half-quadratic quantization in groups of GROUP: keys by channel, values by position (KIVI, 2402.02750).
-
-    Packed once and never again, in blocks of whole groups; up to RESIDUAL of the latest positions wait as they came.
-    (transformers' QuantizedCache unpacks and packs everything anew every 128 tokens, which adds up errors.)
-
-    It can cut back exactly, and yet is not for speculation: which positions are packed by when depends on how many a
-    pass brings, so a verified block would not give what single steps give.
-    """
+    """Half-quadratic quantization in groups of GROUP: keys by channel, values by position (KIVI, 2402.02750). Whole
+    groups are packed once; up to RESIDUAL of the latest positions wait unpacked. Not for speculation: when positions
+    are packed depends on the size of a pass, so a verified block would differ from single steps."""
 
     def __init__(self, kind: str, config: LlamaConfig, *, dtype: torch.dtype) -> None:
         self.kind = kind
@@ -264,11 +257,8 @@ class _GroupPacker:
 
 def _half_quadratic(groups: torch.Tensor, levels: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Step and zero point [N, 1] that turn groups [N, GROUP] (float32) into whole numbers from 0 to `levels`.
-
-    Half-quadratic quantization (Badri and Shaji, 2023): the range of a group sets its step. The zero point minimizes
-    the p-norm of the error, with p below 1, so that outliers weigh less. It is the best of some iterations, each of
-    which splits off the error that p-norms tolerate. The host never waits for the device.
-    """
+    Half-quadratic quantization (Badri and Shaji, 2023): a group's range sets its step, and the zero point minimizes the
+    p-norm of the error with p below 1. It is the best of some iterations. The host never waits."""
     low, high = groups.aminmax(dim=1, keepdim=True)
     spread = high - low
     scale = torch.where(spread > _LEAST_SPREAD, levels / spread, 1.0).clamp(max=_LARGEST_SCALE)
@@ -304,10 +294,8 @@ def make_cache(
     device: torch.device,
     dtype: torch.dtype,
 ) -> KvCache:
-    """An empty cache of a kind; `capacity` is what a static or fp8 one sets aside.
-
-    Raises UserError when the kind's library is missing.
-    """
+    """An empty cache of a kind with room for `capacity` positions. Raises UserError when the kind's library is
+    missing."""
     if kind == DYNAMIC:
         return DynamicKv(config.num_hidden_layers)
     if kind == STATIC:

@@ -39,20 +39,15 @@ def make_generator(settings: GenerationSettings, device: torch.device, *, stream
 
 
 def draw(law: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
-    """One id per row of weights [N, V] (they need not add up to 1) -> [N, 1].
-
-    argmax(p / Exp(1)) is a draw from p (the exponential race); unlike multinomial it never makes the host wait.
-    """
+    """One id per row of weights [N, V] -> [N, 1]. argmax(p / Exp(1)) is a draw from p; unlike multinomial it never
+    waits."""
     race = torch.empty_like(law).exponential_(1.0, generator=generator)
     return (law / race).argmax(dim=-1, keepdim=True)
 
 
 def distribution(logits: torch.Tensor, settings: GenerationSettings) -> torch.Tensor:
-    """Probabilities [N, V] in float32 after temperature, then top-k, then top-p (transformers' order and meaning).
-
-    Top-k keeps the k likeliest (ties with the k-th too); top-p keeps the fewest likeliest tokens whose
-    probabilities add up to at least p.
-    """
+    """Probabilities [N, V] in float32 after temperature, top-k and top-p, in transformers' order. Top-k keeps ties with
+    the k-th; top-p keeps the fewest likeliest tokens that add up to at least p."""
     scores = logits.float() / settings.temperature
     vocabulary = scores.shape[-1]
     if 0 < settings.top_k < vocabulary:

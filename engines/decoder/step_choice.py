@@ -28,10 +28,8 @@ from evprof.core.vocabulary.switches import Switches
 
 
 def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
-    """The kernel by pass: "prefill", "decode" and, of a model that verifies blocks of so many tokens, "verify".
-
-    A pass that did not happen, or whose step does not say, is left out. Allocates nothing.
-    """
+    """The attention kernel of "prefill", "decode" and "verify" (blocks of so many tokens), as far as known. Allocates
+    nothing."""
     decoder, prompt, length = cached.decoder, cached.prompt_length, cached.length
     if not isinstance(decoder, LlamaDecoder) or not prompt:
         return {}
@@ -71,8 +69,7 @@ _LEAST_VISUAL = 576
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What a run will ask of its steps: `blocks` are their numbers of tokens, `start` the position expected of the
-    first, `capacity` that of the cache; `batch` rows, of the `cache` kind taken."""
+    """The numbers of tokens of the steps, the expected first position, the cache's capacity and kind, the rows."""
 
     blocks: tuple[int, ...]
     start: int
@@ -83,10 +80,8 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class ChosenStep:
-    """The step a run takes (None: the decoder's own pass) and its kind.
-
-    `sentence` says why it is not the one asked for; `compile_ms` what making it took, None where nothing was made.
-    """
+    """The step of a run (None: the decoder's own pass). `sentence` says why it is not the requested one; `compile_ms`
+    is None if nothing was made."""
 
     step: DecodeStep | None
     kind: str = EAGER
@@ -216,8 +211,7 @@ def is_on_cuda(decoder: LlamaDecoder) -> bool:
 
 
 def expected_prompt(visual: int) -> int:
-    """A guess at a first prompt's positions, for capturing in setup what the run will need; a wrong one costs a
-    capture later."""
+    """An estimate of a first prompt's positions, for captures in setup; a wrong one costs a capture later."""
     return _TEXT_POSITIONS + max(_LEAST_VISUAL, visual)
 
 

@@ -26,13 +26,10 @@ from evprof.loaders.adapters import AdapterInfo
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """`ids` [k]: what follows the answer's last token, in the target's vocabulary, on any device.
-
-    `laws` [k, V] are the distributions the ids were drawn from (None: proposed for certain, which is a distribution of
-    one point). `parents` makes it a tree: for each node the index of its parent, -1 where that is the answer's last
-    token; nodes stand after their parents, siblings by preference. `logits` are the drafter's own, one [1, V'] per id
-    over the first V' ids of the target's vocabulary, for judging only; None where it has none.
-    """
+    """`ids` [k] follow the answer's last token, in the target's vocabulary, on any device. `laws` [k, V] are the
+    distributions they were drawn from (None: certain). `parents` makes it a tree: each node's parent (-1: the answer's
+    last token), nodes after their parents, siblings by preference. `logits` are the drafter's own, one [1, V'] per id
+    over the target's first V' ids, for judging only."""
 
     ids: torch.Tensor
     laws: torch.Tensor | None = None
@@ -73,9 +70,8 @@ class Proposal:
 
 @dataclass(frozen=True, eq=False)
 class Drafted:
-    """One token of a drafter's own: `token` [1, 1] in the target's vocabulary, the `law` [1, V'] it was drawn from
-    (None: chosen), and the drafter's `logits` [1, V'], all over the first V' ids of the target's. `parent` is in
-    a tree the number of the drafted token it follows, -1 for none; None: the one before it."""
+    """One drafted token: `token` [1, 1] in the target's vocabulary, its `law` [1, V'] (None: chosen), the drafter's
+    `logits` [1, V']. `parent` numbers the token it follows in a tree (-1: none); None: the one before."""
 
     token: torch.Tensor
     law: torch.Tensor | None
@@ -85,12 +81,9 @@ class Drafted:
 
 @dataclass(frozen=True, eq=False)
 class PromptContext:
-    """What a drafter may know of the target's prompt. `text_ids` are its ids without visual slots, in order.
-
-    `embeddings` and `features` [1, S, hidden] are the prompt as the target's decoder got it and its last hidden states
-    before the last norm; None unless the drafter `wants_features`. `visual` [V, hidden] are its visual embeddings.
-    `slots` tells, for each group of visual embeddings, how many of the text ids stand before it.
-    """
+    """The target's prompt for drafters. `text_ids` are its ids without visual slots. `embeddings` and `features` [1, S,
+    hidden] are its inputs and last hidden states before the last norm, if the drafter `wants_features`. `visual` [V,
+    hidden] are its visual embeddings; `slots` counts the text ids before each group of them."""
 
     text_ids: Sequence[int] = ()
     embeddings: torch.Tensor | None = None
@@ -111,12 +104,9 @@ class PromptContext:
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """What became of a proposal. The block the target was given is the answer's last token and the k drafted ones.
-
-    `path` are the places in that block that stand, 0 first; `features` [1, k + 1, hidden] the target's last hidden
-    states at the block's places, where the drafter wants them. `block` are its ids, and `logits` [k + 1, V] the
-    target's there, valid until its next pass.
-    """
+    """The outcome of a proposal. The block is the answer's last token and the k drafted ones. `path` are its places
+    that stand, 0 first; `features` [1, k + 1, hidden] and `logits` [k + 1, V] are the target's at its places, the
+    logits valid until the next pass; `block` are its ids."""
 
     path: Sequence[int]
     features: torch.Tensor | None = None
@@ -125,12 +115,8 @@ class Verified:
 
 
 class Drafter(ABC):
-    """Proposes tokens. Used by one thread; made anew for each run.
-
-    `role` is whose work its spans are: "draft" for a model of its own, "target" for what belongs to the target.
-    `wants_features`: the target then keeps its hidden states for it, or those that enter the layers of `reads` side by
-    side. What keeps nothing between rounds proposes, and no more.
-    """
+    """Proposes tokens. Used by one thread, made for each run. `role` owns its spans: "draft" for a model of its own.
+    `wants_features`: the target keeps its hidden states, or the inputs of the layers of `reads`."""
 
     role = TARGET
     wants_features = False
@@ -144,10 +130,8 @@ class Drafter(ABC):
 
     @abstractmethod
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """At most `count` (at least 1) tokens to follow the answer `ids`, fewer where nothing promises more.
-
-        Never waits for a GPU, but for a dynamic tree's shape. Raises Cancelled when `is_stopped` between two steps.
-        """
+        """At most `count` (at least 1) tokens after the answer `ids`. Waits for a GPU only for a dynamic tree's shape.
+        Raises Cancelled when `is_stopped` between two steps."""
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
         """Called after each round with the answer as it is now: what was rejected is to be forgotten."""
@@ -168,12 +152,9 @@ class Drafter(ABC):
 
 @dataclass(frozen=True)
 class DraftSide:
-    """The target with its cache, and the draft with its own where one takes part.
-
-    `law` and `generator` are there when tokens are drawn, `adapter` where the drafter is trained; `widths` are those of
-    the static tree asked for, `dynamic` the limits of a dynamic one. `about` tells questions apart, for drafters that
-    remember earlier answers.
-    """
+    """The target and the draft with their caches. `law` and `generator` exist for drawn tokens, `adapter` for trained
+    drafters; `widths` are a static tree's, `dynamic` a dynamic tree's limits. `about` identifies the question, for
+    drafters that remember answers."""
 
     target: VisionLanguageModel
     cached_target: CachedModel

@@ -79,11 +79,8 @@ def grow(
     choices: int,
     is_stopped: Callable[[], bool],
 ) -> Proposal:
-    """A tree below the answer's last token, after which `first` [1, V] are the drafter's logits.
-
-    `choices` is how many tokens it knows. Waits for the device once, at the end: which nodes there are is the tree's
-    shape. Raises Cancelled when stopped between two levels.
-    """
+    """A tree below the answer's last token, after which `first` [1, V] are the drafter's logits; it knows `choices`
+    tokens. Waits for the device once, for the tree's shape. Raises Cancelled when stopped between two levels."""
     wide = min(WIDTH, limits.nodes)
     width = min(wide, choices)
     logits = [first]
@@ -132,11 +129,8 @@ def _first(chances: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 class HeadDrafter(Drafter):
-    """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths` or `dynamic`
-    limits, is certain.
-
-    `target` is the model whose hidden states are looked at, `choices` how many tokens the head knows (0: all).
-    """
+    """Drafts greedily, or draws from `law` with `generator`; trees, with `widths` or `dynamic` limits, are greedy.
+    `target` has the hidden states, `choices` is how many tokens the head knows (0: all)."""
 
     wants_features = True
 
@@ -172,9 +166,7 @@ class HeadDrafter(Drafter):
 
 
 class MedusaDrafter(HeadDrafter):
-    """A chain of each head's choice, or a tree: each head's likeliest, the same below every node of a level, or the
-    likeliest paths. `shaped` is what `HeadDrafter` is told.
-    """
+    """A chain of each head's choice, or a tree of each head's likeliest tokens. `shaped` goes to `HeadDrafter`."""
 
     def __init__(self, name: str, heads: MedusaHeads, target: CachedModel, **shaped: Any) -> None:
         super().__init__(name, target, heads.rows, **shaped)

@@ -65,10 +65,8 @@ NAME = "prompt lookup"
 
 
 class LookupDrafter(Drafter):
-    """Proposes what followed the latest earlier occurrence of the answer's last ids; nothing where there is none.
-
-    Proposals are made on the CPU and put on `device`. Drafting stops after one of `eos_ids`.
-    """
+    """Proposes what followed the latest earlier occurrence of the answer's last ids, on `device`, up to one of
+    `eos_ids`."""
 
     def __init__(self, device: torch.device, eos_ids: frozenset[int] = frozenset()) -> None:
         super().__init__(NAME, torch.device("cpu"))
@@ -92,10 +90,7 @@ def certain(ids: Sequence[int], device: torch.device) -> Proposal:
 
 
 class _Occurrences:
-    """A sequence that grows at its end, and for each n-gram in it where its latest occurrence with a successor ends.
-
-    Growing costs a few dictionary entries per id, so a lookup is as cheap in a long prompt as in a short one.
-    """
+    """A growing sequence, and where the latest occurrence of each of its n-grams with a successor ends."""
 
     def __init__(self, prompt: Sequence[int]) -> None:
         self._prompt_length = len(prompt)
@@ -108,10 +103,8 @@ class _Occurrences:
         self._grow(answer[len(self._sequence) - self._prompt_length :])
 
     def continuation(self, count: int) -> list[int]:
-        """At most `count` ids after the latest earlier occurrence of the longest suffix that has one.
-
-        Where that occurrence reaches into the sequence's end, the sequence is taken to go on repeating itself.
-        """
+        """At most `count` ids after the latest earlier occurrence of the longest suffix. At the sequence's end it
+        repeats itself."""
         sequence = self._sequence
         for size in range(min(LONGEST, len(sequence)), SHORTEST - 1, -1):
             start = self._behind.get(tuple(sequence[-size:]))
@@ -143,11 +136,8 @@ _ELSEWHERE = 0.2
 
 
 class NgramDrafter(Drafter):
-    """Proposes the chain of likeliest continuations as long as it is sure enough of the whole chain.
-
-    `least` is the least product of the chain's confidences, by default the device's; drafting stops after one of
-    `eos_ids`. Proposals are put on `device`.
-    """
+    """Proposes the chain of likeliest continuations while the product of their confidences is at least `least` (by
+    default the device's), up to one of `eos_ids`, on `device`."""
 
     def __init__(
         self,
@@ -202,10 +192,8 @@ Rows = tuple[tuple[int, ...], torch.Tensor]
 
 
 class RecyclingDrafter(Drafter):
-    """Drafts chains, or trees of `widths`, for a target with so many `rows`; the table lies on `device`.
-
-    `memory` holds what earlier answers taught; that of those `about` the same is left out. Proposed for certain.
-    """
+    """Drafts chains, or trees of `widths`, from a table [rows, likeliest] on `device`. `memory` holds rows learned from
+    earlier answers, except those `about` the same question."""
 
     def __init__(
         self,
@@ -241,8 +229,8 @@ class RecyclingDrafter(Drafter):
         return Proposal(torch.cat(levels), parents=parents_of(widths))
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """Learns what the target thought likely at every place of the block; of a token that stands there twice, at
-        the last place, but at one that stands if there is one."""
+        """Learns the likeliest tokens at every place of the block; for a token that occurs twice, at its last accepted
+        place."""
         if verified.logits is None:
             return
         places = {token: place for place, token in enumerate(verified.block)}

@@ -31,10 +31,8 @@ _WAYS_ON = 4
 
 
 class ModelDrafter(Drafter):
-    """Drafts greedily, or draws from `law` with `generator` where there is one.
-
-    `model` is prefilled. `eos_ids` are the target's; drafting stops after one where the host may look.
-    """
+    """Drafts greedily, or draws from `law` with `generator`, with a prefilled `model`. Stops after one of the target's
+    `eos_ids` if the host can read it without waiting."""
 
     def __init__(
         self,
@@ -78,8 +76,8 @@ class ModelDrafter(Drafter):
         return self.proposal(chosen)
 
     def drafted(self, logits: torch.Tensor) -> Iterator[Drafted]:
-        """Token after token after what the cache holds, whose logits [1, V] these are; a step for each but the first,
-        taken when the next is asked for. Never waits for a GPU."""
+        """Token after token after the cache, whose logits [1, V] these are; one step for each but the first. Never
+        waits for a GPU."""
         while True:
             seen = self.heard(logits)
             # Captured steps write every result into one buffer; copies outlive the next step.
@@ -90,11 +88,8 @@ class ModelDrafter(Drafter):
             logits = self.model.step(self._alignment.ids_for_draft(token))[:, -1]
 
     def grown(self, logits: torch.Tensor) -> Iterator[Drafted]:
-        """A tree after what the cache holds, with these logits [1, V]: the token whose way is likeliest comes next.
-
-        A pass for each but the first, taken when the next is asked for, over what its way does not share with the one
-        before. Proposed for certain; the host reads the likeliest after each pass.
-        """
+        """A tree after the cache, with these logits [1, V], likeliest path first. Each token but the first takes a pass
+        over what its path does not share with the previous one. The host reads the likeliest after each pass."""
         numbers = numbered()  # of two equally likely ones the first
         ways: list[list[int]] = []
         open_ends: list[tuple[float, int, int, int, torch.Tensor]] = []

@@ -32,11 +32,9 @@ _MOST_STEPS = 4
 
 
 class ReencodingDrafter(Drafter):
-    """Drafts greedily with `model`, which is prefilled, in vocabulary `own`; the answer is in vocabulary `target`.
-
-    The host has to read what was drafted to spell it, once a round. `finish` and `abandon` leave in the cache what of
-    the answer's text was fed, at most all of it save the last id.
-    """
+    """Drafts greedily with the prefilled `model` in vocabulary `own`; the answer is in vocabulary `target`. The host
+    reads the drafted ids once a round. `finish` and `abandon` leave at most all of the answer's text but the last id in
+    the cache."""
 
     def __init__(self, name: str, model: CachedModel, own: Vocabulary, target: Vocabulary) -> None:
         super().__init__(name, model.device)
@@ -94,8 +92,8 @@ class ReencodingDrafter(Drafter):
         return self.model.crop(self.model.prompt_length + same)
 
     def _drafted(self, waiting: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> list[int]:
-        """The draft's likeliest ids after those that wait to be fed; up to the end of sequence where the host may
-        look. Its cache then holds all of them save the last."""
+        """The draft's likeliest ids after those that wait, up to the end of sequence on a CPU. The cache then lacks the
+        last one."""
         reads_freely = self.device.type == "cpu"
         fed = upload([list(waiting)], self.device)
         chosen: list[torch.Tensor] = []
@@ -110,10 +108,8 @@ class ReencodingDrafter(Drafter):
         return drafted
 
     def _behind(self, ids: Sequence[int], text: str, added: str) -> list[int] | None:
-        """The target's ids for `added` after the answer `ids`, which spell `text`; None where there are none for it.
-
-        First as the whole text is encoded; where that cuts the answer otherwise than it is, as a continuation.
-        """
+        """The target's ids for `added` after the answer `ids`, which spell `text`; None if there are none. It encodes
+        the whole text first, then the continuation alone."""
         if not added:
             return []
         vocabulary = self._target

@@ -32,8 +32,8 @@ class Follower:
 
 @dataclass
 class _State:
-    """Texts that end in the same places: the longest has `length` tokens; `link` leads to the longest text that ends in
-    more places. They ended `count` times, last at time `latest`."""
+    """Texts that end at the same places: the longest has `length` tokens, `link` is the longest that ends at more
+    places. They ended `count` times, last at time `latest`."""
 
     length: int
     link: int = _NONE
@@ -43,10 +43,7 @@ class _State:
 
 
 class SuffixAutomaton:
-    """Sequences that are taken in token by token, one after the other; the last one is the text that is followed.
-
-    No match reaches from one sequence into the next.
-    """
+    """Sequences added token by token; the last one is followed. No match spans two sequences."""
 
     def __init__(self, sequences: Iterable[Iterable[int]] = ()) -> None:
         self._states = [_State(0)]
@@ -70,11 +67,8 @@ class SuffixAutomaton:
             self._count(self._end)
 
     def chain(self, count: int) -> list[Follower]:
-        """At most `count` tokens to follow the present sequence, each the likeliest after those before it.
-
-        That is the commonest token after the longest suffix that anything ever followed, of equally common ones the
-        latest. Nothing where not even the last token was ever followed.
-        """
+        """At most `count` tokens, each the most common one after the longest suffix that has a successor, then the
+        latest one."""
         found: list[Follower] = []
         state = self._end
         while len(found) < count:
@@ -150,10 +144,8 @@ LEAST_CONFIDENCE = 0.2
 
 
 class SuffixDrafter(Drafter):
-    """Follows the answer; drafting stops after one of `eos_ids`. Proposals are put on `device`.
-
-    `memory` holds earlier sequences, of which those `about` the same are left out; a finished answer is added.
-    """
+    """Follows the answer up to one of `eos_ids`, and proposes on `device`. `memory` holds earlier sequences; those
+    `about` the same question are left out."""
 
     def __init__(
         self,

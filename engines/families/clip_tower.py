@@ -30,11 +30,8 @@ _QUICK_GELU = 1.702
 
 
 class ClipLayer:
-    """One encoder layer with the weights of `source`, whose projections become views of the fused one.
-
-    The two factors of quick_gelu are factors of the matrix products, which apply them before they round: SiLU is one
-    kernel where transformers has three. Other activations have the factor 1.
-    """
+    """One encoder layer with the weights of `source`, whose projections become views. The factors of quick_gelu are
+    factors of the matrix products, so SiLU is one kernel. Other activations have factor 1."""
 
     def __init__(self, source: CLIPEncoderLayer) -> None:
         self.source = source
@@ -69,10 +66,8 @@ class ClipLayer:
 
 @dataclass(frozen=True, eq=False)
 class TowerStates:
-    """`last` [T, 1 + P, width] is the output of the last layer that is read, `before` the input of `layer`.
-
-    Row 0 of every frame is the class token. `layer` is that last layer; where the embeddings are read, the first.
-    """
+    """`last` [T, 1 + P, width] is the output of `layer`, the last layer that is read, and `before` its input. Row 0 of
+    each frame is the class token."""
 
     last: torch.Tensor
     before: torch.Tensor
@@ -80,11 +75,8 @@ class TowerStates:
 
 
 class ClipTower:
-    """The pass over a loaded tower, up to the hidden layer `feature_layer`, as transformers counts `hidden_states`.
-
-    0 is the embeddings, -1 the last layer's output; no layer norm follows, as in LLaVA and EventGPT. The tower stays
-    usable: its projections become views of the fused ones.
-    """
+    """The pass up to the hidden layer `feature_layer`, counted as transformers' `hidden_states`: 0 is the embeddings,
+    -1 the last layer's output without a layer norm. `source` becomes views of the fused weights."""
 
     def __init__(self, source: CLIPVisionModel, feature_layer: int = -1) -> None:
         layers = cast("Sequence[CLIPEncoderLayer]", source.encoder.layers)
@@ -108,10 +100,7 @@ class ClipTower:
 
 
 def class_attention(states: TowerStates) -> torch.Tensor:
-    """How much the class token attends to each patch in that layer: [T, P], float32, averaged over heads.
-
-    softmax(q_cls · k / sqrt(d)) from the layer's own queries and keys.
-    """
+    """The class token's attention to each patch: [T, P], float32, mean over heads of softmax(q_cls · k / sqrt(d))."""
     queries, keys, _ = states.layer.project(states.before)
     scores = (queries[:, :, :1] @ keys.transpose(-1, -2)).float() * queries.shape[-1] ** -0.5
     weights: torch.Tensor = scores.softmax(dim=-1)
@@ -128,11 +117,8 @@ class _Captured:
 
 
 class CapturedTower(ClipTower):
-    """A `ClipTower` whose passes may be captured. A captured pass returns buffers of its graph, which the next one
-    overwrites.
-
-    `taken` is the kind of the latest pass; `problem` says why nothing is captured, until `release`.
-    """
+    """A `ClipTower` with captured passes, which return buffers that the next pass overwrites. `taken` is the kind of
+    the latest pass; `problem` says why nothing is captured, until `release`."""
 
     def __init__(self, source: CLIPVisionModel, feature_layer: int = -1) -> None:
         super().__init__(source, feature_layer)
@@ -156,11 +142,8 @@ class CapturedTower(ClipTower):
 
     @torch.inference_mode()
     def capture_for(self, counts: Set[int], decoder: LlamaDecoder) -> None:
-        """Captures a pass for each number of frames and releases all others; `decoder` is the language model of the
-        tower, whose graphs share its stream.
-
-        Passes that cannot be captured, or compute something else, leave a `problem`.
-        """
+        """Captures a pass for each number of frames and releases all others; `decoder`'s graphs share the stream. A
+        failure leaves a `problem`."""
         if self.problem is not None:
             return
         self._graphs = {count: self._graphs[count] for count in counts if count in self._graphs}
@@ -190,10 +173,8 @@ class CapturedTower(ClipTower):
         return captured
 
     def _difference_found(self, captured: _Captured) -> str:
-        """What a replayed pass computes that transformers' layers do not, without a full stop; "" where they agree.
-
-        Each layer is compared on the same input, and the replayed pass with the same pass uncaptured. Waits.
-        """
+        """The first difference of a replayed pass from transformers' layers, or "". Each layer gets the same input.
+        Waits."""
         state = self.embed(captured.pixels)
         exact = state.to(exact_dtype(state.dtype))
         for number, layer in enumerate(self.layers[: self.reads], 1):

@@ -84,11 +84,8 @@ class EventGptModel(Network):
         return inner
 
     def map_fused(self, pooled: torch.Tensor) -> torch.Tensor:
-        """[..., hidden] -> [..., hidden]: the projector's second Linear and the adaptor as one Linear.
-
-        A(Wx + b) + c = (AW)x + (Ab + c), and means commute with it: so it may follow the pooling, on T + N rows instead
-        of T · N. Equal in exact arithmetic; in bf16 it rounds at other places.
-        """
+        """[..., hidden] -> [..., hidden]: the projector's second Linear and the adaptor as one Linear, A(Wx + b) + c =
+        (AW)x + (Ab + c). Means commute with it, so it may follow the pooling. In bf16 it rounds differently."""
         weight, bias = self.fused_map
         return functional.linear(pooled, weight, bias)
 
@@ -181,10 +178,8 @@ class EventLanguageModel(LoadedModel):
         return EVENTGPT_V1 if settings.input.event_markers else EVENTGPT_UNMARKED
 
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
-        """Stage 2: event frames are drawn unless the sample brought pictures, then CLIP's preparation and the prompt.
-
-        Raises UserError when more than one frame would have to go unpooled.
-        """
+        """Stage 2: draws event frames unless the sample brought pictures, then CLIP's preparation and the prompt.
+        Raises UserError for more than one unpooled frame."""
         renders = host.events is not None
         frames = (settings.event_frames or self.record.frames) if renders else len(host.pictures)
         recipe = self.recipe_of(settings)

@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EventGptPlusConfig(LlavaConfig):
-    """A CLIP tower, two linear layers, a Qwen2.
-
-    `sequence_limit` is where its program cuts every prompt off, if config.json says so.
-    """
+    """A CLIP tower, two linear layers, a Qwen2. `sequence_limit` is where its program cuts prompts off."""
 
     family: str = field(default="eventgpt_plus", kw_only=True)
     slot_id: int = field(default=SLOT, kw_only=True)

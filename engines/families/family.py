@@ -31,12 +31,9 @@ _INSIDE = "vision_model."
 
 
 class ModelFamily(ABC):
-    """One family. `names` are those of its tensors, `template` its prompt, `network` and `model` its classes.
-
-    `extra_tokens` stand above the 32,000 of the shared vocabulary, in order. `writes_tokenizer_file`: its checkpoints
-    bring a tokenizer.json; else a sentencepiece model, with one row of the embeddings for each of `published_rows`
-    entries.
-    """
+    """One family. `names` are its tensors' names, `template` its prompt, `network` and `model` its classes.
+    `extra_tokens` follow the 32,000 shared ones. `writes_tokenizer_file`: its checkpoints have a tokenizer.json; else a
+    sentencepiece model with `published_rows` entries."""
 
     names: Naming
     template: PromptTemplate
@@ -52,8 +49,8 @@ class ModelFamily(ABC):
 
     @abstractmethod
     def read(self, folder: Path, values: dict[str, Any], clip: str | None, *, holds_tower: bool) -> ModelConfig:
-        """The configuration in `folder`/config.json, whose `values` these are; `clip` and `holds_tower` as in
-        `read_config`. Raises UserError or, for what makes no model, ValueError."""
+        """The configuration in `folder`/config.json with these `values`; see `read_config`. Raises UserError or
+        ValueError."""
 
     @abstractmethod
     def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
@@ -91,8 +88,7 @@ class ModelFamily(ABC):
 
 
 class LentTowerFamily(ModelFamily):
-    """`tower_key` is what config.json names the tower's folder by, `tower_prefix` the published prefix of its
-    tensors."""
+    """`tower_key` names the tower's folder in config.json; `tower_prefix` is the prefix of its tensors."""
 
     tower_key: str
     tower_prefix: str
@@ -139,11 +135,8 @@ class LentTowerFamily(ModelFamily):
     def completed(
         self, folder: Path, config: ModelConfig, stored: dict[str, StoredTensor], *, fetches: bool = False
     ) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
-        """With the tower of a CLIP folder, when the files hold none at all.
-
-        The folder is the one the user gave, else the one config.json names, else (`fetches`) that one from the hub.
-        Raises UserError, naming --clip, when there is none.
-        """
+        """Adds the tower of a CLIP folder if the files hold none: the user's, the one that config.json names, or
+        (`fetches`) that one from the hub. Raises UserError, naming --clip, if there is none."""
         if self.holds_tower(stored):
             return stored, ()
         source = config.tower_folder if config.tower_folder is not None and has_weights(config.tower_folder) else None

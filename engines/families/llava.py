@@ -101,8 +101,8 @@ class LlavaFamily(ModelFamily):
         return chatml(f"{own.name}_chatml", own.slot, between=own.between)
 
     def canonical(self, stored_name: str) -> str:
-        """From transformers 4.52 on models are saved as `model.language_model.*` and `lm_head.*`, from 5.17 on towers
-        without `vision_model.`; names already in the published form come back unchanged."""
+        """transformers from 4.52 on saves `model.language_model.*` and `lm_head.*`, from 5.17 on towers without
+        `vision_model.`."""
         name = stored_name
         if name.startswith("model."):
             name = name.removeprefix("model.")
@@ -114,8 +114,7 @@ class LlavaFamily(ModelFamily):
 
 
 def _language(path: Path, values: Mapping[str, Any], text: dict[str, Any]) -> LlamaConfig:
-    """The language model. Published files keep only what differs from the defaults of their day: Qwen2's, or for a
-    Llama those of Vicuna-7B."""
+    """The language model; published files keep only differences from the defaults of Qwen2 or Vicuna-7B."""
     if text.get("model_type") == QWEN2:
         return qwen2_text({"tie_word_embeddings": values.get("tie_word_embeddings", False), **text}, path)
     filled = {**VICUNA_7B, **text}
@@ -164,8 +163,7 @@ VIDEO_LLAVA = VideoLlavaFamily("video_llava")
 
 
 class LlavaNextVideoModel(LlavaModel):
-    """The network. `image_newline` is part of its checkpoints and separates the rows of still images; videos do not use
-    it."""
+    """The network. `image_newline` separates the rows of still images; videos do not use it."""
 
     def __init__(self, config: LlavaConfig) -> None:
         super().__init__(config)

@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LlavaConfig(ModelConfig):
-    """LLaVA-1.5, Video-LLaVA, LLaVA-NeXT-Video: CLIP, two linear layers, Llama.
-
-    `keeps_cls` says whether the class token stays among the visual tokens. `pooling` is None or how squares of
-    `pool_stride` x `pool_stride` patches become one token. `slot_id` is the id the prompt's slot is replaced at.
-    """
+    """CLIP, two linear layers, Llama. `keeps_cls`: the class token stays. `pooling` is None or how squares of
+    `pool_stride` x `pool_stride` patches become one token. `slot_id` replaces the prompt's slot."""
 
     slot_id: int = field(kw_only=True)
     feature_layer: int = field(default=-2, kw_only=True)
@@ -115,10 +112,7 @@ class LlavaModel(Network):
         return projected
 
     def pool_patches(self, features: torch.Tensor) -> torch.Tensor:
-        """[T, P, width] -> [T, N, width]: squares of neighbouring patches as one, where the family does that.
-
-        Patches lie row by row; rows and columns that fill no square are dropped, as transformers does it.
-        """
+        """[T, P, width] -> [T, N, width]: pools squares of patches, dropping rows and columns that fill no square."""
         if not self.pools:
             return features
         frames, count, width = features.shape
@@ -158,8 +152,7 @@ class VideoLanguageModel(LoadedModel):
         return self.template
 
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
-        """Stage 2: renders event frames where events are shown, tiles them for a grid, then CLIP's preparation and the
-        prompt."""
+        """Stage 2: draws event frames, tiles them for a grid, then CLIP's preparation and the prompt."""
         shown = self.shown(host, settings, spans)
         frames = len(shown.pictures)
         return prepare(

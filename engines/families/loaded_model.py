@@ -134,10 +134,8 @@ class LoadedModel(ABC):
         return asked
 
     def make_ready(self, settings: GenerationSettings) -> None:
-        """Captures the vision tower, on a GPU and unless steps are eager, and sends a blank frame through stage vision.
-
-        Captured are passes over the frames expected, and over as many as the latest run had.
-        """
+        """Captures the vision tower on a GPU, for the expected and the latest number of frames, and rehearses stage
+        vision."""
         if settings.switches.step == EAGER or not is_on_cuda(self.language_model):
             self.release()
         else:

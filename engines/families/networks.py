@@ -80,11 +80,8 @@ def finish(network: Network, device: torch.device) -> None:
 
 
 def read_config(folder: Path, clip: str | None = None, *, stored: Collection[str] | None = None) -> ModelConfig:
-    """The configuration in `folder`/config.json. Raises UserError for a missing file or an unknown model_type.
-
-    `clip` is a CLIP folder the user named. It describes EventGPT's tower unless the weights hold a tower of their own
-    and config.json names a folder for it. `stored` are the names of the weights; None: they are whole.
-    """
+    """The configuration in `folder`/config.json. Raises UserError for a missing file or an unknown model_type. `clip`
+    describes EventGPT's tower unless the weights `stored` hold one and config.json names its folder."""
     path = folder / "config.json"
     values = read_json(path)
     model_type = values.get("model_type")

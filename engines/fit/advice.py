@@ -27,10 +27,8 @@ HOST = "cpu"
 
 
 def room_for(needs: Iterable[MemoryNeed], machine: Machine, held: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Bytes free on every device that is needed; `held` is what would be given back there.
-
-    The host is among them when weights are packed there, except on an assumed machine: nobody said how much it has.
-    """
+    """Free bytes of every needed device, with `held` bytes that would be released. The host is included if weights are
+    packed there, except on an assumed machine."""
     devices = {need.device for need in needs}
     if any(need.host_bytes for need in needs) and not machine.is_assumed:
         devices.add(HOST)
@@ -174,11 +172,8 @@ class FittingChanges:
 def find_ways(
     plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, together: bool
 ) -> list[FittingChanges]:
-    """The cheapest changes after which all models fit beside each other (`together`) or each by itself.
-
-    At most MOST_NAMED, each with something the others lack. Empty when no change of these kinds helps.
-    `held` is what would be given back, by device.
-    """
+    """The cheapest changes after which all models fit `together` or each alone, at most MOST_NAMED, each different.
+    `held` bytes would be released, by device."""
     changes = list(_changes(plan, machine))
     if together and len(plan.choices) > 1:
         # What needs both at once is speculation, which takes positions back.

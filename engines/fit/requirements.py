@@ -51,13 +51,9 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes one model takes on `device` (as torch spells it) in a run.
-
-    `activation_bytes` includes `workspace_bytes`, which does not grow with the batch. `alternatives_bytes` are logits
-    that a run keeps for its likeliest tokens; batches keep none. `loading_bytes` is what is there beside the weights
-    while they are read, and `host_bytes` what the CPU then holds for a GPU: weights wait unpacked on
-    the CPU until they are quantized.
-    """
+    """Bytes of one model on `device` in a run. `activation_bytes` includes `workspace_bytes`, which does not grow with
+    the batch. `alternatives_bytes` are kept logits; batches keep none. `loading_bytes` exist beside the weights while
+    they are read; `host_bytes` are unpacked weights on the CPU before they are quantized for a GPU."""
 
     name: str
     role: str
@@ -94,10 +90,7 @@ def model_shape(choice: ModelChoice) -> ModelShape:
 
 
 def projection_shapes(config: ModelConfig) -> tuple[tuple[int, int], ...]:
-    """(rows, columns) of the language model's projections as they are computed: fused, four matrices a layer.
-
-    Embeddings, head, tower and projector are never quantized and not among them.
-    """
+    """(rows, columns) of the language model's fused projections, four a layer; only these are quantized."""
     text = config.text
     head_dim, kv_heads = _heads(config)
     attended = text.num_attention_heads * head_dim
@@ -119,13 +112,9 @@ def memory_need(
     shape: ModelShape | None = None,
     question: int = QUESTION_POSITIONS,
 ) -> MemoryNeed:
-    """What a model will take, from its configuration alone. `question` is the positions of what is asked.
-
-    weights = parameters · bytes, the projections as they are quantized; KV = 2 · layers · kv_heads · head_dim ·
-    positions · bytes; activations = the larger of the vision pass and the prefill, and both where the vision pass is
-    captured. Raises UserError when the model or
-    its device cannot be found.
-    """
+    """The need of a model from its configuration; `question` is its positions. weights = parameters · bytes, with
+    quantized projections; KV = 2 · layers · kv_heads · head_dim · positions · bytes; activations = the larger of vision
+    pass and prefill, both if the vision pass is captured. Raises UserError for an unknown model or device."""
     machine = machine or ThisMachine()
     shape = shape or model_shape(choice)
     device = machine.device(choice.device)
@@ -229,8 +218,7 @@ def _cache_shape(config: ModelConfig, size: int) -> CacheShape:
 
 @dataclass(frozen=True)
 class BatchCapacity:
-    """Samples in one batch: `naive` = free / KV per sample; `real` = (free - weights - workspace) / (KV + activations
-    per sample). 0 when not even one fits."""
+    """Samples in one batch: `naive` = free / KV; `real` = (free - weights - workspace) / (KV + activations)."""
 
     naive: int
     real: int

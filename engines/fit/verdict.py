@@ -46,11 +46,9 @@ from evprof.core.vocabulary.modes import mode_of
 
 @dataclass(frozen=True)
 class FitQuestion:
-    """What is to be fitted: a model, perhaps with another, under settings; `memory_bytes` assumes devices that large.
-
-    `role` is the model's; by default the one its family was made for. `held_bytes` is what others of ours hold, by
-    device, and would give back. `drafts`: of a pair one drafts for the other.
-    """
+    """A model, perhaps with another, under settings; `memory_bytes` assumes devices that large. `role` defaults to the
+    family's. `held_bytes` of our other processes would be released, by device. `drafts`: one of the pair drafts for the
+    other."""
 
     model: ModelChoice
     other: ModelChoice | None = None
@@ -62,10 +60,7 @@ class FitQuestion:
 
 
 def describe_fit(question: FitQuestion) -> dict[str, Any]:
-    """The `fit` block of cli.md's `inspect`.
-
-    Raises UserError when a model or a device cannot be found, or the pair are two of one kind.
-    """
+    """The `fit` block of `evprof inspect`. Raises UserError for an unknown model or device."""
     machine: Machine = ThisMachine() if question.memory_bytes is None else AssumedMachine(question.memory_bytes)
     plan = _plan(question)
     needs = plan.needs(machine)
@@ -197,11 +192,8 @@ def memory_size(text: str) -> int:
 
 
 def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, machine: Machine | None = None) -> None:
-    """Sees to it that the models of `roles` fit, before loading any.
-
-    When all models of the request fit beside each other they stay; if not, other requests' models go first, then
-    all but those of `roles`, so that a side-by-side pair runs in turn. Raises UserError when even that is not enough.
-    """
+    """Frees memory for the models of `roles` before they are loaded: first other requests' models, then all but those
+    of `roles`. Raises UserError if that is not enough."""
     machine = machine or ThisMachine()
     choices = {role: choice for role in request.roles if (choice := request.choice_of(role)) is not None}
     needed = {role: choices[role] for role in roles}

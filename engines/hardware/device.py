@@ -140,10 +140,8 @@ class AssumedMachine:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that can still be had on a device now: the GPU's, or the machine's (and the container's) memory.
-
-    What PyTorch keeps cached for itself counts as free: it is given to the next tensor.
-    """
+    """Bytes that can be allocated on a device now, in the container's limits. PyTorch's cached memory counts as
+    free."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -176,10 +174,7 @@ _DEFAULT = torch.get_num_threads()
 
 
 def use_threads(models: Iterable[VisionLanguageModel]) -> int:
-    """Sets PyTorch's threads for a run of these models; returns how many.
-
-    `OMP_NUM_THREADS`, which PyTorch read at its start, stays the upper limit.
-    """
+    """Sets PyTorch's threads for a run of these models; returns the number. `OMP_NUM_THREADS` stays the upper limit."""
     count = thread_count(model.facts.parameters for model in models if model.device.type == "cpu")
     if torch.get_num_threads() != count:
         torch.set_num_threads(count)
@@ -192,9 +187,6 @@ def thread_count(parameters: Iterable[int]) -> int:
 
 
 def split_threads(total: int) -> tuple[int, int]:
-    """Threads of a draft and of its target that compute at once: a quarter for the draft, at least one each.
-
-    The draft mostly waits for memory, token by token; the target's prefill is what all wait for.
-    """
+    """Threads of a draft and its target that compute at once: a quarter for the draft, whose steps wait for memory."""
     draft = max(1, total // 4)
     return draft, max(1, total - draft)

@@ -41,11 +41,8 @@ NOTHING: dict[str, Any] = dict.fromkeys(
 
 
 def card_facts(device: torch.device) -> dict[str, Any]:
-    """Every key of NOTHING for a CUDA device; None for what is not known.
-
-    `gpu_id` tells cards apart: a hash of the UUID, which is kept nowhere. `tf32` and `reduced_precision` say by kind of
-    product what PyTorch may round. Waits for nothing.
-    """
+    """Every key of NOTHING for a CUDA device; None if unknown. `gpu_id` is a hash of the UUID. `tf32` and
+    `reduced_precision` say what PyTorch may round. Waits for nothing."""
     found = torch.cuda.get_device_properties(device)
     matmul = torch.backends.cuda.matmul
     uuid = getattr(found, "uuid", None)
@@ -75,8 +72,7 @@ def architectures() -> list[str]:
 
 
 def told(ask: Callable[[], Told]) -> Told | None:
-    """A setting of PyTorch; None where it was set both by the old names and by the new ones, which PyTorch refuses to
-    tell. Asking by the old names, all that some versions have, is no warning."""
+    """A setting of PyTorch; None if it was set by old and new names, which PyTorch refuses to report."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -109,12 +105,9 @@ _SESSION = secrets.token_hex(4)
 
 
 def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
-    """The block for a run on `device` (default: the first GPU, else the CPU). Costs about a millisecond.
-
-    Allocates nothing, and a GPU that fails is no error. `gpu` is None without a GPU; a figure the driver withholds is
-    None. `attention_backends` are PyTorch's kernels of attention, in their order and those that are on; the keys of
-    `card_facts` are None without a GPU.
-    """
+    """The block for a run on `device` (default: the first GPU, else the CPU), in about a millisecond. Allocates
+    nothing, and tolerates a failing GPU. Figures that the driver withholds are None, and the keys of `card_facts`
+    without a GPU."""
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     is_gpu = device.type == "cuda"
     name = told(partial(torch.cuda.get_device_name, device)) or str(device) if is_gpu else cpu_name()

@@ -15,10 +15,8 @@ from evprof.core.vocabulary.throttling import HOT_C, doubtful_reasons, throttle_
 
 
 def gpu_state(device: torch.device) -> dict[str, Any] | None:
-    """Clocks, power, temperature, throttling and other processes of a GPU; None for a CPU or without NVML.
-
-    A figure the driver withholds is None. Costs a few milliseconds: ask outside measured time.
-    """
+    """Clocks, power, temperature, throttling and other processes of a GPU; None for a CPU or without NVML. Takes a few
+    milliseconds."""
     opened = _opened(device)
     if opened is None:
         return None
@@ -39,10 +37,7 @@ def gpu_state(device: torch.device) -> dict[str, Any] | None:
 
 
 def gpu_warnings(start: dict[str, Any] | None, end: dict[str, Any] | None) -> list[str]:
-    """Sentences for whoever reads a run's figures: the GPU was slowed down or shared, by its states before and after.
-
-    Settings that hold all the time (fixed clocks) are no warning; a state that is not known says nothing.
-    """
+    """Warnings that the GPU was throttled or shared, from its states before and after. Fixed clocks are no warning."""
     states = [state for state in (start, end) if state is not None]
     reasons: list[str] = []
     for state in states:

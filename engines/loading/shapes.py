@@ -96,11 +96,8 @@ def build_random(
     seed: int = 0,
     home: torch.device | None = None,
 ) -> Network:
-    """A network with random weights. Raises Cancelled when `stop` is set between two tensors.
-
-    Each tensor has its own seed, from its name, so that a part does not depend on what was drawn before it. What is
-    drawn on `device` is kept on `home`, by default there.
-    """
+    """A network with random weights, each tensor with a seed from its name. Tensors are drawn on `device` and kept on
+    `home`. Raises Cancelled when `stop` is set between two tensors."""
     home = home or device
     network = build_empty(config)
     shapes = parameter_shapes(network)
@@ -120,11 +117,8 @@ def build_random(
 
 
 def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: LlamaConfig) -> None:
-    """Norms are one, biases zero; the rest is drawn so that signals keep their size through the layers.
-
-    Queries and keys of the language model are larger by `_SCORE_GAIN`, so that its attention does not average the
-    whole prompt.
-    """
+    """Norms are one, biases zero; other weights keep the size of signals. Queries and keys are larger by `_SCORE_GAIN`,
+    so that attention does not average the whole prompt."""
     if tensor.dim() == 1 and not name.endswith("class_embedding"):
         tensor.fill_(1.0 if name.endswith("weight") else 0.0)
         return
@@ -141,8 +135,7 @@ def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: Lla
 
 
 def _silence(head: torch.Tensor, text: LlamaConfig) -> None:
-    """Rows of zeros for the special tokens and the rows past the shared vocabulary: with 32,000 others about zero on
-    both sides, none of these is ever the largest, so random text is all words and never ends early."""
+    """Zero rows for special tokens and unshared rows: they are never the largest, so random text never ends early."""
     head[:3] = 0.0
     head[SyntheticVocabulary.SHARED : text.vocab_size] = 0.0
 
@@ -199,8 +192,7 @@ SHAPES = ("tiny", TINY_NETWORK, "dispatch-32", *_NETWORKS)
 
 @dataclass(frozen=True)
 class BenchShape:
-    """One of SHAPES: the language model's configuration, the whole network's where there is one, and the prompt's
-    positions when the family's own number of frames is shown."""
+    """The language model's configuration, the network's, and the prompt's positions for the family's frames."""
 
     name: str
     text: LlamaConfig
@@ -272,10 +264,7 @@ def text_shape(config: LlamaConfig) -> TextShape:
 
 
 def vision_shape(config: ModelConfig) -> VisionShape:
-    """The tower's and the projector's sizes, for the family's number of frames.
-
-    Layers after the one that is read count as none: a tower that runs them does so for nothing.
-    """
+    """The sizes of tower and projector for the family's frames. Layers after the one that is read do not count."""
     vision, hidden = config.vision, config.text.hidden_size
     width, depth = number(vision.hidden_size), number(vision.num_hidden_layers)
     projections = ((width, hidden), (hidden, hidden))

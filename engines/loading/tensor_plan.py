@@ -16,11 +16,8 @@ from engines.families.networks import engine_family, parameter_shapes
 
 @dataclass(frozen=True)
 class TensorPlan:
-    """Which stored tensor fills which parameter; keys of `sources` are module names.
-
-    `missing` are published names; `strangers` have no place in the network; `misshaped` come with the shape that was
-    expected; `skipped` are names of tables every release can compute.
-    """
+    """Which stored tensor fills which parameter, by module name. `missing` are published names; `strangers` have no
+    place; `misshaped` come with the expected shape; `skipped` tables are computed anew."""
 
     sources: dict[str, StoredTensor]
     missing: tuple[str, ...]
@@ -35,10 +32,8 @@ class TensorPlan:
 
 
 def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> ModelConfig:
-    """The configuration with the vocabulary's rows as they are stored, where config.json says another number.
-
-    Only when embeddings and head agree with each other; whatever else differs is `plan_problems`' to tell.
-    """
+    """The configuration with the stored rows of embeddings and head, if both agree with each other but not with
+    config.json."""
     family = engine_family(config.family)
     names = family.names
     wanted = [names.published("language_model.model.embed_tokens.weight")]

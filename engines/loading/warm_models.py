@@ -49,8 +49,7 @@ class WarmModels:
         return (choice, role) in self._held
 
     def is_warm_for(self, choice: ModelChoice, role: str, way: str) -> bool:
-        """Whether that model is loaded and its first run in a way, as `way_of` spells it, is over or no matter
-        to its device."""
+        """Whether that model is loaded, and on a GPU was run in this way (see `way_of`)."""
         return self.holds(choice, role) and not self.is_first_use(choice, role, way)
 
     def is_first_use(self, choice: ModelChoice, role: str, way: str) -> bool:
@@ -62,10 +61,8 @@ class WarmModels:
         self._used.setdefault((choice, role), set()).add(way)
 
     def import_libraries(self) -> None:
-        """Import transformers' models, and count the time as part of the first model's `import_ms`.
-
-        An engine starts without them: they take longer than torch, and requests can be refused before they are needed.
-        """
+        """Imports transformers' models; the time counts as part of the first model's `import_ms`. Requests can be
+        refused before."""
         if self._import_ms is None:
             return
         began_ns = monotonic_ns()

@@ -59,12 +59,9 @@ class Checkpoint:
 
 
 def find_checkpoint(name: str, clip: str | None = None, *, with_weights: bool = False) -> Checkpoint:
-    """A bundled name, a `random:` name, a checkpoint folder or a hub id -> what it is, without reading weights.
-
-    With `:layers=N` after it, N of its language model's layers are kept (see `layer_drop`).
-    `clip` is a CLIP folder for an EventGPT checkpoint. Of a hub id that is not in the cache the small files are
-    fetched, and `with_weights` all. Raises UserError when nothing of that name is here or can be fetched.
-    """
+    """A bundled name, a `random:` name, a folder or a hub id -> what it is, without weights. `:layers=N` keeps N layers
+    (see `naming`). `clip` is a CLIP folder for EventGPT. Of an uncached hub id it fetches the small files, and
+    `with_weights` all. Raises UserError."""
     whole, count = split_layers(name)
     if count is not None:
         found = find_checkpoint(whole, clip, with_weights=with_weights)
@@ -137,10 +134,8 @@ def _hub_reason(error: Exception) -> str:
 
 
 def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFlag) -> VisionLanguageModel:
-    """Brings a model onto its device, tensor by tensor; any model may take any `role`.
-
-    Raises UserError for whatever is wrong with name, files or device, and Cancelled when `stop` is set meanwhile.
-    """
+    """Loads a model tensor by tensor for any `role`. Raises UserError for a bad name, file or device, Cancelled when
+    stopped."""
     checkpoint = find_checkpoint(choice.name, choice.clip, with_weights=True)
     import_readers()
     device = choose_device(choice.device)
@@ -253,11 +248,8 @@ def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
 
 
 def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...]:
-    """What is to be said of a model whose embeddings have other rows than those of the published one, where these are
-    its tokenizer's entries.
-
-    Nothing of a smaller one that has a row for every entry of its tokenizer and no more.
-    """
+    """A sentence for a model with other rows than the published one, unless these are exactly its tokenizer's
+    entries."""
     rows, published = config.text.vocab_size, engine_family(config.family).published_rows
     if rows == published or rows == vocabulary.size < published or not published:
         return ()
@@ -296,10 +288,8 @@ def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, 
 
 
 def content_identity(choice: ModelChoice) -> str:
-    """The content of its folder (see `folder_content`), its quantization in front; random weights are their own name.
-
-    Raises UserError when there is no such checkpoint or it cannot be read.
-    """
+    """The content of the folder (see `folder_content`) after the quantization; the name of random weights. Raises
+    UserError."""
     quantized = f"{choice.quantization}:" if choice.quantization else ""
     checkpoint = find_checkpoint(choice.name, choice.clip)
     if checkpoint.folder is None:

@@ -60,8 +60,8 @@ class _Anchor:
 
 
 class CudaTimer:
-    """Marks as CUDA events from a pool, related to the host's clock by an anchor at the run's beginning and one at its
-    end. A timer belongs to one run and one thread; `now` is the host's clock."""
+    """Marks as CUDA events from a pool, with an anchor to the host's clock at the beginning and the end. For one run
+    and one thread."""
 
     def __init__(
         self, device: Any, pool: list[Any] | None = None, *, reserve: int = 256, now: Clock = monotonic_ns

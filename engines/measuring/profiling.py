@@ -115,10 +115,7 @@ def _unwritable(path: Path, error: OSError) -> UserError:
 
 
 class TracedClock(SteppedClock):
-    """A clock whose spans and steps also show in the trace, properly nested.
-
-    ProfilerStep#0 is everything before stage decode; each token or round of decode is a step of its own.
-    """
+    """Spans and steps show in the trace. ProfilerStep#0 is everything before decode; each token or round is a step."""
 
     def __init__(self, sink: Sink, run_id: int, *, timers: dict[str, DeviceTimer] | None = None) -> None:
         super().__init__(sink, run_id, timers=timers, annotation=record_function)

@@ -80,10 +80,8 @@ class StageMemory:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measures what happens inside as that stage; two roles' stages of one name count together, the larger.
-
-        To be entered before the stage's span and left after it.
-        """
+        """Measures a stage; the larger of two roles' stages of one name counts. Enter before its span and leave after
+        it."""
         entered_ns = monotonic_ns()
         self._begin()
         self._spent_ns += monotonic_ns() - entered_ns

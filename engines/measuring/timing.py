@@ -121,11 +121,8 @@ class OpenSpan:
 
 
 class StageClock:
-    """Writes one run's spans. Used by one thread; another one of the same run gets a `branch`.
-
-    `timers` maps a device's name (`str(torch.device)`) to its timer; a device without one is timed by the host, which
-    is exact on a CPU. `annotation` wraps every span, for traces. `ids` numbers the run's spans.
-    """
+    """Writes one run's spans, for one thread; others get a `branch`. `timers` maps `str(torch.device)` to its timer;
+    the host times devices without one, which is exact on a CPU. `annotation` wraps every span. `ids` numbers spans."""
 
     def __init__(
         self,
@@ -153,11 +150,8 @@ class StageClock:
         self.ids = count() if ids is None else ids
 
     def branch(self, sink: Sink, timers: dict[str, DeviceTimer] | None = None) -> StageClock:
-        """A clock for another thread of the same run: spans of its own, numbered with these ones.
-
-        Neither its timers nor their events are to be shared with another thread; it is finished before this one, which
-        then compares its devices' clocks, too.
-        """
+        """A clock for another thread of the same run, with its own timers; finish it before this one, which then
+        compares its devices' clocks."""
         made = self.another(sink, timers)
         made._is_branch = True
         self._branches.append(made)
@@ -199,11 +193,8 @@ class StageClock:
             self._write_settled(pending.popleft())
 
     def finish(self) -> int:
-        """Waits for every device once and settles the rest. Returns the host's ns when all work was done.
-
-        After that the clocks are compared: `device_clocks` are the result, and where a device's drifted the spans that
-        it timed are written as settled once more, corrected.
-        """
+        """Waits for every device once and settles the rest. Returns the host's ns. Then compares the clocks in
+        `device_clocks`, and writes drifted spans once more, corrected."""
         for timer in self._timers.values():
             timer.synchronize()
         done_ns = self.now()
@@ -261,10 +252,8 @@ class StageClock:
 
 
 def describe_tensor(value: Any) -> tuple[str, str, int]:
-    """Shape text, dtype and bytes of a tensor, an array, a sequence of arrays, or anything with length and bytes.
-
-    A sequence of equal arrays is described as if stacked: eight frames of 224x224 are "8,224,224,3".
-    """
+    """Shape text, dtype and bytes of a tensor, an array, a sequence of arrays, or anything with length and bytes. Equal
+    arrays count as stacked: eight frames of 224x224 are "8,224,224,3"."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return ",".join(map(str, value.shape)), str(value.dtype).removeprefix("torch."), int(value.nbytes)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

@@ -160,10 +160,7 @@ class Concurrency:
 
 @cache
 def _stream_of(device: str) -> torch.cuda.Stream:
-    """One for all runs: memory that the allocator gave a stream, it keeps for that stream.
-
-    It goes before the target's: a draft's small kernels would otherwise wait until a prefill's fill the GPU no more.
-    """
+    """One for all runs, because the allocator keeps memory by stream. It has priority over the target's prefill."""
     return torch.cuda.Stream(device, priority=-1)
 
 

@@ -35,8 +35,7 @@ class FreeDrafts:
 
     @property
     def firsts(self) -> dict[int, int]:
-        """The tokens that may begin the answer, with their numbers: of a chain the first, of a tree all that follow
-        nothing."""
+        """The tokens that may begin the answer, with their numbers."""
         above = (place - 1 if one.parent is None else one.parent for place, one in enumerate(self.chosen))
         pairs = zip(self.ids, above, strict=True)
         return {token: place for place, (token, parent) in enumerate(pairs) if parent < 0}
@@ -47,12 +46,8 @@ class FreeDrafts:
 
 
 class DraftThread:
-    """Runs `prepare`, which prefills the draft and gives the logits [1, V] after its prompt, then drafts.
-
-    Drafting ends after `most` tokens, after one of `eos_ids`, when it is closed, or when `stop` is set. `beside` is
-    set should this thread fail, so that the other side stops too. `worker` lends the thread. A tree goes on beside an
-    end of sequence.
-    """
+    """Runs `prepare`, which prefills the draft and returns the logits [1, V] after its prompt, then drafts until `most`
+    tokens, one of `eos_ids` (chains only), `close` or `stop`. A failure releases `beside`. `worker` is the thread."""
 
     def __init__(
         self,

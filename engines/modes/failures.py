@@ -55,11 +55,8 @@ def is_memory_failure(problem: BaseException) -> bool:
 
 
 def memory_sentence(problem: BaseException, *, doing: str, devices: Mapping[str, str], held_bytes: int) -> str:
-    """Where memory ran out, how much was asked for and free where that is known, and what to change.
-
-    `doing` is what the run did if that was no stage, `devices` are those of the models loaded by then, by role, and
-    `held_bytes` their weights'.
-    """
+    """Where memory ran out, how much was requested and free, and what to change. `doing` describes work outside stages,
+    `devices` are the loaded models' by role, `held_bytes` their weights."""
     stage, text = failed_stage(problem), str(problem)
     place = ["this machine", *devices.values()][-1]
     if stage is not None:
@@ -75,8 +72,7 @@ def memory_sentence(problem: BaseException, *, doing: str, devices: Mapping[str,
 
 
 def give_back(warm: WarmModels) -> None:
-    """What a failed run left: captured graphs with their caches, and tensors that only its exception still held. A GPU
-    that failed gives nothing back."""
+    """Releases captured graphs, caches and tensors of a failed run. A failed GPU releases nothing."""
     with suppress(torch.AcceleratorError):
         warm.release_caches()
         free_memory()

@@ -42,11 +42,8 @@ class Crossing:
 
 
 class HiddenBlock:
-    """Judges what was drafted inside a prefill, once for an answer.
-
-    `target` holds its prompt and nothing of the answer. Greedy choice needs no pass where the first token is wrong; a
-    drawn one always takes the pass.
-    """
+    """Judges what was drafted inside a prefill. `target` holds only its prompt. Greedy choice needs no pass if the
+    first token is wrong."""
 
     def __init__(
         self,
@@ -80,10 +77,7 @@ class HiddenBlock:
         return brought
 
     def prefill(self, embeddings: torch.Tensor, proposal: Proposal, stop: StopFlag) -> torch.Tensor:
-        """The prompt's last chunk [1, S, hidden] with the drafts after it -> logits [N + 1, V].
-
-        The cache then holds prompt and drafts.
-        """
+        """The prompt's last chunk [1, S, hidden] and the drafts -> logits [N + 1, V]; the cache then holds both."""
         target = self._target
         if proposal.size:
             drafted = target.decoder.embed(proposal.ids[None])
@@ -98,10 +92,7 @@ class HiddenBlock:
         self._answer.add(chosen, origin, 0)
 
     def verify(self, logits: torch.Tensor, drafts: FreeDrafts, rounds: Rounds) -> None:
-        """One pass over the drafts, unless the first token has settled everything, and their round.
-
-        `logits` [1, V] are the prefill's; part of stage decode.
-        """
+        """One pass over the drafts, unless the first token settles everything. `logits` [1, V] are the prefill's."""
         clock, answer, target = self._clock, self._answer, self._target
         known = answer.ids[0] if answer.ids else None
         node = None if known is None else drafts.firsts.get(known)
@@ -163,8 +154,8 @@ class HiddenBlock:
 
 @dataclass(frozen=True)
 class DraftWindow:
-    """What is asked of the drafting inside: at most `most` tokens, exactly so many when it `is_forced`; they ride in
-    the prefill's last chunk or not; afterwards `goes_on` in rounds or plainly. `is_tree`: several ways on at once."""
+    """The drafting inside a prefill: at most `most` tokens, exactly so many if `is_forced`; `rides` in the prefill's
+    last chunk; `goes_on` in rounds; `is_tree`."""
 
     most: int
     is_forced: bool = False
@@ -183,11 +174,8 @@ class DraftWindow:
 
 
 class ParallelPrefill(Prefilling):
-    """The target's side of it, on the engine's thread; as a `Prefilling` what its stage prefill does.
-
-    `sampler` chooses the first token where nothing was drafted, and every one after the block in plain decoding.
-    `make_rounds` is called once, when the target has prefilled.
-    """
+    """The target's side, on the engine's thread. `sampler` chooses the first token without drafts, and every token of
+    plain decoding. `make_rounds` is called once after the target's prefill."""
 
     def __init__(
         self,

@@ -135,10 +135,8 @@ class ParallelRun(SpeculativeRun):
         return keeping.logits
 
     def prefill(self) -> torch.Tensor | None:
-        """The draft's thread begins, and the target goes through its stages up to prefill.
-
-        Gives the first token [1, 1] where nothing was drafted. Raises what either side fails with.
-        """
+        """Starts the draft's thread, and takes the target up to prefill -> the first token [1, 1] if nothing was
+        drafted. Raises the failure of either side."""
         target, thread = self.passes[TARGET], self._thread
         self._concurrency.enter_target()
         thread.start()
@@ -208,8 +206,7 @@ class _Keeping(Prefilling):
 
 
 def told_apart(tell: Tell, *, is_zero: bool, shares_disk: bool) -> Tell:
-    """Passes on what one of two passes tells: the run's zero only from one of them, and bytes from disk only where the
-    other did not read at the same time, since the system counts for the whole process."""
+    """Passes on one pass's reports: the run's zero from one of two, bytes from disk unless both read at once."""
 
     def told(name: str, value: Any) -> None:
         if name == "start_ns" and not is_zero:

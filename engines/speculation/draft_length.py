@@ -54,11 +54,8 @@ class Heuristic:
 
 
 class Budgeted:
-    """The number that promises the most tokens per time, from 1 to `most`; `gamma` until a round was measured.
-
-    Acceptance starts at one half with the weight of two tokens and fades, so that the start of an answer does not
-    decide about its end. A verification's cost is taken as a line in its width once two widths were seen.
-    """
+    """The number with the most tokens per time, from 1 to `most`; `gamma` until a round was measured. Acceptance starts
+    at one half with the weight of two tokens and fades. Verification costs are linear in the width after two widths."""
 
     _FADE = 0.9
 

@@ -33,9 +33,9 @@ largest.
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first place where two answers differ: what each has there (None after its end), and the distance from the
-    plain pass's largest logit to the other token's, in units of its last place. Infinite where there is no choice to
-    be close: an answer that stops although nothing ended it."""
+    """The first place where two answers differ, with both tokens (None after the end), and the gap from the plain
+    pass's largest logit to the other token's in units in the last place; infinite for an answer that stops without an
+    end."""
 
     position: int
     plain_id: int | None
@@ -51,10 +51,8 @@ def divergence(
     *,
     prefill_chunk: int = 0,
 ) -> Divergence | None:
-    """Holds two answers to the prompt `embeddings` [1, S, hidden] against each other; None when they are the same.
-
-    The plain prefix is fed as plain decoding feeds it, token by token, over a cache of its own.
-    """
+    """Compares two answers to the prompt `embeddings` [1, S, hidden]; None if equal. The plain prefix is fed token by
+    token."""
     place = next((i for i, pair in enumerate(zip(plain, other, strict=False)) if pair[0] != pair[1]), None)
     if place is None:
         if len(plain) == len(other):
@@ -100,10 +98,8 @@ class FlipJudge:
         self._model: VisionLanguageModel | None = None
 
     def __call__(self, request: RunRequest, plain: Sequence[int], drafted: Sequence[int]) -> float:
-        """The gap in units in the last place of the model's arithmetic; infinite where an answer ends too soon.
-
-        Raises UserError for a model or a sample that cannot be read.
-        """
+        """The gap in units in the last place; infinite if an answer ends too soon. Raises UserError for a bad model or
+        sample."""
         model = self._loaded()
         with torch.inference_mode():
             host = model.load(request.sample, request.settings, NullClock())

@@ -28,12 +28,8 @@ _MOST_SHAPES = 64
 
 
 class Rounds:
-    """The rounds of one answer. What lasts from round to round is in the caches' lengths and the answer.
-
-    `target` is prefilled, `answer` holds the first token (after a block drafted inside the prefill, several). `context`
-    is the prompt for drafters that look at it; `log` keeps what both models thought of drafted tokens, and
-    `alternatives` what they might have said instead.
-    """
+    """The rounds of one answer. `target` is prefilled, `answer` holds the first token or more. `context` is the prompt
+    for drafters, `log` keeps both models' logits of drafted tokens, `alternatives` other likely tokens."""
 
     def __init__(
         self,
@@ -65,11 +61,8 @@ class Rounds:
         self.count = 0
 
     def run(self) -> None:
-        """Rounds until the answer is complete.
-
-        Afterwards either cache holds its own prompt and the answer save its last token. Raises Cancelled when stopped,
-        between two draft steps at the latest; the unfinished round is dropped.
-        """
+        """Plays rounds until the answer is complete. Each cache then holds its prompt and the answer without its last
+        token. Raises Cancelled when stopped between two draft steps; the unfinished round is dropped."""
         drafter, answer = self._drafter, self._answer
         is_whole = False
         try:
@@ -113,10 +106,8 @@ class Rounds:
     def take(
         self, proposal: Proposal, judged: Judged, drafted: Sequence[int], logits: torch.Tensor, *, early: int = 0
     ) -> int:
-        """Puts a round's tokens into the answer, at most as many as it may have, and the rejected ones beside it.
-
-        `early` of them are there already. Returns how many reached the answer.
-        """
+        """Adds a round's tokens to the answer, up to its limit, and the rejected ones; `early` of them are there.
+        Returns how many."""
         answer, known_ns = self._answer, self._clock.now()
         start = len(answer.ids) - early
         room = self._limits.max_new_tokens - start

@@ -39,18 +39,15 @@ class Verifier:
         self.sample: Sampler = greedy if law is None else lambda logits: draw(law(logits), generator)
 
     def look(self, proposal: Proposal, logits: torch.Tensor) -> torch.Tensor:
-        """Target's logits [k + 1, V] at the block's places -> what `conclude` has to know, for the round's one read.
-
-        Proposal and logits lie on one device.
-        """
+        """The target's logits [k + 1, V] at the block's places -> the numbers `conclude` needs, for the round's one
+        read."""
         ids, laws = proposal.ids, _drawn_from(proposal)
         if self._law is None or laws is None:
             return torch.cat([ids, self.sample(logits)[:, 0]])
         return torch.cat([ids, reject(ids, laws, self._law(logits), self._generator)])
 
     def conclude(self, proposal: Proposal, read: list[int], eos_ids: frozenset[int]) -> Judged:
-        """The outcome, given what `look` left, on the host. An accepted end of sequence ends the block: nothing after
-        it stands and no token of the target's own follows."""
+        """The outcome, on the host. An accepted end of sequence ends the block without a token of the target's own."""
         count = proposal.size
         drafted, told = read[:count], read[count:]
         if self._law is None or _drawn_from(proposal) is None:
@@ -67,10 +64,8 @@ class Verifier:
 def reject(
     ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, generator: torch.Generator | None
 ) -> torch.Tensor:
-    """Ids [..., k] drawn from `drafted` [..., k, V], under the target's `law` [..., k + 1, V] -> [..., 2].
-
-    That is how many of each chain stand, and the token that follows them.
-    """
+    """Ids [..., k] drawn from `drafted` [..., k, V], under the target's `law` [..., k + 1, V] -> [..., 2]: how many of
+    each chain stand, and the token after them."""
     count = ids.shape[-1]
     chances = law[..., :count, :].gather(-1, ids[..., None])[..., 0]
     claimed = drafted.gather(-1, ids[..., None])[..., 0]
@@ -88,16 +83,13 @@ def reject(
 
 
 def _drawn_from(proposal: Proposal) -> torch.Tensor | None:
-    """The laws of a drawn chain. A drawn tree is held against draws of the target's own as if proposed for certain,
-    which is as exact."""
+    """The laws of a drawn chain. A drawn tree is compared with the target's draws as if certain, which is as exact."""
     return proposal.laws if proposal.parents is None else None
 
 
 def _walk(drafted: list[int], choices: list[int], parents: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
-    """Down from the block's first place as long as the choice made there was drafted below it.
-
-    `choices[i]` is the target's token after the block's place i; returns the places and the choice after the last.
-    """
+    """Walks down from the block's first place while the target's choice was drafted there; returns the places and the
+    next choice."""
     above = parents if parents is not None else range(-1, len(drafted) - 1)
     below: dict[tuple[int, int], int] = {}
     for node, parent in enumerate(above):
@@ -144,10 +136,7 @@ class JudgementLog:
         drafted: Sequence[int],
         logits: torch.Tensor,
     ) -> None:
-        """Takes a round: `place` is its number and the answer's length before it, `logits` [k + 1, V] the target's.
-
-        `judged` tells the tokens that reached the answer.
-        """
+        """Keeps a round: `place` is its number and the answer's length before it, `logits` [k + 1, V] the target's."""
         if not proposal.size:
             return
         nbytes = (logits.nbytes if self._clones else _held_bytes(logits)) + sum(map(_held_bytes, proposal.logits or ()))

@@ -24,11 +24,8 @@ Canvas = tuple[int, int]
 
 
 def draw_event_frames(host: HostInputs, count: int, canvas: Canvas | None, spans: StageClock) -> HostInputs:
-    """The inputs with `count` event frames in place of their events; pictures that lie there already stay as they are.
-
-    `canvas` fixes the size of every frame; without it each is as large as its own events ask for. Raises UserError
-    when events lie outside the canvas, and when there are fewer events than frames.
-    """
+    """Draws `count` event frames in place of the events; existing pictures stay. `canvas` fixes their size. Raises
+    UserError for events outside the canvas, and for fewer events than frames."""
     events = host.events
     if events is None:
         return host
@@ -55,12 +52,8 @@ def draw_event_frames(host: HostInputs, count: int, canvas: Canvas | None, spans
 def draw_event_bins(
     host: HostInputs, count: int | None, family: Family, canvas: Canvas | None, spans: StageClock
 ) -> HostInputs:
-    """The inputs with a drawn picture for each of EventGPT-Plus' bins in place of their events, all of one size.
-
-    `count` None: those a recording comes cut into, unless there are more of them than the family ever shows; else as
-    many as it shows of a recording of that length. Raises UserError when events lie outside the canvas, and when all
-    have one time.
-    """
+    """Draws EventGPT-Plus' bins in place of the events, all of one size. `count` None: the bins of the recording, or as
+    many as the family shows of that length. Raises UserError for events outside the canvas or with one time."""
     events = host.events
     if events is None:
         return host
@@ -104,11 +97,8 @@ def grid_columns(frames: int) -> int:
 
 
 def tile_frames(frames: Sequence[Picture], transform: ClipTransform) -> Picture:
-    """T frames of any sizes -> one square picture, row after row, black where no frame is left.
-
-    Each tile is what the tower would see of its frame alone, made smaller: so nothing of a tile is lost when the
-    transform cuts the square picture in turn.
-    """
+    """T frames of any sizes -> one square picture, row after row, padded with black. Each tile is what the tower would
+    see of its frame, scaled down."""
     columns = grid_columns(len(frames))
     edge = max(1, transform.crop[0] // columns)
     # The frame's share that a crop of the whole picture would show, as one tile.

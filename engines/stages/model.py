@@ -28,10 +28,8 @@ EVENTS, VIDEO = "events", "video"
 
 @dataclass(frozen=True, eq=False)
 class HostInputs:
-    """What stage load leaves on the host: camera events, or RGB pictures with their time in µs (start, end).
-
-    `kind` is the half of the sample it was: EVENTS (rendered or not) or VIDEO; `loading` is what reading it took.
-    """
+    """Camera events, or RGB pictures with their time in µs (start, end). `kind` is EVENTS (drawn or not) or VIDEO;
+    `loading` is what reading cost."""
 
     path: str
     kind: str
@@ -55,11 +53,8 @@ class SeenFrame:
 
 @dataclass(frozen=True)
 class VisionRecipe:
-    """How this run's stage vision computes.
-
-    `pooled`: EventGPT's means over tokens and frames, else every token; `fused`: one Linear after them instead of two
-    before; `keep` is the share of tokens kept, chosen by `prune_by`; `cache` is where embeddings are kept, under `key`.
-    """
+    """How stage vision computes. `pooled`: EventGPT's means; `fused`: one Linear after them instead of two before;
+    `keep` is the share of tokens kept by `prune_by`; `cache` keeps embeddings under `key`."""
 
     pooled: bool = True
     fused: bool = False
@@ -71,13 +66,9 @@ class VisionRecipe:
 
 @dataclass(frozen=True, eq=False)
 class ModelInputs:
-    """What stage preprocess leaves on the device.
-
-    `pixel_values` [T, 3, H, W]; `token_ids` with `prompts.SLOT` for visual embeddings; `text_ids` [S_text], the same
-    without slots; `slots`: for each slot how many text ids come before it; `lengths` are those of the prompt as the
-    language model gets it. `image_sizes` [T, 2] are heights and widths of the pictures before CLIP's preparation.
-    `warnings` are sentences for the reader of the figures, those of stage load included; stage vision may add to them.
-    """
+    """Inputs on the device. `pixel_values` [T, 3, H, W]; `token_ids` with `prompts.SLOT` for visual embeddings;
+    `text_ids` [S_text] without them; `slots` counts the text ids before each slot; `lengths` are the prompt's.
+    `image_sizes` [T, 2] are heights and widths before CLIP's preparation. Stages may add `warnings`."""
 
     pixel_values: torch.Tensor
     token_ids: tuple[int, ...]
@@ -102,10 +93,8 @@ class ModelInputs:
 
 
 class VisionLanguageModel(Protocol):
-    """A loaded model. `wants` is EVENTS or VIDEO, what its family was made for; it reads the other kind as well.
-
-    `visual_tokens_per_frame` is what one more frame adds to a prompt while nothing is pruned.
-    """
+    """A loaded model. `wants` is the kind of input its family was made for, EVENTS or VIDEO; it reads both.
+    `visual_tokens_per_frame` is what a frame adds to an unpruned prompt."""
 
     facts: ModelFacts
     wants: str
@@ -132,8 +121,7 @@ class VisionLanguageModel(Protocol):
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
     ) -> HostInputs:
-        """Stage 1: reads the sample's half `kind`, by default the one this model reads. Raises UserError naming the
-        file."""
+        """Stage 1: reads half `kind` of the sample (default: `wants`). Raises UserError naming the file."""
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:
         """The prompt's layout under these settings."""
@@ -149,10 +137,7 @@ class VisionLanguageModel(Protocol):
 
 
 def splice(text: torch.Tensor, visual: torch.Tensor, slots: Sequence[int]) -> torch.Tensor:
-    """Text [S, hidden] with visual embeddings [V, hidden] put in at `slots` in equal shares -> [1, S + V, hidden].
-
-    `slots` counts, for each slot, the text rows before it.
-    """
+    """Text [S, hidden] with visual embeddings [V, hidden] in equal shares at `slots` -> [1, S + V, hidden]."""
     share = visual.shape[0] // len(slots)
     parts: list[torch.Tensor] = []
     last = 0

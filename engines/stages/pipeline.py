@@ -33,9 +33,8 @@ Tell = Callable[[str, Any], None]
 
 
 class Prefilling:
-    """What stage prefill does between its spans: all positions, then the answer's first token where a `sampler` is
-    given. Whoever does something besides prefilling puts it here. `beside` are positions of the cache that the prompt's
-    embeddings do not fill."""
+    """What stage prefill does between its spans; subclasses do more. With a `sampler` it adds the first token. `beside`
+    are cache positions that the prompt's embeddings do not fill."""
 
     beside = 0
 
@@ -61,8 +60,7 @@ class Prefilling:
 
 
 class ModelPass:
-    """A loaded model in one run. `visual` [V, hidden] is what stage vision made; after `prefill`, `cached` is ready to
-    decode."""
+    """A loaded model in one run. `visual` [V, hidden] comes from stage vision; after `prefill`, `cached` can decode."""
 
     def __init__(
         self,
@@ -95,11 +93,8 @@ class ModelPass:
         self._stop = stop
 
     def up_to_vision(self, sample: Sample, tell: Tell) -> torch.Tensor:
-        """Stages load, preprocess and vision -> visual embeddings [V, hidden].
-
-        `tell` gets the start of stage load and the prompt's lengths, each inside the stage it comes from: whoever
-        listens may take a moment, and between two stages that moment would be nobody's.
-        """
+        """Stages load, preprocess and vision -> visual embeddings [V, hidden]. `tell` is called inside the stages, so
+        that its time belongs to one."""
         self._load(sample, tell)
         self.visual = self._vision(self._preprocess(sample.prompt, tell))
         return self.visual

@@ -58,11 +58,8 @@ class ClipTransform:
 
     @classmethod
     def from_file(cls, path: Path, edge: int) -> ClipTransform:
-        """What a preprocessor_config.json asks for. Raises UserError when that is not CLIP's kind of preparation.
-
-        A processor_config.json, transformers' form of today, holds the same as one of its parts. `edge` is what the
-        tower reads; a file that asks for anything else contradicts its own model.
-        """
+        """The preparation of a preprocessor_config.json or processor_config.json. Raises UserError if it is not CLIP's,
+        or if its size is not `edge`, the tower's."""
         whole = read_json(path)
         parts = [whole[part] for part in ("video_processor", "image_processor") if isinstance(whole.get(part), dict)]
         values = parts[0] if parts else whole
@@ -104,10 +101,8 @@ class ClipTransform:
         return _centre(np.asarray(resized), self.crop)
 
     def _middle(self, image: Image, new_width: int, new_height: int) -> Image:
-        """What is kept of a very long picture, nearly as pillow would resize it: columns first, then rows.
-
-        Of one row of 16,384 pixels five million columns would be made otherwise, and all but the central ones cut off.
-        """
+        """The kept middle of a very long picture, resized columns first: one row of 16,384 pixels would become five
+        million columns."""
         from PIL.Image import Resampling
 
         width, height = image.size
@@ -187,11 +182,8 @@ _LEVELS = 256
 
 
 class PixelValues:
-    """T pictures as `ClipTransform.cut` leaves them, on their way to [T, 3, H, W] on a device in a dtype.
-
-    `begin`, `send` and `finish` are called in this order, each part of a stage; normalising is a part of its own, in
-    `begin` on a CPU and in `finish` on a GPU.
-    """
+    """T pictures from `ClipTransform.cut` on their way to [T, 3, H, W] on a device. `begin`, `send` and `finish` follow
+    in this order; a CPU normalises in `begin`, a GPU in `finish`."""
 
     def __init__(
         self, transform: ClipTransform, cuts: Sequence[Picture], device: torch.device, dtype: torch.dtype

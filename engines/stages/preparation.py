@@ -40,10 +40,8 @@ class _Prepared(_Spoken, Protocol):
 
 @dataclass(frozen=True)
 class PromptLayout:
-    """How a family's prompt takes its input in: `counts` visual positions spread over `slots` slots of `template`.
-
-    `cut_at` is the number of positions the family's own program cuts every prompt off at, if it does (one slot only).
-    """
+    """The layout of a prompt: `counts` visual positions over `slots` slots of `template`. The family's program cuts
+    prompts off at `cut_at`."""
 
     template: PromptTemplate
     slots: int
@@ -61,10 +59,8 @@ def prepare(
     layout: PromptLayout,
     recipe: VisionRecipe,
 ) -> ModelInputs:
-    """Pixel values [T, 3, H, W] and ids on the model's device, in its dtype.
-
-    A prompt past the trained positions is warned about. Raises UserError when its text alone does not fit them.
-    """
+    """Pixel values [T, 3, H, W] and ids on the model's device. Warns past the trained positions. Raises UserError if
+    the text alone does not fit."""
     with spans.child("resize") as span:
         span.input("pictures", list(host.pictures))
         cuts = [model.transform.cut(picture) for picture in host.pictures]
@@ -156,8 +152,7 @@ def _other_kind(model: _Prepared, host: HostInputs) -> list[str]:
 
 
 def without_use(model: _Prepared, settings: GenerationSettings, kind: str) -> tuple[str, ...]:
-    """One sentence naming the settings of inputs and vision that differ from their defaults and change nothing for a
-    model that is shown `kind`."""
+    """One sentence naming input and vision settings that change nothing for a model that is shown `kind`."""
     family = FAMILIES[model.facts.family]
     values = {**settings.flat(), f"{family.role}_input": kind}
     here = Situation(family.role, values, {family.role: family.key})

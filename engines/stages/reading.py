@@ -27,10 +27,7 @@ SPAN_LIMIT_US = 100_000
 
 
 def import_readers() -> None:
-    """Imports what reading needs, so that the first run's stage load times reading and not Python's imports.
-
-    A library that is not installed is missed by the file that needs it, and not before.
-    """
+    """Imports the readers, so that stage load measures no imports. Missing libraries are reported on use."""
     for name in ("av", "PIL.Image"):
         with suppress(ImportError):
             importlib.import_module(name)
@@ -108,10 +105,7 @@ def files_of(sample: Sample, kinds: Iterable[str], *, has_frame_cache: bool = Fa
 
 
 def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInputs:
-    """The sample's event recording or the clip of it; or its folder of PNG event frames, `count` spread evenly.
-
-    Ready-made frames carry no times: all of a folder is what the sample means.
-    """
+    """The sample's event recording or clip, or its folder of PNG event frames, `count` spread evenly, without times."""
     from evprof.loaders.pictures.frame_folder import is_frame_set
 
     path = sample.events_path
@@ -142,10 +136,8 @@ _problems: dict[tuple[str, int, int], tuple[str, ...]] = {}
 
 
 def recording_problems(path: str) -> tuple[str, ...]:
-    """What an event recording says is wrong with it, such as having been cut short; nothing of what is none.
-
-    Found out once for a file as it is. Takes time, so it is asked when nothing is measured.
-    """
+    """The problems of an event recording, such as a truncated file; computed once for each file, outside
+    measured time."""
     from evprof.loaders.events.opening import open_recording
 
     try:

@@ -37,19 +37,14 @@ DISK_BYTES = 2 << 30
 
 
 def checkpoint_identity(name: str, files: Iterable[Path]) -> str:
-    """What tells a checkpoint from any other without reading it: names, sizes and times of its weight files.
-
-    Without any file `name` stands for itself, as in `random:…`.
-    """
+    """Identifies a checkpoint by names, sizes and times of its weight files; without files by `name`."""
     stats = [(str(path.resolve()), path.stat()) for path in files]
     return json.dumps([name, [(place, stat.st_size, stat.st_mtime_ns) for place, stat in stats]])
 
 
 def vision_key(pictures: Sequence[Picture], depends_on: Mapping[str, Any]) -> str:
-    """The key of the embeddings of `pictures` (uint8, as the tower sees them, in order): 64 hexadecimal digits.
-
-    `depends_on` names everything else that changes them; its values are spelled by `repr`.
-    """
+    """The key of the embeddings of `pictures` (uint8, as the tower sees them): 64 hexadecimal digits. `depends_on`
+    names everything else that changes them."""
     digest = hashlib.blake2b(digest_size=32)
     for name in sorted(depends_on):
         digest.update(f"{name}={depends_on[name]!r}\n".encode())
@@ -137,11 +132,8 @@ def _checksum(tensor: torch.Tensor) -> int:
 
 
 class KeptVision:
-    """One model's kept embeddings.
-
-    `identity` tells its weights from all others, `network` spells what its configuration makes of them. Memory holds
-    them on the model's own device, so that a hit costs no transfer and they are freed with the model.
-    """
+    """One model's kept embeddings. `identity` names its weights, `network` their use. Memory keeps them on the model's
+    device."""
 
     def __init__(
         self, identity: str, network: str, transform: ClipTransform, *, device: torch.device, dtype: torch.dtype
@@ -167,10 +159,7 @@ class KeptVision:
         return vision_key(cuts, {**self._depends_on, **how})
 
     def encode(self, inputs: ModelInputs, spans: StageClock, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Visual embeddings: kept ones where the recipe allows and there are any, else those `compute` makes.
-
-        A disk that refuses to keep them is a warning, not a failure.
-        """
+        """Kept visual embeddings, or the result of `compute`. A disk that refuses them is a warning."""
         recipe = inputs.recipe
         if recipe.cache == OFF:
             return compute()

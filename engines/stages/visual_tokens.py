@@ -29,40 +29,29 @@ def kept_count(tokens: int, keep: float) -> int:
 
 
 def choose_tokens(by: str, count: int, *, scores: Callable[[], torch.Tensor], features: torch.Tensor) -> torch.Tensor:
-    """Indices [T, count] of the tokens kept among `features` [T, P, width], in their own order.
-
-    `scores` gives [T, P] and is asked only by the criterion that needs it.
-    """
+    """Indices [T, count] of the tokens kept among `features` [T, P, width], in order. `scores` gives [T, P] if
+    needed."""
     if by == RANDOM:
         return any_tokens(features, count)
     return most_attended(scores(), count) if by == ATTENTION else most_diverse(features, count)
 
 
 def any_tokens(features: torch.Tensor, count: int) -> torch.Tensor:
-    """Features [T, P, width] -> indices [T, count] drawn for each frame, in the tokens' own order.
-
-    The same ones in every run: kept embeddings may be used again, and repeats are repeats.
-    """
+    """Features [T, P, width] -> random indices [T, count], in order, the same in every run."""
     lots = torch.rand(features.shape[:2], generator=torch.Generator().manual_seed(_SEED))
     return moved(most_attended(lots, count), features.device)
 
 
 def most_attended(scores: torch.Tensor, count: int) -> torch.Tensor:
-    """Scores [T, P] -> indices [T, count] of the highest, in the tokens' own order.
-
-    Source: the class-token criterion of EViT (Liang et al., 2022) and FasterVLM (Zhang et al., 2024).
-    """
+    """Scores [T, P] -> indices [T, count] of the highest, in order (EViT, Liang et al., 2022; FasterVLM, Zhang et al.,
+    2024)."""
     ranked = scores.argsort(dim=-1, descending=True, stable=True)
     return ranked[:, :count].sort(dim=-1).values
 
 
 def most_diverse(features: torch.Tensor, count: int) -> torch.Tensor:
-    """Features [T, P, width] -> indices [T, count] of a set in which no two are alike, in the tokens' own order.
-
-    Greedy solution of the max-min diversity problem on cosine distance: begin with the token farthest from its nearest
-    neighbour, then always add the one farthest from all chosen so far. Source: DivPrune (Alvar et al., CVPR 2025).
-    Nothing is read back from the device on the way.
-    """
+    """Features [T, P, width] -> indices [T, count] of a diverse set, in order: the greedy solution of the max-min
+    diversity problem on cosine distance (DivPrune, Alvar et al., CVPR 2025). Reads nothing back from the device."""
     frames, tokens, _ = features.shape
     unit = F.normalize(features.float(), dim=-1)
     distance = 1 - unit @ unit.transpose(-1, -2)

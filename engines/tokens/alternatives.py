@@ -48,8 +48,8 @@ _Row = tuple[_Place, list[int], list[float], float]
 
 
 class AlternativesLog:
-    """What one run's models thought in each token's place. `watched` and `keep` are for the answering model, in order;
-    `keep_drafted` for its draft."""
+    """What a run's models considered for each token. `watched` and `keep` are the answering model's, `keep_drafted` its
+    draft's."""
 
     def __init__(
         self,

@@ -24,9 +24,8 @@ OUTSIDE_ROUNDS = -1
 
 @dataclass(frozen=True)
 class Round:
-    """One draft-verify turn: when it began, how long drafting, verifying and rolling back took, what was drafted,
-    how much of it stands, and how many tokens it gave the answer. `hidden`: drafted inside the target's prefill.
-    `depth` and `judged` as in `RoundRecord`."""
+    """One draft-verify round: start and durations, drafted ids, how many stand, how many tokens it added. `hidden`:
+    drafted inside the target's prefill. `depth` and `judged` as in `RoundRecord`."""
 
     index: int
     start_ns: int
@@ -42,8 +41,7 @@ class Round:
 
 
 class Answer:
-    """`ids` are the generated tokens so far, end-of-sequence included once it came; `origin` is whose they are unless
-    said otherwise."""
+    """`ids` are the generated tokens, end of sequence included; `origin` is their default origin."""
 
     def __init__(
         self,

@@ -16,11 +16,8 @@ SLOT = -200
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """`before` + slots + `after` with `{question}` in it; `slot` is how one slot is spelled.
-
-    `system` is the part of `before` that is the same for every conversation; `between` is written after every slot
-    but the last when there is one per frame.
-    """
+    """`before` + slots + `after` with `{question}`; `slot` is how one slot is spelled. `system` is the constant part of
+    `before`; `between` separates the slots."""
 
     name: str
     slot: str
@@ -52,11 +49,9 @@ class PromptIds:
 
 
 def prompt_ids(vocabulary: Vocabulary, template: PromptTemplate, question: str, slots: int = 1) -> PromptIds:
-    """The ids of a whole prompt: one beginning-of-sentence if there is such a token, the text stretches, SLOT between.
-
-    Each stretch is tokenized by itself, as the slow Llama tokenizer does; a tokenizer.json that has the slot as a
-    token of its own is given the whole text, because only it knows what it puts after a special token.
-    """
+    """The ids of a whole prompt: the beginning of a sentence if there is one, the text stretches, SLOT between. Each
+    stretch is tokenized separately, as the slow Llama tokenizer does; a tokenizer.json with a slot token gets the whole
+    text."""
     chunks = template.chunks(question, slots)
     slot_id = vocabulary.token_id(template.slot)
     if slot_id is not None and isinstance(vocabulary, FileVocabulary):

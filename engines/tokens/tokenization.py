@@ -35,10 +35,8 @@ _BEGIN, _END = "<s>", "</s>"
 
 
 class Vocabulary(Protocol):
-    """A model's tokens. `pieces[i]` is the display text of id i: spaces as spaces, raw bytes as `<0xE2>`, "" for none.
-
-    `size` is the number of ids the vocabulary itself has; a model may have more rows. Not every one has a begin.
-    """
+    """A model's tokens. `pieces[i]` is the display text of id i: raw bytes as `<0xE2>`, "" for none. A model may have
+    more rows than `size`."""
 
     bos_id: int | None
     eos_ids: frozenset[int]
@@ -62,11 +60,9 @@ class Vocabulary(Protocol):
 
 
 class SentencePieceVocabulary:
-    """A `tokenizer.model` file, read by sentencepiece itself; `added` are tokens above it, by their spelling.
-
-    Text is split at special tokens spelled in it and each stretch is encoded by itself, as the slow Llama tokenizer in
-    its legacy form does. So `</s>` in a question is the end token, not four characters: what EventGPT's program does.
-    """
+    """A `tokenizer.model` file; `added` tokens follow its own. Text is split at special tokens, and each stretch is
+    encoded separately, as the slow Llama tokenizer does. So `</s>` in a question is the end token, as in EventGPT's
+    program."""
 
     def __init__(self, model: bytes, source: str = "tokenizer.model", added: Mapping[str, int] | None = None) -> None:
         import sentencepiece
@@ -194,12 +190,8 @@ class FileVocabulary:
 
 
 class SyntheticVocabulary:
-    """32,000 made-up words for models with random weights: printable, distinct, the same on every machine.
-
-    Ids 0, 1, 2 are unknown, begin and end, 3 to 258 the bytes, 259 a space, the rest pronounceable words with a
-    space in front.
-    `extra` names special tokens above them, as Video-LLaVA has.
-    """
+    """32,000 distinct made-up words for models with random weights. Ids 0, 1, 2 are unknown, begin and end, 3 to 258
+    the bytes, 259 a space, then pronounceable words with a space in front. `extra` are special tokens above them."""
 
     SHARED = 32_000
 
@@ -257,12 +249,9 @@ _MODEL, _FILE, _PIECES, _MERGES = "tokenizer.model", "tokenizer.json", "vocab.js
 
 
 def read_vocabulary(folder: Path, *, prefer_file: bool, rows: int | None = None) -> Vocabulary:
-    """The vocabulary of a checkpoint: `tokenizer.json` first when `prefer_file`, else `tokenizer.model` first, else
-    `vocab.json` with `merges.txt`.
-
-    Tokens of an added_tokens.json join a `tokenizer.model` as far as the model has `rows` for them. Raises UserError
-    when the folder has none of them.
-    """
+    """The vocabulary of a checkpoint: `tokenizer.json` first when `prefer_file`, else `tokenizer.model`, else
+    `vocab.json` with `merges.txt`. An added_tokens.json joins a `tokenizer.model` within `rows`. Raises UserError if
+    there is none."""
     file = vocabulary_file(folder, prefer_file=prefer_file)
     if file is None:
         raise UserError(f"{folder} has neither tokenizer.model nor tokenizer.json; download the checkpoint again.")

@@ -115,8 +115,8 @@ QWEN2_WORDS = (
 
 
 def checked_tokenizer(content: bytes, source: str) -> str:
-    """The file's text as the library gets it: without padding, truncation, dropout and what decodes or frames a text,
-    none of which is ours to use. Raises UserError naming `source` for what no supported family has."""
+    """The file's text without padding, truncation, dropout, post-processing and decoding. Raises UserError naming
+    `source` for what no supported family has."""
     if len(content) > MOST_BYTES:
         raise UserError(f"{source} is {len(content):,} bytes long, far too long for a vocabulary.")
     try:
@@ -266,10 +266,8 @@ def byte_level_text(piece: str) -> str:
 
 
 def tokenizer_values(folder: Path) -> dict[str, Any]:
-    """What a tokenizer.json would say, from `vocab.json` and `merges.txt` and the tokens the folder adds to them.
-
-    Raises UserError for files that cannot be that.
-    """
+    """A tokenizer.json from `vocab.json`, `merges.txt` and the folder's added tokens. Raises UserError for
+    other files."""
     sizes = [_size(folder / name) for name in ("vocab.json", "merges.txt")]
     if sum(sizes) > MOST_BYTES:
         raise UserError(f"{folder / 'vocab.json'} and its merges are {sum(sizes):,} bytes, too many for a vocabulary.")

@@ -34,10 +34,9 @@ _TOLD = 10
 
 @dataclass(eq=False)
 class Alignment:
-    """`to_draft[i]` is the draft's id for the target's id i, UNKNOWN_ID where it has none; `to_target[j]` the target's
-    id for the draft's id j, LACKING where it has none. `shared` ids meet, all of them the first ones of both where
-    `is_prefix`. `coverage` is the share of the draft's pieces that are among them, special ones and raw bytes left
-    out: any two vocabularies share those."""
+    """`to_draft[i]` is the draft's id for the target's id i (or UNKNOWN_ID); `to_target[j]` the target's id for the
+    draft's id j (or LACKING). `shared` ids meet, the first ones of both if `is_prefix`. `coverage` is the share of the
+    draft's text pieces among them."""
 
     to_draft: Sequence[int]
     to_target: Sequence[int]
@@ -85,8 +84,8 @@ class Alignment:
             self._tables(device)
 
     def _tables(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The draft's ids that meet one of the target's, those, `to_draft`, and which of the target's ids the draft
-        lacks; on a device, kept there."""
+        """On a device: the draft's ids that meet, the target's ids they meet, `to_draft`, and which target ids the
+        draft lacks."""
         if self._cached is None or self._cached[0].device != device:
             met = [(own, other) for own, other in enumerate(self.to_target) if other != LACKING]
             columns = ([own for own, _ in met], [other for _, other in met], list(self.to_draft))
@@ -104,10 +103,7 @@ def first_shared(count: int) -> Alignment:
 
 
 def align(draft: Vocabulary, target: Vocabulary) -> Alignment:
-    """Ids that spell the same piece meet; of several of one vocabulary the first, which is what text is encoded to.
-
-    Special tokens meet by role: begin and ends of a sequence.
-    """
+    """Ids that spell the same piece meet, the first one if several do. Special tokens meet by role: begin and ends."""
     spelled, others = _contents(draft), _contents(target)
     mine, theirs = _by_content(spelled), _by_content(others)
     to_target = [LACKING] * draft.size

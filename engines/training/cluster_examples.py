@@ -66,10 +66,8 @@ class ClusterExamples(Closing):
         return self._settings
 
     def made(self, rows: Sequence[Row], seen: Set[Content], stop: StopFlag) -> Iterator[Made]:
-        """What became of each row, in their order: what ends earlier waits in the folder.
-
-        When it has to end before all are made, those that wait come all the same.
-        """
+        """The result of each row, in order; earlier results wait in the folder. On an end before that, waiting results
+        still come."""
         left, arrived = deque(rows), dict[str, Done[PieceOfWork]]()
         problem: UserError | None = None
         try:

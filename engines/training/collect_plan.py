@@ -19,8 +19,8 @@ MOST_LAYERS = 8
 
 @dataclass(frozen=True)
 class CollectPlan:
-    """What is collected of whom; without a `draft` only the target's part, and of its prompt the last `positions` (0:
-    all). `layers` of the target are kept, too: "2,16,29" by what enters them, AUTO as EAGLE-3 heads choose, "" none."""
+    """What is collected from which models; without a `draft` the target's part, with the last `positions` of its prompt
+    (0: all). `layers` of the target: "2,16,29", AUTO as EAGLE-3 heads choose, or ""."""
 
     samples: Sequence[Sample]
     target: ModelChoice

@@ -44,8 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Made:
-    """What became of a row: its example and what the journal is to tell of it, or a sentence; neither where another
-    row has its content and question."""
+    """A row's example and its journal entry, or an error; neither if another row has its content and question."""
 
     row: Row
     example: Example | None = None
@@ -201,8 +200,8 @@ class CollectingWatcher(Protocol):
 
 @dataclass
 class CollectEnd:
-    """What there is afterwards: `examples` in all, of which `before` were there; `failed` by name of the sample;
-    `repeated` rows have the content and question of another."""
+    """`examples` in all, `before` of which existed; `failed` by sample; `repeated` rows have another's content and
+    question."""
 
     examples: int = 0
     before: int = 0
@@ -241,10 +240,8 @@ class Collecting:
         self._seen: set[Content] = set()
 
     def run(self, watcher: CollectingWatcher, stop: StopFlag) -> CollectEnd:
-        """Collects what is not there yet; a set `stop` ends it between two tokens, with all that was collected kept.
-
-        Raises UserError when models cannot be loaded or nothing can be written.
-        """
+        """Collects what is missing until `stop`, keeping all that was collected. Raises UserError if models cannot be
+        loaded or nothing can be written."""
         plan, end = self._plan, self._end
         try:
             settings = self._source.settings(watcher.say, stop)

@@ -30,11 +30,8 @@ class PieceOfWork:
 
 @dataclass(frozen=True)
 class PieceAnswer:
-    """What became of a piece: a file in ARRIVING with the one example, or a sentence; neither where one of its content
-    is there.
-
-    `settings` are those of `collection_settings`; `is_fatal`: all others would fail; `is_stopped`: nothing was made.
-    """
+    """A file in ARRIVING with one example, or an error; neither if its content exists. `settings` are
+    `collection_settings`; `is_fatal`: all others would fail; `is_stopped`: nothing was made."""
 
     place: str
     shard: Shard | None = None

@@ -39,11 +39,8 @@ _LAYOUTS = ("", "eagle", "eagle", _EAGLE3)
 
 
 class EagleTrainee(ModuleTrainee):
-    """A head for `target`, drawn from `seed`; `steps` is how far it is led to draft while it learns.
-
-    One with a `layout` has its arithmetic and is stored so, that other programs load it: "eagle" or "eagle3", which
-    reads what enters `layers`.
-    """
+    """A head for `target`, drawn from `seed`, trained to draft `steps` tokens. A `layout` stores it for other programs:
+    "eagle", or "eagle3", which reads what enters `layers`."""
 
     def __init__(
         self,
@@ -183,8 +180,7 @@ class EagleTrainee(ModuleTrainee):
 
 
 class _Joining(nn.Module):
-    """EAGLE-1's joining product while it is taught: embeddings are small, and are taken `scale` times as large, so that
-    both halves learn alike."""
+    """EAGLE-1's joining product in training: embeddings are scaled up, so that both halves learn alike."""
 
     def __init__(self, width: int, scale: float) -> None:
         super().__init__()
@@ -273,12 +269,9 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Examples as rows: W prompt places on the left (`hidden` [B, W] True where a row has none), M of the answers.
-
-    `features` [B, W + M, H], or of several layers side by side, and `embeddings`: a place's state and the embedding of
-    the token after it; `following`
-    [B, M, H] the state after it, `laws` [B, M, V] and `tokens` [B, M] what the target says there; `lengths` [B].
-    """
+    """Examples as rows: W prompt places on the left (`hidden` [B, W] True if empty), M answer places. `features` [B, W
+    + M, H or several] and `embeddings` are a place's state and the next token's embedding; `following` [B, M, H] the
+    next state, `laws` [B, M, V] and `tokens` [B, M] the target's; `lengths` [B]."""
 
     features: torch.Tensor
     embeddings: torch.Tensor

@@ -43,11 +43,9 @@ def evaluate_adapter(
     measured: Done = lambda *_: None,
     loader: Loader = load_model,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Environment, and what adapter.json is to say: `forced_figures` and those of runs beside plain ones.
-
-    `predicted` and `measured` hear how many samples and pairs of runs are done. Raises UserError for models or tensors
-    that do not suit, Cancelled when stopped before a sample was measured.
-    """
+    """Environment and evaluation for adapter.json: `forced_figures`, and runs beside plain ones. `predicted` and
+    `measured` report progress. Raises UserError for models or tensors that do not fit, Cancelled when stopped before a
+    measurement."""
     plan.validate()
     forced = forced_figures(plan, stop, predicted, loader=loader)
     engine = make_engine()
@@ -62,10 +60,8 @@ def evaluate_adapter(
 def forced_figures(
     plan: AdapterPlan, stop: StopFlag, done: Done = lambda *_: None, *, loader: Loader = load_model
 ) -> dict[str, Any]:
-    """`token_match`, `loss` and `cosine` (None for kinds that predict no states), each answer token counting alike.
-
-    Of examples one is held at a time. Raises UserError for models or tensors that do not suit, Cancelled when stopped.
-    """
+    """`token_match`, `loss` and `cosine` (None without predicted states), averaged over answer tokens. Holds one
+    example at a time. Raises UserError and Cancelled."""
     models = _models(plan, stop, loader)
     trainee = _trained(plan.adapter, models)
     layers = _layers(plan.adapter, len(models[TARGET].language_model.layers))

@@ -34,15 +34,11 @@ def joined_answers(examples: Sequence[Example], device: torch.device) -> torch.T
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """`answer_ids` [n] is the target's greedy answer, end of sequence included where it came.
-
-    `target_embeddings` [S, H] is the prompt as the target's decoder got it, its visual positions `target_visual` =
-    (first, count); `target_features` [S + n - 1, H] its last hidden states, before the last norm, at the prompt's
-    positions and those of the answer's tokens save the last, `target_layers` there what enters some of its layers, side
-    by side, where that was kept. `draft_embeddings`, `draft_visual`, `draft_features` are
-    the same of the draft fed with the target's answer, in the draft's ids; None where no draft took part.
-    `text_ids` are the target's ids of the prompt without visual slots.
-    """
+    """`answer_ids` [n] is the target's greedy answer with its end of sequence. `target_embeddings` [S, H] is the
+    prompt, with visual positions `target_visual` = (first, count); `target_features` [S + n - 1, H] are last hidden
+    states before the last norm at the prompt and the answer's tokens but the last; `target_layers` what enters some
+    layers there, side by side. `draft_*` are the same of the draft fed with the answer, in its ids. `text_ids` are the
+    prompt's without visual slots."""
 
     name: str
     prompt: str
@@ -57,10 +53,7 @@ class Example:
     target_layers: torch.Tensor | None = None
 
     def shortened(self, positions: int) -> Example:
-        """As if the target's prompt had begun so many positions before its end: enough for what looks back no farther.
-
-        Visual positions that were left out count no more; the draft's part stays as it is.
-        """
+        """The example with only the last `positions` of the target's prompt."""
         left_out = max(0, self.target_prompt - positions)
         first, count = self.target_visual
         begin = max(0, first - left_out)
@@ -125,11 +118,8 @@ def nbytes_of(example: Example) -> int:
 
 
 class StoredExamples(Sequence[Example]):
-    """Examples of a collection, read from their shards when asked for; as many as fit in `kept_bytes` stay in memory.
-
-    `places` are (shard, number within it, what the journal tells). Raises UserError for a file that is not what the
-    journal says.
-    """
+    """Examples of a collection, read on demand; `kept_bytes` of them stay in memory. `places` are (shard, number,
+    journal entry). Raises UserError for a file that differs from the journal."""
 
     def __init__(
         self,

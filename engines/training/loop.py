@@ -28,8 +28,8 @@ _LOSS_POINTS = 200
 
 @dataclass(frozen=True)
 class TrainingOptions(Plain):
-    """How it is trained. `validation` is the share of scenes held back; `every` so many steps they are judged (0:
-    twenty times in all); `patience` judgements without a better one end it."""
+    """`validation` is the share of scenes held back, judged `every` so many steps (0: twenty times); training ends
+    after `patience` judgements without improvement."""
 
     steps: int = 2000
     batch: int = 8
@@ -72,8 +72,8 @@ class TrainingOptions(Plain):
 
 @dataclass
 class Curves(Plain):
-    """What a training was like, step by step; `best_step` is the one whose state is kept, `cosine` None throughout for
-    kinds that predict no states. `loss` is the mean since the point before."""
+    """The course of a training; `best_step` is kept, `cosine` is None without predicted states, `loss` is the mean
+    since the last point."""
 
     steps: list[int] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
@@ -113,11 +113,8 @@ class Training:
         self._in_vain = 0
 
     def run(self, watcher: TrainingWatcher, stop: StopFlag) -> bool:
-        """Trains until the steps are done, nothing gets better, or `stop` is set; returns whether it was stopped.
-
-        Afterwards the trainee is in the best state there was, and `best` holds it; None where a stop came before the
-        first judgement. Raises UserError when the loss is no number any more.
-        """
+        """Trains until the steps are done, nothing improves, or `stop`; returns whether it was stopped. The trainee is
+        then in its `best` state, None before the first judgement. Raises UserError for a loss that is no number."""
         parameters = self._trainee.parameters()
         self._trainee.fit(self._examples)
         if not parameters:
@@ -205,10 +202,8 @@ def judged(trainee: Trainee, examples: Sequence[Example], batch: int) -> Figures
 
 
 def mean_figures(found: Iterable[tuple[Figures, int]]) -> Figures:
-    """Figures of several batches with their numbers of answer tokens -> of all together, each token counting alike.
-
-    Raises UserError when no answer has a token that could be drafted.
-    """
+    """Figures of several batches with their answer tokens -> the mean over tokens. Raises UserError if nothing can be
+    drafted."""
     loss = match = cosine = 0.0
     weight, has_cosine = 0, True
     for each, tokens in found:
@@ -225,10 +220,8 @@ def mean_figures(found: Iterable[tuple[Figures, int]]) -> Figures:
 
 
 def split_by_scene(scenes: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Numbers of the examples to train on and of those held back: all examples of a scene are on one side.
-
-    At least one scene is held back. Raises UserError below two scenes.
-    """
+    """Indices of training and held-back examples, split by scene, at least one held back. Raises UserError below two
+    scenes."""
     known = list(dict.fromkeys(scenes))
     if len(known) < 2:
         raise UserError(

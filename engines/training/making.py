@@ -45,10 +45,7 @@ class MakingWatcher(Protocol):
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """What is trained on which examples, and where it goes.
-
-    `models` are other places of the models than those the examples were collected with, by role.
-    """
+    """What is trained on which examples. `models` are other places of the models, by role."""
 
     data: Path
     kind: str
@@ -80,11 +77,8 @@ def train_adapter(
     loader: Loader = load_model,
     identity: Callable[[ModelChoice], str] = content_identity,
 ) -> TrainEnd:
-    """Trains and writes the adapter; stopped, the best state so far. `keep` is given the curves as they grow.
-
-    Raises UserError for examples that do not suit, for models that are not those the examples were collected with, and
-    when something cannot be written.
-    """
+    """Trains and writes the adapter, in its best state so far if stopped. `keep` receives the curves. Raises UserError
+    for unsuitable examples, other models than those of the examples, and write errors."""
     plan.options.validate()
     check_place(plan.folder, overwrite=plan.overwrite)
     collection = read_collection(plan.data)

@@ -94,8 +94,8 @@ class Observer:
         return embeddings, visual_span(inputs), inputs
 
     def _answer(self, prompt: torch.Tensor, stop: StopFlag) -> tuple[list[int], torch.Tensor]:
-        """The greedy answer's ids, and hidden states [S + n - 1, hidden] before the last norm, those asked for of other
-        layers to their left."""
+        """The greedy answer's ids, and hidden states [S + n - 1, hidden] before the last norm, other layers to their
+        left."""
         model, most = self.target, self._settings.max_new_tokens
         eos_ids = frozenset() if self._settings.ignore_eos else model.vocabulary.eos_ids
         heard = Listening(model.language_model, TARGET, model.device, model.language_model.rows, keeps_features=True)
@@ -134,10 +134,7 @@ def forced_features(decoder: LlamaDecoder, prompt: torch.Tensor, ids: Sequence[i
 
 
 def visual_span(inputs: ModelInputs) -> tuple[int, int]:
-    """First visual position of a prompt, and how many positions to the end of the last one.
-
-    Where text stands between a prompt's pictures it is counted in.
-    """
+    """First visual position of a prompt, and the number of positions to the end of the last one."""
     slots, visual = inputs.slots, inputs.lengths.visual
     return slots[0], slots[-1] - slots[0] + visual
 

@@ -17,8 +17,8 @@ from evprof.core.errors import UserError
 
 @dataclass(frozen=True)
 class Figures:
-    """On held-out examples: mean `loss` per token, `match` is the share of answer tokens that would be drafted right
-    (teacher-forced), `cosine` the mean cosine of predicted and true hidden states where the kind predicts any."""
+    """On held-out examples: mean `loss` per token, `match`, the teacher-forced share of right tokens, and `cosine` of
+    predicted and true hidden states, if predicted."""
 
     loss: float
     match: float
@@ -77,8 +77,7 @@ class ModuleTrainee(Trainee):
 
 @dataclass(frozen=True)
 class TraineeSide:
-    """What a trainee is made of. `sizes` are those asked for by name; the kind has its own for the rest. `layers` are
-    those of the target of which examples tell what enters them."""
+    """`sizes` are requested by name; the kind has defaults. Examples keep the inputs of the target's `layers`."""
 
     target: VisionLanguageModel
     draft: VisionLanguageModel | None = None
