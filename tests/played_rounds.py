@@ -19,7 +19,7 @@ from engines.decoder.sampling import Law, Sampler, greedy
 from engines.drafters.drafter import Drafter, PromptContext
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import OpenSpan, StageClock
-from engines.speculation.draft_length import DraftLength, Fixed
+from engines.speculation.draft_length import DraftLength
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import JudgementLog, Verifier
 from engines.tokens.alternatives import AlternativesLog
@@ -145,7 +145,7 @@ def play(
         made,
         answer,
         limits,
-        length=length or Fixed(gamma),
+        length=length or DraftLength(gamma),
         verifier=verifier,
         clock=clock,
         stop=stop or NEVER,

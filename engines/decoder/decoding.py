@@ -223,24 +223,20 @@ class Limits:
         return len(ids) >= self.max_new_tokens or (bool(ids) and ids[-1] in self.eos_ids)
 
 
-class TokenReader(Protocol):
+class TokenReader:
+    """Brings chosen token ids to the host; on a CPU at once."""
+
     def push(self, token: torch.Tensor) -> list[int]:
         """Takes the ids [B, 1] just chosen; returns those of one step that are on the host by now, or none."""
-
-    def flush(self) -> list[int]:
-        """The rest, after waiting for them."""
-
-
-class ImmediateReader:
-    def push(self, token: torch.Tensor) -> list[int]:
         ids: list[int] = token.flatten().tolist()
         return ids
 
     def flush(self) -> list[int]:
+        """The rest, after waiting for them."""
         return []
 
 
-class LateReader:
+class LateReader(TokenReader):
     """For CUDA: copies into pinned memory and reads one step later, while the device works on the next token."""
 
     def __init__(self, device: torch.device, rows: int = 1) -> None:
@@ -273,7 +269,7 @@ class LateReader:
 
 def make_reader(device: torch.device, rows: int = 1) -> TokenReader:
     """The reader that suits a device, for ids of so many rows."""
-    return LateReader(device, rows) if device.type == "cuda" else ImmediateReader()
+    return LateReader(device, rows) if device.type == "cuda" else TokenReader()
 
 
 def decode(

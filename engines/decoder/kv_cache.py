@@ -6,9 +6,10 @@ are `quantized_kv`'s.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,44 +23,46 @@ if TYPE_CHECKING:
 DYNAMIC, STATIC = "dynamic", "static"
 
 
-class KvCache(Protocol):
-    """Keys and values of a decoder's layers, [B, kv_heads, L, D] each.
-
-    `length` counts the positions in use; `padding` [B] says how many on the left of each row are nothing.
-    """
+class KvCache(ABC):
+    """Keys and values of a decoder's layers, [B, kv_heads, L, D] each. `length` counts the positions in use; `padding`
+    [B] counts the empty positions on the left of each row."""
 
     kind: str
-    length: int
-    padding: torch.Tensor | None
+    length: int = 0
+    padding: torch.Tensor | None = None
 
+    @property
+    @abstractmethod
+    def layer_count(self) -> int:
+        """How many layers there are."""
+
+    @abstractmethod
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """New [B, kv_heads, S, D] of one layer -> all visible [B, kv_heads, length + S, D]."""
 
     def advance(self, count: int) -> None:
         """Called when every layer has been given `count` positions."""
+        self.length += count
 
     def crop(self, length: int) -> None:
-        """Forgets the positions from `length` on. Raises UserError when this kind cannot."""
+        """Forgets the positions from `length` on."""
+        self.length = min(self.length, length)
 
+    @abstractmethod
     def gather(self, start: int, path: Sequence[int]) -> None:
         """Moves positions `start + path[i]` to `start + i`, before a crop. Raises UserError if this kind cannot."""
 
+    @abstractmethod
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
-        """The tensors in use of one layer: views of the positions that count, not of what is set aside."""
-
-    @property
-    def layer_count(self) -> int:
-        """How many layers hold something."""
+        """The tensors in use of one layer: views of the positions that count."""
 
 
-class DynamicKv:
+class DynamicKv(KvCache):
     """Grows by concatenation, as transformers' default: every step copies what is there already."""
 
     kind = DYNAMIC
 
     def __init__(self, layers: int) -> None:
-        self.length = 0
-        self.padding: torch.Tensor | None = None
         self._keys: list[torch.Tensor | None] = [None] * layers
         self._values: list[torch.Tensor | None] = [None] * layers
 
@@ -72,16 +75,14 @@ class DynamicKv:
         if old_keys is not None and old_values is not None:
             keys, values = torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
         else:
-            # Copies: what comes in are views of one tensor that holds the queries too, and would be held with them.
+            # Copies: the inputs are views of one tensor that holds the queries too.
             keys = keys.clone(memory_format=torch.contiguous_format)
             values = values.clone(memory_format=torch.contiguous_format)
         self._keys[layer], self._values[layer] = keys, values
         return keys, values
 
-    def advance(self, count: int) -> None:
-        self.length += count
-
     def crop(self, length: int) -> None:
+        """Keeps views of the first `length`; their storage stays until the next pass."""
         if length >= self.length:
             return
         for held in (self._keys, self._values):
@@ -101,7 +102,7 @@ class DynamicKv:
                 yield tensor
 
 
-class StaticKv:
+class StaticKv(KvCache):
     """Allocated once for `capacity` positions and written in place. If it needs more, it doubles its room during the
     run."""
 
@@ -112,10 +113,8 @@ class StaticKv:
     ) -> None:
         heads, head_dim = head_shape(config)
         shape = (batch, heads, capacity, head_dim)
-        self.length = 0
-        self.padding: torch.Tensor | None = None
         self.capacity = capacity
-        # Zeros, not whatever was there: a kernel that looks at masked positions must not meet a NaN.
+        # Zeros: a kernel that reads masked positions must not meet a NaN.
         self.keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
         self.values = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
 
@@ -131,17 +130,10 @@ class StaticKv:
         held_values[:, :, start:end] = values
         return held_keys[:, :, :end], held_values[:, :, :end]
 
-    def advance(self, count: int) -> None:
-        self.length += count
-
-    def crop(self, length: int) -> None:
-        self.length = min(self.length, length)
-
     def gather(self, start: int, path: Sequence[int]) -> None:
         chosen = upload([start + place for place in path], self.keys[0].device)
-        for held in (self.keys, self.values):
-            for tensor in held:
-                tensor[:, :, start : start + len(path)] = tensor.index_select(2, chosen)
+        for tensor in (*self.keys, *self.values):
+            tensor[:, :, start : start + len(path)] = tensor.index_select(2, chosen)
 
     def clear(self) -> None:
         """Ready for the next run, in the same memory."""
@@ -152,7 +144,7 @@ class StaticKv:
         yield self.values[layer][:, :, : self.length]
 
     def reserve(self, needed: int) -> None:
-        """Sees to it that so many positions have room; moves everything to more of it when they have not."""
+        """Makes room for so many positions; moves everything if there is not enough."""
         if needed <= self.capacity:
             return
         self.capacity = max(2 * self.capacity, needed)

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
-from engines.decoder.kv_cache import StaticKv
+from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.kernels.projections import MOST_TOKENS
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled, UserError
@@ -43,24 +43,6 @@ class TakesStates(Protocol):
 
     def append(self, hidden: torch.Tensor, /) -> None:
         """Takes those of the next layer, [B, S, hidden]."""
-
-
-class CacheLike(Protocol):
-    """What the forward pass needs of a cache; see `engines.decoder.kv_cache.KvCache`."""
-
-    @property
-    def length(self) -> int:
-        """Positions in use."""
-
-    @property
-    def padding(self) -> torch.Tensor | None:
-        """[B] positions on the left of each row that are nothing, or None."""
-
-    def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Takes a layer's new keys and values; returns all of them."""
-
-    def advance(self, count: int) -> None:
-        """Every layer has been given `count` positions more."""
 
 
 class BlockShape:
@@ -210,7 +192,7 @@ class LlamaDecoder(nn.Module):
         return embedded
 
     def forward(
-        self, hidden: torch.Tensor, cache: CacheLike, *, keep: int = 1, stop: StopFlag | None = None
+        self, hidden: torch.Tensor, cache: KvCache, *, keep: int = 1, stop: StopFlag | None = None
     ) -> torch.Tensor:
         """[B, S, hidden] -> logits [B, keep, V] of the last `keep` positions. Raises Cancelled when `stop` is set
         between layers."""
@@ -219,7 +201,7 @@ class LlamaDecoder(nn.Module):
     def trunk(
         self,
         hidden: torch.Tensor,
-        cache: CacheLike,
+        cache: KvCache,
         *,
         stop: StopFlag | None = None,
         shape: BlockShape | None = None,
@@ -284,7 +266,7 @@ class LlamaDecoder(nn.Module):
         return hidden
 
     def fill_layers(
-        self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, cache: CacheLike, layers: range
+        self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, cache: KvCache, layers: range
     ) -> None:
         """Gives the cache keys and values of some layers, all made from one hidden state [B, S, hidden]."""
         for index in layers:

@@ -38,7 +38,7 @@ _SIGN_AND_REST = (0b1 << 31 | 0b1111111 << _FRACTION_SHIFT) - (1 << 32)
 """Of an int32 whose upper bits repeat the sign."""
 
 
-class Fp8Kv:
+class Fp8Kv(KvCache):
     """8-bit floats (e4m3) under one scale for a layer's keys and one for its values, fixed at the first pass. As
     transformers' Fp8QuantizedLayer (5.23), but written in place, cropped exactly, and with later outliers clamped
     instead of NaN."""
@@ -49,8 +49,6 @@ class Fp8Kv:
         self, config: LlamaConfig, capacity: int, *, batch: int = 1, device: torch.device, dtype: torch.dtype
     ) -> None:
         heads, head_dim = head_shape(config)
-        self.length = 0
-        self.padding: torch.Tensor | None = None
         self._dtype = dtype
         shape = (batch, heads, capacity, head_dim)
         layers = range(config.num_hidden_layers)
@@ -69,12 +67,6 @@ class Fp8Kv:
         if start == 0:
             return keys, values
         return self._keys[layer].all(end, self._dtype), self._values[layer].all(end, self._dtype)
-
-    def advance(self, count: int) -> None:
-        self.length += count
-
-    def crop(self, length: int) -> None:
-        self.length = min(self.length, length)
 
     def gather(self, start: int, path: Sequence[int]) -> None:
         """Moves packed positions in place, as the bytes they are: not every device indexes 8-bit floats."""
@@ -128,15 +120,13 @@ def floats_of(packed: torch.Tensor) -> torch.Tensor:
     return bits.view(torch.float32).mul_(2.0**_BIAS_DIFFERENCE)
 
 
-class HqqKv:
+class HqqKv(KvCache):
     """Half-quadratic quantization in groups of GROUP: keys by channel, values by position (KIVI, 2402.02750). Whole
     groups are packed once; up to RESIDUAL of the latest positions wait unpacked. Not for speculation: when positions
     are packed depends on the size of a pass, so a verified block would differ from single steps."""
 
     def __init__(self, kind: str, config: LlamaConfig, *, dtype: torch.dtype) -> None:
         self.kind = kind
-        self.length = 0
-        self.padding: torch.Tensor | None = None
         packer = _GroupPacker(8 if kind == HQQ8 else 4, dtype)
         layers = range(config.num_hidden_layers)
         self._keys = [_Blocks(packer, by_channel=True) for _ in layers]
@@ -148,9 +138,6 @@ class HqqKv:
 
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return self._keys[layer].append(keys), self._values[layer].append(values)
-
-    def advance(self, count: int) -> None:
-        self.length += count
 
     def crop(self, length: int) -> None:
         """Drops what waits, then packed blocks; of a block that is cut through, only the count of positions shrinks."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from engines.checkpoints.config import ModelConfig
 from engines.decoder.bucket_pass import STRIDE
 from engines.families.networks import build_empty, engine_family
-from engines.hardware.device import Machine, ThisMachine, dtype_name
+from engines.hardware.device import Machine, dtype_name
 from engines.loading.shapes import text_shape, vision_shape
 from engines.loading.weights import find_checkpoint
 from evprof.core.vocabulary.families import FAMILIES
@@ -115,7 +115,7 @@ def memory_need(
     """The need of a model from its configuration; `question` is its positions. weights = parameters · bytes, with
     quantized projections; KV = 2 · layers · kv_heads · head_dim · positions · bytes; activations = the larger of vision
     pass and prefill, both if the vision pass is captured. Raises UserError for an unknown model or device."""
-    machine = machine or ThisMachine()
+    machine = machine or Machine()
     shape = shape or model_shape(choice)
     device = machine.device(choice.device)
     dtype = machine.dtype(choice.dtype, device)

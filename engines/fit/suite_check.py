@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from engines.fit.advice import BOTH, place, room_for
 from engines.fit.requirements import MemoryNeed, ModelShape, memory_need, model_shape
-from engines.hardware.device import Machine, ThisMachine
+from engines.hardware.device import Machine
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
@@ -20,7 +20,7 @@ class SuiteRoom:
     """Answers from models' shapes, each of which is worked out once."""
 
     def __init__(self, machine: Machine | None = None) -> None:
-        self._machine = machine or ThisMachine()
+        self._machine = machine or Machine()
         self._shapes: dict[tuple[str, str | None], ModelShape | None] = {}
 
     def family_of(self, name: str) -> str | None:

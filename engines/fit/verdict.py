@@ -34,7 +34,7 @@ from engines.fit.requirements import (
     frame_count,
     model_shape,
 )
-from engines.hardware.device import AssumedMachine, Machine, ThisMachine
+from engines.hardware.device import AssumedMachine, Machine
 from engines.loading.warm_models import WarmModels
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
@@ -61,7 +61,7 @@ class FitQuestion:
 
 def describe_fit(question: FitQuestion) -> dict[str, Any]:
     """The `fit` block of `evprof inspect`. Raises UserError for an unknown model or device."""
-    machine: Machine = ThisMachine() if question.memory_bytes is None else AssumedMachine(question.memory_bytes)
+    machine = Machine() if question.memory_bytes is None else AssumedMachine(question.memory_bytes)
     plan = _plan(question)
     needs = plan.needs(machine)
     if not machine.is_assumed:
@@ -194,7 +194,7 @@ def memory_size(text: str) -> int:
 def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, machine: Machine | None = None) -> None:
     """Frees memory for the models of `roles` before they are loaded: first other requests' models, then all but those
     of `roles`. Raises UserError if that is not enough."""
-    machine = machine or ThisMachine()
+    machine = machine or Machine()
     choices = {role: choice for role in request.roles if (choice := request.choice_of(role)) is not None}
     needed = {role: choices[role] for role in roles}
     if all(warm.holds(choice, role) for role, choice in needed.items()):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -54,51 +53,34 @@ def dtype_name(dtype: torch.dtype) -> str:
 _LIBRARIES = {"nf4": "bitsandbytes"}
 
 
-class Machine(Protocol):
-    """Devices and what is free on them; `is_assumed`: they need not be here."""
-
-    is_assumed: bool
-
-    def device(self, name: str) -> torch.device:
-        """The device of a name. Raises UserError when it is not there."""
-
-    def dtype(self, name: str, device: torch.device) -> torch.dtype:
-        """The dtype of a name on a device. Raises UserError for an unknown one."""
-
-    def free_bytes(self, device: torch.device) -> int:
-        """Bytes that can be had on a device."""
-
-    def devices(self) -> list[str]:
-        """Every device, GPUs first, as torch spells them."""
-
-    def can_pack(self, kind: str) -> bool:
-        """Whether the library for weights of a kind of QUANTIZATIONS is installed."""
-
-
-class ThisMachine:
-    """The devices PyTorch sees, and what is free on them now."""
+class Machine:
+    """The devices PyTorch sees, and what is free on them now. `is_assumed`: they need not be here."""
 
     is_assumed = False
 
     def device(self, name: str) -> torch.device:
+        """The device of a name. Raises UserError if it is missing."""
         return choose_device(name)
 
     def dtype(self, name: str, device: torch.device) -> torch.dtype:
+        """The dtype of a name on a device. Raises UserError for an unknown one."""
         return choose_dtype(name, device)
 
     def free_bytes(self, device: torch.device) -> int:
         return free_bytes(device)
 
     def devices(self) -> list[str]:
+        """Every device, GPUs first, as torch spells them."""
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         return [*(f"cuda:{index}" for index in range(count)), "cpu"]
 
     def can_pack(self, kind: str) -> bool:
+        """Whether the library for quantized weights of a kind is installed."""
         library = _LIBRARIES.get(kind)
         return library is None or importlib.util.find_spec(library) is not None
 
 
-class PartOfMachine(ThisMachine):
+class PartOfMachine(Machine):
     """The same where several engines share the memory beside the CPU; each has a GPU of its own, or none."""
 
     def __init__(self, engines: int) -> None:
@@ -108,7 +90,7 @@ class PartOfMachine(ThisMachine):
         return super().free_bytes(device) // (self._engines if device.type == "cpu" else 1)
 
 
-class AssumedMachine:
+class AssumedMachine(Machine):
     """Devices that have so many bytes free each, whether or not they are here; "auto" is a GPU in bfloat16."""
 
     is_assumed = True

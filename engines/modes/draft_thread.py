@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 
@@ -45,50 +45,38 @@ class FreeDrafts:
         return len(self.ids)
 
 
+@dataclass(eq=False)
 class DraftThread:
     """Runs `prepare`, which prefills the draft and returns the logits [1, V] after its prompt, then drafts until `most`
     tokens, one of `eos_ids` (chains only), `close` or `stop`. A failure releases `beside`. `worker` is the thread."""
 
-    def __init__(
-        self,
-        prepare: Callable[[], torch.Tensor],
-        drafter: ModelDrafter,
-        *,
-        most: int,
-        eos_ids: frozenset[int],
-        clock: StageClock,
-        stop: LinkedStop,
-        beside: LinkedStop,
-        side: AbstractContextManager[None],
-        answer: Answer,
-        worker: DraftWorker,
-        is_tree: bool = False,
-    ) -> None:
-        self._prepare = prepare
-        self._drafter = drafter
-        self._most = most
-        self._eos_ids = eos_ids
-        self._clock = clock
-        self._stop, self._beside = stop, beside
-        self._side = side
-        self._answer = answer
+    prepare: Callable[[], torch.Tensor]
+    drafter: ModelDrafter
+    _: KW_ONLY
+    most: int
+    eos_ids: frozenset[int]
+    clock: StageClock
+    stop: LinkedStop
+    beside: LinkedStop
+    side: AbstractContextManager[None]
+    answer: Answer
+    worker: DraftWorker
+    is_tree: bool = False
+
+    def __post_init__(self) -> None:
         self._begun = threading.Event()
-        # Guards all below; the engine's thread waits on it only where it has nothing else to do.
+        # Guards all below; the engine's thread waits on it only if it has nothing else to do.
         self._changed = threading.Condition()
         self._chosen: list[Drafted] = []
         self._ids: list[int] = []
         self._start_ns = self._last_ns = 0
-        self._is_closed = False
-        self._is_prefilled = False
-        self._is_over = False
+        self._is_closed = self._is_prefilled = self._is_over = False
         self._error: BaseException | None = None
-        self._worker = worker
-        self._is_tree = is_tree
         self._done: threading.Event | None = None
 
     def start(self) -> None:
         """Takes the thread, which then waits for `begin`: before the run's zero."""
-        self._done = self._worker.do(self._run)
+        self._done = self.worker.do(self._run)
 
     def begin(self) -> None:
         self._begun.set()
@@ -128,7 +116,7 @@ class DraftThread:
 
     def release(self) -> None:
         """Nobody needs it any more: it ends between two layers or tokens; nobody waits."""
-        self._stop.release()
+        self.stop.release()
         self._begun.set()
 
     def abandon(self) -> None:
@@ -157,14 +145,14 @@ class DraftThread:
         error: BaseException | None = None
         try:
             self._begun.wait()
-            if self._stop.is_set():
+            if self.stop.is_set():
                 raise Cancelled
-            with self._side:
-                logits = self._prepare()
+            with self.side:
+                logits = self.prepare()
                 with self._changed:
                     self._is_prefilled = True
                     self._changed.notify_all()
-                if self._most and not self._is_closed:
+                if self.most and not self._is_closed:
                     self._draft(logits)
         except BaseException as problem:  # noqa: BLE001 - raised again by the thread that waits for this one
             error = problem
@@ -173,32 +161,32 @@ class DraftThread:
             self._is_over = True
             self._changed.notify_all()
         if self.failure is not None:
-            self._beside.release()
+            self.beside.release()
 
     def _draft(self, logits: torch.Tensor) -> None:
         """Token after token. On a GPU one step is under way while the one before it is read, never more."""
-        device, reader = self._drafter.device, make_reader(self._drafter.device)
+        device, reader = self.drafter.device, make_reader(self.drafter.device)
         waiting: deque[Drafted] = deque()
-        with self._clock.stage("decode", DRAFT, device) as span:
+        with self.clock.stage("decode", DRAFT, device) as span:
             self._start_ns = span.start_ns
             try:
                 for count, one in enumerate(self._source(logits), 1):
                     waiting.append(one)
                     self._take(reader.push(one.token), waiting)
-                    self._clock.settle()
-                    self._drafter.note_length(self._answer)
-                    if count == self._most or self._ends():
+                    self.clock.settle()
+                    self.drafter.note_length(self.answer)
+                    if count == self.most or self._ends():
                         break
                 self._take(reader.flush(), waiting)
             finally:
                 span.output("token ids", self._ids)
 
     def _source(self, logits: torch.Tensor) -> Iterator[Drafted]:
-        return self._drafter.grown(logits) if self._is_tree else self._drafter.drafted(logits)
+        return self.drafter.grown(logits) if self.is_tree else self.drafter.drafted(logits)
 
     @property
     def _has_ended(self) -> bool:
-        return not self._is_tree and bool(self._ids) and self._ids[-1] in self._eos_ids
+        return not self.is_tree and bool(self._ids) and self._ids[-1] in self.eos_ids
 
     def _take(self, ids: list[int], waiting: deque[Drafted]) -> None:
         with self._changed:
@@ -207,9 +195,9 @@ class DraftThread:
             for token_id in ids:
                 self._ids.append(token_id)
                 self._chosen.append(waiting.popleft())
-                self._last_ns = self._clock.now()
+                self._last_ns = self.clock.now()
 
     def _ends(self) -> bool:
-        if self._stop.is_set():
+        if self.stop.is_set():
             raise Cancelled
         return self._is_closed or self._has_ended

@@ -6,37 +6,25 @@ tau(gamma) / (gamma c + v(gamma)), with acceptance and costs as measured in the 
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from evprof.metrics.speculation.outcome import expected_tokens_per_round
 
 
-class DraftLength(Protocol):
-    """`next` is asked before a round, `learn` is told after it; `most` is the largest number it ever gives."""
-
-    most: int
-
-    def next(self) -> int:
-        """Tokens to draft, at least 1."""
-
-    def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
-        """How a round went."""
-
-
-class Fixed:
-    """Always `gamma`."""
+class DraftLength:
+    """The number of tokens to draft: always `gamma`. `most` is the largest number it ever gives."""
 
     def __init__(self, gamma: int) -> None:
         self.most = self._gamma = gamma
 
     def next(self) -> int:
+        """Tokens to draft in the next round, at least 1."""
         return self._gamma
 
     def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
-        """Nothing changes it."""
+        """Called after each round."""
+        return
 
 
-class Heuristic:
+class Heuristic(DraftLength):
     """Two more after a round that was accepted whole, one fewer after any other; from 1 to `most`, from `gamma` on."""
 
     def __init__(self, gamma: int, most: int) -> None:
@@ -53,7 +41,7 @@ class Heuristic:
         self._count = min(self.most, max(1, self._count + change))
 
 
-class Budgeted:
+class Budgeted(DraftLength):
     """The number with the most tokens per time, from 1 to `most`; `gamma` until a round was measured. Acceptance starts
     at one half with the weight of two tokens and fades. Verification costs are linear in the width after two widths."""
 
@@ -103,4 +91,4 @@ def draft_length(kind: str, gamma: int) -> DraftLength:
     most = max(gamma, MOST_DRAFTED)
     if kind == "heuristic":
         return Heuristic(gamma, most)
-    return Budgeted(gamma, most) if kind == "budgeted" else Fixed(gamma)
+    return Budgeted(gamma, most) if kind == "budgeted" else DraftLength(gamma)

@@ -7,6 +7,7 @@ decode and no kind of drafter.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 import torch
 
@@ -27,80 +28,67 @@ _MOST_SHAPES = 64
 """Of trees kept for when they come again; a dynamic tree seldom does."""
 
 
+@dataclass(eq=False)
 class Rounds:
     """The rounds of one answer. `target` is prefilled, `answer` holds the first token or more. `context` is the prompt
     for drafters, `log` keeps both models' logits of drafted tokens, `alternatives` other likely tokens."""
 
-    def __init__(
-        self,
-        target: CachedModel,
-        drafter: Drafter,
-        answer: Answer,
-        limits: Limits,
-        *,
-        length: DraftLength,
-        verifier: Verifier,
-        clock: StageClock,
-        stop: StopFlag,
-        context: PromptContext | None = None,
-        log: JudgementLog | None = None,
-        alternatives: AlternativesLog | None = None,
-    ) -> None:
-        self._target = target
-        self._drafter = drafter
-        self._answer = answer
-        self._limits = limits
-        self._length = length
-        self._verifier = verifier
-        self._clock = clock
-        self._stop = stop
-        self._log = log
-        self._alternatives = alternatives
-        self._context = context or PromptContext()
-        self._shapes: dict[tuple[int, ...], BlockShape] = {}
-        self.count = 0
+    target: CachedModel
+    drafter: Drafter
+    answer: Answer
+    limits: Limits
+    _: KW_ONLY
+    length: DraftLength
+    verifier: Verifier
+    clock: StageClock
+    stop: StopFlag
+    context: PromptContext = field(default_factory=PromptContext)
+    log: JudgementLog | None = None
+    alternatives: AlternativesLog | None = None
+    count: int = field(default=0, init=False)
+    _shapes: dict[tuple[int, ...], BlockShape] = field(default_factory=dict, init=False)
 
     def run(self) -> None:
         """Plays rounds until the answer is complete. Each cache then holds its prompt and the answer without its last
         token. Raises Cancelled when stopped between two draft steps; the unfinished round is dropped."""
-        drafter, answer = self._drafter, self._answer
+        drafter, answer = self.drafter, self.answer
         is_whole = False
         try:
-            with self._clock.child_on("prepare draft", drafter.role, drafter.device):
-                drafter.start(self._context)
-            while not self._limits.is_over(answer):
-                self._clock.begin_step("round")
+            with self.clock.child_on("prepare draft", drafter.role, drafter.device):
+                drafter.start(self.context)
+            while not self.limits.is_over(answer):
+                self.clock.begin_step("round")
                 self._play()
-                self._clock.end_step()
-            with self._clock.child_on("draft", drafter.role, drafter.device):
+                self.clock.end_step()
+            with self.clock.child_on("draft", drafter.role, drafter.device):
                 drafter.finish(answer.ids)
             self._note_lengths()
             is_whole = True
         finally:
-            self._target.crop_to(answer)
+            self.target.crop_to(answer)
             if not is_whole:
                 drafter.abandon(answer.ids)
 
     def _play(self) -> None:
-        clock, drafter, start_ns = self._clock, self._drafter, self._clock.now()
+        clock, drafter, start_ns = self.clock, self.drafter, self.clock.now()
         with clock.child_on("draft", drafter.role, drafter.device) as drafting:
-            proposal = self._propose().on(self._target.device)
+            proposal = self._propose().on(self.target.device)
         self._check_stop()
-        with clock.child_on("verify", self._target.role, self._target.device) as verifying:
+        with clock.child_on("verify", self.target.role, self.target.device) as verifying:
             logits = self._pass(proposal)
-            look = self._verifier.look(proposal, logits[0])
+            look = self.verifier.look(proposal, logits[0])
         # The round's one read. Everything before it has happened on the device then, so both spans can settle.
         read: list[int] = look.tolist()
         clock.settle()
-        judged = self._verifier.conclude(proposal, read, self._limits.eos_ids)
-        block = (self._answer.ids[-1], *read[: proposal.size])
+        judged = self.verifier.conclude(proposal, read, self.limits.eos_ids)
+        block = (self.answer.ids[-1], *read[: proposal.size])
         emitted = self.take(proposal, judged, read[: proposal.size], logits[0])
         rollback_start_ns = clock.now()
         self._roll_back(proposal, judged, block, logits[0])
         rollback_ns = clock.now() - rollback_start_ns
         spent_ns = (drafting.duration_ns, verifying.duration_ns, rollback_ns)
         self.note(proposal, judged, block[1:], emitted, start_ns=start_ns, spent_ns=spent_ns)
-        self._length.learn(proposal.size, judged.accepted, drafting.duration_ns, verifying.duration_ns)
+        self.length.learn(proposal.size, judged.accepted, drafting.duration_ns, verifying.duration_ns)
         self._note_lengths()
 
     def take(
@@ -108,21 +96,21 @@ class Rounds:
     ) -> int:
         """Adds a round's tokens to the answer, up to its limit, and the rejected ones; `early` of them are there.
         Returns how many."""
-        answer, known_ns = self._answer, self._clock.now()
+        answer, known_ns = self.answer, self.clock.now()
         start = len(answer.ids) - early
-        room = self._limits.max_new_tokens - start
-        if self._log is not None:
+        room = self.limits.max_new_tokens - start
+        if self.log is not None:
             reached = judged if len(judged.emitted) <= room else Judged(judged.path, judged.emitted[:room])
-            self._log.keep((self.count, start), proposal, reached, drafted, logits)
+            self.log.keep((self.count, start), proposal, reached, drafted, logits)
         for place, token in enumerate(judged.emitted[early:room], early):
             is_drafted = place < judged.accepted
             answer.add(token, ORIGIN_ACCEPTED if is_drafted else ORIGIN_BONUS, self.count, known_ns)
         kept = set(judged.path)
         depths = proposal.depths()
-        if self._alternatives is not None:
-            self._alternatives.keep(start, logits, judged.path[: min(room, len(judged.emitted))], self.count)
+        if self.alternatives is not None:
+            self.alternatives.keep(start, logits, judged.path[: min(room, len(judged.emitted))], self.count)
             positions = [start + depth for depth in depths]
-            self._alternatives.keep_drafted(positions, drafted, proposal.logits, self.count)
+            self.alternatives.keep_drafted(positions, drafted, proposal.logits, self.count)
         for place, token in enumerate(drafted, 1):
             if place not in kept:
                 answer.reject(token, start + depths[place - 1], self.count, known_ns)
@@ -143,7 +131,7 @@ class Rounds:
         accepted = judged.accepted
         # A way that stands to its leaf, or to the answer's end, rejects nothing.
         is_refused = emitted > accepted and proposal.first_child(judged.path[-1]) is not None
-        self._answer.note_round(
+        self.answer.note_round(
             Round(
                 self.count,
                 start_ns,
@@ -160,19 +148,19 @@ class Rounds:
 
     def _propose(self) -> Proposal:
         """Up to so many drafted tokens; fewer when the answer's limit is closer than that."""
-        answer = self._answer
-        count = min(self._length.next(), self._limits.max_new_tokens - len(answer.ids) - 1)
+        answer = self.answer
+        count = min(self.length.next(), self.limits.max_new_tokens - len(answer.ids) - 1)
         if count < 1:
             return Proposal.nothing()
-        return self._drafter.propose(answer.ids, count, self._stop.is_set)
+        return self.drafter.propose(answer.ids, count, self.stop.is_set)
 
     def _pass(self, proposal: Proposal) -> torch.Tensor:
         """One target pass over the last token and the k proposed: logits [1, k + 1, V]."""
-        last = upload([self._answer.ids[-1]], self._target.device)
+        last = upload([self.answer.ids[-1]], self.target.device)
         block = torch.cat([last, proposal.ids])[None]
         if proposal.parents is not None:
-            return self._target.block(block, self._shape(proposal.parents))
-        return self._target.step(block, keep=block.shape[1])
+            return self.target.block(block, self._shape(proposal.parents))
+        return self.target.step(block, keep=block.shape[1])
 
     def _shape(self, parents: tuple[int, ...]) -> BlockShape:
         """The block's shape: drafted trees hang below the answer's last token."""
@@ -181,21 +169,21 @@ class Rounds:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
             above = (-1, *(parent + 1 for parent in parents))
-            found = self._shapes[parents] = BlockShape(above, self._target.device)
+            found = self._shapes[parents] = BlockShape(above, self.target.device)
         return found
 
     def _roll_back(self, proposal: Proposal, judged: Judged, block: Sequence[int], logits: torch.Tensor) -> None:
-        target, size = self._target, proposal.size + 1
-        features = target.features if self._drafter.wants_features else None
+        target, size = self.target, proposal.size + 1
+        features = target.features if self.drafter.wants_features else None
         target.keep_path(size, judged.path)
-        target.crop_to(self._answer)
+        target.crop_to(self.answer)
         target.rolled_back += proposal.size - judged.accepted
-        self._drafter.observe(self._answer.ids, Verified(judged.path, features, block, logits))
+        self.drafter.observe(self.answer.ids, Verified(judged.path, features, block, logits))
 
     def _note_lengths(self) -> None:
-        self._target.note_length(self._answer)
-        self._drafter.note_length(self._answer)
+        self.target.note_length(self.answer)
+        self.drafter.note_length(self.answer)
 
     def _check_stop(self) -> None:
-        if self._stop.is_set():
+        if self.stop.is_set():
             raise Cancelled

@@ -6,7 +6,7 @@ Stage decode is `decoding` or `speculation`, because two models may share it. No
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -59,38 +59,33 @@ class Prefilling:
         return first
 
 
+@dataclass(eq=False)
 class ModelPass:
     """A loaded model in one run. `visual` [V, hidden] comes from stage vision; after `prefill`, `cached` can decode."""
 
-    def __init__(
-        self,
-        model: VisionLanguageModel,
-        role: str,
-        settings: GenerationSettings,
-        *,
-        clock: StageClock,
-        memory: StageMemory,
-        stop: StopFlag,
-        step: DecodeStep | None = None,
-    ) -> None:
-        self.model = model
-        self.role = role
-        self.inputs: ModelInputs | None = None
-        self.visual: torch.Tensor | None = None
-        self._host: HostInputs | None = None
+    model: VisionLanguageModel
+    role: str
+    settings: GenerationSettings
+    _: KW_ONLY
+    clock: StageClock
+    memory: StageMemory
+    stop: StopFlag
+    step: InitVar[DecodeStep | None] = None
+    inputs: ModelInputs | None = field(default=None, init=False)
+    visual: torch.Tensor | None = field(default=None, init=False)
+    _host: HostInputs | None = field(default=None, init=False)
+
+    def __post_init__(self, step: DecodeStep | None) -> None:
+        language, switches = self.model.language_model, self.settings.switches
         self.cached = CachedModel(
-            model.language_model,
-            role,
-            model.device,
-            model.language_model.rows,
-            bytes_per_position(model.facts, taken_cache(settings.switches.cache)),
-            prefill_chunk=settings.switches.prefill_chunk,
+            language,
+            self.role,
+            self.model.device,
+            language.rows,
+            bytes_per_position(self.model.facts, taken_cache(switches.cache)),
+            prefill_chunk=switches.prefill_chunk,
             own_step=step,
         )
-        self._settings = settings
-        self._clock = clock
-        self._memory = memory
-        self._stop = stop
 
     def up_to_vision(self, sample: Sample, tell: Tell) -> torch.Tensor:
         """Stages load, preprocess and vision -> visual embeddings [V, hidden]. `tell` is called inside the stages, so
@@ -101,8 +96,8 @@ class ModelPass:
 
     def limits(self) -> Limits:
         """When this model's answer ends under the run's settings."""
-        eos_ids = frozenset() if self._settings.ignore_eos else self.model.vocabulary.eos_ids
-        return Limits(self._settings.max_new_tokens, eos_ids)
+        eos_ids = frozenset() if self.settings.ignore_eos else self.model.vocabulary.eos_ids
+        return Limits(self.settings.max_new_tokens, eos_ids)
 
     def prefill(self, visual: torch.Tensor, answer: Answer, sampler: Sampler | None) -> torch.Tensor | None:
         """Stage prefill; with a `sampler` also the answer's first token [1, 1], on the device and in `answer`."""
@@ -113,9 +108,9 @@ class ModelPass:
         self._check_stop()
         if self.inputs is None:
             raise RuntimeError("prefill before preprocess")
-        with self._memory.stage("prefill"), self._clock.stage("prefill", self.role, self.model.device) as span:
+        with self.memory.stage("prefill"), self.clock.stage("prefill", self.role, self.model.device) as span:
             work.begin()
-            with self._clock.child("embeddings") as part:
+            with self.clock.child("embeddings") as part:
                 part.input("visual embeddings", visual)
                 embeddings = self.model.embed_prompt(self.inputs, visual)
                 part.output("embeddings", embeddings)
@@ -123,10 +118,10 @@ class ModelPass:
             span.input("visual embeddings", visual)
             span.input("text_ids", self.inputs.text_ids)
             span.input("attention_mask", PromptMask(embeddings.shape[1] + work.beside))
-            with self._clock.child("set cache aside"):
+            with self.clock.child("set cache aside"):
                 self._open_cache(embeddings.shape[1] + work.beside)
-            with self._clock.child("language model"):
-                logits = work.compute(self.cached, embeddings, self._stop)
+            with self.clock.child("language model"):
+                logits = work.compute(self.cached, embeddings, self.stop)
             span.output("logits", logits)
             first = work.take(logits)
             self.cached.note_length(work.answer)
@@ -136,7 +131,7 @@ class ModelPass:
 
     def _open_cache(self, prompt_length: int) -> None:
         """A cache for the prompt, the answer and one block of drafts beyond it."""
-        model, settings = self.model, self._settings
+        model, settings = self.model, self.settings
         capacity = capacity_of(prompt_length, settings)
         if isinstance(self.cached.own_step, GraphStep):
             # Graphs read and write where they were captured.
@@ -152,11 +147,11 @@ class ModelPass:
 
     def _load(self, sample: Sample, tell: Tell) -> None:
         self._check_stop()
-        with self._memory.stage("load"), self._clock.stage("load", self.role) as span:
+        with self.memory.stage("load"), self.clock.stage("load", self.role) as span:
             tell("start_ns", span.start_ns)
-            kind = input_of(self._settings.input, self.role)
+            kind = input_of(self.settings.input, self.role)
             before = disk_bytes()
-            self._host = self.model.load(sample, self._settings, self._clock, kind=kind)
+            self._host = self.model.load(sample, self.settings, self.clock, kind=kind)
             note_host(span.output, self._host)
             tell("loading", replace(self._host.loading, bytes_from_disk=bytes_since(before)))
 
@@ -164,9 +159,9 @@ class ModelPass:
         self._check_stop()
         if self._host is None:
             raise RuntimeError("preprocess before load")
-        with self._memory.stage("preprocess"), self._clock.stage("preprocess", self.role, self.model.device) as span:
+        with self.memory.stage("preprocess"), self.clock.stage("preprocess", self.role, self.model.device) as span:
             note_host(span.input, self._host)
-            inputs = self.model.preprocess(self._host, prompt, self._settings, self._clock)
+            inputs = self.model.preprocess(self._host, prompt, self.settings, self.clock)
             self._host = None
             span.input("image_sizes", inputs.image_sizes)
             span.output("pixel_values", inputs.pixel_values)
@@ -177,14 +172,14 @@ class ModelPass:
 
     def _vision(self, inputs: ModelInputs) -> torch.Tensor:
         self._check_stop()
-        with self._memory.stage("vision"), self._clock.stage("vision", self.role, self.model.device) as span:
+        with self.memory.stage("vision"), self.clock.stage("vision", self.role, self.model.device) as span:
             span.input("pixel_values", inputs.pixel_values)
-            visual = self.model.encode_vision(inputs, self._clock)
+            visual = self.model.encode_vision(inputs, self.clock)
             span.output("visual embeddings", visual)
         return visual
 
     def _check_stop(self) -> None:
-        if self._stop.is_set():
+        if self.stop.is_set():
             raise Cancelled
 
 

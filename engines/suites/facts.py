@@ -13,7 +13,7 @@ import torch
 
 from engines.bench.ceilings import measure_ceilings
 from engines.fit.requirements import ModelShape, batch_capacity, frame_count, memory_need, model_shape, visual_positions
-from engines.hardware.device import AssumedMachine, Machine, ThisMachine, dtype_name, thread_count
+from engines.hardware.device import AssumedMachine, Machine, dtype_name, thread_count
 from engines.inspection import describe_model
 from engines.suites.document_facts import document_facts
 from evprof.core.errors import UserError
@@ -61,7 +61,7 @@ def _shapes(choices: Iterable[ModelChoice], note: Note) -> dict[ModelChoice, Mod
 
 def _ceilings(shapes: dict[ModelChoice, ModelShape], note: Note, scale: float) -> list[dict[str, Any]]:
     """Ceilings of every device, dtype and number of threads that these models compute with, alone or together."""
-    machine = ThisMachine()
+    machine = Machine()
     seats: dict[tuple[str, torch.dtype, int], None] = {}
     together = thread_count(shape.parameters for shape in shapes.values())
     for choice, shape in shapes.items():
@@ -115,7 +115,7 @@ def _capacities(
     choice: ModelChoice, shape: ModelShape, settings: GenerationSettings, note: Note
 ) -> list[dict[str, Any]]:
     """The batch on a 24 GB card, as if a GPU computed, and in what is free on this machine now."""
-    here = ThisMachine()
+    here = Machine()
     found = [_capacity(replace(choice, device="auto"), shape, settings, AssumedMachine(CARD_BYTES), CARD_BYTES)]
     try:
         free = here.free_bytes(here.device(choice.device))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -60,30 +60,22 @@ class ExampleSource(Protocol):
         """What became of each row, in their order. `seen` grows meanwhile. Raises UserError, Cancelled once stopped."""
 
 
+@dataclass(eq=False)
 class ExamplesHere:
     """Makes them in this process. `loader` brings models; tests bring their own."""
 
-    def __init__(
-        self,
-        plan: CollectPlan,
-        *,
-        loader: Loader = load_model,
-        identity: Callable[[ModelChoice], str] = content_identity,
-        needs_room: bool = True,
-        machine: Machine | None = None,
-    ) -> None:
-        """`machine` is the part of this one that may be taken (None: all)."""
-        self._plan = plan
-        self._loader = loader
-        self._identity = identity
-        self._needs_room = needs_room
-        self._machine = machine
-        self._observer: Observer | None = None
+    plan: CollectPlan
+    _: KW_ONLY
+    loader: Loader = load_model
+    identity: Callable[[ModelChoice], str] = content_identity
+    needs_room: bool = True
+    machine: Machine | None = None
+    _observer: Observer | None = field(default=None, init=False)
 
     def settings(self, say: Callable[[str], None], stop: StopFlag) -> dict[str, Any]:
-        plan, warm = self._plan, WarmModels(self._loader)
-        if self._needs_room:
-            make_room(plan.request(), tuple(plan.choices), warm, machine=self._machine)
+        plan, warm = self.plan, WarmModels(self.loader)
+        if self.needs_room:
+            make_room(plan.request(), tuple(plan.choices), warm, machine=self.machine)
         models = {role: warm.get(choice, role, lambda *_: None, stop).model for role, choice in plan.choices.items()}
         for model in models.values():
             for sentence in model.warnings:
@@ -93,7 +85,7 @@ class ExamplesHere:
         self._observer = Observer(models[TARGET], models.get(DRAFT), plan.settings, layers)
         if layers:
             say(_size_sentence(plan, models[TARGET].language_model, layers))
-        return collection_settings(plan, models, self._identity)
+        return collection_settings(plan, models, self.identity)
 
     def made(self, rows: Sequence[Row], seen: Set[Content], stop: StopFlag) -> Iterator[Made]:
         for row in rows:
@@ -105,7 +97,7 @@ class ExamplesHere:
         """One of them. Raises UserError when memory ran out, and Cancelled."""
         if self._observer is None:
             raise RuntimeError("models are loaded before examples are made")
-        plan, sample = self._plan, row.sample
+        plan, sample = self.plan, row.sample
         try:
             scene = scene_of(sample, has_draft=plan.draft is not None)
             if (scene, sample.prompt) in seen:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
-from engines.speculation.draft_length import MOST_DRAFTED, Budgeted, Fixed, Heuristic, draft_length
+from engines.speculation.draft_length import MOST_DRAFTED, Budgeted, DraftLength, Heuristic, draft_length
 from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.settings import choices_of
 
@@ -55,7 +55,7 @@ def test_any_policy_asks_for_a_possible_number(kind: str, gamma: int, rounds: li
 
 
 def test_names_are_policies() -> None:
-    assert [type(draft_length(kind, 5)) for kind in choices_of("length")] == [Fixed, Heuristic, Budgeted]
+    assert [type(draft_length(kind, 5)) for kind in choices_of("length")] == [DraftLength, Heuristic, Budgeted]
 
 
 def test_the_heuristic_goes_up_by_two_and_down_by_one_within_its_bounds() -> None:

@@ -13,7 +13,7 @@ from engines.fit.advice import BOTH, IN_TURN, REFUSED, PlannedModels, demand, fi
 from engines.fit.requirements import MemoryNeed, batch_capacity, context_capacity, memory_need, model_shape
 from engines.fit.suite_check import SuiteRoom
 from engines.fit.verdict import FitQuestion, describe_fit, make_room, memory_size
-from engines.hardware.device import AssumedMachine, ThisMachine
+from engines.hardware.device import AssumedMachine, Machine
 from engines.loading.warm_models import WarmModels
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
@@ -145,10 +145,10 @@ def test_only_installed_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     there = replace(plan, choices={"draft": ModelChoice(DRAFT.name, "cuda:0", "bfloat16")})
-    machine = ThisMachine()
-    monkeypatch.setattr(ThisMachine, "can_pack", lambda _, kind: kind != "int4")
+    machine = Machine()
+    monkeypatch.setattr(Machine, "can_pack", lambda _, kind: kind != "int4")
     assert "--draft-quant int8" in [way.words for way in find_ways(there, machine, {}, together=True)]
-    monkeypatch.setattr(ThisMachine, "can_pack", lambda *_: False)
+    monkeypatch.setattr(Machine, "can_pack", lambda *_: False)
     assert [way.words for way in find_ways(there, machine, {}, together=True)] == ["--draft-device cpu"]
 
 

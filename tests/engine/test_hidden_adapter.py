@@ -20,7 +20,7 @@ from engines.decoder.sampling import greedy
 from engines.drafters.drafter import PromptContext
 from engines.drafters.model_drafter import HiddenDrafter
 from engines.measuring.timing import StageClock
-from engines.speculation.draft_length import Fixed
+from engines.speculation.draft_length import DraftLength
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier
 from engines.tokens.answer import Answer
@@ -97,7 +97,7 @@ def test_rounds_stay_lossless_with_an_untrained_adapter(pair: SimpleNamespace, s
                 drafter,
                 found,
                 Limits(32),
-                length=Fixed(3),
+                length=DraftLength(3),
                 verifier=Verifier(),
                 clock=clock,
                 stop=NEVER,

@@ -21,7 +21,7 @@ from engines.decoder.sampling import greedy
 from engines.drafters.model_drafter import ModelDrafter
 from engines.loading.weights import load_model
 from engines.measuring.timing import StageClock
-from engines.speculation.draft_length import Fixed
+from engines.speculation.draft_length import DraftLength
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier
 from engines.tokens.answer import Answer
@@ -117,7 +117,7 @@ def test_rounds_stay_lossless_with_a_changed_draft(make_llama: Any, sink: Any) -
                         drafter,
                         answer,
                         Limits(32),
-                        length=Fixed(3),
+                        length=DraftLength(3),
                         verifier=Verifier(),
                         clock=clock,
                         stop=NEVER,
