@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from engines.decoder.cuda_graphs import GraphStep
-from engines.decoder.decoding import CachedModel, Limits
-from engines.decoder.llama import LlamaDecoder
+from engines.decoder.decoding import Limits
 from engines.decoder.sampling import greedy
-from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.tokens.alternatives import AlternativesLog
 from evprof.core.recording import RecordLog
 from evprof.core.records import AlternativesRecord, TokenRecord
@@ -23,7 +20,6 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -59,26 +55,6 @@ def test_probabilities_are_those_of_a_softmax(dtype: torch.dtype, room: int) -> 
         assert record[:3] == (3, "target", -1)
         assert record.token_id == token_id == record.listed[0].token_id
         assert_head_of(record, row)
-
-
-def test_a_buffer_that_the_model_writes_again_was_copied() -> None:
-    buffer = torch.zeros(1, ROWS)
-    log = AlternativesLog(CPU, ROWS, torch.float32, 4)
-    choose = log.watched(greedy)
-    for token_id in (3, 5):
-        buffer.zero_()[0, token_id] = 9
-        choose(buffer)
-    assert [record.listed[0].token_id for record in log.records(1, "draft", [3, 5], PIECES)] == [3, 5]
-
-
-def test_logits_of_another_type_are_kept_as_they_are() -> None:
-    rows = 4 * torch.randn(2, ROWS, generator=torch.Generator().manual_seed(2))
-    log = AlternativesLog(CPU, ROWS, torch.bfloat16, 4)
-    choose = log.watched(greedy)
-    ids = [int(choose(row[None])) for row in (rows[0].bfloat16(), rows[1])]
-    first, second = log.records(1, "target", ids, PIECES)
-    assert_head_of(first, rows[0].bfloat16())
-    assert_head_of(second, rows[1])
 
 
 def test_logits_that_are_no_numbers_have_no_odds() -> None:
@@ -179,48 +155,3 @@ def test_every_token_of_every_mode_has_them_and_none_changes(
         if token.origin == "accepted":
             assert run.alternatives_of(token, "draft") is not None
     assert all(run.alternatives_of(token) is not None for token in run.rejected)
-
-
-@pytest.mark.parametrize("step", [pytest.param("compiled", marks=pytest.mark.whole), "eager"])
-def test_a_compiled_step_tells_the_same(engine: Any, sample: Any, step: str) -> None:
-    chosen = GenerationSettings(max_new_tokens=8, switches=Switches(step=step))
-    run, eager = (run_of(engine, sample, "target", one) for one in (chosen, GenerationSettings(max_new_tokens=8)))
-    for mine, other in zip(run.tokens, eager.tokens, strict=True):
-        one, two = run.alternatives_of(mine), eager.alternatives_of(other)
-        assert one is not None
-        assert two is not None
-        assert [found.chance for found in one.listed] == pytest.approx([found.chance for found in two.listed], abs=2e-3)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("kind", ["eager", "graphs", "fused"])
-def test_on_a_gpu_rows_outlive_captured_steps_and_nobody_waits(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, kind: str
-) -> None:
-    """A captured or fused step writes every result into one buffer; what was kept of it is what it said."""
-    device = torch.device("cuda:0")
-    decoder = LlamaDecoder.take_over(make_llama(4).cuda())
-    prompt = played_rounds.prompt_of(4).cuda()
-    expected = played_rounds.plain(decoder, prompt, Limits(20), sink)
-    log = AlternativesLog(device, decoder.rows, torch.float32, 20)
-    chosen = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan((1,), prompt.shape[1], 64))
-    one = CachedModel.over(decoder, "target")
-    one.own_step = chosen.step
-    if isinstance(chosen.step, GraphStep):
-        one.cache = chosen.step.open_cache(64)
-    seen: list[torch.Tensor] = []
-
-    def choose(logits: torch.Tensor) -> torch.Tensor:
-        seen.append(logits[0].clone())
-        torch.cuda.set_sync_debug_mode("error")
-        token = watched(logits)
-        torch.cuda.set_sync_debug_mode("default")
-        return token
-
-    watched = log.watched(greedy)
-    ids = played_rounds.plain(one, prompt, Limits(20), sink, sampler=choose)
-    assert ids == expected
-    records = list(log.records(1, "target", ids, PIECES))
-    assert len(records) == len(ids)
-    for record, logits in zip(records, seen, strict=False):
-        assert_head_of(record, logits.cpu())

@@ -11,12 +11,11 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from engines.decoder.attention import CUDNN, attention_backends, choosing_kernel, kernel_of
+from engines.decoder.attention import CUDNN, choosing_kernel, kernel_of
 from engines.decoder.compiled_step import CompiledStep
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import kernels_taken
-from evprof.core.errors import UserError
 
 QUERIES, KEYS = torch.zeros(1, 4, 5, 16), torch.zeros(1, 2, 9, 16)
 
@@ -35,21 +34,6 @@ def test_the_switch_brings_cudnn_back_for_as_long_as_it_is_asked_for() -> None:
     for mask in (None, torch.zeros(1)):
         with choosing_kernel(CUDNN, mask):
             assert not torch.backends.cuda.cudnn_sdp_enabled()
-
-
-def test_where_cudnn_cannot_the_sentence_names_it(make_llama: Any, without_gradients: Any, never: Any) -> None:
-    decoder = LlamaDecoder.take_over(make_llama())
-    decoder.attention = CUDNN
-    with pytest.raises(UserError, match=r"cuDNN's attention cannot compute .* --attention sdpa"):
-        CachedModel.over(decoder, "target").prefill(decoder.embed(torch.arange(3, 9)[None]), never)
-
-
-def test_backends_are_told_in_their_order_and_as_they_are_switched() -> None:
-    told = attention_backends()
-    assert sorted(told["order"]) == ["cudnn", "efficient", "flash", "math"]
-    assert "cudnn" not in told["enabled"]
-    with sdpa_kernel([SDPBackend.MATH]):
-        assert attention_backends() == {"order": ["math", *told["order"][:2], "cudnn"], "enabled": ["math"]}
 
 
 def test_the_kernel_is_what_pytorch_chooses() -> None:

@@ -20,7 +20,7 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
-from engines.bench.batches import BatchAnswer, decode_batch, generate_batch
+from engines.bench.batches import decode_batch, generate_batch
 from engines.decoder.decoding import DecodeStep, Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
@@ -239,39 +239,6 @@ def test_rows_end_by_themselves_and_equal_their_answers_alone(make_llama: Any, n
 
 def bytes_per_position() -> int:
     return 2 * 2 * 2 * 16 * 4
-
-
-def test_one_token_each_takes_no_step(make_llama: Any, never: Any) -> None:
-    decoder = LlamaDecoder.take_over(make_llama(2))
-    answer = decode_batch(decoder, prompts_of(decoder, (4, 6)), Limits(1), stop=never)
-    assert [len(row) for row in answer.ids] == [1, 1]
-    assert answer.step_ms is None
-
-
-class OneStepLate:
-    """What CUDA's reader does, without CUDA."""
-
-    def __init__(self) -> None:
-        self.waiting: list[int] = []
-
-    def push(self, token: torch.Tensor) -> list[int]:
-        ready, self.waiting = self.waiting, token.flatten().tolist()
-        return ready
-
-    def flush(self) -> list[int]:
-        ready, self.waiting = self.waiting, []
-        return ready
-
-
-@pytest.mark.parametrize("eos_place", [None, 7])
-def test_ids_that_arrive_late_change_nothing(make_llama: Any, never: Any, eos_place: int | None) -> None:
-    decoder = LlamaDecoder.take_over(make_llama(3))
-    prompts = prompts_of(decoder, (5, 8))
-    limits = Limits(20)
-    if eos_place is not None:
-        limits = Limits(20, frozenset({alone(decoder, prompt, limits, never)[eos_place] for prompt in prompts}))
-    at_once: BatchAnswer = decode_batch(decoder, prompts, limits, stop=never)
-    assert decode_batch(decoder, prompts, limits, stop=never, reader=OneStepLate()).ids == at_once.ids
 
 
 def test_stop_ends_a_batch(make_llama: Any, stop_after: Any) -> None:

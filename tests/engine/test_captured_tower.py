@@ -5,30 +5,22 @@
 
 from __future__ import annotations
 
-import gc
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import CLIPVisionConfig, CLIPVisionModel
 
 from closeness import assert_close
 from engines.decoder import cuda_graphs as graph_recording
 from engines.decoder import layer_check
-from engines.engine import LocalEngine
 from engines.families import loaded_model
 from engines.families.clip_tower import CapturedTower, ClipLayer
-from engines.loading.warm_models import WarmModels
 from engines.measuring.timing import NullClock
-from evprof.core.recording import RecordLog
-from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.switches import Switches
-from fake_cuda import FakeCuda, tensors
+from fake_cuda import FakeCuda
 
 FAMILIES = ("eventgpt", "llava", "video_llava", "llava_next_video")
 CLOCK = NullClock()
@@ -127,29 +119,6 @@ def test_the_pass_is_as_exact_as_transformers(dtype: torch.dtype, activation: st
     assert tower.problem is None
 
 
-class Computing(TorchDispatchMode):
-    """Counts operators that compute; views take no kernel."""
-
-    count = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = function(*args, **(kwargs or {}))
-        given = {leaf.untyped_storage()._cdata for leaf in tensors(args)}
-        self.count += any(leaf.untyped_storage()._cdata not in given for leaf in tensors(made))
-        return made
-
-
-@pytest.mark.usefixtures("without_gradients")
-def test_a_layer_calls_ten_operators_where_transformers_calls_fourteen() -> None:
-    layer = CapturedTower(source()).layers[0]
-    hidden = torch.randn(2, 17, 256)
-    with Computing() as ours:
-        layer(hidden)
-    with Computing() as theirs:
-        layer.source(hidden, None)
-    assert (ours.count, theirs.count) == (10, 14)
-
-
 class Planted(ClipLayer):
     """A layer with one thing wrong."""
 
@@ -222,21 +191,6 @@ def test_a_run_sees_what_an_eager_one_sees(
 
 
 @pytest.mark.usefixtures("without_gradients", "narrow")
-def test_a_number_of_frames_outside_the_settings_is_captured_for_the_next_run(
-    make_model: Callable[..., Any], sample: Any
-) -> None:
-    model = make_model("llava")
-    grid = {"input": {"image_layout": "grid"}}
-    settings = GenerationSettings.from_json({**asked().to_json(), **grid})
-    kinds = []
-    for _ in range(2):
-        model.make_ready(settings)
-        seen(model, sample, settings)
-        kinds.append(model.vision_pass)
-    assert kinds == ["eager", "graphs"]
-
-
-@pytest.mark.usefixtures("without_gradients", "narrow")
 def test_what_cannot_be_captured_runs_eagerly_with_a_warning(
     cuda: FakeCuda, make_model: Callable[..., Any], sample: Any
 ) -> None:
@@ -256,54 +210,3 @@ def test_what_cannot_be_captured_runs_eagerly_with_a_warning(
     assert model.warnings == ()
     seen(model, sample, asked())
     assert model.vision_pass == "graphs"
-
-
-@pytest.mark.usefixtures("without_gradients", "narrow")
-def test_a_tower_whose_graph_has_no_memory_runs_eagerly(
-    make_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = make_model("video_llava")
-
-    def exhausted(*_: Any, **__: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    monkeypatch.setattr(graph_recording.GraphRecorder, "record", exhausted)
-    model.make_ready(asked())
-    assert model.warnings[-1].endswith("runs eagerly: there is no memory for its graph.")
-
-
-@pytest.mark.usefixtures("narrow")
-def test_graphs_are_released_with_those_of_the_steps(cuda: FakeCuda, make_model: Callable[..., Any]) -> None:
-    warm = WarmModels(lambda *_: make_model("video_llava"))
-    model: Any = warm.get(ModelChoice("m"), "target", lambda *_: None, threading.Event()).model
-    with torch.inference_mode():
-        model.make_ready(asked())
-    assert len(cuda.graphs) == 1
-    warm.release_caches()
-    gc.collect()
-    assert len(cuda.graphs) == 0
-    cuda.empty_cache()
-    assert cuda.pools == {}
-
-
-@pytest.mark.usefixtures("narrow")
-def test_a_run_records_its_pass_and_captures_nothing_after_setup(
-    cuda: FakeCuda, make_model: Callable[..., Any], sample: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = make_model("video_llava")
-    load, recorded = model.load, []
-
-    def first_stage(*given: Any, **named: Any) -> Any:
-        recorded.append(len(cuda.recorded_on))
-        return load(*given, **named)
-
-    monkeypatch.setattr(model, "load", first_stage)
-    log, engine = RecordLog(), LocalEngine(loader=lambda *_: model, make_room=lambda *_: None)
-    engine.run(RunRequest("target", sample, None, ModelChoice("m"), asked()), log, threading.Event())
-    engine.close()
-    book = RunBook(log)
-    book.update()
-    (run,) = book.runs.values()
-    assert run.info.status == "finished", run.info.error
-    assert run.info.models["target"].vision_pass == "graphs"
-    assert recorded == [len(cuda.recorded_on)] == [1]

@@ -11,10 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.measuring.device_timer import CudaTimer, make_timers
+from engines.measuring.device_timer import CudaTimer
 from engines.measuring.timing import StageClock
 from evprof.core.records import END, SETTLED, SpanRecord
-from evprof.core.run_info import ClockFacts
 
 LATENCY_NS = 3000
 SECOND = 1_000_000_000
@@ -136,34 +135,6 @@ def test_short_intervals_stay_sharp_late_in_a_long_run(monkeypatch: pytest.Monke
     assert gpu.made < 300
 
 
-def test_a_mark_from_before_the_latest_base_is_still_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = put(FakeGpu(), monkeypatch)
-    timer = timed(gpu)
-    early = timer.mark()
-    for _ in range(40):
-        gpu.pass_time(5 * SECOND)
-        mark = timer.mark()
-        timer.time_ns(mark)
-        timer.release(mark)
-    assert abs(timer.time_ns(early) - early.host_ns) < 700
-
-
-def test_events_are_made_before_the_run_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = put(FakeGpu(), monkeypatch)
-    pools: dict[str, list[Any]] = {}
-    timers = make_timers(["cuda:0", "cpu", "cuda:0"], pools)
-    assert list(timers) == ["cuda:0"]
-    assert len(pools["cuda:0"]) == 256
-    assert all(event.host_ns >= 0 for event in pools["cuda:0"])
-    made = gpu.made
-    timer = timers["cuda:0"]
-    for _ in range(1000):
-        timer.release(timer.mark())
-    assert gpu.made == made
-    make_timers(["cuda:0"], pools)
-    assert gpu.made == made + 5
-
-
 @pytest.mark.parametrize("drift", [0.0, 5e-5, -5e-5])
 def test_a_run_is_settled_anew_where_the_clock_drifted(
     drift: float, monkeypatch: pytest.MonkeyPatch, sink: Any
@@ -188,29 +159,3 @@ def test_a_run_is_settled_anew_where_the_clock_drifted(
         assert abs(last[name].start_ns - seen[name].start_ns) < 30_000
         assert abs(last[name].end_ns - seen[name].end_ns) < 30_000
     assert last["load"].end_ns == seen["load"].end_ns
-
-
-def test_clock_facts_are_plain() -> None:
-    facts = ClockFacts(-12.5, 4.0, is_corrected=False)
-    assert ClockFacts.from_json(facts.to_json()) == facts
-
-
-def test_a_branchs_clock_is_compared_when_the_run_is_over(monkeypatch: pytest.MonkeyPatch, sink: Any) -> None:
-    """Comparing takes some tens of microseconds, and a branch ends within the run."""
-    gpu = put(FakeGpu(5e-5), monkeypatch)
-    clock = StageClock(sink, 1, timers={"cuda:0": timed(gpu)}, now=gpu.now)
-    branch = clock.branch(sink, {"cuda:0": timed(gpu)})
-    with branch.stage("prefill", "draft", "cuda:0"):
-        gpu.pass_time(SECOND)
-    gpu.pass_time(SECOND)
-    readings = gpu.readings
-    branch.finish()
-    assert gpu.readings == readings + 1
-    settled = [record for record in sink.of(SpanRecord) if record.phase == SETTLED]
-    assert len(settled) == 1
-    done_ns = clock.finish()
-    again = [record for record in sink.of(SpanRecord) if record.phase == SETTLED]
-    assert [record.span_id for record in again] == [settled[0].span_id] * 2
-    ended = next(record for record in sink.of(SpanRecord) if record.phase == END)
-    assert abs(again[1].end_ns - ended.end_ns) < 30_000 < abs(again[0].end_ns - ended.end_ns)
-    assert done_ns < gpu.host_ns - 5 * LATENCY_NS

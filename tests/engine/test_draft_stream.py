@@ -67,14 +67,6 @@ def test_a_draft_waits_for_setup_and_not_for_the_targets_prefill(default: Stream
     assert stream.awaited == ["weights and captures"]
 
 
-def test_a_drafts_kernels_go_before_the_targets_and_all_runs_share_their_stream(default: Stream) -> None:
-    for _ in range(2):
-        Concurrency(GPU, GPU, {})
-    stream = concurrency._stream_of(str(GPU))
-    assert stream.priority < default.priority
-    assert concurrency._stream_of.cache_info().misses == 1
-
-
 def test_what_follows_drafting_waits_for_all_of_it(default: Stream) -> None:
     both = Concurrency(GPU, GPU, {})
     stream: Any = concurrency._stream_of(str(GPU))

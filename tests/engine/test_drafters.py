@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from engines.adapters.folder import save_adapter
-from engines.adapters.ngram import ABSENT, BEGIN, MOST_CONTEXTS, Following, NgramCounts, load_ngram
+from engines.adapters.ngram import ABSENT, BEGIN, Following, NgramCounts, load_ngram
 from engines.decoder.decoding import Limits
-from engines.decoder.sampling import draw
 from engines.drafters.drafter import PromptContext
 from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter
-from engines.speculation.draft_length import Budgeted
 from engines.speculation.verification import Verifier
 from engines.training.example import Example
 from engines.training.trainees import NgramTrainee
@@ -96,14 +94,6 @@ def test_counts_back_off_to_shorter_contexts_and_know_beginnings() -> None:
     assert counts.after([]) == Following(1, 3, 4)
     assert NgramCounts.of([[7, 8], [6, 7, 9], [6, 7, 9]], order=2).after([7]) == Following(8, 1, 1)  # begins with 7
     assert NgramCounts.of([[7, 8], [6, 7, 9], [6, 7, 9]], order=1).after([7]) == Following(9, 2, 3)
-
-
-def test_counts_keep_the_commonest_contexts_within_their_bound() -> None:
-    answers = [[1, 2, 3]] * 5 + [[4, 5, 6]]
-    counts = NgramCounts.of(answers, order=2, most=4)
-    assert len(counts) == 4
-    assert counts.after([1]) == Following(2, 5, 5)
-    assert counts.after([4]) is None
 
 
 def test_a_chain_is_drafted_as_long_as_it_is_sure() -> None:
@@ -202,18 +192,6 @@ def test_an_adapter_of_other_kind_order_or_size_is_refused(tmp_path: Path) -> No
         load_ngram(info)
 
 
-def test_more_contexts_than_fit_are_refused(tmp_path: Path) -> None:
-    count = MOST_CONTEXTS + 1
-    info = saved(tmp_path / "counts")
-    ones = torch.ones(count, dtype=torch.int32)
-    contexts = torch.zeros(count, 1, dtype=torch.int32)
-    save_file(
-        {"contexts": contexts, "following": ones, "count": ones.clone(), "total": ones.clone()}, info.tensors_path
-    )
-    with pytest.raises(UserError, match="are the most"):
-        load_ngram(replace(info, config={"order": 1}))
-
-
 def example_of(answer: Sequence[int]) -> Example:
     nothing = torch.empty(0, 1)
     return Example("one", "?", torch.tensor(answer), torch.empty(0, dtype=torch.long), nothing, nothing, (0, 0))
@@ -264,26 +242,6 @@ def test_drafting_without_a_model_is_lossless(
             empty += sum(not one.drafted for one in rounds)
     assert 0 < accepted < drafted
     assert empty > 0
-
-
-def test_rounds_without_drafts_draw_as_plain_decoding_does(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType
-) -> None:
-    target, prompt = make_llama(2), played_rounds.prompt_of(2)
-
-    def sampler(generator: torch.Generator) -> Any:
-        return lambda logits: draw(logits.softmax(dim=-1), generator)
-
-    drawn = sampler(torch.Generator().manual_seed(5))
-    expected = played_rounds.plain(target, prompt, Limits(30), sink, sampler=drawn)
-    verifier = Verifier(lambda logits: logits.softmax(dim=-1), torch.Generator().manual_seed(5))
-    for length in (None, Budgeted(4, 16)):
-        played = played_rounds.play(
-            target, scripted_drafters.silent(), prompt, Limits(30), sink, verifier=verifier, length=length
-        )
-        assert len(played.ids) == 30
-        if length is None:
-            assert played.ids == expected
 
 
 def test_counts_of_the_answer_itself_are_accepted_whole(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:

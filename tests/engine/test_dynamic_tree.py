@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 from transformers import LlamaForCausalLM
 
 from engines.adapters.medusa import load_medusa
@@ -23,10 +22,8 @@ from engines.drafters import head_drafter as dynamic_tree
 from engines.drafters.drafter import Proposal
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.drafters.head_drafter import MedusaDrafter, grow
-from engines.speculation.verification import Verifier
-from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord
-from evprof.core.vocabulary.speculation import DynamicTree, SpeculationSettings
+from evprof.core.vocabulary.speculation import DynamicTree
 from evprof.loaders.adapters import read_adapter
 from published_heads import Reference, eagle1, eagle3, medusa, save
 
@@ -103,35 +100,6 @@ def test_the_nodes_are_the_likeliest_of_all_paths(seed: int, rows: int, spread: 
     assert sorted((drawn.chance(path) for path in found), reverse=True) == pytest.approx(best, abs=1e-4)
 
 
-def by_hand(drawn: Drawn, limits: DynamicTree, wide: int) -> list[float]:
-    """Chances of the nodes of a tree that looks below `wide` nodes of a level, written plainly."""
-    width = min(wide, drawn.rows)
-    kept: list[tuple[float, Path_]] = [(drawn.chance((token,)), (token,)) for token in range(drawn.rows)]
-    seen = frontier = sorted(kept, key=lambda one: -one[0])[:width]
-    for _ in range(1, limits.depth):
-        below: list[tuple[float, Path_]] = []
-        for chance, path in frontier:
-            law = drawn.logits(path).log_softmax(-1).tolist()
-            children = sorted(range(drawn.rows), key=law.__getitem__, reverse=True)[:width]
-            below += [(chance + law[token], (*path, token)) for token in children]
-        seen = seen + below
-        frontier = sorted(below, key=lambda one: -one[0])[:wide]
-    return sorted((chance for chance, _ in seen), reverse=True)[: limits.nodes]
-
-
-@given(seed=st.integers(0, 10_000), rows=st.integers(4, 40), nodes=st.integers(1, 60), depth=st.integers(1, 5))
-def test_a_narrow_tree_is_what_the_paper_says(seed: int, rows: int, nodes: int, depth: int) -> None:
-    drawn, limits = Drawn(seed, rows, 1 << 20), DynamicTree(nodes, depth)
-    drawn.logits = lambda path: Drawn.logits(drawn, path) / (1 << 18)  # type: ignore[method-assign]
-    proposal = grow(drawn.logits(())[None], drawn.expand, limits, choices=rows, is_stopped=lambda: False)
-    wide = min(dynamic_tree.WIDTH, nodes)
-    found = [drawn.chance(path) for path in paths_of(proposal)]
-    assert sorted(found, reverse=True) == pytest.approx(by_hand(drawn, limits, wide), abs=1e-3)
-    assert proposal.logits is not None
-    for path, logits in zip(paths_of(proposal), proposal.logits, strict=True):
-        assert torch.equal(logits[0], drawn.logits(path[:-1]))
-
-
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("limits", [DynamicTree(1, 1), DynamicTree(6, 3), DynamicTree(40, 5)])
 @pytest.mark.parametrize("kind", ["EAGLE-1", "EAGLE-3", "Medusa"])
@@ -198,48 +166,3 @@ def test_a_heads_tree_is_what_its_reference_thinks(
             embeddings = torch.cat([embeddings, reference.embeddings(torch.tensor([token]))])
         expected = target.lm_head(reference.guesses(places, embeddings)[-1])
         assert torch.allclose(logits[0], expected, atol=1e-3 * float(expected.abs().max()))
-
-
-def follows(proposal: Proposal, verifier: Verifier, logits: torch.Tensor, *, wrong: bool = False) -> tuple[int, ...]:
-    """The tokens of one round; `wrong` takes the drafter's likeliest child wherever one hangs."""
-    if wrong:
-        return (int(proposal.ids[0]),)
-    read = verifier.look(proposal, logits).tolist()
-    return verifier.conclude(proposal, read, frozenset()).emitted
-
-
-@pytest.mark.parametrize("is_mutant", [False, True])
-def test_a_sampled_round_keeps_the_targets_law(is_mutant: bool) -> None:
-    """First and second token of rounds with a dynamic tree, by chi-square; one that trusts the drafter is found out."""
-    rows, draws = 6, 12_000
-    drawn = Drawn(3, rows, 3)
-    proposal = grow(drawn.logits(())[None], drawn.expand, DynamicTree(9, 3), choices=rows, is_stopped=lambda: False)
-    nodes = paths_of(proposal)
-
-    def law_after(path: Path_) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(hash((9, path)) % (1 << 62))
-        return torch.randn(rows, generator=generator)
-
-    logits = torch.stack([law_after(path) for path in [(), *nodes]])
-    verifier = Verifier(lambda each: each.softmax(-1), torch.Generator().manual_seed(0))
-    outcomes = [follows(proposal, verifier, logits, wrong=is_mutant and draw % 10 == 0) for draw in range(draws)]
-    law = law_after(()).softmax(-1)
-    counts = torch.bincount(torch.tensor([outcome[0] for outcome in outcomes]), minlength=rows)
-    chances = [chisquare(counts.numpy(), (law * draws).numpy(), sum_check=False).pvalue]
-    for token in {path[0] for path in nodes if len(path) == 1}:
-        second = [outcome[1] for outcome in outcomes if outcome[0] == token and len(outcome) > 1]
-        if len(second) > 200:
-            found = torch.bincount(torch.tensor(second), minlength=rows)
-            wanted = law_after((token,)).softmax(-1) * len(second)
-            chances.append(chisquare(found.numpy(), wanted.numpy(), sum_check=False).pvalue)
-    assert len(chances) > 2
-    assert (min(chances) < 1e-6) == is_mutant
-
-
-def test_the_setting_is_checked() -> None:
-    asked = SpeculationSettings(drafter="eagle", adapter="x", tree="dynamic:24:6")
-    asked.check()
-    assert asked.dynamic == DynamicTree(24, 6)
-    assert (asked.nodes, asked.levels, asked.widths) == (24, 6, ())
-    with pytest.raises(UserError, match="256 is the most"):
-        SpeculationSettings(drafter="eagle", adapter="x", tree="dynamic:257:6").check()

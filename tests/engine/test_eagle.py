@@ -16,15 +16,11 @@ from engines.adapters.folder import kept, save_adapter
 from engines.adapters.following import FollowingHead, HeadPass
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.sampling import distribution
-from engines.drafters.drafter import PromptContext
 from engines.drafters.eagle_drafter import EagleDrafter
-from engines.speculation.verification import Verifier
 from engines.training.eagle_trainee import EagleTrainee
 from engines.training.example import Example
-from evprof.core.errors import Cancelled, UserError
+from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord
-from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 ROWS = 24
@@ -115,15 +111,6 @@ def test_a_tree_gives_the_targets_own_answer(
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_a_tree_as_wide_as_the_vocabulary_is_never_wrong(decoder: LlamaDecoder, sink: Any, kit: ModuleType) -> None:
-    drafter = drafting(untaught(decoder), widths=(ROWS,))
-    done = kit.play(kit.cached(decoder), drafter, prompt_of(kit, 1), Limits(21), sink, gamma=1)
-    assert all(record.accepted == 1 for record in sink.of(RoundRecord))
-    assert len(done.ids) == 21
-    assert len(sink.of(RoundRecord)) == 10
-
-
-@pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("widths", [(), (4, 2)])
 def test_the_end_and_the_limit_are_the_targets_own(
     decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...]
@@ -137,95 +124,6 @@ def test_the_end_and_the_limit_are_the_targets_own(
             drafter = drafting(untaught(decoder), limits.eos_ids, widths=widths)
             done = kit.play(kit.cached(decoder), drafter, prompt, limits, sink, gamma=2 if widths else 5)
             assert done.ids == expected
-
-
-@pytest.mark.usefixtures("without_gradients")
-@pytest.mark.parametrize("widths", [(), (3, 2, 2)])
-@pytest.mark.parametrize("window", [0, 4, 99])
-def test_its_cache_holds_what_true_hidden_states_give(
-    decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...], window: int
-) -> None:
-    head, prompt = untaught(decoder, window=window), prompt_of(kit, 3)
-    for count in (2, 3, 6, 17):
-        drafter = drafting(head, widths=widths)
-        done = kit.play(kit.cached(decoder), drafter, prompt, Limits(count), sink, gamma=3)
-        fed = kit.sequence(prompt, done.ids)
-        features = decoder.trunk(decoder.embed(fed[:, :-1]), kit.cached(decoder).opened)[0]
-        first = max(0, prompt.shape[1] - 1 - window)
-        fresh = HeadPass(head, decoder, 64)
-        held = done.drafter.head_pass
-        fresh.look_back(features[first : first + held.length], decoder.embed(fed[0, first + 1 :])[: held.length])
-        assert held.length > 0 or (window == 0 and count == 2)
-        for found, expected in zip(held.cache.tensors(0), fresh.cache.tensors(0), strict=True):
-            assert_close(found, expected)
-
-
-@pytest.mark.usefixtures("without_gradients")
-@pytest.mark.parametrize("layout", ["", "eagle3"])
-@pytest.mark.parametrize("widths", [(), (3, 2)])
-def test_sampled_answers_come_from_the_targets_law_and_the_seed(
-    decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...], layout: str
-) -> None:
-    """What follows the first token is held against the target's law over many runs."""
-    settings = GenerationSettings(temperature=1.0, top_k=4)
-    prompt = prompt_of(kit, 4, 6)
-
-    def law(logits: torch.Tensor) -> torch.Tensor:
-        return distribution(logits, settings)
-
-    head = (
-        EagleTrainee(decoder, layout=layout, layers=INSIDE).head.requires_grad_(False) if layout else untaught(decoder)
-    )
-
-    def answer(seed: int) -> list[int]:
-        drawn = [torch.Generator().manual_seed(1000 * stream + seed) for stream in (1, 2)]
-        sink.records.clear()
-        done = kit.play(
-            kit.cached(decoder),
-            drafting(head, widths=widths, law=law, generator=drawn[0]),
-            prompt,
-            Limits(3),
-            sink,
-            gamma=2,
-            verifier=Verifier(law, drawn[1]),
-        )
-        ids: list[int] = done.ids
-        return ids
-
-    answers = [answer(seed) for seed in range(200)]
-    assert answers[:5] == [answer(seed) for seed in range(5)]
-    first = law(kit.cached(decoder).prefill(decoder.embed(prompt), kit.NEVER))[0]
-    expected = torch.zeros(ROWS)
-    for token in first.nonzero()[:, 0].tolist():
-        logits = decoder(decoder.embed(kit.sequence(prompt, [token])), kit.cached(decoder).opened)[:, -1]
-        expected += first[token] * law(logits)[0]
-    seen = torch.bincount(torch.tensor([ids[1] for ids in answers]), minlength=ROWS)
-    is_possible = expected > 0
-    assert not seen[~is_possible].any()
-    counts, due = seen[is_possible], 200 * expected[is_possible]
-    # 0.1 % of honest samplers lie above four standard deviations of a chi-square, about.
-    degrees = int(is_possible.sum()) - 1
-    assert float(((counts - due) ** 2 / due).sum()) < degrees + 4 * (2 * degrees) ** 0.5 + 4
-
-
-@pytest.mark.usefixtures("without_gradients")
-def test_drafted_laws_are_over_all_rows_of_the_target(decoder: LlamaDecoder, kit: ModuleType) -> None:
-    generator = torch.Generator().manual_seed(1)
-    one = kit.cached(decoder)
-    one.keeps_features = True
-    prompt = prompt_of(kit, 5)
-    one.prefill(decoder.embed(prompt), kit.NEVER)
-    drafter = EagleDrafter(
-        "head", untaught(decoder), one, frozenset(), law=lambda logits: logits.softmax(-1), generator=generator
-    )
-    drafter.start(PromptContext((), one.prompt_embeddings, one.features))
-    proposal = drafter.propose([3], 4, lambda: False)
-    assert proposal.laws is not None
-    assert proposal.laws.shape == (4, ROWS)
-    torch.testing.assert_close(proposal.laws.sum(-1), torch.ones(4))
-    drafter.start(PromptContext((), one.prompt_embeddings, one.features))
-    with pytest.raises(Cancelled):
-        drafter.propose([3], 4, lambda: True)
 
 
 def example_of(decoder: LlamaDecoder, kit: ModuleType, seed: int, count: int = 9, length: int = 7) -> Example:
@@ -367,11 +265,3 @@ def test_files_that_lie_about_their_size_are_refused(
     info.tensors_path.unlink()
     with pytest.raises(UserError, match="lacks"):
         EagleHead.load(info, decoder)
-
-
-def test_it_overwrites_adapters_and_nothing_else(tmp_path: Path, decoder: LlamaDecoder) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(UserError, match="is no adapter"):
-        saved(tmp_path / "mine", decoder, untaught(decoder))
-    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"

@@ -11,25 +11,19 @@ from typing import Any
 import pytest
 import torch
 
-import assets
 from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.folder import save_adapter
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.drafters.eagle_drafter import EagleDrafter
-from engines.engine import LocalEngine
 from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.loaders.adapters import AdapterInfo, read_adapter
-
-BUNDLED = "evprof-tiny-eagle"
-ASSETS = Path(assets.__file__).parent
+from evprof.loaders.adapters import AdapterInfo
 
 
 def carry_out(engine: Any, request: RunRequest) -> RunLog:
@@ -113,30 +107,3 @@ def test_drafting_in_half_precision_runs(
     )
     assert len(done.ids) == 20
     assert sum(record.emitted for record in sink.of(RoundRecord)) == 19
-
-
-@pytest.fixture(scope="module")
-def product() -> Any:
-    """The engine with the models that come along."""
-    made = LocalEngine()
-    yield made
-    made.close()
-
-
-@pytest.mark.parametrize(("tree", "gamma"), [("", 4), ("2,2,1,1", 4)])
-def test_the_bundled_head_is_right_about_as_often_as_its_card_says(product: Any, tree: str, gamma: int) -> None:
-    accepted = levels = 0
-    for folder in sorted(path.parent for path in (ASSETS / "samples").glob("*/sample.json")):
-        told = json.loads((folder / "sample.json").read_text("utf-8"))
-        video = Sample(None, str(folder / told["video"]), told["prompt"])
-        choice = ModelChoice("evprof-tiny-video-llava", "cpu", "float32")
-        drafted = GenerationSettings(gamma=gamma, speculation=SpeculationSettings("eagle", BUNDLED, tree=tree))
-        plain = carry_out(product, RunRequest("target", video, None, choice, GenerationSettings()))
-        run = carry_out(product, RunRequest("speculative", video, None, choice, drafted))
-        assert run.info.error is None
-        assert run.info.text == plain.info.text
-        accepted += sum(record.accepted for record in run.rounds)
-        levels += sum(min(record.drafted, 4 if tree else gamma) for record in run.rounds)
-    told = read_adapter(BUNDLED).evaluation
-    assert told is not None
-    assert accepted > 0.6 * told["draft_acceptance_rate"] * levels

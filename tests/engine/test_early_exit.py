@@ -14,10 +14,7 @@ from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import greedy
-from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.errors import UserError
-from evprof.core.messages import RunWarned
-from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
@@ -108,29 +105,9 @@ def test_confidence_zero_always_leaves_and_skips_the_rest(make_llama: Any, never
     assert entered == [3]
 
 
-def test_a_layer_that_leaves_nothing_out_is_refused(make_llama: Any) -> None:
-    steps = DecodeSteps(LlamaDecoder.take_over(make_llama(1, layers=LAYERS)))
-    with pytest.raises(UserError, match="choose 1 to 3"):
-        steps.choose(Switches(early_exit=LAYERS), StepPlan((1,), 12, 64))
-    chosen = steps.choose(Switches(early_exit=LAYERS - 1, step="compiled"), StepPlan((1,), 12, 64))
-    assert isinstance(chosen.step, EarlyExitStep)
-    assert chosen.kind == "eager"
-    assert "early exit" in str(chosen.sentence)
-
-
 def test_speculation_refuses_it(sample: Any) -> None:
     settings = GenerationSettings(switches=Switches(early_exit=2))
     request = RunRequest("speculative", sample, ModelChoice("d"), ModelChoice("t"), settings)
     with pytest.raises(UserError, match="Early exit"):
         request.validate()
     replace(request, mode="side-by-side").validate()
-
-
-@pytest.mark.parametrize("confidence", [0.0, 1.0])
-def test_a_run_says_how_many_left(engine: Any, sample: Any, confidence: float, sink: Any, never: Any) -> None:
-    switches = Switches(early_exit=1, exit_confidence=confidence)
-    settings = GenerationSettings(max_new_tokens=9, ignore_eos=True, switches=switches)
-    engine.run(RunRequest("target", sample, None, ModelChoice("tiny"), settings), sink, never)
-    assert len(sink.of(TokenRecord)) == 9
-    said = [message.sentence for message in sink.messages if isinstance(message, RunWarned)]
-    assert f"{0 if confidence else 8} of 8 decoded tokens left after layer 1 of 4 (early exit is lossy)." in said

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
-import pickletools
 import threading
 from dataclasses import replace
 from typing import Any
@@ -24,7 +22,6 @@ from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.figures.kv_cache import formula_bytes
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms
 
@@ -84,32 +81,11 @@ def test_every_mode_measures_five_stages_of_each_model(engine: Any, sample: Any,
         assert set(info.memory.by_stage) == set(STAGES)
 
 
-def test_unattributed_time_stays_below_a_twentieth(engine: Any, sample: Any) -> None:
-    engine.run(request_for("side-by-side", sample), RecordLog(), threading.Event())
-    shares = []
-    for _ in range(3):
-        runs, _ = carry_out(engine, request_for("side-by-side", sample, settings=GenerationSettings(max_new_tokens=32)))
-        shares.append(max(unattributed_ms(run) / wall_ms(run) for run in runs))
-    assert min(shares) < 0.05
-
-
 def test_speculative_answer_is_the_targets_own(engine: Any, sample: Any) -> None:
     plain, _ = carry_out(engine, request_for("target", sample))
     speculative, _ = carry_out(engine, request_for("speculative", sample))
     assert [token.token_id for token in speculative[0].tokens] == [token.token_id for token in plain[0].tokens]
     assert speculative[0].rounds
-
-
-def test_settings_reach_the_sampler(engine: Any, sample: Any) -> None:
-    def ids(seed: int, temperature: float) -> list[int]:
-        settings = GenerationSettings(max_new_tokens=8, temperature=temperature, seed=seed)
-        return [
-            token.token_id for token in carry_out(engine, request_for("draft", sample, settings=settings))[0][0].tokens
-        ]
-
-    assert ids(1, 1.5) == ids(1, 1.5)
-    assert ids(1, 1.5) != ids(2, 1.5)
-    assert ids(1, 0.0) == ids(2, 0.0)
 
 
 def test_models_load_once_and_only_the_first_run_pays(engine: Any, tiny_models: Any, sample: Any) -> None:
@@ -133,21 +109,6 @@ def test_models_load_once_and_only_the_first_run_pays(engine: Any, tiny_models: 
         if isinstance(message, RunDescribed) and "start_ns" in message.facts
     )
     assert started < loading < described
-
-
-def test_drawn_speculation_repeats_itself_with_its_seed(engine: Any, sample: Any) -> None:
-    def run_of(seed: int) -> Any:
-        settings = GenerationSettings(max_new_tokens=12, temperature=1.5, seed=seed, gamma=3)
-        return carry_out(engine, request_for("speculative", sample, settings=settings))[0][0]
-
-    first, again, other = run_of(1), run_of(1), run_of(2)
-    assert first.info.status == "finished"
-    assert first.rounds
-    for run in (first, again, other):
-        assert all(record.draft_ppm > 0 for record in run.judgements)
-    told = [[(token.token_id, token.origin) for token in run.tokens] for run in (first, again, other)]
-    assert told[0] == told[1] != told[2]
-    assert [tuple(record)[1:] for record in first.judgements] == [tuple(record)[1:] for record in again.judgements]
 
 
 def test_a_missing_file_fails_that_side_only(engine: Any, sample: Any) -> None:
@@ -213,19 +174,6 @@ def test_a_defect_fails_the_run_and_leaves_a_trace_on_stderr(engine: Any, sample
     assert isinstance(messages[-2], RunEnded)
 
 
-def test_a_prompt_longer_than_the_context_is_a_sentence(engine: Any, sample: Any) -> None:
-    long = replace(sample, prompt="word " * 600)
-    runs, _ = carry_out(engine, request_for("draft", long))
-    assert runs[0].info.status == "failed"
-    assert "512" in runs[0].info.error
-
-
-def test_a_request_without_its_input_is_wrong_usage(engine: Any, sample: Any) -> None:
-    with pytest.raises(UserError) as caught:
-        engine.run(request_for("draft", replace(sample, events_path=None)), RecordLog(), threading.Event())
-    assert caught.value.exit_code == 2
-
-
 def test_cancel_while_loading(sample: Any, tiny_models: Any, stop_after: Any) -> None:
     engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
     runs, _ = carry_out(engine, request_for("target", sample), stop_after(0))
@@ -278,14 +226,6 @@ def test_on_a_gpu_the_first_run_with_other_settings_warms_up_too(
     assert marks(warmup=0, repeat=2, settings={"frames": 3}) == [(False, False), (False, False)]
 
 
-def test_a_cpu_needs_no_warm_up_for_other_settings(engine: Any, sample: Any) -> None:
-    for frames, expected in ((2, 2), (3, 1)):
-        settings = GenerationSettings(max_new_tokens=4, frames=frames)
-        runs, _ = carry_out(engine, request_for("target", sample, settings=settings, warmup=None))
-        assert len(runs) == expected
-        assert not runs[-1].info.is_cold
-
-
 def test_models_that_cannot_stay_together_are_repeated_warm_one_after_the_other(tiny_models: Any, sample: Any) -> None:
     def keeps_one(request: RunRequest, roles: tuple[str, ...], warm: Any) -> None:
         warm.keep_only({(request.choice_of(role), role) for role in roles})
@@ -294,39 +234,6 @@ def test_models_that_cannot_stay_together_are_repeated_warm_one_after_the_other(
     runs, _ = carry_out(engine, request_for("side-by-side", sample, warmup=None, repeat=2))
     measured = [(run.info.role, run.info.is_cold) for run in runs if not run.info.warmup]
     assert measured == [("target", False)] * 2 + [("draft", False)] * 2
-
-
-@pytest.mark.parametrize("warmup", [None, 1])
-def test_a_warm_up_that_fails_is_what_became_of_the_request(tiny_models: Any, sample: Any, warmup: int | None) -> None:
-    def refuse(*_: Any) -> None:
-        raise UserError("It does not fit.")
-
-    engine = LocalEngine(loader=tiny_models, make_room=refuse)
-    runs, _ = carry_out(engine, request_for("target", sample, warmup=warmup, first_repeat=2))
-    assert [(run.info.warmup, run.info.repeat, run.info.error) for run in runs] == [(False, 2, "It does not fit.")]
-
-
-def test_runs_name_the_process_that_made_them(engine: Any, sample: Any) -> None:
-    runs = [run for _ in range(2) for run in carry_out(engine, request_for("draft", sample))[0]]
-    named = {engine_session(run.info) for run in runs}
-    assert named == {engine.describe()["engine_session"]}
-    assert named != {""}
-
-
-def test_describe_names_the_machine(engine: Any) -> None:
-    block = engine.describe()
-    assert {"device", "driver", "torch", "transformers", "python", "threads", "gpu"} <= set(block)
-    assert block["torch"] == torch.__version__
-    assert block["evprof"] == evprof.__version__
-    # Without a GPU the processor is the device.
-    assert torch.cuda.is_available() or block["processor"] == block["device"] != ""
-
-
-def test_what_an_engine_process_says_of_itself_loads_no_library_where_it_is_read(engine: Any) -> None:
-    """The window and notebooks read it, and must not hold torch."""
-    named = {word for _, word, _ in pickletools.genops(pickle.dumps(engine.describe())) if isinstance(word, str)}
-    assert "torch" in named  # a key
-    assert not [word for word in named if word.startswith(("torch.", "numpy", "transformers."))]
 
 
 def test_runs_made_only_to_be_looked_into_come_last_and_are_marked(sample: Any) -> None:
@@ -351,15 +258,6 @@ def test_a_defect_after_the_measurement_still_ends_the_run(engine: Any, sample: 
     assert runs[0].info.end_ns is not None
     assert isinstance(messages[-1], RequestEnded)
     assert "ZeroDivisionError" in capsys.readouterr().err
-
-
-def test_a_row_of_a_suite_says_which_it_is_and_may_leave_pictures_out(engine: Any, sample: Any) -> None:
-    request = request_for("draft", sample, cell="draft · 5 frames", first_repeat=3, warmup=1, keeps_frames=False)
-    runs, _ = carry_out(engine, request)
-    warm_up, measured = runs
-    assert (warm_up.info.warmup, measured.info.warmup) == (True, False)
-    assert (measured.info.cell, measured.info.repeat) == ("draft · 5 frames", 3)
-    assert not measured.frames
 
 
 @pytest.mark.parametrize("mode", ["side-by-side", "speculative", "parallel-prefill"])

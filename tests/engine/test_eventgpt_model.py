@@ -10,14 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from PIL import Image
 from torch.nn import functional
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from clip_pixels import pixel_values
 from closeness import assert_close
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.quantized_kv import make_cache
 from engines.families.eventgpt import EVENTGPT_V1, EventGptConfig, EventGptModel, EventLanguageModel
 from engines.measuring.timing import NullClock, StageClock
 from engines.stages.model import splice
@@ -29,7 +26,6 @@ from evprof.core.records import SpanRecord
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.core.vocabulary.switches import Switches
 
 EDGE, PATCH, WIDTH, HIDDEN = 28, 14, 32, 48
 HEADS = 4
@@ -153,20 +149,6 @@ def test_the_fused_order_equals_the_published_computation(frames: int, has_adapt
     assert_close(found, expected)
 
 
-def test_the_fused_map_is_made_once_and_is_no_parameter() -> None:
-    model = network()
-    names = {name for name, _ in model.named_parameters()}
-    weight, bias = model.fused_map
-    assert (weight.shape, bias.shape) == ((HIDDEN, HIDDEN), (HIDDEN,))
-    assert model.fused_map[0] is weight
-    assert {name for name, _ in model.named_parameters()} == names
-
-
-def test_temporal_tokens_come_first() -> None:
-    features = torch.arange(2 * 3 * 1, dtype=torch.float32).reshape(2, 3, 1)
-    assert EventGptModel.pool(features).flatten().tolist() == [1.0, 4.0, 1.5, 2.5, 3.5]
-
-
 def test_a_splice_keeps_the_order() -> None:
     text = torch.tensor([[1.0], [2.0], [3.0]])
     visual = torch.tensor([[10.0], [11.0], [12.0], [13.0]])
@@ -225,68 +207,6 @@ def test_five_stages_from_a_file_to_the_prompt(tmp_path: Path) -> None:
     assert all(frame.png.startswith(b"\x89PNG") for frame in inputs.frames)
 
 
-def llama_by_hand(model: EventGptModel, state: torch.Tensor) -> torch.Tensor:
-    """Llama on one prompt [S, hidden], from the weights alone -> logits [S, rows]."""
-    weights = model.language_model.state_dict()
-    length, size = len(state), HIDDEN // HEADS
-
-    def norm(name: str, value: torch.Tensor) -> torch.Tensor:
-        return value / (value.pow(2).mean(dim=-1, keepdim=True) + 1e-6).sqrt() * weights[f"{name}.weight"]
-
-    def turned(value: torch.Tensor) -> torch.Tensor:
-        rows = []
-        for position, row in enumerate(value):
-            angles = torch.tensor([position / 10_000 ** (2 * pair / size) for pair in range(size // 2)])
-            low, high = row[: size // 2], row[size // 2 :]
-            rows.append(torch.cat([low * angles.cos() - high * angles.sin(), high * angles.cos() + low * angles.sin()]))
-        return torch.stack(rows)
-
-    later = torch.ones(length, length, dtype=torch.bool).triu(1)
-    for layer in range(2):
-        at = f"model.layers.{layer}"
-        inner = norm(f"{at}.input_layernorm", state)
-        query, key, value = (inner @ weights[f"{at}.self_attn.{name}_proj.weight"].T for name in "qkv")
-        heads = []
-        for head in range(HEADS):
-            part = slice(head * size, (head + 1) * size)
-            scores = turned(query[:, part]) @ turned(key[:, part]).T / math.sqrt(size)
-            heads.append(scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ value[:, part])
-        state = state + torch.cat(heads, dim=1) @ weights[f"{at}.self_attn.o_proj.weight"].T
-        inner = norm(f"{at}.post_attention_layernorm", state)
-        gate = inner @ weights[f"{at}.mlp.gate_proj.weight"].T
-        up = inner @ weights[f"{at}.mlp.up_proj.weight"].T
-        state = state + (gate * torch.sigmoid(gate) * up) @ weights[f"{at}.mlp.down_proj.weight"].T
-    return norm("model.norm", state) @ weights["lm_head.weight"].T
-
-
-@pytest.mark.parametrize("projector", ["reference", "fused"])
-def test_the_whole_forward_equals_a_straight_line_account(tmp_path: Path, projector: str) -> None:
-    """From pictures to logits: frames one by one, in the published order, with nothing of the engine's but weights."""
-    write_events(tmp_path / "e.npy")
-    model, clock = loaded(), NullClock()
-    settings = GenerationSettings(max_new_tokens=8, switches=Switches(projector=projector))
-    host = model.load(Sample(events_path=str(tmp_path / "e.npy")), settings, clock)
-    inputs = model.preprocess(host, "What is there?", settings, clock)
-    with torch.inference_mode():
-        prompt = model.embed_prompt(inputs, model.encode_vision(inputs, clock))
-        decoder = model.language_model
-        cache = make_cache(
-            "dynamic", decoder.config, capacity=prompt.shape[1], device=torch.device("cpu"), dtype=torch.float32
-        )
-        logits = decoder(prompt, cache, keep=prompt.shape[1])[0]
-        table = model.network.language_model.state_dict()["model.embed_tokens.weight"]
-        slot = inputs.token_ids.index(SLOT)
-        state = torch.cat(
-            [
-                table[list(inputs.token_ids[:slot])],
-                encode_by_hand(model.network, inputs.pixel_values),
-                table[list(inputs.token_ids[slot + 1 :])],
-            ]
-        )
-        expected = llama_by_hand(model.network, state)
-    assert_close(logits, expected)
-
-
 def test_parts_are_spans_with_their_tensors(tmp_path: Path) -> None:
     write_events(tmp_path / "e.npy")
     model = loaded()
@@ -317,27 +237,6 @@ class _Sink:
 
     def post(self, message: Any) -> None:
         raise AssertionError(message)
-
-
-@pytest.mark.parametrize(("last_us", "warned"), [(99_999, False), (100_000, True)])
-def test_long_recordings_are_warned_about(tmp_path: Path, last_us: int, warned: bool) -> None:
-    write_events(tmp_path / "e.npy", last_us=last_us)
-    host = loaded().load(Sample(events_path=str(tmp_path / "e.npy")), GenerationSettings(), NullClock())
-    assert bool(host.warnings) is warned
-    assert all("100.0 ms" in sentence for sentence in host.warnings)
-
-
-def test_a_folder_of_event_frames_is_taken_as_it_is(tmp_path: Path) -> None:
-    pictures = [np.full((30, 40, 3), 20 * index, dtype=np.uint8) for index in range(4)]
-    for index, picture in enumerate(pictures):
-        Image.fromarray(picture).save(tmp_path / f"f{index}.png")
-    model, settings, clock = loaded(), GenerationSettings(max_new_tokens=8), NullClock()
-    host = model.load(Sample(events_path=str(tmp_path)), settings, clock)
-    inputs = model.preprocess(host, "What?", settings, clock)
-    values, _ = pixel_values(ClipTransform.square(EDGE), pictures)
-    assert np.array_equal(inputs.pixel_values.numpy(), values)
-    assert inputs.lengths.visual == 4 + 5
-    assert [frame.label for frame in inputs.frames] == ["f0.png", "f1.png", "f2.png", "f3.png"]
 
 
 def test_a_prompt_past_the_trained_positions_runs_with_a_warning(tmp_path: Path) -> None:

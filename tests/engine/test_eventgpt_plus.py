@@ -19,7 +19,6 @@ from engines.decoder.decoding import CachedModel, decode
 from engines.decoder.kv_cache import DYNAMIC, STATIC
 from engines.decoder.sampling import greedy
 from engines.families.networks import build_empty, parameter_shapes
-from engines.fit.requirements import memory_need
 from engines.inspection import inspect_checkpoint
 from engines.loading.shapes import random_config
 from engines.loading.weights import load_model
@@ -191,26 +190,6 @@ def test_the_prompt_is_that_of_the_published_program(folder: Path, recording: Sa
     assert model.vocabulary.eos_ids == {VOCABULARY.token_to_id("<|im_end|>"), VOCABULARY.token_to_id("<|endoftext|>")}
 
 
-@pytest.mark.parametrize("ending", ["<|im_end|>", "<|endoftext|>"])
-def test_answers_end_in_either_end(ending: str, recording: Sample, tmp_path: Path, sink: Any) -> None:
-    with torch.inference_mode(False):
-        parts = EventGptPlusParts.small(ROWS, is_tied=False)
-        # A head that says nothing else.
-        weight = parts.language.lm_head.weight
-        weight[:] = 0
-        folder = parts.write(tmp_path / "m", VOCABULARY)
-    model = loaded(folder, dtype="float32")
-    token = VOCABULARY.token_to_id(ending)
-    hidden = model.language_model
-    inputs, visual, _ = answered(model, recording, sink, GenerationSettings(max_new_tokens=1))
-    cached = CachedModel.over(hidden, "draft", kind=STATIC, bytes_per_position=1)
-    state = hidden.trunk(model.embed_prompt(inputs, visual), cached.cache)[:, -1]
-    hidden.lm_head.weight[token] = torch.nn.functional.rms_norm(state, state.shape[-1:], hidden.norm, 1e-6)[0]
-    _, _, answer = answered(model, recording, sink, GenerationSettings(max_new_tokens=9))
-    assert answer == [token]
-    assert model.vocabulary.decode(answer) == ""
-
-
 @pytest.mark.parametrize(
     ("span_us", "bins"), [(90_000, 4), (100_000, 4), (100_001, 8), (4_000_001, 16), (16_000_001, 32)]
 )
@@ -238,52 +217,6 @@ def test_a_prompt_is_cut_off_where_its_config_says(folder: Path, recording: Samp
     assert any("the last 3 were cut off" in said for said in cut.warnings)
 
 
-def test_pruned_tokens_are_left_out(folder: Path, recording: Sample, sink: Any) -> None:
-    model = loaded(folder, dtype="float32")
-    for by in ("attention", "similarity"):
-        switches = Switches(visual_keep=0.5, prune_by=by)
-        inputs, visual, _ = answered(model, recording, sink, GenerationSettings(max_new_tokens=1, switches=switches))
-        whole = model.network.encode_frames(inputs.pixel_values)
-        assert visual.shape == (8 * 2, 48)
-        for frame, kept in zip(whole, visual.view(8, 2, 48), strict=True):
-            assert all(any(torch.equal(token, other) for other in frame) for token in kept)
-
-
-@pytest.mark.parametrize("kind", ["int8", "int4"])
-def test_packed_projections_keep_their_biases(kind: str, folder: Path, parts: EventGptPlusParts) -> None:
-    model = loaded(folder, dtype="float32", quantization=kind)
-    whole = loaded(folder, dtype="float32")
-    for packed, layer, theirs in zip(
-        model.language_model.ordered, whole.language_model.ordered, parts.language.model.layers, strict=True
-    ):
-        own = theirs.self_attn
-        biases = torch.cat([linear.bias for linear in (own.q_proj, own.k_proj, own.v_proj)])
-        assert torch.equal(packed.qkv.bias, biases)
-        assert torch.equal(layer.qkv.bias, biases)
-        assert packed.out.bias is layer.out.bias is None
-        states = torch.randn(1, 3, 48, generator=torch.Generator().manual_seed(1))
-        exact = states @ packed.qkv.packed.unpacked(torch.float32).T + biases
-        assert_close(packed.qkv(states), exact)
-
-
-def test_what_it_needs_is_arithmetic_on_its_shape(folder: Path) -> None:
-    """A tied head once; keys and values of two heads of four."""
-    model = loaded(folder, dtype="float32")
-    need = memory_need(ModelChoice(str(folder), device="cpu", dtype="float32"), "draft", GenerationSettings())
-    assert need.weight_bytes == model.facts.weight_bytes
-    assert need.kv_bytes == 2 * 2 * 2 * 12 * 4 * need.positions.total
-    assert need.positions.visual == 32 * 4
-    fewer = memory_need(
-        ModelChoice(str(folder), device="cpu", dtype="float32"), "draft", GenerationSettings(event_frames=4)
-    )
-    assert fewer.positions.visual == 4 * 4
-    true = memory_need(
-        ModelChoice("random:1.5b-eventgpt-plus", device="cpu", dtype="bfloat16"), "draft", GenerationSettings()
-    )
-    assert true.weight_bytes == 2 * 1_851_156_992
-    assert true.kv_bytes == 28_672 * true.positions.total
-
-
 def remove(folder: Path, name: str) -> None:
     tensors = load_file(folder / "model.safetensors")
     del tensors[name]
@@ -293,12 +226,6 @@ def remove(folder: Path, name: str) -> None:
 def test_a_missing_bias_is_named(folder: Path) -> None:
     remove(folder, "model.layers.1.self_attn.k_proj.bias")
     assert "lacks the tensor 'model.layers.1.self_attn.k_proj.bias'" in refused(folder)
-
-
-def test_a_bias_too_many_is_named(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    save_file(tensors | {"model.layers.0.self_attn.o_proj.bias": torch.zeros(48)}, folder / "model.safetensors")
-    assert "'model.layers.0.self_attn.o_proj.bias' that its config.json has no place for" in refused(folder)
 
 
 @pytest.mark.parametrize(
@@ -326,21 +253,6 @@ def test_without_a_tower_the_option_is_named(folder: Path) -> None:
     inside = {name.removeprefix(TOWER): value for name, value in tensors.items() if name.startswith(TOWER)}
     save_file(inside, folder / "event_tower" / "model.safetensors")
     assert loaded(folder).facts.parameters == sum(value.numel() for value in tensors.values())
-
-
-def test_a_tower_of_unknown_type_is_said_to_be_taken_for_clip(folder: Path) -> None:
-    values = json.loads((folder / "config.json").read_text())
-    del values["event_tower_type"]
-    (folder / "config.json").write_text(json.dumps(values))
-    assert any("no event_tower_type" in said for said in inspect_checkpoint(str(folder))["assumptions"])
-
-
-def test_events_of_one_moment_are_refused(folder: Path, tmp_path: Path, sink: Any) -> None:
-    path = tmp_path / "moment.npy"
-    same = np.ones(50, dtype=np.int64)
-    np.save(path, np.array({"x": same, "y": same, "t": same, "p": same}, dtype=object), allow_pickle=True)
-    with pytest.raises(UserError, match="cannot be cut into bins"):
-        answered(loaded(folder), Sample(str(path), None, QUESTION), sink, GenerationSettings())
 
 
 def test_ready_cut_bins_are_shown_as_they_are(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from engines.fit.advice import BOTH, IN_TURN, REFUSED, PlannedModels, demand, find_ways, place
+from engines.fit.advice import BOTH, IN_TURN, REFUSED, PlannedModels, demand, place
 from engines.fit.requirements import MemoryNeed, batch_capacity, context_capacity, memory_need, model_shape
 from engines.fit.suite_check import SuiteRoom
 from engines.fit.verdict import FitQuestion, describe_fit, make_room, memory_size
-from engines.hardware.device import AssumedMachine, Machine
+from engines.hardware.device import AssumedMachine
 from engines.loading.warm_models import WarmModels
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
@@ -45,13 +45,6 @@ def test_a_pair_beside_each_other_in_turn_or_not_at_all() -> None:
     assert found["sentence"].count(".") >= 1
     assert "side by side loads, runs and frees them in turn" in found["sentence"]
     assert fit(32)["advice"] == []
-
-
-def test_two_devices_are_two_rooms() -> None:
-    found = fit(16, other=ModelChoice(TARGET.name, device="cuda:1"))
-    assert found["placement"] == BOTH
-    assert set(found["free_bytes"]) == {"cuda:0", "cuda:1"}
-    assert "on cuda:0 and" in found["sentence"]
 
 
 @pytest.mark.parametrize("gib", [28, 24, 16, 12, 8])
@@ -120,44 +113,6 @@ def test_a_draft_that_keeps_few_visual_tokens_needs_room_for_these(mode: str) ->
         make_room(request, roles, WarmModels(load_model), machine=machine)
 
 
-def test_speculation_is_not_sent_to_caches_that_cannot_take_drafts_back() -> None:
-    plan = PlannedModels(
-        {"draft": DRAFT, "target": TARGET},
-        {"draft": model_shape(DRAFT), "target": model_shape(TARGET)},
-        GenerationSettings(max_new_tokens=1500),
-        16,
-    )
-    total = demand(plan.needs(AssumedMachine(GIB)))["cuda:0"]
-    named = ""
-    for taken in range(1, 24):
-        ways = find_ways(plan, AssumedMachine(total - taken * GIB), {}, together=True)
-        named += " ".join(way.words for way in ways)
-    assert "--cache fp8" in named
-    assert "hqq" not in named
-
-
-def test_only_installed_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On this machine's CPU, with room for the weights only in fewer bytes than they have."""
-    plan = PlannedModels({"draft": DRAFT}, {"draft": model_shape(DRAFT)}, SETTINGS, 16)
-    monkeypatch.setattr(
-        "engines.hardware.device.free_bytes", lambda device: (10 if device.type == "cuda" else 40) * GIB
-    )
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    there = replace(plan, choices={"draft": ModelChoice(DRAFT.name, "cuda:0", "bfloat16")})
-    machine = Machine()
-    monkeypatch.setattr(Machine, "can_pack", lambda _, kind: kind != "int4")
-    assert "--draft-quant int8" in [way.words for way in find_ways(there, machine, {}, together=True)]
-    monkeypatch.setattr(Machine, "can_pack", lambda *_: False)
-    assert [way.words for way in find_ways(there, machine, {}, together=True)] == ["--draft-device cpu"]
-
-
-def test_nothing_helps_a_model_that_is_far_too_large() -> None:
-    found = fit(2)
-    assert found["advice"] == []
-    assert found["sentence"].endswith("so choose a smaller model.")
-
-
 def test_batch_capacity_with_and_without_weights() -> None:
     need = MemoryNeed("m", "draft", "cuda:0", "bfloat16", 13 * GIB, GIB // 4, GIB + GIB // 2, GIB)
     found = batch_capacity(need, 24 * GIB)
@@ -190,19 +145,6 @@ def test_sizes_of_memory(text: str, size: int) -> None:
     assert memory_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "24", "-3GB", "nanGB", "infGB", "GB"])
-def test_no_sizes_of_memory(text: str) -> None:
-    with pytest.raises(UserError, match="--memory") as caught:
-        memory_size(text)
-    assert caught.value.exit_code == 2
-
-
-def test_a_pair_of_one_kind_is_a_pair() -> None:
-    found = fit(40, model=ModelChoice("random:7b-llava"), other=TARGET)
-    assert [model["role"] for model in found["models"]] == ["draft", "target"]
-    assert [model["name"] for model in found["models"]] == ["random:7b-video-llava", "random:7b-llava"]
-
-
 def test_a_gpu_of_this_machine_by_what_is_free_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with two GPUs, of which the second is half taken."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -217,14 +159,6 @@ def test_a_gpu_of_this_machine_by_what_is_free_on_it(monkeypatch: pytest.MonkeyP
     assert found["placement"] == REFUSED
     assert found["sentence"].startswith("random:7b-video-llava needs 15.87 GiB on cuda:1")
     assert found["advice"][0]["change"] == "--target-device cuda:0"
-
-
-def test_more_positions_than_the_model_was_trained_for() -> None:
-    found = fit(40, model=ModelChoice("random:7b-llava"), other=None)
-    (said,) = found["warnings"]
-    assert said.startswith("Prompt (about 4,688) and answer (up to 128 tokens) can pass the 4,096 positions")
-    fewer = GenerationSettings(frames=6)
-    assert fit(40, model=ModelChoice("random:7b-llava"), other=None, settings=fewer)["warnings"] == []
 
 
 @pytest.mark.parametrize("name", ["evprof-tiny-eventgpt", "evprof-tiny-video-llava"])

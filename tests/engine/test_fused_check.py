@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable
 from subprocess import CalledProcessError
 
@@ -15,12 +13,9 @@ from triton.errors import TritonError
 
 import planted_errors
 from engines.decoder import fused_check
-from engines.decoder.fused_check import check, checked_long_pass, distances, exact_layer, prefill_distances
+from engines.decoder.fused_check import check, checked_long_pass, distances, prefill_distances
 from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.layer_check import PartDistances
-from engines.decoder.llama import LlamaLayer
-from engines.loading.weights import load_model
-from evprof.core.vocabulary.generation import ModelChoice
 from planted_errors import use_python_kernels
 from random_decoders import random_decoder
 
@@ -76,40 +71,6 @@ def test_an_error_shows_in_the_embedding_and_in_the_head(monkeypatch: pytest.Mon
     found = [part for part, each in compared(torch.bfloat16).items() if each.problem]
     assert [part.partition(" of ")[0] for part in found[:9]] == ["the embedding"] * 9
     assert [part.partition(" with ")[0] for part in found[9:]] == ["the head"] * 9
-
-
-def test_a_trained_model_shows_every_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What its layers add may be small beside the states that they add to."""
-    choice = ModelChoice("evprof-tiny-video-llava", device="cpu", dtype="bfloat16")
-    decoder = load_model(choice, "target", lambda *_: None, threading.Event()).language_model
-    assert [found.problem for found in distances(FusedPass(decoder), decoder, 5) if found.problem] == []
-    for plant in planted_errors.ERRORS:
-        with monkeypatch.context() as planted:
-            plant(planted)
-            assert any(found.problem for found in distances(FusedPass(decoder), decoder, 5)), plant.__name__
-
-
-def test_one_layer_at_a_time_is_in_a_wider_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
-    alive: weakref.WeakSet[LlamaLayer] = weakref.WeakSet()
-
-    def made(layer: LlamaLayer, dtype: torch.dtype) -> LlamaLayer:
-        assert not alive
-        exact = exact_layer(layer, dtype)
-        alive.add(exact)
-        return exact
-
-    monkeypatch.setattr(fused_check, "exact_layer", made)
-    compared(torch.bfloat16)
-    assert list(prefill_distances(run_fused_layers, random_decoder(torch.bfloat16)))
-    assert not alive
-
-
-def test_a_wrong_pass_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    planted_errors.gelu_for_silu(monkeypatch)
-    decoder = random_decoder(torch.bfloat16)
-    said = r"^layer 1 with a token after 90 is [\d.]+ times as far from the exact result as in the eager pass, and"
-    with pytest.raises(RuntimeError, match=said):
-        check(FusedPass(decoder), decoder, 1)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -11,13 +10,6 @@ import torch
 from engines.decoder import step_choice
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from engines.kernels.packed_weight import kernels_problem
-from engines.modes.measured_run import block_sizes
-from evprof.core.errors import UserError
-from evprof.core.records import DRAFT, TARGET
-from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.core.vocabulary.setting import Situation, settings_in
-from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 
 CPU = torch.device("cpu")
@@ -104,48 +96,8 @@ def test_a_prefill_that_fails_its_check_is_told(on_cuda: Any, monkeypatch: pytes
     assert chosen.sentence == "The prefill is not fused but runs eagerly: layer 1 of a prefill is wrong."
 
 
-def test_a_cpu_is_told_to_compile(make_llama: Any) -> None:
-    steps = DecodeSteps(LlamaDecoder.take_over(make_llama(1)))
-    with pytest.raises(UserError, match=r"needs a CUDA device, the model is on cpu; choose --step compiled\.") as error:
-        steps.choose(Switches(step="fused"), PLAN)
-    assert error.value.exit_code == 2
-    assert steps.choose(Switches(), PLAN).kind == "eager"
-
-
-def test_kernels_need_a_gpu_and_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernels_problem(CPU) == "its kernels need a CUDA device, and the model is on cpu"
-    monkeypatch.setitem(__import__("sys").modules, "triton", None)
-    assert kernels_problem(torch.device("cuda:0")) == "Triton, in which its kernels are written, is not installed"
-
-
-@pytest.mark.parametrize(
-    ("values", "has_cuda", "reason"),
-    [
-        ({}, True, ""),
-        ({}, False, "The fused step needs a model on a CUDA device."),
-        ({"attention": "flash"}, True, "It computes attention with a kernel of its own: choose attention auto"),
-        ({"cache": "fp8"}, True, "It needs a cache that is written in place"),
-        ({"early_exit": 3}, True, "Early exit decides token by token how far to go."),
-    ],
-)
-def test_the_window_refuses_what_the_engine_would(values: Any, has_cuda: bool, reason: str) -> None:
-    (step,) = (one for one in settings_in(Switches) if one.key == "step")
-    here = Situation("target", {**asdict(Switches()), **values}, has_cuda=has_cuda)
-    told = step.refuses(here, "fused")
-    assert told.startswith(reason)
-    assert bool(told) is bool(reason)
-
-
 def test_bits_of_a_tree_say_what_its_mask_says() -> None:
     shape = BlockShape((-1, 0, 0, 1, 2, 4), CPU)
     assert shape.bits.tolist() == [0b1, 0b11, 0b101, 0b1011, 0b10101, 0b110101]
     told = (shape.bits[:, None] >> torch.arange(6)) & 1
     assert torch.equal(told.bool(), shape.mask(0)[0, 0])
-
-
-@pytest.mark.parametrize(("tree", "sizes"), [("", (1, 5)), ("3,2", (1, 5, 10))])
-def test_a_tree_is_a_size_of_block_of_its_own(tree: str, sizes: tuple[int, ...]) -> None:
-    speculation = SpeculationSettings(drafter="eagle", adapter="some", tree=tree)
-    settings = GenerationSettings(gamma=4, speculation=speculation)
-    assert block_sizes(TARGET, settings, is_speculative=True) == sizes
-    assert block_sizes(DRAFT, settings, is_speculative=True) == (1, 2)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -22,10 +19,9 @@ from engines.decoder.fused_check import distances, prefill_distances
 from engines.decoder.fused_graphs import FusedGraphs
 from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.kv_cache import StaticKv
-from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from engines.kernels.attention import AttentionBuffers, attend_to_cache
 from engines.measuring.timing import NullClock
 from engines.tokens.answer import Answer
 from evprof.core.vocabulary.switches import Switches
@@ -55,26 +51,6 @@ def test_a_tree_sees_its_ancestors_alone() -> None:
     for dtype, close in CLOSE.items():
         for start in (1, *PLACES):
             assert Case(32, 8, 128, parents, start, 0, dtype).difference() < close
-
-
-def test_one_graph_attends_over_every_length() -> None:
-    torch.manual_seed(0)
-    keys, values = torch.randn(2, 1, 8, 4096, 128, device=DEVICE).bfloat16().unbind()
-    start, seen = torch.zeros(1, dtype=torch.int64, device=DEVICE), torch.tensor([1, 3], device=DEVICE).int()
-    buffers, plain = (AttentionBuffers.like(keys, 32, 2) for _ in range(2))
-    buffers.queries.normal_()
-    plain.queries.copy_(buffers.queries)
-    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-    with torch.cuda.stream(side):
-        attend_to_cache(keys, values, start, seen, buffers)
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph, stream=side):
-        attend_to_cache(keys, values, start, seen, buffers)
-    for place in (0, 1, 14, 15, 16, 17, 527, 528, 2086, 4094):
-        start.fill_(place)
-        graph.replay()
-        expected = attend_to_cache(keys, values, start, seen, plain)
-        assert torch.equal(buffers.attended, expected)
 
 
 def prompt_of(length: int) -> torch.Tensor:
@@ -124,42 +100,6 @@ def test_speculation_is_lossless(make_llama: Any, sink: Any, played_rounds: Any,
     drafter = played_rounds.drafting(steps[1], prompt, 257)
     assert played_rounds.play(steps[0], drafter, prompt, Limits(40), sink, gamma=gamma).ids == expected
     assert all(one.own_step.problem is None for one in steps)
-
-
-def test_a_tree_and_a_chain_share_a_graph_that_never_waits(make_llama: Any) -> None:
-    decoder = LlamaDecoder.take_over(make_llama(3).cuda())
-    step = FusedGraphs(decoder)
-    step.capture_for((1, 4), 20, 100)
-    ids = prompt_of(30)
-    shape = BlockShape((-1, 0, 0, 1), DEVICE)
-    fused, plain = CachedModel.over(decoder, "target"), CachedModel.over(decoder, "target")
-    fused.own_step, fused.cache = step, step.open_cache(100)
-    for one in (fused, plain):
-        one.keeps_features = True
-        decoder.trunk(decoder.embed(ids), one.opened)
-    for placed, path in ((shape, (0, 2)), (None, (0, 1, 2, 3)), (shape, (0, 1, 3)), (None, (0,))):
-        expected, wanted = plain.block(ids[:, :4], placed), plain.features
-        # Asked for outside: the shape's bits are worked out once, from tensors on the device.
-        with no_waiting():
-            found = fused.block(ids[:, :4], placed)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(fused.features, wanted, rtol=1e-4, atol=1e-4)
-        for one in (fused, plain):
-            one.keep_path(4, path)
-    assert step.attention_kernel == "fused"
-    assert step.problem is None
-
-
-@contextmanager
-def no_waiting() -> Iterator[None]:
-    """Fails where the host waits for the device."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            yield
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
 
 
 def llama_7b(dtype: torch.dtype, kv_heads: int) -> LlamaDecoder:
@@ -241,8 +181,3 @@ def test_a_graph_holds_seven_kernels_a_layer(make_llama: Any) -> None:
     ours = ("_rotate_and_write", "_attend_to_shares", "_weigh_shares", "one_token")
     names = Counter(name for event in profile.events() for name in ours if event.name.startswith(name))
     assert names == {"_rotate_and_write": 3, "_attend_to_shares": 3, "_weigh_shares": 3, "one_token": 4 * 3 + 1}
-
-
-def test_auto_takes_it(make_llama: Any) -> None:
-    chosen = DecodeSteps(LlamaDecoder.take_over(make_llama(1).cuda())).choose(Switches(), StepPlan((1,), 20, 90))
-    assert (chosen.kind, chosen.sentence) == ("fused", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,16 +12,13 @@ from engines.bench import contenders
 from engines.bench.block_costs import EAGLE, LONGEST, MODEL, BlockCosts, measure_block_costs
 from engines.bench.ceilings import Ceilings
 from engines.bench.language_steps import (
-    SameTokens,
     StepsPlan,
-    count_launches,
     counts_of,
     forced_logits,
     measure_steps,
-    same_running_freely,
     same_when_forced,
 )
-from engines.bench.turns import DECODE_BEGINS, UnavailableError
+from engines.bench.turns import DECODE_BEGINS
 from engines.bench.workload import Workload, make_workload
 from engines.loading.shapes import TINY_NETWORK, bench_shape
 from evprof.core.errors import UserError
@@ -77,19 +73,6 @@ def test_a_trace_without_the_mark_is_refused() -> None:
         counts_of([event("aten::mm", 1)], 1, is_cuda=False)
 
 
-def test_operators_of_real_turns_hardly_depend_on_their_length(workload) -> None:
-    for runner in (contenders.ours_eager(workload), contenders.hf_eager(workload)):
-        few, many = (count_launches(runner.shortened(tokens), CPU) for tokens in (3, 9))
-        assert few.operators_per_token == pytest.approx(many.operators_per_token, rel=0.1)
-        assert few.operators_per_token > 20
-        assert few.kernels_per_token is None
-
-
-def test_shortened_turns_keep_their_answer(workload) -> None:
-    for runner in (contenders.ours_eager(workload), contenders.hf_eager(workload)):
-        assert runner.shortened(5)().ids == runner().ids[:5]
-
-
 class _Shifted:
     """A step that is right but at one position, where another token wins by `gap`."""
 
@@ -130,26 +113,6 @@ def test_gaps_tell_near_ties_from_faults() -> None:
     row = same_when_forced(reference, chosen).to_json()
     assert (row["divergences"], row["near_ties"]) == (2, 1)
     assert row["widest_gap_ulps"] == pytest.approx(64)
-
-
-def test_answers_that_ran_freely_are_judged_where_they_part(workload) -> None:
-    plain = contenders.ours_eager(workload)
-    answer = plain().ids
-    assert same_running_freely(plain, answer, answer) == SameTokens(len(answer), len(answer), (), is_forced=False)
-    other = (*answer[:5], (answer[5] + 1) % 512, *answer[6:])
-    found = same_running_freely(plain, answer, other)
-    assert (found.equal, len(found.gaps_ulps)) == (len(answer) - 1, 1)
-
-
-def test_a_step_that_falls_back_to_another_is_left_out(workload, monkeypatch) -> None:
-    """What is measured under a name is that, not what the engine took in its place."""
-    from engines.decoder.step_choice import ChosenStep, DecodeSteps
-
-    other = ChosenStep(_Shifted(workload.decoder, 0, 0.0), "graphs", "The fused step is not taken: no kernel.")
-    monkeypatch.setattr(DecodeSteps, "choose", lambda *_: other)
-    with pytest.raises(UnavailableError, match="no kernel"):
-        contenders.stepping(workload, "fused")
-    assert contenders.stepping(workload, "graphs")().ids == contenders.ours_eager(workload)().ids
 
 
 def test_every_kind_of_step_takes_part() -> None:
@@ -194,20 +157,6 @@ def test_rows_of_every_context_phase_and_contender(rows) -> None:
             assert row["is_forced"] == row["contender"].startswith("ours")
 
 
-def test_what_there_is_no_time_to_compile_says_so(workload) -> None:
-    found: list[dict[str, Any]] = []
-    plan = StepsPlan(bench_shape("tiny"), (10, 14), 1, CEILINGS, scale=0.05, is_compiled=True, least_left_s=50.0)
-    measure_steps(plan, workload, found.append, lambda _: None, lambda: 20.0)
-    steps = [row for row in found if row.get("figure") == "step"]
-    order = [(row["contender"], row["context"]) for row in steps if row["phase"] == "decode"]
-    assert order == [(name, at) for name in ("hf_static_compiled", "ours_compiled") for at in (10, 14)]
-    assert {row["reason"] for row in steps} == {"only 20 s of the section's time were left"}
-    refused = dataclasses.replace(plan, no_compiling="no compiler here")
-    found.clear()
-    measure_steps(refused, workload, found.append, lambda _: None, lambda: 300.0)
-    assert {row["reason"] for row in found if row.get("figure") == "step"} == {"no compiler here"}
-
-
 def test_blocks_of_every_length_and_both_drafts(workload) -> None:
     found: list[dict[str, Any]] = []
     measure_block_costs(BlockCosts(workload, 8, 3), found.append, lambda _: None, lambda: 300.0)
@@ -219,21 +168,3 @@ def test_blocks_of_every_length_and_both_drafts(workload) -> None:
     assert blocks[0]["in_steps"] == blocks[0]["in_steps_low"] == 1.0
     assert all(row["in_steps_low"] <= row["in_steps"] <= row["in_steps_high"] for row in blocks.values())
     assert {row["draft"] for row in found if row["figure"] == "draft"} == {MODEL, EAGLE}
-
-
-def test_timed_blocks_leave_the_prompt_as_it_was(workload, monkeypatch) -> None:
-    from engines.bench import block_costs
-
-    turns = block_costs._prefilled(workload, "eager", (1,))
-    fed: list[tuple[int, int]] = []
-    step = turns.cached.step
-
-    def watched(ids: torch.Tensor, keep: int) -> torch.Tensor:
-        fed.append((turns.cached.length, ids.shape[1]))
-        return step(ids, keep)
-
-    monkeypatch.setattr(turns.cached, "step", watched)
-    for tokens in (1, 5, 2):
-        block_costs._block_turn(turns, tokens)()
-    assert fed == [(workload.prompt, tokens) for tokens in (1, 5, 2)]
-    assert turns.cached.length == workload.prompt

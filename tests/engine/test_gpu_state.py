@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from engines.hardware.environment import NOTHING, card_facts, cudnn_text, describe_environment, told, version_of
-from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings
+from engines.hardware.environment import NOTHING, card_facts, describe_environment
+from engines.hardware.gpu_state import GpuWatch, gpu_state, gpu_warnings
 from evprof.core.messages import RunEnded, RunWarned
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.core.vocabulary.throttling import throttle_reasons
-from refusing_allocator import NoMemory
 
 GPU = torch.device("cuda", 0)
 
@@ -106,26 +103,6 @@ def test_no_gpu_no_driver_no_library(nvml: FakeNvml, monkeypatch: pytest.MonkeyP
     assert gpu_state(GPU) is None
 
 
-def test_a_container_that_counts_processes_otherwise(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is on the GPU under a number that is not its own here."""
-    nvml.pids = [4_000_000]
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    state = gpu_state(GPU)
-    assert state is not None
-    assert state["other_processes"] == 0
-
-
-def test_what_a_process_holds(nvml: FakeNvml) -> None:
-    assert bytes_of_process(4_000_000) == {"cuda:0": 5 << 30}
-    assert bytes_of_process(1) == {}
-
-
-def test_reasons_are_decoded() -> None:
-    assert throttle_reasons(None) is None
-    assert throttle_reasons(0x1) == []
-    assert throttle_reasons(0x8 | 0x80) == ["hardware slowdown", "power brake"]
-
-
 def state(**changes: Any) -> dict[str, Any]:
     calm = {"clocks_mhz": 1980, "temperature_c": 50, "throttle_reasons": [], "other_processes": 0}
     return {**calm, **changes}
@@ -143,13 +120,6 @@ def test_slowed_down_in_between() -> None:
     assert "slowed down by thermal slowdown (software) (at 1,980 MHz and 1,200 MHz)" in said
     (said,) = gpu_warnings(state(), state(temperature_c=91))
     assert "91 °C" in said
-
-
-def test_shared() -> None:
-    assert gpu_warnings(state(), state(other_processes=1)) == [
-        "The GPU was shared with another process; times and free memory are not this run's alone."
-    ]
-    assert "3 other processes" in gpu_warnings(state(other_processes=3), state())[0]
 
 
 def test_a_watch_compares_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,51 +177,8 @@ def test_a_card_is_told_by_what_runs_are_compared_by(monkeypatch: pytest.MonkeyP
     assert card_facts(GPU)["gpu_id"] != facts["gpu_id"]
 
 
-def test_a_setting_that_pytorch_refuses_to_tell_is_not_known() -> None:
-    def mixed() -> bool:
-        warnings.warn("use the new settings", UserWarning, stacklevel=1)
-        raise RuntimeError("you have used a mix of the legacy and new APIs")
-
-    assert told(mixed) is None
-    assert told(lambda: True) is True
-
-
-@pytest.mark.parametrize(("number", "text"), [(91_002, "9.10.2"), (90_100, "9.1.0"), (8907, "8.9.7"), (None, None)])
-def test_cudnns_number_is_told_as_a_version(number: int | None, text: str | None) -> None:
-    assert cudnn_text(number) == text
-
-
-def test_versions_are_those_of_installed_packages() -> None:
-    found = version_of(("evprof-has-no-such-package", "torch"))
-    assert found is not None
-    assert found.partition("+")[0] == torch.__version__.partition("+")[0]
-    assert version_of(("evprof-has-no-such-package",)) is None
-
-
 def test_without_a_gpu_the_environment_has_the_same_keys() -> None:
     found = describe_environment(torch.device("cpu"))
     assert {key: found[key] for key in NOTHING} == NOTHING
     assert found["attention_backends"]["enabled"] == ["flash", "efficient", "math"]
     assert found["float32_matmul"] == torch.get_float32_matmul_precision()
-
-
-def test_a_full_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = SimpleNamespace(uuid="1b2c", major=9, minor=0, multi_processor_count=132, total_memory=150 << 30)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: fake)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "A GPU")
-    monkeypatch.setattr(torch._C, "_cuda_hasPrimaryContext", lambda _: True, raising=False)
-    with NoMemory():
-        found = describe_environment(GPU)
-    assert (found["device"], found["sm_count"]) == ("A GPU", 132)
-    assert found["attention_backends"]["enabled"] == ["flash", "efficient", "math"]
-
-
-def test_a_gpu_that_answers_nothing_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: torch.device) -> None:
-        raise torch.AcceleratorError("CUDA error: unspecified launch failure")
-
-    monkeypatch.setattr(torch.cuda, "get_device_properties", fail)
-    monkeypatch.setattr(torch.cuda, "get_device_name", fail)
-    found = describe_environment(GPU)
-    assert found["device"] == "cuda:0"
-    assert {key: found[key] for key in (*NOTHING, "gpu")} == NOTHING | {"gpu": None}

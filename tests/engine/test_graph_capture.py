@@ -6,7 +6,6 @@ what was recorded, so that what is replayed at a new position must be right.
 
 from __future__ import annotations
 
-import gc
 import threading
 from typing import Any
 
@@ -73,38 +72,6 @@ def test_what_was_recorded_is_replayed_at_every_position(decoder: LlamaDecoder, 
     assert step.attention_kernel == JOINED
 
 
-def test_a_longer_prompt_and_more_tokens_are_recorded_anew(decoder: LlamaDecoder, cuda: FakeCuda, sink: Any) -> None:
-    step, held = GraphStep(decoder), []
-    for length, count in ((20, 12), (600, 12), (600, 520)):
-        step.capture_for((1,), length, length + count + 8)
-        assert answered(decoder, length, sink, step, count) == answered(decoder, length, sink, count=count)
-        assert step.problem is None
-        # Whoever keeps logits of a graph must not spoil the next one.
-        held.append(step(torch.tensor([[3]]), step.open_cache(length), 1))
-    assert len({id(tensor) for tensor in held}) == 3
-
-
-def test_release_lets_go_of_all(decoder: LlamaDecoder, cuda: FakeCuda, sink: Any) -> None:
-    step = GraphStep(decoder)
-    step.capture_for((1,), 20, 40)
-    answered(decoder, 20, sink, step)
-    step.release()
-    gc.collect()
-    cuda.empty_cache()
-    assert step.features is None
-    assert cuda.pools == {}
-
-
-def test_steps_are_switched_to_and_fro(decoder: LlamaDecoder, sink: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(step_choice, "LayerwiseBody", lambda: plain_body)
-    steps, plan = DecodeSteps(decoder), StepPlan((1,), 20, 40)
-    expected = answered(decoder, 20, sink)
-    for asked in ("graphs", "eager", "graphs", "compiled", "graphs", "compiled", "eager"):
-        chosen = steps.choose(Switches(step=asked), plan)
-        assert (chosen.kind, chosen.sentence) == (asked, None)
-        assert answered(decoder, 20, sink, chosen.step) == expected
-
-
 def plain_body(*given: Any, **named: Any) -> Any:
     """Stands for a compiled one."""
     return bucket_states(*given, **named)
@@ -142,17 +109,6 @@ def test_a_pass_that_waits_is_told_before_it_is_recorded(decoder: LlamaDecoder, 
     assert "waits for the device" in str(step.problem)
 
 
-def test_only_what_is_new_is_checked_for_waits(decoder: LlamaDecoder, cuda: FakeCuda) -> None:
-    """A check concerns every thread of the process, so none is made in the middle of a run."""
-    step = GraphStep(decoder)
-    step.capture_for((1, 4), 20, 40)
-    assert cuda.modes.count("error") == 2
-    step.open_cache(40).length = 30
-    decoder.rotary.reach(2 * STRIDE)
-    step._captured(1, step.open_cache(40), 1)
-    assert cuda.modes.count("error") == 2
-
-
 def test_a_capture_that_fails_leaves_a_clean_pool(decoder: LlamaDecoder, cuda: FakeCuda, sink: Any) -> None:
     steps, plan = DecodeSteps(decoder), StepPlan((1,), 20, 40)
     before, cuda.fails = cuda.current_stream(), "operation not permitted when stream is capturing\nand more"
@@ -172,18 +128,6 @@ def test_a_capture_that_fails_leaves_a_clean_pool(decoder: LlamaDecoder, cuda: F
     again = steps.choose(Switches(step="graphs"), plan)
     assert (again.kind, again.sentence) == ("graphs", None)
     assert answered(decoder, 20, sink, again.step) == answered(decoder, 20, sink)
-
-
-def test_a_problem_ends_with_what_caused_it(decoder: LlamaDecoder, cuda: FakeCuda, sink: Any) -> None:
-    step = GraphStep(decoder)
-    step.open_cache(40)
-    cuda.fails = "no more of it"
-    assert answered(decoder, 20, sink, step) == answered(decoder, 20, sink)
-    assert step.problem == "no more of it"
-    cuda.fails = None
-    assert answered(decoder, 600, sink, step) == answered(decoder, 600, sink)
-    assert step.problem is None
-    assert cuda.graphs
 
 
 class FromDevice:

@@ -25,8 +25,6 @@ from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
-from engines.training.example import Example
-from engines.training.trainees import HiddenTrainee
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunEnded
 from evprof.core.records import RoundRecord, TokenRecord
@@ -105,17 +103,6 @@ def test_rounds_stay_lossless_with_an_untrained_adapter(pair: SimpleNamespace, s
             ).run()
         assert found.ids == answer.ids
         assert drafter.model.length == drafter.model.prompt_length + 31
-
-
-@pytest.mark.usefixtures("without_gradients")
-def test_the_target_s_hidden_states_go_through_untouched(make_llama: Any) -> None:
-    """Fresh, with equal widths, it is the identity: draft = target then drafts what the target says."""
-    target = LlamaDecoder.take_over(make_llama(2, hidden=64))
-    decoder = AdaptedDecoder(target, target, HiddenAdapter(HiddenSizes(64, 64, 16, 2, 8)).requires_grad_(False))
-    hidden = torch.randn(1, 5, 64)
-    assert_close(decoder.head(hidden), target.head(hidden))
-    decoder.look(visual())
-    assert_close(decoder.head(hidden), target.head(hidden))
 
 
 @pytest.mark.usefixtures("without_gradients")
@@ -216,60 +203,3 @@ def test_a_run_answers_as_the_target_alone(
         if isinstance(message, RunDescribed) and "speculation" in message.facts
     )
     assert (facts.kind, facts.adapter, facts.is_lossless) == (HIDDEN, "an-adapter", True)
-
-
-def examples(count: int = 4) -> list[Example]:
-    drawn = torch.Generator().manual_seed(0)
-    made = []
-    for number in range(count):
-        length = 6 + number
-        made.append(
-            Example(
-                str(number),
-                "?",
-                torch.randint(0, 250, (length,), generator=drawn),
-                torch.arange(5),
-                torch.randn(12, 64, generator=drawn),
-                torch.randn(11 + length, 64, generator=drawn),
-                (3, 5),
-                torch.randn(9, 32, generator=drawn),
-                torch.randn(8 + length, 32, generator=drawn),
-                (2, 4),
-            )
-        )
-    return made
-
-
-def test_a_short_training_lowers_the_loss(pair: SimpleNamespace) -> None:
-    trainee = HiddenTrainee(pair.target, SIZES)
-    before = trainee.figures(examples())
-    optimizer = torch.optim.Adam(trainee.parameters(), lr=1e-2)
-    for _ in range(30):
-        loss = trainee.loss(examples())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    after = trainee.figures(examples())
-    assert after.loss < 0.5 * before.loss
-    assert after.cosine is not None
-    fresh = HiddenTrainee(pair.target, SIZES, seed=1)
-    fresh.load(trainee.tensors())
-    assert fresh.figures(examples()) == after
-
-
-def test_a_batch_counts_every_token_once(pair: SimpleNamespace) -> None:
-    """Examples of different lengths together give what they give one by one."""
-    trainee = HiddenTrainee(pair.target, SIZES)
-    trainee.load(dict(adapter(2, std=0.1).state_dict()))
-    several = examples()
-    together = trainee.figures(several)
-    tokens = [len(example.answer_ids) for example in several]
-    alone = [trainee.figures([example]).loss for example in several]
-    mean = sum(count * loss for count, loss in zip(tokens, alone, strict=True)) / sum(tokens)
-    assert together.loss == pytest.approx(mean, rel=1e-4)
-
-
-def test_examples_without_a_draft_are_refused(pair: SimpleNamespace) -> None:
-    alone = replace(examples(1)[0], draft_features=None, draft_embeddings=None, draft_visual=None)
-    with pytest.raises(UserError, match="collected without a draft"):
-        HiddenTrainee(pair.target, SIZES).loss([alone])

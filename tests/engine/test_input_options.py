@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
-from clip_pixels import pixel_values
 from closeness import assert_close
 from engines.families.eventgpt import SEQUENCE_LIMIT
 from engines.measuring.timing import NullClock
@@ -23,15 +19,11 @@ from engines.stages.frames import grid_columns, tile_frames
 from engines.stages.pixel_values import ClipTransform
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
-from evprof.core.messages import RunEnded, RunStarted, RunWarned
-from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.events.opening import read_events
-from evprof.loaders.pictures.render import render_event_frames
-from evprof.loaders.videos.file import VideoFile
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -78,17 +70,6 @@ def test_prompt_styles(
     assert list(inputs.token_ids[slot + 1 :]) == vocabulary.encode(texts[1])
 
 
-def test_a_fixed_canvas_is_every_frames_size(make_model: Callable[..., Any], sample: Sample) -> None:
-    model = make_model("eventgpt")
-    events = read_events(str(sample.events_path))
-    wide = f"{events.width + 40}x{events.height}"
-    inputs = prepared(model, sample, asked(canvas=wide))
-    frames = render_event_frames(events, 5, width=events.width + 40, height=events.height)
-    expected, _ = pixel_values(model.transform, frames)
-    assert np.array_equal(inputs.pixel_values.numpy(), expected)
-    assert not torch.equal(inputs.pixel_values, prepared(model, sample, asked()).pixel_values)
-
-
 def test_events_outside_the_canvas_are_refused(make_model: Callable[..., Any], sample: Sample) -> None:
     events = read_events(str(sample.events_path))
     with pytest.raises(UserError, match=f"--canvas {events.width}x{events.height}") as caught:
@@ -120,23 +101,6 @@ def test_several_unpooled_frames_are_refused(
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("family", "per_frame", "visual"),
-    [
-        ("eventgpt", [1, 1, 1], 20),
-        ("video_llava", [17, 17, 17], 51),
-        ("llava", [16, 16, 16], 48),
-        ("llava_next_video", [4, 4, 4], 12),
-    ],
-)
-def test_positions_by_frame(
-    family: str, per_frame: list[int], visual: int, make_model: Callable[..., Any], sample: Sample
-) -> None:
-    inputs = prepared(make_model(family), sample, asked(frames=3, event_frames=3))
-    assert inputs.lengths.per_frame == per_frame
-    assert inputs.lengths.visual == visual
-
-
 def test_the_fused_projector_answers_alike(make_model: Callable[..., Any], sample: Sample) -> None:
     model = make_model("eventgpt")
     reference = model.encode_vision(prepared(model, sample, asked()), CLOCK)
@@ -144,49 +108,6 @@ def test_the_fused_projector_answers_alike(make_model: Callable[..., Any], sampl
     model.make_ready(settings)
     fused = model.encode_vision(prepared(model, sample, settings), CLOCK)
     assert_close(fused, reference)
-
-
-@pytest.mark.parametrize("family", ["video_llava", "llava", "llava_next_video"])
-def test_event_frames_shown_as_video(family: str, make_model: Callable[..., Any], sample: Sample) -> None:
-    model = make_model(family)
-    inputs = prepared(model, sample, asked(frames=4), kind="events")
-    frames = render_event_frames(read_events(str(sample.events_path)), 4)
-    assert np.array_equal(inputs.pixel_values.numpy(), pixel_values(model.transform, frames)[0])
-    assert inputs.lengths.visual == len(model.encode_vision(inputs, CLOCK))
-    assert inputs.warnings == [f"tiny-{family} was shown 4 event frames as video."]
-    assert inputs.labels[0].startswith("event frame 1")
-    by_default = prepared(model, sample, asked(), kind="events")
-    assert len(by_default.pictures) == 8
-    assert prepared(model, sample, asked(frames=4)).warnings == []
-
-
-def test_video_frames_shown_as_event_frames(make_model: Callable[..., Any], sample: Sample) -> None:
-    model = make_model("eventgpt")
-    inputs = prepared(model, sample, asked(), kind="video")
-    with VideoFile(str(sample.video_path)) as file:
-        file.index()
-        frames = file.read_uniform(5).frames
-    assert np.array_equal(inputs.pixel_values.numpy(), pixel_values(model.transform, frames)[0])
-    assert inputs.lengths.per_frame == [1] * 5
-    assert inputs.warnings == ["tiny-eventgpt was shown 5 video frames as event frames."]
-
-
-def test_a_folder_of_event_frames_shown_as_video(tmp_path: Path, make_model: Callable[..., Any]) -> None:
-    for index in range(3):
-        Image.fromarray(np.full((30, 40, 3), 20 * index, dtype=np.uint8)).save(tmp_path / f"f{index}.png")
-    inputs = prepared(make_model("video_llava"), Sample(events_path=str(tmp_path)), asked(), kind="events")
-    assert inputs.labels == ("f0.png", "f1.png", "f2.png")
-    assert "3 event frames as video" in inputs.warnings[0]
-
-
-def test_long_recordings_worry_eventgpt_alone(make_model: Callable[..., Any], tmp_path: Path) -> None:
-    columns = {"x": [0, 1], "y": [0, 1], "t": [0, 200_000], "p": [0, 1]}
-    np.save(tmp_path / "e.npy", np.array({name: np.array(value) for name, value in columns.items()}, dtype=object))
-    sample = Sample(events_path=str(tmp_path / "e.npy"))
-    own = prepared(make_model("eventgpt"), sample, asked(event_frames=2))
-    other = prepared(make_model("video_llava"), sample, asked(frames=2), kind="events")
-    assert "200.0 ms" in own.warnings[0]
-    assert other.warnings == ["tiny-video_llava was shown 2 event frames as video."]
 
 
 @pytest.mark.parametrize(
@@ -213,13 +134,6 @@ Gray = npt.NDArray[np.uint8]
 
 def plain(count: int, height: int = 40, width: int = 60) -> list[Gray]:
     return [np.full((height, width, 3), 10 + 5 * index, dtype=np.uint8) for index in range(count)]
-
-
-@given(frames=st.integers(1, 400))
-def test_a_grid_has_room_and_no_more_columns_than_it_needs(frames: int) -> None:
-    columns = grid_columns(frames)
-    assert (columns - 1) ** 2 < frames <= columns**2
-    assert columns == math.ceil(math.sqrt(frames))
 
 
 @given(frames=st.integers(1, 20))
@@ -277,31 +191,3 @@ def test_positions_past_2048_are_cut_off_as_in_the_released_code(
     said = [sentence for sentence in inputs.warnings if "cut off" in sentence]
     assert bool(said) is (total > SEQUENCE_LIMIT)
     assert all(f"{total:,}" in sentence and str(total - SEQUENCE_LIMIT) in sentence for sentence in said)
-
-
-def test_a_cut_can_reach_the_frames(
-    make_model: Callable[..., Any], sample: Sample, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engines.families.eventgpt.SEQUENCE_LIMIT", 100)
-    model = make_model("eventgpt")
-    inputs = prepared(model, sample, asked(event_frames=5))
-    before = inputs.token_ids.index(SLOT)
-    monkeypatch.setattr("engines.families.eventgpt.SEQUENCE_LIMIT", before + 3)
-    cut = prepared(model, sample, asked(event_frames=5))
-    visual = model.encode_vision(cut, CLOCK)
-    prompt = model.embed_prompt(cut, visual)
-    assert cut.lengths.per_frame == [1, 1, 1, 0, 0]
-    assert cut.lengths.input == before + 3 == prompt.shape[1]
-    assert torch.equal(prompt[0, before:], visual[:3])
-
-
-def test_a_run_says_what_was_really_read(engine: Any, sample: Sample, sink: Any, never: Any) -> None:
-    draft, target = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
-    settings = GenerationSettings(max_new_tokens=4, input=InputSettings(target_input="events", prompt_style="training"))
-    engine.run(RunRequest("side-by-side", Sample(sample.events_path, prompt="?"), draft, target, settings), sink, never)
-    started = [message.info for message in sink.messages if isinstance(message, RunStarted)]
-    assert [message.status for message in sink.messages if isinstance(message, RunEnded)] == ["finished"] * 2
-    assert [info.settings.input.draft_input for info in started] == ["events", "auto"]
-    assert [info.settings.input.target_input for info in started] == ["events", "events"]
-    said = [message.sentence for message in sink.messages if isinstance(message, RunWarned)]
-    assert "tiny-target was shown 8 event frames as video." in said

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import distribution
 from engines.drafters.drafter import Proposal
-from engines.speculation.verification import Judged, JudgementLog, Verifier
+from engines.speculation.verification import Judged, JudgementLog
 from evprof.core.clock import monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
@@ -73,17 +72,6 @@ def test_the_accepted_ones_and_the_first_rejected() -> None:
     ]
 
 
-def test_a_block_that_stands_as_a_whole() -> None:
-    """The target's own token after it was not drafted, so nobody judged it."""
-    records = one_round(chain([0, 1]), Judged((0, 1, 2), (0, 1, 3)))
-    assert [(record.draft_id, record.accepted) for record in records] == [(0, 1), (1, 1)]
-
-
-def test_behind_an_accepted_end_nothing_is_judged() -> None:
-    records = one_round(chain([0, 1, 3]), Judged((0, 1, 2), (0, 1)))
-    assert [(record.draft_id, record.target_id, record.accepted) for record in records] == [(0, 0, 1), (1, 1, 1)]
-
-
 def test_drawn_tokens_are_judged_by_what_they_were_drawn_from() -> None:
     """With top-k 2 both laws are cut: the target's second row is [0, 3/4, 1/4, 0 …]."""
     law = partial(distribution, settings=GenerationSettings(temperature=1.0, top_k=2))
@@ -111,14 +99,6 @@ def test_a_tree_tells_its_path_and_the_preferred_child_where_that_ended() -> Non
     ]
 
 
-def test_a_tree_of_which_nothing_stands_and_one_that_ends_in_a_leaf() -> None:
-    proposal = Proposal(torch.tensor([0, 1, 2]), parents=(-1, -1, 1))
-    nothing = one_round(proposal, Judged((0,), (5,)))
-    assert [(one.draft_id, one.target_id, one.accepted) for one in nothing] == [(0, 5, 0)]
-    leaf = one_round(proposal, Judged((0, 1), (0, 4)))
-    assert [(one.draft_id, one.accepted) for one in leaf] == [(0, 1)]
-
-
 def test_a_drafter_without_probabilities_and_one_of_fewer_ids() -> None:
     silent = one_round(Proposal(torch.tensor([2])), Judged((0,), (0,)))
     assert [(one.draft_ppm, one.cross_ppm, one.target_ppm, one.overlap_ppm) for one in silent] == [
@@ -129,12 +109,6 @@ def test_a_drafter_without_probabilities_and_one_of_fewer_ids() -> None:
     assert [(one.draft_ppm, one.overlap_ppm) for one in narrow] == [(375_000, 800_000)]
     unknown = one_round(Proposal(torch.tensor([5]), logits=[Q[:1, :3].log()]), Judged((0,), (0,)))
     assert [(one.draft_ppm, one.cross_ppm) for one in unknown] == [(-1, 50_000)]
-
-
-def test_ids_beyond_the_pieces_have_no_text() -> None:
-    log = JudgementLog()
-    log.keep((0, 1), chain([4]), Judged((0,), (5,)), [4], P[:2].log())
-    assert [(one.draft_piece, one.target_piece) for one in log.records(1, PIECES[:5])] == [("e", "")]
 
 
 def test_memory_is_bounded_by_what_is_really_held() -> None:
@@ -155,30 +129,6 @@ def test_memory_is_bounded_by_what_is_really_held() -> None:
             log = JudgementLog(most_bytes=most)
             log.keep((0, 1), proposal, Judged((0,), (1,)), [0, 1], own)
             assert log.dropped == dropped
-
-
-class Counting(TorchDispatchMode):
-    """Writes down every operation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize(("clones", "expected"), [(False, []), (True, ["aten.clone.default"])])
-def test_keeping_a_round_computes_nothing(clones: bool, expected: list[str]) -> None:
-    """A copy at most, where the next step would write over the logits."""
-    log, logits, proposal = JudgementLog(clones=clones), P[:3].log(), chain([0, 1])
-    with Counting() as counting:
-        log.keep((0, 1), proposal, Judged((0, 1), (0, 2)), [0, 1], logits)
-    assert counting.seen == expected
-    before = told(log)
-    logits.zero_()
-    assert (told(log) == before) == clones
 
 
 def test_what_is_told_of_a_run_agrees_with_it(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
@@ -216,36 +166,6 @@ def test_what_is_told_of_a_run_agrees_with_it(make_llama: Any, sink: Any, played
             )
             found = (one.draft_ppm, one.cross_ppm, one.target_ppm, one.overlap_ppm)
             assert found == pytest.approx([float(chance) * 1e6 for chance in expected], abs=30)
-
-
-def test_a_tree_beyond_the_limit_tells_of_what_reached_the_answer(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType
-) -> None:
-    kit, log = played_rounds, JudgementLog()
-    target, prompt = make_llama(2), kit.prompt_of(2)
-    expected = kit.plain(target, prompt, Limits(20), sink)
-    tree = scripted_drafters.tree_with_a_path((-1, 0, 1, 2, 3, 4), range(6), expected, ROWS)
-    done = kit.play(target, tree, prompt, Limits(5), sink, log=log)
-    assert done.ids == expected[:5]
-    assert [one.position for one in log.records(1, kit.PIECES)] == [1, 2, 3, 4]
-
-
-def test_sampled_answers_are_judged_under_the_settings(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
-    """What was accepted had a chance under both truncated laws; what replaced the rejected one under the target's."""
-    kit = played_rounds
-    law = partial(distribution, settings=GenerationSettings(temperature=0.9, top_k=5))
-    target, prompt = make_llama(2), kit.prompt_of(2)
-    drawn = torch.Generator().manual_seed(3)
-    log = JudgementLog(law)
-    drafter = kit.drafting(kit.noisy(target, 0.05), prompt, ROWS, law=law, generator=drawn)
-    done = kit.play(target, drafter, prompt, Limits(60), sink, verifier=Verifier(law, drawn), log=log)
-    records = list(log.records(1, kit.PIECES))
-    assert {one.accepted for one in records} == {0, 1}
-    assert all(one.target_id == done.ids[one.position] and one.target_ppm > 0 for one in records)
-    assert all(one.draft_ppm > 0 for one in records)
-    assert all(one.cross_ppm > 0 for one in records if one.accepted)
-    # A rejected token has more chance with the draft than with the target; else it would have stood.
-    assert all(one.draft_ppm > one.cross_ppm for one in records if not one.accepted)
 
 
 def test_the_engine_works_them_out_when_the_run_is_over(

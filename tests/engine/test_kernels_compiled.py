@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ import recorded_launches
 import step_traffic
 from engines.kernels.elementwise import quantize_rows
 from recorded_launches import Launch
-
-PAGE = Path(__file__).parents[2] / "docs" / "decode-step.md"
 
 GRANTED = 99 * 1024
 """Bytes of shared memory that a GeForce grants one program; other GPUs grant more."""
@@ -84,63 +81,6 @@ def test_every_kernel_of_a_step(tokens: int, capability: int, shape: dict[str, A
             assert asked_at_once(launch, resident) > rate * LATENCY_S / 132
 
 
-@pytest.mark.parametrize(("shape", "most"), [({}, 12), ({"kv_heads": 8}, 14), ({"quant": "int4"}, 14)], ids=str)
-def test_a_few_kernels_serve_every_number_of_tokens(shape: dict[str, Any], most: int) -> None:
-    """And every capacity of the cache: each kernel takes about a second to compile."""
-    decoder, keys = step_traffic.vicuna(**shape), set[str]()
-    for tokens in range(1, 17):
-        for capacity in (704, 5001):
-            launches = step_traffic.launches_of(decoder, tokens=tokens, capacity=capacity)
-            keys.update(map(recorded_launches.compile_key, launches))
-    print(f"{len(keys)} kernels for passes of 1 to 16 tokens of {shape or 'Vicuna-7B'}")
-    assert len(keys) <= most
-
-
-@pytest.mark.parametrize("positions", [640, 4643])
-@pytest.mark.parametrize(
-    "shape",
-    [{}, {"kv_heads": 8}, {"quant": "int8"}, {"quant": "int4"}, {"dtype": torch.float16}],
-    ids=str,
-)
-def test_hardly_more_is_moved_than_must_be(positions: int, shape: dict[str, Any]) -> None:
-    traffic = step_traffic.step_traffic(positions, **shape)
-    assert 1 <= traffic.moved / traffic.floor <= 1.03
-
-
-def test_the_floor_is_weights_and_cache() -> None:
-    weights = 32 * (4 * 4096 * 4096 + 3 * 4096 * 11008 + 2 * 4096) + 32000 * 4096 + 4096
-    cache = 32 * 2 * 4096 * (640 + 1)
-    assert step_traffic.step_traffic(640).floor == 2 * (weights + cache + 4096)
-
-
-def test_programs_cover_a_matrix_once() -> None:
-    """A tiling that left a third of its last row of programs idle would show in what is moved."""
-    (launch,) = [launch for launch in step() if launch.arguments.get("NORMED") and launch.arguments["GATED"]]
-    wide = Launch(launch.kernel, (launch.programs * 2,), launch.arguments, launch.options)
-    assert step_traffic.traffic_of(wide, 640).moved > 1.9 * step_traffic.traffic_of(launch, 640).moved
-
-
-def test_launches_of_a_layer_before_and_after() -> None:
-    before = step_traffic.operations_of_a_layer()
-    assert before.total() == 17, before
-    assert [launch.name for launch in step()] == [
-        "one_token",
-        "_rotate_and_write",
-        "_attend_to_shares",
-        "_weigh_shares",
-        "one_token",
-        "one_token",
-        "one_token",
-        "one_token",
-    ]
-
-
-def test_launches_of_a_layer_of_a_prefill_before_and_after() -> None:
-    before, after = (step_traffic.operations_of_a_layer(640, is_fused=is_fused) for is_fused in (False, True))
-    print(f"launches of a layer of a prefill: {before.total()} {dict(before)}, {after.total()} {dict(after)}")
-    assert (before.total(), after.total()) == (17, 9)
-
-
 def test_every_kernel_of_a_prefill() -> None:
     """Compiled once for all lengths; nothing spills, and memory is read and written 16 bytes at a time."""
     launches = step_traffic.prefill_launches(640)
@@ -165,9 +105,3 @@ def test_rows_become_floats_of_eight_bits_in_one_launch(capability: int) -> None
     assert made.spilled == 0
     assert {"LDG.E.128", "STG.E.128"} <= set(made.instructions)
     assert any("E4M3" in name for name in made.instructions)
-
-
-def test_the_page_says_what_is_computed() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    for table in step_traffic.tables().split("\n\n"):
-        assert table in page, "write it anew: PYTHONPATH=.:tests python tests/step_traffic.py"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,9 @@ from torch import nn
 
 from engines.decoder.compiled_step import compiled
 from engines.decoder.quantization import PackedLinear
-from engines.kernels import projections, tuning
 from engines.kernels.packed_weight import PackedWeight
-from engines.kernels.projections import norm_gate_up, norm_project, product_of, project_add
-from engines.kernels.tilings import FLOAT8, FULL, INT4, INT8, candidates
-from engines.kernels.tuning import graph_ms, tune
+from engines.kernels.projections import norm_gate_up, norm_project, project_add
+from engines.kernels.tilings import FLOAT8, FULL, INT4, INT8
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
@@ -122,59 +119,6 @@ def test_captured_it_neither_waits_nor_sets_anything_aside(tokens: int, bits: in
     out.fill_(torch.nan)
     graph.replay()
     assert torch.equal(out, launched)
-
-
-def test_one_token_gives_the_same_every_time() -> None:
-    case = Case(*DOWN, 1, torch.bfloat16)
-    first = case.found("project_add")
-    assert all(torch.equal(case.found("project_add"), first) for _ in range(20))
-
-
-@pytest.fixture
-def own_tilings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(projections, "chosen_tilings", {})
-    monkeypatch.setattr(tuning, "chosen_tilings", projections.chosen_tilings)
-
-
-@pytest.mark.usefixtures("own_tilings")
-@pytest.mark.parametrize("bits", KINDS)
-@pytest.mark.parametrize("tokens", [1, 5])
-def test_tuning_and_what_it_reads_a_second(tokens: int, bits: int) -> None:
-    """Printed, and for a person: no figure of a machine is asserted."""
-    for rows, columns in (QKV, OUT, DOWN):
-        case = Case(rows, columns, tokens, torch.bfloat16, bits=bits)
-        copies = [case.weight] + [_copy(case.weight) for _ in range(7)]
-        chosen = tune(copies, tokens, torch.bfloat16)
-        assert chosen in candidates(product_of(tokens, case.weight, torch.bfloat16))
-        out = torch.empty(tokens, rows, device="cuda", dtype=torch.bfloat16)
-
-        def run(copies: list[Any] = copies, case: Case = case, out: torch.Tensor = out) -> None:
-            for weight in copies:
-                norm_project(case.inputs, case.norm, weight, EPS, out=out)
-
-        spent_ms = graph_ms(run, torch.device("cuda", 0))
-        assert spent_ms > 0
-        read = sum(weight.nbytes for weight in copies)
-        print(f"{rows}x{columns}, {tokens} tokens, {bits or 16} bits: {chosen}, {read / spent_ms / 1e9:.2f} TB/s")
-        assert distance(case.found("norm_project"), case.wanted("norm_project")) < LARGEST[torch.bfloat16]
-
-
-def _copy(weight: Any) -> Any:
-    if isinstance(weight, PackedWeight):
-        return PackedWeight(weight.data.clone(), weight.scales.clone(), weight.columns, weight.bits)
-    return weight.clone()
-
-
-@pytest.mark.usefixtures("own_tilings")
-def test_every_candidate_is_right() -> None:
-    for tokens in (1, 16):
-        for bits in KINDS:
-            case = Case(1000, 1408, tokens, torch.bfloat16, bits=bits)
-            product = product_of(tokens, case.weight, torch.bfloat16)
-            for tiling in candidates(product):
-                found = projections.launch(case.inputs, case.weight, norm=case.norm, eps=EPS, tiling=tiling)
-                assert distance(found, case.normed()) < LARGEST[torch.bfloat16], tiling
 
 
 @pytest.mark.parametrize("bits", KINDS[1:])

@@ -15,8 +15,6 @@ from engines.adapters.folder import save_adapter
 from engines.adapters.hidden_states import KvMap, KvSizes, TappedDecoder, load_kv_map
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
-from engines.training.example import Example
-from engines.training.trainees import KvTrainee
 from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunWarned
 from evprof.core.records import BEGIN, SpanRecord, TokenRecord
@@ -116,16 +114,6 @@ def _describes(message: Any, name: str) -> bool:
     return isinstance(message, RunDescribed) and name in message.facts
 
 
-def test_the_map_changes_what_is_answered(
-    engine: Any, tiny_models: Any, sample: Any, sink: Any, tmp_path: Path
-) -> None:
-    for seed in (3, 4):
-        saved_map(tmp_path / str(seed), *decoders(tiny_models), seed=seed)
-        engine.run(tiny_request(tiny_models, sample, str(tmp_path / str(seed)), first_run_id=seed), sink, NEVER)
-    said = [[record.token_id for record in sink.of(TokenRecord) if record.run_id == seed] for seed in (3, 4)]
-    assert said[0] != said[1]
-
-
 @pytest.mark.usefixtures("without_gradients")
 def test_the_true_layer_inputs_make_the_true_cache(make_llama: Any) -> None:
     """Filled with what really enters each layer, the cache is the prefill's, and so is what follows."""
@@ -142,20 +130,6 @@ def test_the_true_layer_inputs_make_the_true_cache(make_llama: Any) -> None:
     for layer in range(3):
         for made, true in zip(parts.tensors(layer), whole.tensors(layer), strict=True):
             assert_close(made, true)
-
-
-@pytest.mark.usefixtures("without_gradients")
-def test_chunked_passes_are_tapped_whole(make_llama: Any) -> None:
-    decoder = LlamaDecoder.take_over(make_llama(2))
-    prompt = decoder.embed(torch.arange(9)[None])
-    once, twice = TappedDecoder(decoder), TappedDecoder(decoder)
-    once.trunk(prompt, DynamicKv(2))
-    cache = DynamicKv(2)
-    twice.trunk(prompt[:, :5], cache)
-    twice.trunk(prompt[:, 5:], cache)
-    assert len(once.levels) == 3
-    for one, other in zip(once.levels, twice.levels, strict=True):
-        assert_close(one, other)
 
 
 def test_a_saved_map_comes_back_the_same(make_llama: Any, tmp_path: Path) -> None:
@@ -196,41 +170,3 @@ def test_a_missing_map_or_recording_is_told_before_anything_runs(sample: Any, ti
         replace(request, sample=replace(sample, events_path=None)).validate()
     with pytest.raises(UserError, match="needs a trained map"):
         replace(request, settings=GenerationSettings()).validate()
-
-
-def test_a_short_training_lowers_the_loss(make_llama: Any) -> None:
-    draft = LlamaDecoder.take_over(make_llama(1, layers=2, hidden=32))
-    target = LlamaDecoder.take_over(make_llama(2, layers=3, hidden=64))
-    drawn = torch.Generator().manual_seed(0)
-    examples = []
-    for number in range(4):
-        answer = torch.randint(0, 250, (6 + number,), generator=drawn)
-        examples.append(
-            Example(
-                str(number),
-                "?",
-                answer,
-                torch.arange(5),
-                torch.randn(12, 64, generator=drawn),
-                torch.randn(11 + len(answer), 64, generator=drawn),
-                (3, 5),
-                torch.randn(9, 32, generator=drawn),
-                torch.randn(8 + len(answer), 32, generator=drawn),
-                (2, 4),
-            )
-        )
-    trainee = KvTrainee(draft, target, bottleneck=8)
-    before = trainee.figures(examples)
-    optimizer = torch.optim.Adam(trainee.parameters(), lr=1e-2)
-    for _ in range(20):
-        loss = trainee.loss(examples)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    after = trainee.figures(examples)
-    assert after.loss < 0.7 * before.loss
-    kept = trainee.tensors()
-    fresh = KvTrainee(draft, target, bottleneck=8, seed=1)
-    fresh.load(kept)
-    assert fresh.figures(examples) == after
-    assert all(not weight.requires_grad for weight in target.parameters())

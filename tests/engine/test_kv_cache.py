@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 
-from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, bytes_per_position, weigh
+from engines.decoder.kv_cache import DYNAMIC, STATIC, KvCache, bytes_per_position, weigh
 from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, floats_of, make_cache
 from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
 from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL, cached_bytes
@@ -28,7 +26,6 @@ CONFIG = LlamaConfig(
     num_key_value_heads=HEADS,
     hidden_size=2 * HEADS * HEAD_DIM,
 )
-WIDE_CONFIG = LlamaConfig(num_hidden_layers=1, num_attention_heads=HEADS, hidden_size=HEADS * GROUP)
 EVERY_KIND = [DYNAMIC, STATIC, FP8, HQQ8, HQQ4]
 LARGEST_ERROR = {DYNAMIC: 0.0, STATIC: 0.0, FP8: 0.05, HQQ8: 0.007, HQQ4: 0.1}
 
@@ -127,21 +124,6 @@ def test_every_dtype_and_rows_of_a_batch(kind: str, dtype: torch.dtype) -> None:
     reference.check(max(LARGEST_ERROR[kind], 0.0 if kind in (DYNAMIC, STATIC) else 0.01) * 1.3)
 
 
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_forgetting_leaves_what_was_before_as_it_was(kind: str) -> None:
-    """To the last bit: what a cropped cache gives is what one that never held more gives."""
-    torch.manual_seed(5)
-    reference = Reference(made(kind))
-    reference.bring(150)
-    reference.bring(3)
-    before = [(keys[:, :, :150].clone(), values[:, :, :150].clone()) for keys, values in reference.given]
-    reference.crop(150)
-    reference.bring(1)
-    for (keys, values), (old_keys, old_values) in zip(reference.given, before, strict=True):
-        assert torch.equal(keys[:, :, :150], old_keys)
-        assert torch.equal(values[:, :, :150], old_values)
-
-
 @pytest.mark.parametrize("kind", [HQQ8, HQQ4])
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 100, 128, 190, 200])
 def test_forgetting_into_packed_blocks_is_exact(kind: str, length: int) -> None:
@@ -205,60 +187,6 @@ def test_hqq_packs_by_formula() -> None:
             assert weigh(reference.cache).stored == LAYERS * cached_bytes(kind, elements, dtype.itemsize)
 
 
-@pytest.mark.parametrize("kind", [HQQ8, HQQ4])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_hqq_zero_points_fit_outliers_better_than_the_range_does(kind: str, dtype: torch.dtype) -> None:
-    """Quantizing to the range of each group, with no search for the zero point, is the baseline."""
-    torch.manual_seed(11)
-    tensor = torch.distributions.StudentT(2.0).sample((1, HEADS, GROUP, GROUP)).to(dtype)
-    cache = make_cache(kind, WIDE_CONFIG, capacity=GROUP, device=CPU, dtype=dtype)
-    cache.append(0, tensor, tensor)
-    cache.advance(GROUP)
-    _, kept = cache.append(0, tensor[:, :, :1], tensor[:, :, :1])
-    levels = 255 if kind == HQQ8 else 15
-    low, high = (part.float() for part in tensor.aminmax(dim=-1, keepdim=True))
-    step = (high - low) / levels
-    ranged = ((tensor.float() - low) / step).round() * step + low
-
-    def norm(values: torch.Tensor) -> float:
-        return float((values.float() - tensor.float()).abs().pow(0.7).mean())
-
-    assert norm(kept[:, :, :GROUP]) < norm(ranged)
-
-
-@pytest.mark.parametrize("kind", [HQQ8, HQQ4])
-def test_hqq_keeps_constant_groups(kind: str) -> None:
-    reference = Reference(made(kind))
-    part = torch.full((1, HEADS, GROUP, HEAD_DIM), 3.0)
-    reference.cache.append(0, part, 0 * part)
-    reference.cache.advance(GROUP)
-    keys, values = reference.cache.append(0, part[:, :, :1], part[:, :, :1])
-    assert torch.allclose(keys, part[:, :, :1], atol=1e-3)
-    assert torch.allclose(values[:, :, :GROUP], 0 * part, atol=1e-3)
-
-
-def test_hqq_never_packs_twice() -> None:
-    reference = Reference(made(HQQ4))
-    reference.bring(2 * GROUP)
-    reference.bring(1)
-    first = reference.given[0][0][:, :, : 2 * GROUP].clone()
-    for _ in range(2 * RESIDUAL):
-        reference.bring(1)
-    assert torch.equal(reference.given[0][0][:, :, : 2 * GROUP], first)
-
-
-def test_a_static_cache_is_set_aside_from_the_start() -> None:
-    cache = made(STATIC, capacity=64)
-    whole = 2 * LAYERS * HEADS * 64 * HEAD_DIM * 4
-    assert (weigh(cache).logical, weigh(cache).stored) == (0, whole)
-    reference = Reference(cache)
-    reference.bring(21)
-    assert (weigh(cache).logical, weigh(cache).stored) == (whole // 64 * 21, whole)
-    facts = weigh(cache).facts(rolled_back=4)
-    assert (facts.measured_bytes, facts.stored_bytes, facts.reserved_bytes) == (whole // 64 * 21, whole, whole)
-    assert facts.rolled_back == 4
-
-
 def test_the_layout_says_what_lies_where() -> None:
     """A cache written in place lies in its capacity's strides, one that grows by copying in its own."""
     static, dynamic = Reference(made(STATIC, capacity=64)), Reference(made(DYNAMIC))
@@ -272,72 +200,6 @@ def test_the_layout_says_what_lies_where() -> None:
     assert alone == KvLayout(shape, [HEADS * 21 * HEAD_DIM, 21 * HEAD_DIM, HEAD_DIM, 1], "float32", True)
     facts = weigh(static.cache).facts()
     assert KvFacts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
-
-
-def test_a_cropped_dynamic_cache_is_a_view_of_more() -> None:
-    """Logical bytes shrink at once, stored ones with the next pass."""
-    reference = Reference(made(DYNAMIC))
-    reference.bring(20)
-    each = 2 * LAYERS * HEADS * HEAD_DIM * 4
-    assert weigh(reference.cache).stored == 20 * each
-    reference.crop(15)
-    assert (weigh(reference.cache).logical, weigh(reference.cache).stored) == (15 * each, 20 * each)
-    reference.bring(1)
-    assert (weigh(reference.cache).logical, weigh(reference.cache).stored) == (16 * each, 16 * each)
-
-
-def test_an_empty_dynamic_cache() -> None:
-    cache = made(DYNAMIC)
-    cache.crop(3)
-    assert cache.length == 0
-    assert (weigh(cache).logical, weigh(cache).stored, weigh(cache).per_layer) == (0, 0, [0] * LAYERS)
-
-
-class Layers:
-    """Something that holds whatever it was given, layer by layer."""
-
-    def __init__(self, *layers: Any) -> None:
-        self._layers = layers
-        self.layer_count = len(layers)
-
-    def tensors(self, layer: int) -> Iterator[Any]:
-        yield self._layers[layer]
-
-
-def weighed(*layers: Any) -> Any:
-    cache: Any = Layers(*layers)
-    return weigh(cache)
-
-
-def test_tensors_in_tuples_dictionaries_and_twice() -> None:
-    keys = torch.zeros(1, 2, 5, 4)
-    parts = (torch.zeros(10), {"scale": torch.zeros(6), "count": 3}, [None, "text"])
-    weight = weighed([keys, keys, parts, torch.tensor(5.0)])
-    assert weight.logical == weight.stored == (40 + 10 + 6) * 4
-
-
-def test_storage_shared_by_layers_is_stored_once() -> None:
-    whole = torch.zeros(100)
-    weight = weighed(whole[:60], whole[50:], whole)
-    assert weight.per_layer == [240, 200, 400]
-    assert weight.stored == 400
-
-
-@pytest.mark.parametrize("kind", [DYNAMIC, STATIC])
-def test_a_dishonest_layer_differs(kind: str) -> None:
-    reference = Reference(made(kind))
-    reference.bring(21)
-    honest = weigh(reference.cache).per_layer[0]
-    cache = reference.cache
-    assert isinstance(cache, DynamicKv | StaticKv)
-    held = cache._keys if isinstance(cache, DynamicKv) else cache.keys
-    tensor = held[1]
-    assert tensor is not None
-    held[1] = tensor[:, :, :-1] if kind == DYNAMIC else tensor[:, :1]
-    assert weigh(cache).per_layer[1] < honest
-    held[1] = tensor.double()
-    assert weigh(cache).per_layer[1] == honest * 3 // 2
-    assert weigh(cache).per_layer[0] == honest
 
 
 def test_bytes_per_position_by_configuration() -> None:

@@ -9,11 +9,9 @@ import pytest
 import torch
 
 from engines.checkpoints.naming import kept_layers, split_layers
-from engines.fit.requirements import memory_need
-from engines.inspection import inspect_checkpoint
-from engines.loading.weights import content_identity, find_checkpoint, load_model
+from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import USAGE, UserError
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 
 TARGET, DRAFT = "evprof-tiny-video-llava", "evprof-tiny-eventgpt"
 
@@ -52,23 +50,8 @@ def test_random_weights_are_left_out_alike() -> None:
     assert torch.equal(few.language_model.layers[1].out.weight, whole.language_model.layers[11].out.weight)
 
 
-def test_all_layers_are_the_model_itself() -> None:
-    assert find_checkpoint(f"{TARGET}:layers=10").config == find_checkpoint(TARGET).config
-
-
 @pytest.mark.parametrize("count", [0, 11])
 def test_layers_a_model_does_not_have_are_refused(count: int) -> None:
     with pytest.raises(UserError, match=f"{TARGET} has 10 layers; ask for 1 to 10") as caught:
         find_checkpoint(f"{TARGET}:layers={count}")
     assert caught.value.exit_code == USAGE
-
-
-def test_it_is_told_and_weighed_as_the_smaller_model_it_is() -> None:
-    whole, few = inspect_checkpoint(TARGET), inspect_checkpoint(f"{TARGET}:layers=5")
-    assert (few["missing"], few["surplus"], few["problems"]) == ([], [], [])
-    assert (few["text"]["layers"], whole["text"]["layers"]) == (5, 10)
-    assert few["flops"]["decode_per_token"] < whole["flops"]["decode_per_token"]
-    settings = GenerationSettings()
-    needs = [memory_need(ModelChoice(name, "cpu"), "target", settings) for name in (TARGET, f"{TARGET}:layers=5")]
-    assert needs[1].kv_bytes * 2 == needs[0].kv_bytes
-    assert content_identity(ModelChoice(TARGET)) != content_identity(ModelChoice(f"{TARGET}:layers=5"))

@@ -114,15 +114,6 @@ def test_scalings_that_change_with_the_length_are_refused(kind: str) -> None:
         LlamaDecoder.take_over(model)
 
 
-@pytest.mark.logs_warnings  # transformers says that it leaves the trained range
-@pytest.mark.parametrize("chunk", [0, 7])
-def test_positions_past_the_trained_range(chunk: int, never: Any) -> None:
-    model, prompt = llama(4, max_position_embeddings=32), prompt_of(50, 4)
-    expected = generated(model, prompt)
-    assert len(set(expected)) >= 40
-    assert decoded(model, prompt, never, chunk=chunk) == expected
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -143,12 +134,6 @@ def test_what_a_configuration_may_say(changes: dict[str, Any], never: Any) -> No
     expected = generated(model, prompt)
     assert len(set(expected)) >= 30
     assert decoded(model, prompt, never) == expected
-
-
-@pytest.mark.parametrize("capacity", [1, 23, 40, 86])
-def test_a_cache_that_turns_out_too_small_moves(capacity: int, never: Any) -> None:
-    model, prompt = llama(6), prompt_of(23, 6)
-    assert decoded(model, prompt, never, capacity=capacity) == generated(model, prompt)
 
 
 @pytest.mark.parametrize("kind", [STATIC, DYNAMIC])

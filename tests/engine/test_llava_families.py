@@ -36,7 +36,7 @@ from engines.loading.weights import Checkpoint, load_model, model_facts
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
 from engines.stages.pipeline import ModelPass
-from engines.stages.pixel_values import CLIP_MEAN, ClipTransform
+from engines.stages.pixel_values import ClipTransform
 from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
@@ -151,17 +151,6 @@ def test_text_is_that_of_generate(family: str, frames: int, cache: str, sample: 
     assert len(set(answer)) >= 40
 
 
-def test_the_answer_is_about_what_is_shown(sample: Any, sink: Any, never: Any) -> None:
-    config = our_config(LLAVA_NEXT_VIDEO)
-    network = drawn(config)
-    settings = GenerationSettings(max_new_tokens=8, ignore_eos=True, frames=2)
-    model = ours_of(config, network)
-    answer, _, _ = answered(model, settings, sample, sink, never)
-    torch.nn.init.normal_(network.vision_tower.embeddings.class_embedding, std=3.0)
-    other, _, _ = answered(model, settings, sample, sink, never)
-    assert answer != other
-
-
 @pytest.mark.parametrize(
     ("side", "pooling", "stride", "tokens"),
     [(4, "average", 2, 4), (5, "average", 2, 4), (6, "max", 3, 4), (7, "max", 2, 9), (3, "average", 1, 9)],
@@ -179,13 +168,6 @@ def test_patches_are_pooled_as_transformers_does_it(side: int, pooling: str, str
     assert found.shape == (3, tokens, 64)
     assert_close(found, expected.reshape(found.shape))
     assert found.std() > 0.1
-
-
-def test_next_video_at_full_size_has_144_tokens_a_frame() -> None:
-    found = inspect_checkpoint("random:7b-llava-next-video")
-    assert found["visual_tokens_per_frame"] == 144
-    assert found["parameters"] == 7_063_427_072 + 4096
-    assert (found["family"], found["model_type"]) == ("llava_next_video", "llava_next_video")
 
 
 CLIP = {
@@ -318,22 +300,6 @@ def test_what_transformers_itself_writes_is_read(family: str, tmp_path: Path) ->
     assert torch.equal(before.language_model.lm_head.weight, after.language_model.lm_head.weight)
     assert after.network.config.slot_id == before.network.config.slot_id
     assert inspect_checkpoint(str(folder))["problems"] == []
-
-
-@pytest.mark.parametrize(
-    "name", ["preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json", "none"]
-)
-def test_preparation_is_read_from_the_file_that_is_there(name: str, tmp_path: Path) -> None:
-    folder = written(tmp_path / "m", LLAVA_NEXT_VIDEO)
-    values = json.loads((folder / "preprocessor_config.json").read_text()) | {"image_mean": [0.1, 0.2, 0.3]}
-    (folder / "preprocessor_config.json").unlink()
-    if name != "none":
-        content = {"video_processor": values, "patch_size": 4} if name == "processor_config.json" else values
-        (folder / name).write_text(json.dumps(content))
-    transform = loaded(folder).transform
-    assert transform.mean == ((0.1, 0.2, 0.3) if name != "none" else CLIP_MEAN)
-    assert transform.crop == (16, 16)
-    assert any(name in sentence or name == "none" for sentence in inspect_checkpoint(str(folder))["assumptions"])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from engines.families.networks import build_network, read_config
 from engines.inspection import inspect_checkpoint
 from engines.loading.weights import find_checkpoint, load_model
 from engines.stages.model import VisionLanguageModel
-from evprof.core.errors import Cancelled, UserError
+from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
 from tensor_names import LLAVA, VIDEO_LLAVA
 
@@ -187,25 +187,6 @@ def test_eventgpt_comes_back_as_written(eventgpt: Path) -> None:
     assert model.facts.prompt_template == "eventgpt_v1"
 
 
-def test_loaded_networks_compute_like_the_written_one(tmp_path: Path, vocabulary_files: tuple[bytes, bytes]) -> None:
-    """Tables that no file holds (positions, rotary frequencies) are right after a load, too."""
-    torch.manual_seed(5)
-    vision, text = configs(PIECES + 3)
-    original = build_network(
-        LlavaConfig(vision, text, family=VIDEO_LLAVA, slot_id=PIECES + 1, keeps_cls=True, image_token_id=PIECES)
-    )
-    write_video_llava(tmp_path / "m", original.eval(), vocabulary_files[1], dtype=torch.float32)
-    model = load_model(ModelChoice(str(tmp_path / "m")), "target", nothing, NEVER)
-    assert isinstance(model, VideoLanguageModel)
-    pixels = torch.randn(2, 3, 28, 28)
-    ids = torch.arange(3, 40)[None]
-    with torch.inference_mode():
-        assert torch.equal(model.network.encode_frames(pixels), original.encode_frames(pixels))
-        found = logits(model, ids)
-        assert_close(found, original.language_model(input_ids=ids).logits)
-    assert found.std() > 0
-
-
 def logits(model: VisionLanguageModel, ids: torch.Tensor) -> torch.Tensor:
     decoder = model.language_model
     with torch.inference_mode():
@@ -226,19 +207,6 @@ def test_transformers_itself_reads_what_we_write(tmp_path: Path, vocabulary_file
         features = theirs.model.get_video_features(pixels[None]).pooler_output
         assert_close(ours.network.encode_frames(pixels), features.reshape(8, 5, 24))
         assert_close(logits(ours, ids), theirs(input_ids=ids).logits)
-
-
-def test_a_half_cached_model_is_fetched(eventgpt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import huggingface_hub
-
-    (tmp_path / "half").mkdir()
-
-    def fetch(name: str, **options: Any) -> str:
-        return str(tmp_path / "half") if options.get("local_files_only") else str(eventgpt)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
-    found = find_checkpoint("someone/some-model", with_weights=True)
-    assert (found.name, found.folder) == ("someone/some-model", eventgpt)
 
 
 class Hub:
@@ -291,15 +259,6 @@ def test_weights_are_fetched_for_a_run_and_not_to_look_at_a_model(
     assert len(hub.asked) == count
 
 
-def test_dtype_is_the_asked_one(eventgpt: Path) -> None:
-    model = load_model(ModelChoice(str(eventgpt), dtype="bfloat16"), "draft", nothing, NEVER)
-    assert {parameter.dtype for parameter in model.language_model.parameters()} == {torch.bfloat16}
-    assert model.dtype == torch.bfloat16
-    # Positions are computed in full precision and rounded once.
-    exact = load_model(ModelChoice(str(eventgpt), dtype="float32"), "draft", nothing, NEVER)
-    assert torch.equal(model.language_model.rotary.cos, exact.language_model.rotary.cos.to(torch.bfloat16))
-
-
 Change = Callable[[dict[str, torch.Tensor]], None]
 
 
@@ -339,20 +298,6 @@ def test_tensors_that_do_not_fit_are_named(eventgpt: Path, change: Change, parts
     found = inspect_checkpoint(str(eventgpt))
     assert caught.value.sentence in found["problems"]
     assert found["missing"] or found["surplus"] or ADAPTOR in found["problems"][0]
-
-
-def test_old_tables_are_tolerated(eventgpt: Path) -> None:
-    def add(tensors: dict[str, torch.Tensor]) -> None:
-        tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.full((6,), 9.0)
-        tensors["model.visual_tower.visual_tower.vision_model.embeddings.position_ids"] = torch.zeros(1, 5).long()
-
-    before = load_model(ModelChoice(str(eventgpt)), "draft", nothing, NEVER)
-    rewrite(eventgpt, add)
-    after = load_model(ModelChoice(str(eventgpt)), "draft", nothing, NEVER)
-    ids = torch.tensor([[1, 5, 9]])
-    assert torch.equal(logits(before, ids), logits(after, ids))
-    assert inspect_checkpoint(str(eventgpt))["problems"] == []
-    assert "2 stored tables" in inspect_checkpoint(str(eventgpt))["assumptions"][-1]
 
 
 @pytest.mark.parametrize("style", ["5.17", "4.52"])
@@ -469,15 +414,6 @@ def test_a_qformer_in_the_configuration_is_refused(eventgpt: Path) -> None:
         read_config(eventgpt)
 
 
-def test_a_tower_that_is_not_there_is_assumed_and_said(eventgpt: Path) -> None:
-    values = json.loads((eventgpt / "config.json").read_text())
-    values["mm_visual_tower"] = "clip-vit-large-patch14-336"
-    (eventgpt / "config.json").write_text(json.dumps(values))
-    config = read_config(eventgpt)
-    assert (config.vision.num_hidden_layers, config.vision.image_size) == (24, 336)
-    assert "clip-vit-large-patch14-336" in config.assumptions[0]
-
-
 def test_a_checkpoint_without_tower_takes_the_one_it_names_and_says_so(eventgpt: Path) -> None:
     tensors = load_file(eventgpt / WEIGHTS)
     prefix = "model.visual_tower.visual_tower."
@@ -522,32 +458,3 @@ def test_a_hub_id_without_network_is_refused_in_a_sentence(monkeypatch: pytest.M
     with pytest.raises(UserError, match="the hub cannot be reached") as caught:
         find_checkpoint("someone/some-model")
     assert "someone/some-model" in caught.value.sentence
-
-
-@pytest.mark.parametrize("role", ["draft", "target"])
-def test_either_family_takes_either_role(
-    role: str, eventgpt: Path, tmp_path: Path, vocabulary_files: tuple[bytes, bytes]
-) -> None:
-    video = write_llava(tmp_path / "v", VIDEO_LLAVA, vocabulary_files[1])
-    for folder, wants in ((video, "video"), (eventgpt, "events")):
-        assert load_model(ModelChoice(str(folder)), role, nothing, NEVER).wants == wants
-
-
-def test_stop_is_seen_between_tensors(eventgpt: Path) -> None:
-    stop = threading.Event()
-
-    def progress(done: int, total: int) -> None:
-        if done > total // 2:
-            stop.set()
-
-    with pytest.raises(Cancelled):
-        load_model(ModelChoice(str(eventgpt)), "draft", progress, stop)
-
-
-@pytest.mark.parametrize(
-    ("device", "dtype", "part"),
-    [("cuda:99", "auto", "cuda:99"), ("tpu", "auto", "Unknown device"), ("cpu", "float8", "Unknown dtype")],
-)
-def test_wishes_the_machine_cannot_meet(eventgpt: Path, device: str, dtype: str, part: str) -> None:
-    with pytest.raises(UserError, match=part):
-        load_model(ModelChoice(str(eventgpt), device=device, dtype=dtype), "draft", nothing, NEVER)

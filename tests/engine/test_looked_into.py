@@ -13,8 +13,7 @@ import torch
 
 import engines.engine
 from engines.engine import check_gpu, plan_runs, snapshot_file
-from engines.measuring.profiling import MemorySnapshot, RangedClock
-from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.errors import USAGE, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest
@@ -90,37 +89,6 @@ def test_a_snapshot_is_a_run_of_its_own_and_whole(
     assert allocator.asked == [(), "dumped", (None,)]
 
 
-def test_a_disk_that_is_full_fails_that_run_alone_and_leaves_no_half_file(
-    engine: Any, sample: Any, tmp_path: Path, allocator: FakeAllocator
-) -> None:
-    allocator.fails = True
-    path = tmp_path / "mem.pickle"
-    plain, looked = carried_out(engine, request_for("target", sample, snapshot=str(path)))
-    assert [plain.info.status, looked.info.status] == ["finished", "failed"]
-    assert "No space left on device" in looked.info.error
-    assert "--memory-snapshot" in looked.info.error
-    assert looked.info.snapshot_path is None
-    assert not list(tmp_path.iterdir())
-    assert allocator.asked[-1] == (None,)
-
-
-def test_a_place_that_cannot_be_written_is_told_before_the_run(tmp_path: Path, allocator: FakeAllocator) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="--memory-snapshot"), MemorySnapshot(tmp_path / "file" / "mem.pickle"):
-        pass
-    assert allocator.asked == []
-
-
-def test_what_a_broken_off_run_allocated_is_written_too(tmp_path: Path, allocator: FakeAllocator) -> None:
-    snapshot = MemorySnapshot(tmp_path / "mem.pickle")
-    with pytest.raises(Cancelled), snapshot:
-        raise Cancelled
-    assert snapshot.facts() == {"snapshot_path": str(tmp_path / "mem.pickle")}
-    allocator.fails = True
-    with pytest.raises(Cancelled), MemorySnapshot(tmp_path / "other.pickle"):
-        raise Cancelled
-
-
 class Ranges:
     """NVTX's ranges: names as they are opened, by thread, and how many are open."""
 
@@ -161,13 +129,3 @@ def test_stages_rounds_and_tokens_are_ranges(mode: str, step: str, engine: Any, 
         assert len(steps) == len(looked.tokens) - 1
     if mode == "parallel-prefill":
         assert len(ranges.open) == 2  # the draft's thread has its own
-
-
-def test_a_step_that_is_broken_off_leaves_no_range_open(sink: Any, ranges: Ranges) -> None:
-    clock = RangedClock(sink, 1)
-    stage = clock.stage("decode", "target")
-    stage.__enter__()
-    clock.begin_step()
-    stage.__exit__(Cancelled, Cancelled(), None)
-    clock.finish()
-    assert set(ranges.open.values()) == {0}

@@ -25,16 +25,11 @@ from engines.speculation.draft_length import DraftLength
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier
 from engines.tokens.answer import Answer
-from engines.tokens.vocabulary_alignment import Alignment, first_shared
-from engines.training.example import Example
+from engines.tokens.vocabulary_alignment import first_shared
 from engines.training.trainees import LoraTrainee
 from evprof.core.errors import UserError
-from evprof.core.request import RunRequest
-from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import LORA, MODEL
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.core.vocabulary.modes import SPECULATIVE
-from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.drafters import LORA
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 NEVER = threading.Event()
@@ -67,13 +62,6 @@ def test_merged_it_is_base_plus_the_product(draft: LlamaDecoder) -> None:
         assert_close(linear.weight, expected)
         assert not is_close(linear.weight, before[name])
     assert len(before) == 4 * len(draft.layers)
-
-
-def test_a_change_of_zero_changes_nothing(draft: LlamaDecoder) -> None:
-    before = {name: linear.weight.clone() for name, _, _, linear in projections(draft)}
-    tensors = drawn(draft, 3)
-    merge(draft, {name: tensor * (0 if name.endswith("up") else 1) for name, tensor in tensors.items()})
-    assert all(torch.equal(linear.weight, before[name]) for name, _, _, linear in projections(draft))
 
 
 @pytest.mark.usefixtures("without_gradients")
@@ -146,24 +134,6 @@ def test_what_does_not_fit_is_refused(draft: LlamaDecoder, tmp_path: Path, chang
     assert torch.equal(next(projections(draft))[3].weight, before)
 
 
-def test_a_deeper_model_is_refused(make_llama: Any, draft: LlamaDecoder, tmp_path: Path) -> None:
-    good = saved(tmp_path / "a", draft, drawn(draft, 3), 3)
-    with pytest.raises(UserError, match=r"lacks 'layers\.2"):
-        load_lora(good, LlamaDecoder.take_over(make_llama(1, layers=3, hidden=32)))
-
-
-def test_models_with_and_without_it_are_different_models() -> None:
-    sample = Sample("e.npy", "v.mp4", "?")
-    asked = GenerationSettings(speculation=SpeculationSettings(LORA, "a"))
-    request = RunRequest(SPECULATIVE, sample, ModelChoice("d"), ModelChoice("t"), asked)
-    assert request.choice_of("draft") == ModelChoice("d", lora="a")
-    assert request.choice_of("target") == ModelChoice("t")
-    plain = replace(asked, speculation=SpeculationSettings(MODEL, "a"))
-    assert replace(request, settings=plain).choice_of("draft") == ModelChoice("d")
-    assert replace(request, mode="draft").choice_of("draft") == ModelChoice("d")
-    assert RunRequest.from_json(request.to_json()) == request
-
-
 def test_the_bundled_draft_is_loaded_with_it(tmp_path: Path) -> None:
     choice = ModelChoice("evprof-tiny-eventgpt", "cpu", "float32")
     plain = load_model(choice, "draft", lambda *_: None, NEVER).language_model
@@ -173,50 +143,3 @@ def test_the_bundled_draft_is_loaded_with_it(tmp_path: Path) -> None:
     merge(plain, tensors)
     for (_, _, _, mine), (_, _, _, theirs) in zip(projections(plain), projections(changed), strict=True):
         assert torch.equal(mine.weight, theirs.weight)
-
-
-def examples() -> list[Example]:
-    generator = torch.Generator().manual_seed(0)
-    made = []
-    for number in range(4):
-        length = 6 + number
-        made.append(
-            Example(
-                str(number),
-                "?",
-                torch.randint(0, 250, (length,), generator=generator),
-                torch.arange(5),
-                torch.randn(12, 64, generator=generator),
-                torch.randn(11 + length, 64, generator=generator),
-                (3, 5),
-                torch.randn(9 + number, 32, generator=generator),
-                torch.randn(8 + number + length, 32, generator=generator),
-                (2, 4),
-            )
-        )
-    return made
-
-
-def test_a_short_training_lowers_the_loss(draft: LlamaDecoder) -> None:
-    trainee = LoraTrainee(draft, first_shared(257), rank=8)
-    before = trainee.figures(examples())
-    optimizer = torch.optim.Adam(trainee.parameters(), lr=2e-2)
-    for _ in range(30):
-        loss = trainee.loss(examples())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    after = trainee.figures(examples())
-    assert after.loss < 0.7 * before.loss
-    assert after.match > before.match
-
-
-def test_tokens_the_draft_lacks_are_missed_and_not_learnt(draft: LlamaDecoder) -> None:
-    """Half of the target's ids have none of the draft's."""
-    to_target = [token if token < 125 else -1 for token in range(257)]
-    to_draft = [token if token < 125 else 0 for token in range(257)]
-    trainee = LoraTrainee(draft, Alignment(to_draft, to_target, 125, is_prefix=True), rank=2)
-    lacking = replace(examples()[0], answer_ids=torch.full((6,), 200))
-    both = [examples()[1], lacking]
-    assert trainee.figures([lacking]).match == 0
-    assert trainee.figures(both).loss == pytest.approx(trainee.figures(both[:1]).loss, rel=1e-4)

@@ -14,12 +14,9 @@ from transformers import LlamaForCausalLM
 from engines.adapters.medusa import load_medusa
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.sampling import distribution
 from engines.drafters.head_drafter import MedusaDrafter
-from engines.speculation.verification import Verifier
 from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord
-from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.loaders.adapters import read_adapter
 from published_heads import Written, medusa, save
 
@@ -113,27 +110,6 @@ def test_a_tree_holds_each_heads_likeliest_below_every_node(
             level *= min(width, ROWS)
             nodes += level
         assert sink.of(RoundRecord)[0].drafted == nodes
-
-
-@pytest.mark.usefixtures("without_gradients")
-def test_drawn_answers_are_the_same_under_one_seed(
-    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, tmp_path: Path
-) -> None:
-    save(medusa(tmp_path / "head", target.config))
-    settings = GenerationSettings(temperature=1.0)
-
-    def law(logits: torch.Tensor) -> torch.Tensor:
-        return distribution(logits, settings)
-
-    def answer(seed: int) -> list[int]:
-        first, second = (torch.Generator().manual_seed(seed + more) for more in (0, 100))
-        make = drafting(tmp_path / "head", decoder, law=law, generator=first)
-        verifier = Verifier(law, second)
-        done = kit.play(kit.cached(decoder), make, kit.prompt_of(1, 5, ROWS), Limits(30), sink, verifier=verifier)
-        ids: list[int] = done.ids
-        return ids
-
-    assert answer(1) == answer(1) != answer(2)
 
 
 DAMAGED: dict[str, tuple[Callable[[Written], Any], str]] = {

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
-import psutil
 import pytest
 import torch
 
-from engines import CATALOGUE
 from engines.decoder.kv_cache import DynamicKv
 from engines.fit.advice import BOTH, IN_TURN, REFUSED, place, shortage
-from engines.fit.requirements import MemoryNeed, batch_capacity, memory_need, model_shape, stored_weights
-from engines.hardware.device import AssumedMachine, free_bytes
+from engines.fit.requirements import MemoryNeed, memory_need, model_shape, stored_weights
 from engines.inspection import inspect_checkpoint
-from engines.loading.shapes import build_random, random_config, vision_shape
+from engines.loading.shapes import build_random, random_config
 from engines.loading.weights import load_model
-from evprof.core.errors import Cancelled
-from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.core.vocabulary.switches import Switches
-from evprof.metrics.limits.memory_need import vision_bytes
 from evprof.metrics.limits.packed_sizes import weight_bytes
 from tensor_names import tensor_names
 
@@ -42,17 +34,6 @@ def test_both_one_or_none_fit() -> None:
     assert shortage(pair, {"cpu": 9 * GIB}) == "a and b need 10.00 GiB together on cpu, but 9.00 GiB is free"
 
 
-def test_devices_are_counted_apart() -> None:
-    pair = [need("a", 4), need("b", 6, device="cuda:0", dtype="bfloat16")]
-    assert place(pair, {"cpu": 4 * GIB, "cuda:0": 6 * GIB}) == BOTH
-    assert place(pair, {"cpu": 4 * GIB, "cuda:0": 5 * GIB}) == REFUSED
-
-
-def test_a_loaded_model_needs_its_weights_no_more() -> None:
-    pair = [need("a", 4).loaded(), need("b", 6)]
-    assert place(pair, {"cpu": 6 * GIB + 2}) == BOTH
-
-
 def test_needs_follow_the_published_figures() -> None:
     """EventGPT-7B: 13.19 GiB in bfloat16; LLaMA-7B's cache: 0.5 MiB a position in 16 bits."""
     choice = ModelChoice("random:7b-eventgpt", device="cpu", dtype="bfloat16")
@@ -65,84 +46,6 @@ def test_needs_follow_the_published_figures() -> None:
     llava = memory_need(ModelChoice("random:7b-llava", dtype="bfloat16", device="cpu"), "target", GenerationSettings())
     assert llava.kv_bytes == (8 * 576 + 80 + 134) * 512 * 1024
     assert llava.weight_bytes == 2 * 7_063_427_072
-
-
-def switched(**switches: object) -> MemoryNeed:
-    choice = ModelChoice("random:7b-video-llava", device="cpu", dtype="bfloat16")
-    settings = GenerationSettings(switches=Switches(**switches))  # type: ignore[arg-type]  # as the test says
-    return memory_need(choice, "target", settings)
-
-
-def test_switches_change_the_need() -> None:
-    plain = switched()
-    assert switched(prefill_chunk=256).activation_bytes < plain.activation_bytes
-    assert switched(prefill_chunk=256).kv_bytes == plain.kv_bytes
-    scores = 32 * 2136 * 2136 * (2 + 4)
-    assert scores < switched(attention="eager").activation_bytes < 1.3 * scores
-    assert switched(visual_keep=0.5).positions.visual == 8 * 129
-    assert switched(cache="dynamic").kv_bytes == plain.kv_bytes
-    layer = plain.kv_bytes // 32
-    assert switched(cache="dynamic").activation_bytes - plain.activation_bytes == layer
-    assert switched(cache="fp8").kv_bytes == plain.kv_bytes // 2
-    assert switched(cache="fp8").activation_bytes - plain.activation_bytes == 2 * layer
-    position = plain.kv_bytes // 2270
-    waiting = 128 * position
-    assert switched(cache="hqq8").kv_bytes == (plain.kv_bytes - waiting) * (1 + 4 / 64) / 2 + waiting
-    assert switched(cache="hqq4").kv_bytes == (plain.kv_bytes - waiting) * (0.5 + 4 / 64) / 2 + waiting
-
-
-def test_captured_steps_end_their_cache_at_a_bucket() -> None:
-    """On a GPU, unless steps are eager; nobody's device is touched."""
-
-    def need_on_a_gpu(**switches: object) -> MemoryNeed:
-        choice = ModelChoice("random:7b-eventgpt", device="cuda:0", dtype="bfloat16")
-        settings = GenerationSettings(switches=Switches(**switches))  # type: ignore[arg-type]  # as the test says
-        return memory_need(choice, "draft", settings, machine=AssumedMachine(GIB))
-
-    captured, eager = need_on_a_gpu(), need_on_a_gpu(step="eager")
-    assert eager.positions.spare == need_on_a_gpu(cache="dynamic").positions.spare == 0
-    assert eager.positions.total == 582 + 80 + 134
-    assert captured.positions.total == 1024
-    assert captured.kv_bytes == 1024 * 512 * 1024
-    # The vision tower's graph keeps the memory of a pass beside the prefill's.
-    shown = replace(vision_shape(random_config("random:7b-eventgpt")), frames=5)
-    more = captured.workspace_bytes - eager.workspace_bytes
-    assert more == vision_bytes(shown, 4096, 2) == captured.activation_bytes - eager.activation_bytes
-    per_sample = batch_capacity(captured, 24 * GIB).kv_bytes_per_sample
-    assert per_sample == batch_capacity(eager, 24 * GIB).kv_bytes_per_sample == eager.kv_bytes
-
-
-def test_weights_wait_unpacked_until_they_are_quantized() -> None:
-    """On a CPU beside nothing else, for a GPU on the host."""
-    choice = ModelChoice("random:7b-eventgpt", device="cpu", dtype="bfloat16", quantization="nf4")
-    here = memory_need(choice, "draft", GenerationSettings())
-    assert here.weight_bytes < 2 * 7_079_684_096 // 2
-    assert here.total_bytes == here.weight_bytes + here.loading_bytes == 2 * 7_079_684_096
-    assert here.host_bytes == 0
-    there = memory_need(replace(choice, device="cuda:0"), "draft", GenerationSettings(), machine=AssumedMachine(GIB))
-    assert there.loading_bytes == 0
-    assert there.host_bytes == 2 * 7_079_684_096
-    plain = memory_need(replace(choice, quantization=None), "draft", GenerationSettings())
-    assert here.activation_bytes - plain.activation_bytes == 2 * 11008 * 4096 * 2
-    assert there.loaded().host_bytes == here.loaded().loading_bytes == 0
-
-
-def test_the_host_must_hold_what_is_packed_there() -> None:
-    packed = replace(need("a", 4, device="cuda:0"), host_bytes=13 * GIB)
-    beside = need("b", 6)
-    free = {"cuda:0": 8 * GIB, "cpu": 16 * GIB}
-    assert place([packed], free) == BOTH
-    assert place([packed], {"cuda:0": 8 * GIB}) == BOTH
-    assert place([packed, beside], free) == IN_TURN
-    assert "a and b need 19.00 GiB together on cpu" in shortage([packed, beside], free)
-    assert place([packed], free | {"cpu": 12 * GIB}) == REFUSED
-    assert "a needs 13.00 GiB of the machine's own memory" in shortage([packed], free | {"cpu": 12 * GIB})
-
-
-def test_eventgpt_keeps_its_temporal_means() -> None:
-    choice = ModelChoice("random:7b-eventgpt", device="cpu")
-    kept = memory_need(choice, "draft", GenerationSettings(switches=Switches(visual_keep=0.1)))
-    assert kept.positions.visual == 5 + 58
 
 
 @pytest.mark.parametrize(
@@ -164,11 +67,6 @@ def test_only_the_projections_are_quantized() -> None:
     rows = sum(rows for rows, _ in shape.matrices)
     assert stored_weights(shape, "int8", 2) == outside + inside + 4 * rows
     assert stored_weights(shape, "int4", 2) == outside + inside // 2 + inside // 128 * 2
-
-
-def test_free_memory_is_this_machines() -> None:
-    total = psutil.virtual_memory().total
-    assert 0 < free_bytes(torch.device("cpu")) < total
 
 
 def test_a_7b_eventgpt_has_exactly_the_published_tensors() -> None:
@@ -197,14 +95,6 @@ def test_the_other_7b_shapes(name: str, parameters: int, per_frame: int) -> None
     assert inspect_checkpoint(name)["bytes"] is None
 
 
-def test_the_catalogue_is_whole() -> None:
-    for entry in CATALOGUE:
-        assert entry.family in FAMILIES
-        assert FAMILIES[entry.family].role == entry.role
-        if entry.is_random:
-            assert inspect_checkpoint(entry.name)["family"] == entry.family
-
-
 def test_random_text_is_varied_and_the_same_every_time() -> None:
     never = threading.Event()
     told: list[tuple[int, int]] = []
@@ -230,10 +120,3 @@ def test_random_text_is_varied_and_the_same_every_time() -> None:
         again.language_model.lm_head.weight,
         model.language_model.lm_head.weight,
     )
-
-
-def test_stop_is_seen_while_drawing_weights() -> None:
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Cancelled):
-        load_model(ModelChoice("random:160m-eventgpt"), "draft", lambda *_: None, stop)

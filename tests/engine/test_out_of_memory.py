@@ -17,7 +17,6 @@ from engines.families.eventgpt import EventLanguageModel
 from engines.families.llava_model import VideoLanguageModel
 from engines.modes.failures import is_memory_failure, memory_sentence
 from engines.modes.measured_run import MeasuredRun
-from evprof.core.errors import EngineLost
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
@@ -132,31 +131,6 @@ def test_no_memory_is_needed_to_describe_a_run_that_ends(
     assert ended.models == expected.models
 
 
-def test_weights_that_do_not_fit(tiny_models: Any, sample: Any) -> None:
-    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
-    full = Full(tiny_models)
-    engine._tools.warm._loader = full
-    failed = carry_out(engine, "target", sample).info
-    assert failed.error == (
-        f"Memory ran out on cuda:1 while the weights of the target were loaded{AMOUNTS}; choose a smaller model or "
-        "dtype, fewer frames or fewer new tokens."
-    )
-    assert [taken() for taken in full.taken] == [None]
-    engine._tools.warm._loader = tiny_models
-    assert carry_out(engine, "target", sample).info.status == "finished"
-
-
-def test_captured_steps_give_their_caches_back(
-    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    carry_out(engine, "target", sample)
-    released: list[bool] = []
-    monkeypatch.setattr(DecodeSteps, "release", lambda self, kept=None: released.append(True))
-    monkeypatch.setattr(CachedModel, "prefill", Full(CachedModel.prefill))
-    assert carry_out(engine, "target", sample).info.status == "failed"
-    assert released
-
-
 @pytest.mark.parametrize(
     "problem",
     [
@@ -179,25 +153,3 @@ def test_every_shape_of_it_is_known(problem: Exception) -> None:
         f"Memory ran out on cpu between two stages{amount}, with 13.00 GiB of weights loaded; choose a smaller model "
         "or dtype, fewer frames or fewer new tokens."
     )
-
-
-def test_a_gpu_that_fails_again_when_its_memory_is_given_back_is_told_of(
-    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing can be asked of it any more, and it says so at every turn."""
-
-    def fail(*_: Any, **__: Any) -> Any:
-        raise torch.AcceleratorError(
-            "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be"
-        )
-
-    monkeypatch.setattr(VideoLanguageModel, "encode_vision", fail)
-    monkeypatch.setattr("engines.modes.failures.free_memory", fail)
-    with pytest.raises(EngineLost, match=r"The GPU failed \(an illegal memory access was encountered\)"):
-        carry_out(engine, "target", sample)
-    assert "encode_vision" in capsys.readouterr().err
-
-
-def test_what_else_goes_wrong_is_no_lack_of_memory() -> None:
-    assert not is_memory_failure(RuntimeError("shapes do not match"))
-    assert not is_memory_failure(ValueError("out of memory"))

@@ -75,24 +75,3 @@ def test_a_full_gpu_fails_the_run_and_not_the_next_one(
     assert (again.info.status, again.info.error) == ("finished", None)
     assert [token.token_id for token in again.tokens] == [token.token_id for token in expected.tokens]
     engine.close()
-
-
-def test_a_gpu_warms_up_for_each_way_of_running(make_model: Callable[..., Any], sample: Any) -> None:
-    model = make_model("video_llava", device="cuda:0")
-    engine = LocalEngine(loader=lambda *_: model, make_room=lambda *_: None)
-    found = []
-    for frames in (2, 2, 3):
-        recording = RecordLog()
-        request = RunRequest(
-            "target",
-            sample,
-            target=ModelChoice("tiny-target", device="cuda:0"),
-            settings=GenerationSettings(max_new_tokens=4, frames=frames),
-            warmup=None,
-        )
-        engine.run(request, recording, threading.Event())
-        book = RunBook(recording)
-        book.update()
-        found.append([(run.info.warmup, run.info.is_cold) for run in book.runs.values()])
-    assert found == [[(True, True), (False, False)], [(False, False)], [(True, True), (False, False)]]
-    engine.close()

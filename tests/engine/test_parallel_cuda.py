@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from engines.engine import LocalEngine
-from engines.modes.concurrency import Concurrency
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
@@ -80,32 +79,6 @@ def test_one_gpu_has_a_stream_for_each(
     assert unattributed_ms(run) >= 0
     if hidden is not None:
         assert [entry.drafted for entry in run.rounds if entry.hidden] == ([hidden] if hidden else [])
-
-
-def test_a_draft_does_not_wait_for_what_the_target_queues_meanwhile() -> None:
-    device = torch.device("cuda:0")
-    both, numbers = Concurrency(device, device, {}), torch.arange(1000, device=device)
-    prefilled, found = torch.cuda.Event(), []
-    both.note_ready()
-
-    def draft() -> None:
-        with both.draft_side():
-            assert torch.cuda.current_stream(device).priority < torch.cuda.default_stream(device).priority
-            found.append(int(numbers.sum()))
-            found.append(prefilled.query())
-
-    def carry_out() -> None:
-        thread = threading.Thread(target=draft, name="evprof-test")
-        thread.start()
-        thread.join()
-
-    # Once before: loading a kernel and setting memory aside may wait for the device.
-    carry_out()
-    torch.cuda._sleep(2_000_000_000)  # clock cycles: about a second of a prefill
-    prefilled.record()
-    carry_out()
-    torch.cuda.synchronize()
-    assert found[-2:] == [499_500, False]
 
 
 @pytest.mark.parametrize("verify", ["after", "last-chunk"])

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,22 +24,18 @@ from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.drafters.drafter import Proposal
 from engines.drafters.model_drafter import ModelDrafter
-from engines.hardware.device import split_threads
 from engines.measuring.timing import StageClock
 from engines.modes.concurrency import Concurrency, DraftWorker, LinkedStop, SharedSink
 from engines.modes.draft_thread import DraftThread
-from engines.modes.parallel_prefill import LAST_CHUNK, DraftWindow, HiddenBlock, ParallelPrefill, last_apart
+from engines.modes.parallel_prefill import LAST_CHUNK, DraftWindow, HiddenBlock, ParallelPrefill
 from engines.speculation.draft_length import draft_length
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import first_shared
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.records import BEGIN, END, JudgementRecord, KvRecord, RoundRecord, SpanRecord, TokenRecord
-from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.records import BEGIN, END, KvRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.metrics.speculation.outcome import acceptance, draft_depth
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -364,45 +360,6 @@ def test_a_tree_inside_is_lossless_and_leaves_exact_caches(
         assert_cache_is_fresh(done.draft, pair, done.ids[:stays])
 
 
-def test_a_tree_knows_several_ways_on(make_pair: Any, sink: Any) -> None:
-    """Where the likeliest first token is wrong, a chain gives nothing, and a tree may hold the right one."""
-    accepted = Counter[str]()
-    for seed in range(8):
-        pair = make_pair(seed, 0.1, 9, 9)
-        for shape in ("chain", "tree"):
-            sink.records.clear()
-            played(pair, Limits(13), sink, hidden=12, shape=shape)
-            accepted[shape] += sink.of(RoundRecord)[0].accepted
-    assert accepted["tree"] > accepted["chain"] > 0, accepted
-
-
-def test_a_way_that_stands_to_its_leaf_is_no_rejection(make_pair: Any, sink: Any) -> None:
-    """Held against the drafted tree and the answer themselves."""
-    met = Counter[str]()
-    for seed, share in product(range(4), (0.02, 0.1)):
-        sink.records.clear()
-        done = played(make_pair(seed, share, 9, 9), Limits(13), sink, hidden=8, shape="tree")
-        drafts = done.thread.close()
-        nodes = [(drafted.parent, token) for drafted, token in zip(drafts.chosen, drafts.ids, strict=True)]
-        place, depths = -1, [0] * len(nodes)
-        for node, (parent, _) in enumerate(nodes):
-            depths[node] = 1 + (0 if parent < 0 else depths[parent])
-        for token in done.ids:
-            following = [node for node, (parent, drafted) in enumerate(nodes) if (parent, drafted) == (place, token)]
-            if not following:
-                break
-            (place,) = following
-        is_leaf = place not in [parent for parent, _ in nodes]
-        run = RunLog(RunInfo(1, 1, 0, "target", "parallel-prefill"))
-        run.absorb(sink.of(RoundRecord)[0])
-        (entry,) = run.rounds
-        counts = acceptance(run)
-        assert counts is not None
-        assert (counts.judged, draft_depth(run, entry)) == (entry.accepted + (not is_leaf), max(depths))
-        met["leaf" if is_leaf else "rejection"] += 1
-    assert min(met["leaf"], met["rejection"]) > 0, met
-
-
 class Late:
     """Reads ids one step late, as from a GPU."""
 
@@ -438,32 +395,6 @@ def test_the_end_of_the_answer_inside_the_block(
         drafted = min(place + 1, 8)
         assert (block.drafted, block.accepted, block.emitted) == (drafted, drafted, place + 1)
         assert_cache_is_fresh(done.target, pair, done.ids[:-1])
-
-
-def test_ids_that_are_read_late_change_nothing(make_pair: Any, sink: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engines.modes.draft_thread.make_reader", lambda device: Late())
-    pair = make_pair(2, 0.02, 10, 10)
-    for hidden in (None, 0, 1, 2, 7):
-        sink.records.clear()
-        done = played(pair, Limits(14), sink, hidden=hidden, before_take=lambda _: time.sleep(0.01))
-        assert done.ids == pair.plain(Limits(14))
-        block = assert_records_add_up(sink, done.ids)
-        if hidden:
-            assert block is not None
-            assert block.drafted == hidden
-
-
-def test_a_draft_that_is_the_target_is_accepted_whole(make_pair: Any, sink: Any) -> None:
-    pair = make_pair(1, 0.0, 10, 10)
-    for hidden in (1, 5, 11):
-        sink.records.clear()
-        done = played(pair, Limits(20), sink, hidden=hidden)
-        (block,) = sink.of(RoundRecord)
-        assert (block.drafted, block.accepted, block.emitted) == (hidden, hidden, hidden + 1)
-        assert done.target.rolled_back == 0
-        assert block.draft_ns > 0
-        assert block.verify_ns > 0
-        assert sink.of(JudgementRecord) == []  # the log is the run's, and this one has none
 
 
 def test_a_wrong_first_token_costs_no_pass(make_pair: Any, sink: Any) -> None:
@@ -503,48 +434,6 @@ def test_whatever_the_window_happens_to_be_the_answer_is_the_same(
         assert done.ids == expected
         assert_records_add_up(sink, expected)
         assert_cache_is_fresh(done.target, pair, expected[:-1])
-
-
-def test_an_open_window_is_filled_and_closed(make_pair: Any, sink: Any) -> None:
-    """Nothing is forced: the draft goes on until the target's prefill is done, and no further."""
-    pair = make_pair(2, 0.0, 10, 10)
-
-    def until_some(thread: DraftThread) -> None:
-        while len(thread._ids) < 5:
-            time.sleep(0.0005)
-
-    done = played(pair, Limits(400), sink, before_take=until_some)
-    (block,) = sink.of(RoundRecord)
-    assert 5 <= block.drafted < 399
-    assert block.accepted == block.drafted
-    # What was under way when the window closed is no token, and its position is gone.
-    assert done.draft.length <= 10 + block.drafted
-    stages = {(record.role, record.name) for record in sink.of(SpanRecord) if record.parent_id < 0}
-    assert stages == {("target", "prefill"), ("target", "decode"), ("draft", "prefill"), ("draft", "decode")}
-
-
-def test_a_draft_that_is_too_late_leaves_a_plain_run(make_pair: Any, sink: Any) -> None:
-    pair = make_pair(2, 0.0, 10, 10)
-    hold = threading.Event()
-
-    def held(stop: LinkedStop) -> None:
-        while not stop.is_set():
-            hold.wait(0.001)
-
-    done = played(pair, Limits(12), sink, prepare=held)
-    assert done.ids == pair.plain(Limits(12))
-    assert {record.origin for record in sink.of(TokenRecord)} == {"target"}
-    assert sink.of(RoundRecord) == []
-    assert WORKER.is_idle
-
-
-def test_rounds_wait_for_a_late_draft(make_pair: Any, sink: Any) -> None:
-    pair = make_pair(2, 0.0, 10, 10)
-    done = played(pair, Limits(12), sink, prepare=lambda _: time.sleep(0.05), afterwards="rounds")
-    assert done.ids == pair.plain(Limits(12))
-    assert [record.hidden for record in sink.of(RoundRecord)] == [0, 0, 0]
-    assert [record.accepted for record in sink.of(RoundRecord)] == [4, 4, 0]
-    assert "wait for draft" in {record.name for record in sink.of(SpanRecord)}
 
 
 def test_what_the_draft_fails_with_is_what_the_run_fails_with(make_pair: Any, sink: Any) -> None:
@@ -679,74 +568,3 @@ def test_drawn_answers_follow_the_targets_law(
     # The draft's own law would not pass.
     wrong = law(drafted_from)[0]
     assert float((wrong - first).abs().sum()) > 0.2
-
-
-def test_drawing_without_drafts_draws_as_a_plain_run_does(make_pair: Any, sink: Any) -> None:
-    pair = make_pair(2, 0.02)
-    law = lambda logits: logits.float().softmax(dim=-1)  # noqa: E731 - a law is a function
-    first, again = (played(pair, Limits(9), sink, law=law, hidden=0).ids for _ in range(2))
-    assert first == again
-    drawn = [played(pair, Limits(9), sink, law=law, hidden=4, verify=verify).ids for verify in ("after", "last-chunk")]
-    assert drawn[0] == drawn[1]  # the same numbers decide, whether in a pass of its own or in the last chunk
-
-
-@pytest.mark.parametrize("verify", ["after", "last-chunk"])
-def test_drafts_of_another_device_cross_once_and_are_counted(make_pair: Any, sink: Any, verify: str) -> None:
-    pair, elsewhere = make_pair(1, 0.0, 10, 10), torch.device("cpu", 0)
-    done = played(pair, Limits(20), sink, hidden=5, drafts_on=elsewhere, verify=verify)
-    assert done.ids == pair.plain(Limits(20))
-    assert done.crossing.nbytes == 5 * 8
-    (span,) = done.crossing.spans
-    assert (span.name, span.role) == ("transfer", "target")
-    assert span.duration_ns > 0
-    sink.records.clear()
-    law = lambda logits: logits.float().softmax(dim=-1)  # noqa: E731 - a law is a function
-    drawn = played(pair, Limits(20), sink, hidden=5, drafts_on=elsewhere, law=law)
-    assert drawn.crossing.nbytes == 5 * 8 + 5 * VOCABULARY * 4
-    assert played(pair, Limits(20), sink, hidden=5).crossing.spans == ()
-
-
-def test_chunks_put_the_last_one_apart() -> None:
-    def lengths(count: int, chunk: int) -> list[int]:
-        return [part.shape[1] for part in last_apart(torch.zeros(1, count, 2), chunk)]
-
-    assert lengths(LAST_CHUNK, 0) == [LAST_CHUNK]
-    assert lengths(LAST_CHUNK + 1, 0) == [1, LAST_CHUNK]
-    assert lengths(10, 4) == [4, 4, 2]
-
-
-def test_windows_leave_room_for_the_targets_own_token() -> None:
-    assert DraftWindow.of(SpeculationSettings(), Limits(1)).most == 0
-    assert DraftWindow.of(SpeculationSettings(hidden=9), Limits(4)) == DraftWindow(3, is_forced=True)
-    assert DraftWindow.of(SpeculationSettings(verify="last-chunk", afterwards="rounds"), Limits(5)) == DraftWindow(
-        4, rides=True, goes_on=True
-    )
-
-
-def test_threads_are_split_and_given_back() -> None:
-    assert [split_threads(total) for total in (1, 2, 4, 16)] == [(1, 1), (1, 1), (1, 3), (4, 12)]
-    before = torch.get_num_threads()
-    seen: dict[str, int] = {}
-    torch.set_num_threads(4)
-    try:
-        both = Concurrency(CPU, CPU, {})
-        assert (both.kind, both.draft_threads, both.target_threads) == ("threads", 1, 3)
-
-        def draft() -> None:
-            with both.draft_side():
-                seen["draft"] = torch.get_num_threads()
-                seen["gradients"] = not torch.is_inference_mode_enabled()
-
-        both.enter_target()
-        thread = threading.Thread(target=draft, name="evprof-test")
-        thread.start()
-        thread.join()
-        seen["target"] = torch.get_num_threads()
-        both.leave_target()
-        later = threading.Thread(target=lambda: seen.update(later=torch.get_num_threads()), name="evprof-test")
-        later.start()
-        later.join()
-        assert seen == {"draft": 1, "gradients": False, "target": 3, "later": 4}
-        assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(before)

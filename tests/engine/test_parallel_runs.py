@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from engines.drafters.model_drafter import ModelDrafter
-from engines.engine import LocalEngine
-from engines.modes.concurrency import THREAD_NAME as NAME
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
-from evprof.core.records import BEGIN, END, STAGES
+from evprof.core.records import STAGES
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
@@ -103,52 +100,6 @@ def test_answers_are_the_targets_own(
     assert run.kv["target"][-1].length == lengths + len(plain) - 1
 
 
-def test_a_model_that_drafts_for_itself_is_accepted_whole(sample: Any, tiny_models: Any) -> None:
-    """The target's network on both sides, both reading the video."""
-
-    def load(choice: Any, role: str, progress: Any, stop: Any) -> Any:
-        return tiny_models(choice, "target", progress, stop)
-
-    engine = LocalEngine(loader=load, make_room=lambda *_: None)
-    request = request_for(sample, hidden=6)
-    shown = replace(request.settings.input, draft_input="video")
-    run = carry_out(engine, replace(request, settings=replace(request.settings, input=shown)))
-    engine.close()
-    (block,) = run.rounds
-    assert (block.drafted, block.accepted, block.emitted) == (6, 6, 7)
-    assert [token.origin for token in run.tokens] == ["accepted"] * 6 + ["bonus"] + ["target"] * 5
-    # The first is judged by the prefill alone, the others by their pass.
-    assert run.tokens[0].t_ns < run.tokens[1].t_ns == run.tokens[6].t_ns
-    (verifying,) = [span for span in run.children(run.stage("decode", "target").span_id) if span.name == "verify"]
-    assert block.verify_ns == verifying.duration_ns
-
-
-def drafting_threads() -> set[int | None]:
-    return {thread.native_id for thread in threading.enumerate() if thread.name == NAME}
-
-
-def test_all_runs_of_an_engine_draft_in_one_thread(sample: Any, tiny_models: Any, plain: list[int]) -> None:
-    before = drafting_threads()
-    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
-    assert ids_of(carry_out(engine, request_for(sample, hidden=4))) == plain
-    first = drafting_threads() - before
-    assert len(first) == 1
-    for _ in range(5):
-        assert ids_of(carry_out(engine, request_for(sample, hidden=4))) == plain
-    assert drafting_threads() - before == first
-    engine.close()
-    assert drafting_threads() == before
-
-
-def test_the_thread_serves_the_run_after_one_that_failed(sample: Any, tiny_models: Any, plain: list[int]) -> None:
-    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
-    stopped = threading.Event()
-    stopped.set()
-    assert carry_out(engine, request_for(sample, hidden=4), stopped).info.status == "cancelled"
-    assert ids_of(carry_out(engine, request_for(sample, hidden=4))) == plain
-    engine.close()
-
-
 def assert_both_ended(run: RunLog) -> None:
     assert all(span.end_ns is not None for span in run.spans.values())
     assert run.info.end_ns is not None
@@ -208,33 +159,6 @@ def test_kernels_are_not_restricted_for_two_threads(attention: str, engine: Any,
     run = carry_out(engine, replace(request, settings=replace(request.settings, switches=switches)))
     assert run.info.status == "failed"
     assert "--attention" in run.info.error
-
-
-def test_threads_of_the_process_are_as_before(engine: Any, sample: Any) -> None:
-    before = torch.get_num_threads()
-    carry_out(engine, request_for(sample, hidden=3))
-    seen: list[int] = []
-    thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()), name="evprof-test")
-    thread.start()
-    thread.join()
-    assert [torch.get_num_threads(), *seen] == [before, before]
-
-
-def test_records_of_both_threads_are_whole(engine: Any, sample: Any) -> None:
-    """Begin and end of every span, none twice, whichever thread wrote it."""
-    recording = RecordLog()
-    engine.run(request_for(sample, hidden=6, afterwards="rounds"), recording, threading.Event())
-    spans = recording.streams["spans"].rows()
-    for phase in (BEGIN, END):
-        ids = [record.span_id for record in spans if record.phase == phase]
-        assert sorted(ids) == list(range(len(ids)))
-
-
-def test_drafters_are_shown_what_the_target_sees(engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, ...]] = []
-    monkeypatch.setattr(ModelDrafter, "see", lambda self, visual: seen.append(tuple(visual.shape)))
-    run = carry_out(engine, request_for(sample, hidden=2))
-    assert seen == [(run.info.lengths["target"].visual, 32)]
 
 
 def test_pairs_that_share_no_ids_are_refused(engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:

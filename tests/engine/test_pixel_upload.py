@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 import torch
 
 from engines.measuring.timing import NullClock
-from engines.stages.model import VIDEO, HostInputs
 from engines.stages.pixel_values import ClipTransform, PixelValues, level_table, looked_up
-from evprof.core.vocabulary.generation import GenerationSettings
 from pretended_cuda import GPU, PretendedCuda
 
 CPU = torch.device("cpu")
@@ -51,17 +48,3 @@ def test_pictures_are_sent_as_bytes_and_nobody_waits(dtype: torch.dtype) -> None
     on_cpu.begin(NullClock())
     on_cpu.send(span)
     assert torch.equal(found, on_cpu.finish(NullClock()))
-
-
-def test_stage_preprocess_waits_for_nothing(make_model: Callable[..., Any]) -> None:
-    model = make_model("llava")
-    host = HostInputs("frames", VIDEO, pictures=tuple(every_level(56)), times_us=((0, 1),) * 2, labels=("a", "b"))
-    settings = GenerationSettings(max_new_tokens=4)
-    expected = model.preprocess(host, "What?", settings, NullClock())
-    model.device = GPU
-    with PretendedCuda() as pretended:
-        inputs = model.preprocess(host, "What?", settings, NullClock())
-        assert (inputs.pixel_values.device, inputs.text_ids.device) == (GPU, GPU)
-        assert pretended.waits == []
-    assert torch.equal(inputs.pixel_values, expected.pixel_values)
-    assert torch.equal(inputs.text_ids, expected.text_ids)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +15,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 
 from checkpoint_folders import preprocessor_json
 from clip_pixels import pixel_values
-from engines.stages.pixel_values import ClipTransform, thumbnails
+from engines.stages.pixel_values import ClipTransform
 from evprof.core.errors import UserError
 
 
@@ -60,22 +58,6 @@ def test_equal_to_transformers_pixel_for_pixel(height: int, width: int, edge: in
     assert ours.dtype == np.float32
     assert ours.shape == reference.shape == (1, 3, edge, edge)
     assert np.array_equal(ours, reference)
-
-
-@pytest.mark.parametrize("size", [(1, 16_384), (16_384, 1)])
-def test_of_a_very_long_picture_only_what_is_kept_is_made(
-    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
-) -> None:
-    made: list[int] = []
-    resize = Image.Image.resize
-
-    def noted(image: Image.Image, asked: tuple[int, int], *rest: Any, **named: Any) -> Image.Image:
-        made.append(asked[0] * asked[1])
-        return resize(image, asked, *rest, **named)
-
-    monkeypatch.setattr(Image.Image, "resize", noted)
-    assert ClipTransform.square(336).cut(picture(*size)).shape == (336, 336, 3)
-    assert max(made) <= 16_384 * 336
 
 
 @given(height=st.integers(1, 300), width=st.integers(1, 300), edge=st.sampled_from([14, 33, 56]))
@@ -133,14 +115,3 @@ def test_a_preparation_that_is_not_clips_is_refused(tmp_path: Path, change: dict
     with pytest.raises(UserError, match=named) as caught:
         ClipTransform.from_file(path, 28)
     assert str(path) in caught.value.sentence
-
-
-def test_thumbnails_stay_small_together() -> None:
-    noise = [np.random.default_rng(seed).integers(0, 256, (336, 336, 3), dtype=np.uint8) for seed in range(12)]
-    encoded = thumbnails(noise)
-    assert len(encoded) == 12
-    assert sum(map(len, encoded)) <= 1_000_000
-    sizes = {Image.open(io.BytesIO(each)).size for each in encoded}
-    assert len(sizes) == 1
-    assert max(sizes.pop()) < 256
-    assert Image.open(io.BytesIO(thumbnails(noise[:1])[0])).size == (256, 256)

@@ -15,9 +15,9 @@ from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.hidden_states import AdaptedDecoder, HiddenAdapter, HiddenSizes
 from engines.adapters.ngram import NgramCounts
 from engines.decoder.decoding import CachedModel, Limits
-from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import distribution
-from engines.drafters.drafter import Drafter, Proposal
+from engines.drafters.drafter import Drafter
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter, RecyclingDrafter
 from engines.drafters.model_drafter import HiddenDrafter, ModelDrafter, SelfDrafter
@@ -121,51 +121,3 @@ def test_a_round_waits_once(kind: str, decoders: Any, sink: Any, played_rounds: 
     assert max(record.drafted for record in sink.of(RoundRecord)) > 0
     if "drawn" not in kind:
         assert played.ids == expected
-
-
-def test_what_the_host_drafted_reaches_the_device_with_its_laws() -> None:
-    with PretendedCuda() as pretended:
-        proposal = Proposal(torch.tensor([3, 4]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]), parents=(-1, 0))
-        brought = proposal.on(GPU)
-        assert (brought.ids.device, brought.laws.device, brought.parents) == (GPU, GPU, (-1, 0))
-        assert pretended.waits == []
-        assert brought.on(GPU) is brought
-
-
-def test_the_pretence_sees_what_waits() -> None:
-    with PretendedCuda() as pretended:
-        made = torch.tensor([1, 2, 3], device=GPU)
-        made.to("cuda:0")
-        torch.tensor([1]).to(GPU, non_blocking=True)
-        torch.tensor([1], pin_memory=True).to(GPU)
-        made[[0, 2]]
-        made.cpu()
-        made.sum().item()
-        assert pretended.waits == [
-            "a tensor made on the device",
-            "a copy to the device",
-            "a copy to the device",
-            "__getitem__ with a list",
-            "cpu",
-            "item",
-        ]
-        with pytest.raises(RuntimeError, match="on the host"):
-            torch.cat([made, torch.tensor([1])])
-
-
-def test_trees_of_one_shape_share_what_is_made_of_it(decoders: Any, sink: Any, played_rounds: ModuleType) -> None:
-    target, draft = decoders
-    made: list[tuple[int, ...]] = []
-
-    class Counted(BlockShape):
-        def __init__(self, parents: Any, device: torch.device) -> None:
-            made.append(tuple(parents))
-            super().__init__(parents, device)
-
-    prompt = played_rounds.prompt_of(1, vocabulary=ROWS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engines.speculation.rounds.BlockShape", Counted)
-        make = makers(draft, prompt, [1] * 9, {})["tree"]
-        played_rounds.play(CachedModel.over(target, "target"), make, prompt, Limits(24), sink, gamma=3)
-    assert len(sink.of(RoundRecord)) > len(made)
-    assert len(made) == len(set(made))

@@ -18,13 +18,10 @@ from engines.adapters.following import HeadPass
 from engines.adapters.published import load_head
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.sampling import distribution
 from engines.drafters.drafter import PromptContext
 from engines.drafters.eagle_drafter import EagleDrafter
-from engines.speculation.verification import Verifier
 from evprof.core.errors import UserError
 from evprof.core.records import RoundRecord
-from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.loaders.adapters import read_adapter
 from published_heads import Reference, Written, eagle1, eagle3, save
 
@@ -176,30 +173,6 @@ def test_msd_sees_pictures_as_they_are(
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_drawn_tokens_keep_the_targets_law(
-    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, tmp_path: Path
-) -> None:
-    """Seeded alike an answer comes out alike, and tokens that the head does not know are reached."""
-    save(eagle3(tmp_path / "head", target.config, choices=2))
-    settings = GenerationSettings(temperature=1.0, top_p=1.0)
-
-    def law(logits: torch.Tensor) -> torch.Tensor:
-        return distribution(logits, settings)
-
-    def answer(seed: int) -> list[int]:
-        generator = torch.Generator().manual_seed(seed)
-        make = drafting(tmp_path / "head", decoder, law=law, generator=torch.Generator().manual_seed(seed))
-        done = kit.play(
-            kit.cached(decoder), make, kit.prompt_of(1, 5, ROWS), Limits(40), sink, verifier=Verifier(law, generator)
-        )
-        ids: list[int] = done.ids
-        return ids
-
-    assert answer(1) == answer(1)
-    assert len({*answer(1), *answer(2)}) > 2
-
-
-@pytest.mark.usefixtures("without_gradients")
 def test_old_bin_files_open_as_well(decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path) -> None:
     one = save(eagle1(tmp_path / "one", target.config))
     save(eagle1(tmp_path / "other", target.config), as_bin=True)
@@ -209,41 +182,11 @@ def test_old_bin_files_open_as_well(decoder: LlamaDecoder, target: LlamaForCausa
         assert torch.equal(tensor, theirs.state_dict()[name])
 
 
-@pytest.mark.usefixtures("without_gradients")
-def test_the_targets_own_embeddings_are_not_held_twice(
-    decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path
-) -> None:
-    written = eagle1(tmp_path / "head", target.config)
-    written.tensors["embed_tokens.weight"] = target.model.embed_tokens.weight.detach().clone()
-    written.tensors["lm_head.weight"] = torch.zeros(ROWS, 64)
-    save(written)
-    assert load_head(read_adapter(str(tmp_path / "head")), decoder).embedding is None
-
-
-@pytest.mark.usefixtures("without_gradients")
-def test_rows_added_to_a_target_are_its_own(decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path) -> None:
-    """A head may know fewer tokens than its target has rows: padding, and what a tokenizer has got since."""
-    written = eagle3(tmp_path / "head", target.config, own_embeddings=True)
-    for name in ("embed_tokens.weight", "lm_head.weight"):
-        written.tensors[name] = written.tensors[name][:-2].clone()
-    written.config |= {"vocab_size": ROWS - 2, "draft_vocab_size": ROWS - 2}
-    save(written)
-    head = load_head(read_adapter(str(tmp_path / "head")), decoder)
-    assert head.embedding is not None
-    assert torch.equal(head.embedding[-2:], decoder.embed_tokens.weight[-2:])
-    assert head.logits(torch.randn(3, 64), decoder).argmax(-1).max() < ROWS - 2
-
-
 Damage = Callable[[Written], Any]
 
 
 def _set(**changed: Any) -> Damage:
     return lambda written: written.config.update(changed)
-
-
-def _layer(written: Written) -> dict[str, Any]:
-    found: dict[str, Any] = written.config.get("transformer_layer_config", written.config)
-    return found
 
 
 def _tensor(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Damage:

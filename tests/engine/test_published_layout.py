@@ -349,20 +349,6 @@ def test_a_published_configuration_is_the_7b_model(tmp_path: Path, monkeypatch: 
     assert [sentence for sentence in config.assumptions if "clip-vit-large-patch14-336" not in sentence] == []
 
 
-@pytest.mark.parametrize("flag", ["mm_use_im_start_end", "mm_use_im_patch_token"])
-def test_flags_the_released_program_would_not_honour_are_said(flag: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED_CONFIG | {flag: True}))
-    assert any(flag in sentence for sentence in read_config(tmp_path).assumptions)
-
-
-def test_a_model_without_an_adaptor_has_none(tmp_path: Path) -> None:
-    values = {name: value for name, value in PUBLISHED_CONFIG.items() if name != "event_feature_adaptor"}
-    (tmp_path / "config.json").write_text(json.dumps(values))
-    config = read_config(tmp_path)
-    assert len(tensor_names(config)) == 686
-    assert any("event_feature_adaptor" in sentence for sentence in config.assumptions)
-
-
 # Where the tower comes from.
 
 
@@ -544,15 +530,3 @@ def test_files_of_a_training_stage_are_no_model(name: str, sharded: Path) -> Non
     with pytest.raises(UserError, match="training stage") as caught:
         loaded(sharded)
     assert name in caught.value.sentence
-
-
-def test_tables_of_old_releases_are_skipped(sharded: Path) -> None:
-    def add(tensors: dict[str, torch.Tensor]) -> None:
-        tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.full((6,), 9.0)
-        tensors[f"{TOWER}embeddings.position_ids"] = torch.zeros(1, 5).long()
-
-    before = loaded(sharded)
-    edit(sharded, "lm_head.weight", add)
-    after = loaded(sharded)
-    assert torch.equal(before.language_model.rotary.cos, after.language_model.rotary.cos)
-    assert inspect_checkpoint(str(sharded))["problems"] == []

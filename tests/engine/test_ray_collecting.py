@@ -14,13 +14,12 @@ import pytest
 
 from engines.training.cluster_examples import ClusterExamples
 from engines.training.collect_plan import CollectPlan
-from engines.training.collecting import CollectEnd, Collecting, Row
+from engines.training.collecting import CollectEnd, Collecting
 from engines.training.collecting_seat import PieceAnswer
-from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_samples
-from evprof.loaders.collection import JOURNAL, read_collection
+from evprof.loaders.collection import read_collection
 from evprof.run.collection_journal import LOCK
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.places.crew import Done
@@ -162,41 +161,3 @@ class Scripted:
 def source(cluster: Scripted, samples: list[Sample], folder: Path) -> ClusterExamples:
     slots = [SimpleNamespace(node_id=host, host=host, gpus=1, threads=0) for host in ("node1", "node7")]
     return ClusterExamples(cluster, slots, CollectPlan(samples, TARGET, DRAFT, SETTINGS, folder), None)
-
-
-@pytest.mark.parametrize(
-    ("other", "sentence"),
-    [
-        (PieceAnswer("node7", settings={"target": 2}), "node7 has another target than node1"),
-        (PieceAnswer("node7", error="There is no such model.", is_fatal=True), "node7: There is no such model"),
-        (PieceAnswer("node7", settings={"target": 1}, evprof="0.1"), r"node7 has evprof 0\.1"),
-    ],
-)
-def test_places_that_would_make_other_examples_are_named(samples, tmp_path, other, sentence) -> None:
-    found = source(Scripted(PieceAnswer("node1", settings={"target": 1}), other), samples, tmp_path)
-    with pytest.raises(UserError, match=sentence):
-        found.settings(lambda _: None, threading.Event())
-
-
-def test_a_machine_that_does_not_see_the_folder_is_named(samples, tmp_path) -> None:
-    with pytest.raises(UserError, match="node1 does not see the folder"):
-        source(Scripted(sees=False), samples, tmp_path / "data").settings(lambda _: None, threading.Event())
-    assert list((tmp_path / "data").iterdir()) == []
-
-
-def test_memory_that_ran_out_at_a_place_ends_the_work(samples, tmp_path) -> None:
-    found = source(Scripted(PieceAnswer("node1", settings={}), PieceAnswer("node1", settings={})), samples, tmp_path)
-    found.settings(lambda _: None, threading.Event())
-    found._cluster.answers = (PieceAnswer("node1", error="Memory ran out.", is_fatal=True),)
-    with pytest.raises(UserError, match="node1: Memory ran out"):
-        list(found.made([Row("a", samples[0])], set(), threading.Event()))
-
-
-def test_what_a_killed_call_left_on_its_way_is_removed(samples, alone, tmp_path) -> None:
-    for path in alone.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "arriving").mkdir()
-    (tmp_path / "arriving" / "half.safetensors").write_bytes(b"half")
-    assert collect(tmp_path, samples).before == 12
-    assert not (tmp_path / "arriving").exists()
-    assert (tmp_path / JOURNAL).read_bytes() == (alone / JOURNAL).read_bytes()

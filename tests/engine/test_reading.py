@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.measuring.stage_memory import bytes_since, disk_bytes
 from engines.measuring.timing import StageClock
-from engines.stages.reading import import_readers, read_input
+from engines.stages.reading import read_input
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.sample import Sample
@@ -83,89 +82,6 @@ def test_kept_frames_are_the_decoded_ones(sink: Any) -> None:
     # Another part of the same video is another entry.
     clip, parts = load(sink, "video", Sample(video_path=sample.video_path, duration_us=20_000), switches=KEPT)
     assert clip.loading.frame_cache == "miss"
-
-
-def test_a_cache_that_cannot_be_written_costs_a_warning_and_not_the_run(
-    sink: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from evprof.loaders.videos.frame_cache import FrameCache
-
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(FrameCache, "put", full)
-    found, _ = load(sink, "video", bundled_sample(), switches=KEPT)
-    assert len(found.pictures) == 4
-    assert "could not be kept" in found.warnings[-1]
-    assert "No space left" in found.warnings[-1]
-
-
-def test_missing_libraries_are_missed_by_the_file_that_needs_them(monkeypatch: pytest.MonkeyPatch, sink: Any) -> None:
-    import sys
-
-    for name in ("av", "h5py", "hdf5plugin"):
-        monkeypatch.setitem(sys.modules, name, None)
-    import_readers()
-    found, _ = load(sink, "events", bundled_sample())
-    assert found.loading.events
-
-
-@pytest.mark.skipif(disk_bytes() is None, reason="this platform does not count what comes from a disk")
-def test_bytes_from_a_disk_are_counted_once(tmp_path: Path) -> None:
-    import os
-
-    path = tmp_path / "data"
-    path.write_bytes(os.urandom(8 << 20))
-    descriptor = os.open(path, os.O_RDONLY)
-    os.fsync(descriptor)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    before = disk_bytes()
-    path.read_bytes()
-    cold = bytes_since(before)
-    again = disk_bytes()
-    path.read_bytes()
-    warm = bytes_since(again)
-    os.close(descriptor)
-    assert warm == 0
-    # A file system in memory has no disk under it.
-    assert cold == 0 or cold >= 8 << 20
-    assert bytes_since(None) is None
-
-
-def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
-    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import shutil
-    import threading
-
-    from engines.modes import measured_run
-    from evprof.core.recording import RecordLog
-    from evprof.core.request import RunRequest
-    from evprof.core.run_book import RunBook
-    from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-
-    events = tmp_path / "events.npy"
-    shutil.copyfile(str(bundled_sample().events_path), events)
-    said: list[tuple[list[str], str]] = []
-
-    def watched(paths: list[str], how: str, stop: Any) -> list[str]:
-        said.append((paths, how))
-        return ["It was told."]
-
-    monkeypatch.setattr(measured_run, "prefetch", watched)
-    for how in ("off", "warm", "cold"):
-        recording = RecordLog()
-        settings = GenerationSettings(max_new_tokens=2, switches=Switches(prefetch=how))
-        request = RunRequest("draft", Sample(str(events)), ModelChoice("tiny-draft"), None, settings, warmup=1)
-        engine.run(request, recording, threading.Event())
-        book = RunBook(recording)
-        book.update()
-        runs = list(book.runs.values())
-        assert [run.info.status for run in runs] == ["finished", "finished"]
-        assert [("It was told." in run.info.warnings) for run in runs] == [how != "off"] * 2
-        assert runs[-1].info.loading["draft"].events
-        assert runs[-1].info.loading["draft"].bytes_from_disk in (None, 0) or how != "warm"
-    assert said == [([str(events)], "warm")] * 2 + [([str(events)], "cold")] * 2
 
 
 def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(engine: Any, tmp_path: Path) -> None:

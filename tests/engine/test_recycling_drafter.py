@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
 from engines.drafters.drafter import Verified
-from engines.drafters.lookup_drafter import KEPT, AnswerMemory, RecyclingDrafter, Rows, parents_of
+from engines.drafters.lookup_drafter import KEPT, RecyclingDrafter
 from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
 
@@ -56,27 +56,6 @@ def test_a_tree_takes_the_likeliest_of_each_on_every_level() -> None:
     assert (first.ids.tolist(), first.parents) == ([2, 3], (-1, -1))
 
 
-def test_what_stands_teaches_more_than_what_came_later() -> None:
-    drafter = RecyclingDrafter(CPU, ROWS)
-    block, logits = (1, 2, 2, 2), thinking([2], [3], [4], [5])
-    drafter.observe([1, 2, 3], Verified((0, 1), block=block, logits=logits))
-    assert drafter.propose([2], 1, going).ids.tolist() == [3]
-    drafter.observe([1, 2, 3], Verified((0,), block=block, logits=logits))
-    assert drafter.propose([2], 1, going).ids.tolist() == [5]
-
-
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_parents_are_those_of_a_full_tree(widths: list[int]) -> None:
-    parents = parents_of(widths)
-    depths: list[int] = []
-    for parent in parents:
-        depths.append(0 if parent < 0 else depths[parent] + 1)
-    assert depths == sorted(depths)
-    for node, depth in enumerate(depths):
-        assert parents.count(node) == (widths[depth + 1] if depth + 1 < len(widths) else 0)
-    assert parents.count(-1) == widths[0]
-
-
 @given(
     st.lists(
         st.tuples(st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=5), st.integers(0, 4), st.integers(0, 99)),
@@ -95,15 +74,6 @@ def test_the_table_is_what_the_target_thought_last(rounds: list[tuple[list[int],
             known[block[place]] = logits[place].topk(KEPT).indices.tolist()
     for token in range(ROWS):
         assert drafter.propose([token], 1, going).ids.tolist() == known.get(token, [])
-
-
-def test_earlier_answers_to_other_questions_teach_it() -> None:
-    memory: AnswerMemory[Rows] = AnswerMemory(50)
-    drafter = RecyclingDrafter(CPU, ROWS, memory=memory, about="a bus")
-    drafter.observe([1], Verified((0,), block=(1,), logits=thinking([2])))
-    drafter.finish([1, 2])
-    assert RecyclingDrafter(CPU, ROWS, memory=memory, about="a bus").propose([1], 3, going).size == 0
-    assert RecyclingDrafter(CPU, ROWS, memory=memory, about="a car").propose([1], 3, going).ids.tolist() == [2]
 
 
 @pytest.mark.parametrize("widths", [(), (3, 2), (9, 1, 1)], ids=str)

@@ -18,15 +18,12 @@ from engines.drafters.drafter import Verified
 from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.engine import LocalEngine
 from engines.loading.weights import load_model
-from engines.tokens import vocabulary_alignment
 from engines.tokens.tokenization import SentencePieceVocabulary, SyntheticVocabulary, Vocabulary
-from engines.tokens.vocabulary_alignment import align
-from evprof.core.errors import Cancelled
 from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
-from evprof.core.speculation import REENCODED, SHARED
+from evprof.core.speculation import REENCODED
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
@@ -161,16 +158,6 @@ def heard_out(drafter: ReencodingDrafter, expected: Sequence[int], gamma: int) -
     return rounds, drafted, accepted
 
 
-def test_the_two_vocabularies_are_really_different(
-    captions: SentencePieceVocabulary, notes: SentencePieceVocabulary
-) -> None:
-    found = align(notes, captions)
-    assert found.kind == REENCODED
-    text = TEXTS[0]
-    assert len(captions.encode(text)) < len(notes.encode(text)) / 3
-    assert found.coverage < 0.8
-
-
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("gamma", [1, 4, 12])
 def test_a_draft_that_knows_the_text_is_understood(
@@ -208,19 +195,6 @@ def test_text_in_the_middle_of_a_character_or_word_is_waited_for(captions: Sente
     assert drafter.propose([0xFF], 4, lambda: False).size <= 4
 
 
-def test_an_answer_in_unusual_pieces_goes_on_in_context(captions: SentencePieceVocabulary) -> None:
-    """The target spelled a word letter by letter, which its vocabulary would never do."""
-    text = "A red bus is approaching"
-    whole = captions.encode(text)
-    spelled = [captions.token_id("▁"), *(captions.token_id(letter) for letter in "Aredbus")]
-    assert None not in spelled
-    ids = [index for index in spelled if index is not None]
-    drafter, _ = reciting("Aredbus is approaching", SyntheticVocabulary(), captions)
-    told = drafter.propose(ids, 14, lambda: False).ids.tolist()
-    assert captions.decode([*ids, *told]).startswith("Aredbus is appro")
-    assert whole[: len(ids)] != ids
-
-
 def test_the_end_of_the_draft_is_the_end_of_the_answer(
     captions: SentencePieceVocabulary, notes: SentencePieceVocabulary
 ) -> None:
@@ -232,16 +206,6 @@ def test_the_end_of_the_draft_is_the_end_of_the_answer(
     # Text that the answer has not: nothing can be said after it.
     stray, _ = reciting("something else", notes, captions)
     assert stray.propose(ids[:4], 3, lambda: False).size <= 3
-
-
-def test_it_stops_between_two_steps(captions: SentencePieceVocabulary, notes: SentencePieceVocabulary) -> None:
-    drafter, model = reciting(TEXTS[1], notes, captions)
-    ids = captions.encode(TEXTS[1])[:6]
-    asked = iter((False, False, True))
-    with pytest.raises(Cancelled):
-        drafter.propose(ids, 8, lambda: next(asked))
-    drafter.abandon(ids)
-    assert model.fed == notes.encode(captions.decode(ids))[: len(model.fed)]
 
 
 @pytest.mark.parametrize("gamma", [1, 5])
@@ -271,21 +235,6 @@ def test_any_draft_is_lossless_and_its_cache_is_that_of_the_text(
         assert held < len(heard)
         played_rounds.assert_cache_is_fresh(one, draft, played_rounds.sequence(prompt, heard[:held]))
         assert sum(record.drafted for record in sink.of(RoundRecord)) > 0
-
-
-def test_the_target_itself_drafts_through_another_copy_of_its_vocabulary(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, captions: SentencePieceVocabulary
-) -> None:
-    """Where text is enough to go by, what it says as a draft is what it says as a target."""
-    target, prompt = make_llama(3, vocabulary=captions.size), played_rounds.prompt_of(3)
-    expected = played_rounds.plain(target, prompt, Limits(24), sink)
-    canonical = captions.encode(captions.decode(expected))
-    one = played_rounds.cached(target, "draft")
-    one.prefill(one.decoder.embed(prompt), threading.Event())
-    drafter = ReencodingDrafter("draft", one, captions, captions)
-    played = played_rounds.play(target, drafter, prompt, Limits(24), sink, gamma=3)
-    assert played.ids == expected
-    assert canonical != expected  # random ids never are what text is encoded to: only losslessness is to be had here
 
 
 @pytest.mark.parametrize(("temperature", "top_k"), [(0.0, 0), (0.8, 0), (1.0, 1)])
@@ -321,24 +270,3 @@ def test_a_run_of_the_bundled_pair_passes_text_where_vocabularies_differ(
     if not temperature or top_k == 1:
         assert ids[0] == ids[1]
     assert sum(one.drafted for one in drafted.rounds) > 0
-
-
-def test_text_loses_nothing_where_ids_would_do(sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bundled draft through ids and through text: the same drafts, round by round, and the same answer."""
-    engine, found = LocalEngine(), []
-    draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
-    for least in (vocabulary_alignment.LEAST_COVERAGE, 1.1):
-        monkeypatch.setattr(vocabulary_alignment, "LEAST_COVERAGE", least)
-        recording = RecordLog()
-        asked = RunRequest("speculative", sample, draft, target, GenerationSettings(max_new_tokens=64, gamma=5))
-        engine.run(asked, recording, threading.Event())
-        book = RunBook(recording)
-        book.update()
-        run = book.runs[1]
-        rounds = [(one.drafted_ids, one.accepted, one.emitted) for one in run.rounds]
-        found.append((rounds, [token.token_id for token in run.tokens]))
-        assert run.info.speculation is not None
-        assert run.info.speculation.alignment == (REENCODED if least > 1 else SHARED)
-    engine.close()
-    assert found[0] == found[1]
-    assert sum(accepted for _, accepted, _ in found[0][0]) > 2

@@ -105,14 +105,6 @@ def test_speculation_without_room_for_both_is_refused_with_what_helps(warm: Warm
     assert "--draft-dtype bfloat16 (" not in caught.value.sentence
 
 
-def test_a_warm_half_of_the_pair_is_counted_once(warm: WarmModels) -> None:
-    load(warm, "other", "draft")
-    with pytest.raises(UserError, match="together") as caught:
-        room(warm, "speculative", "other", "large", "draft", "target")
-    assert "need 534." in caught.value.sentence  # 140 units in MiB
-    assert "385.3 MiB is free" in caught.value.sentence
-
-
 def test_one_that_never_fits_is_refused(warm: WarmModels) -> None:
     with pytest.raises(UserError, match=r"huge needs .* no dtype, quantization or cache makes it fit"):
         room(warm, "target", "small", "huge", "target")

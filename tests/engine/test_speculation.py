@@ -133,14 +133,6 @@ def test_cancel_inside_a_block(make_llama: Any, sink: Any, stop_after: Any, kit:
     assert len(lengths) > 3
 
 
-def test_target_ids_the_draft_does_not_know(make_llama: Any, sink: Any, kit: ModuleType) -> None:
-    target, draft, prompt = make_llama(5), make_llama(6, vocabulary=120), kit.prompt_of(5)
-    expected = kit.plain(target, prompt, Limits(48), sink)
-    assert max(expected) >= 120 > min(expected)
-    drafter = kit.drafting(draft, kit.prompt_of(5, vocabulary=100), ROWS)
-    assert kit.play(target, drafter, prompt, Limits(48), sink).ids == expected
-
-
 def test_draft_ids_the_target_does_not_know_are_never_proposed(make_llama: Any, sink: Any, kit: ModuleType) -> None:
     target, draft, prompt = make_llama(6, vocabulary=120), make_llama(5), kit.prompt_of(5, vocabulary=100)
     expected = kit.plain(target, prompt, Limits(32), sink)
@@ -149,24 +141,6 @@ def test_draft_ids_the_target_does_not_know_are_never_proposed(make_llama: Any, 
     proposed = [int(part) for record in sink.of(RoundRecord) for part in record.drafted_ids.split(",") if part]
     assert proposed
     assert max(proposed) < 120
-
-
-def test_rounds_have_draft_and_verify_parts_inside_decode(make_llama: Any, sink: Any, kit: ModuleType) -> None:
-    target, prompt = make_llama(1), kit.prompt_of(1)
-    kit.play(target, kit.drafting(kit.noisy(target, 0.03), prompt, ROWS), prompt, Limits(20), sink)
-    settled = {record.span_id: record for record in sink.of(SpanRecord) if record.phase == 2}
-    stage = next(record for record in settled.values() if record.parent_id < 0)
-    parts = [record for record in settled.values() if record.parent_id == stage.span_id]
-    assert {(record.name, record.role) for record in parts} == {
-        ("prepare draft", "draft"),
-        ("draft", "draft"),
-        ("verify", "target"),
-    }
-    assert all(stage.start_ns <= record.start_ns <= record.end_ns <= stage.end_ns for record in parts)
-    rounds = sink.of(RoundRecord)
-    verify = [record.end_ns - record.start_ns for record in parts if record.name == "verify"]
-    assert [record.verify_ns for record in rounds] == verify
-    assert all(record.draft_ns > 0 and record.rollback_ns > 0 for record in rounds)
 
 
 def test_what_is_drafted_by_a_captured_step_outlives_the_next_one(make_llama: Any, sink: Any, kit: ModuleType) -> None:

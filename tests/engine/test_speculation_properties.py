@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -15,14 +13,10 @@ from hypothesis import strategies as st
 
 from engines.decoder.decoding import CachedModel, Limits
 from engines.decoder.kv_cache import DYNAMIC, STATIC
-from engines.decoder.quantized_kv import FP8
-from engines.decoder.sampling import distribution, make_generator
 from engines.drafters.drafter import Verified
 from engines.drafters.model_drafter import SelfDrafter
 from engines.speculation.draft_length import draft_length
-from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
-from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.settings import choices_of
 from example_counts import examples
 
@@ -130,25 +124,6 @@ def test_both_caches_after_every_round_are_those_of_a_fresh_prefill(
     kit.assert_cache_is_fresh(held["draft"], draft, kit.sequence(prompt, done.ids[:-1]))
 
 
-def test_a_block_that_stands_as_a_whole_is_caught_up_with(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType
-) -> None:
-    """The draft never saw its own last token then: it is fed with the next round, or at the end."""
-    kit = played_rounds
-    target, prompt = make_llama(3), kit.prompt_of(3)
-    draft = copy.deepcopy(target)
-    own, lacking = kit.cached(draft, "draft"), []
-
-    def look(ids: Sequence[int], verified: Verified) -> None:
-        lacking.append(len(ids) - 1 - (own.length - own.prompt_length))
-        kit.assert_cache_is_fresh(own, draft, kit.sequence(prompt, ids[: own.length - own.prompt_length]))
-
-    drafter = scripted_drafters.Watched(kit.drafting(own, prompt, ROWS), look)
-    done = kit.play(target, drafter, prompt, Limits(21), sink)
-    assert lacking == [1] * 4
-    kit.assert_cache_is_fresh(own, draft, kit.sequence(prompt, done.ids[:-1]))
-
-
 @pytest.mark.parametrize("kind", [STATIC, DYNAMIC])
 @given(parents=shapes(12), data=st.data())
 @settings(max_examples=examples(0.6))
@@ -175,60 +150,3 @@ def test_behind_a_tree_the_cache_holds_one_branch(
     tree = drafters.Watched(drafters.tree_with_a_path(parents, path, expected, ROWS), look)
     assert kit.play(one, tree, prompt, Limits(14), sink).ids == expected
     assert stood[0][1:] == [node + 1 for node in path]
-
-
-@pytest.mark.parametrize("who", ["chain", "tree"])
-def test_an_fp8_cache_is_that_of_single_steps(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, who: str
-) -> None:
-    """Its scales are frozen by the prompt, so it is held against one fed token by token, not against a prefill."""
-    kit, drafters = played_rounds, scripted_drafters
-    target, prompt = make_llama(3), kit.prompt_of(3)
-    alone = kit.cached(target, kind=FP8)
-    expected = kit.plain(alone, prompt, Limits(30), sink)
-    parents, path = (-1, -1, 1, 1, 3, -1), [1, 3, 4]
-    drafter = (
-        drafters.tree_with_a_path(parents, path, expected, ROWS)
-        if who == "tree"
-        else drafters.hit_and_miss(expected, [True, True, False], ROWS)
-    )
-    done = kit.play(target, drafter, prompt, Limits(30), sink, kind=FP8)
-    assert done.ids == expected
-    for layer in range(alone.opened.layer_count):
-        for mine, theirs in zip(done.target.opened.tensors(layer), alone.opened.tensors(layer), strict=True):
-            assert mine.dtype == theirs.dtype == torch.float8_e4m3fn
-            assert mine.shape == theirs.shape
-            moved = (mine.float() - theirs.float()).abs() > 0
-            # What lies between two 8-bit floats may go either way by the last bit of a float32.
-            assert moved.float().mean() < 0.002
-            torch.testing.assert_close(mine.float(), theirs.float(), rtol=0.13, atol=1e-3)
-
-
-def test_the_path_is_moved_in_order_and_the_rest_forgotten(make_llama: Any, played_rounds: ModuleType) -> None:
-    """`gather` by itself, for every kind: positions are what they were, elsewhere."""
-    for kind in (STATIC, DYNAMIC, FP8):
-        one = played_rounds.cached(make_llama(1), kind=kind)
-        one.prefill(one.decoder.embed(played_rounds.prompt_of(1)), played_rounds.NEVER)
-        before = [[tensor.float().clone() for tensor in one.opened.tensors(layer)] for layer in range(2)]
-        one.keep_path(6, (0, 2, 3, 5))
-        assert one.length == 8
-        for layer in range(2):
-            for now, then in zip(one.opened.tensors(layer), before[layer], strict=True):
-                assert torch.equal(now.float(), then[:, :, [0, 1, 2, 3, 4, 6, 7, 9]])
-
-
-def test_drawn_answers_repeat_with_their_seed(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
-    kit = played_rounds
-    target, prompt = make_llama(3), kit.prompt_of(3)
-    draft = kit.noisy(target, 0.05)
-
-    def said(seed: int) -> list[int]:
-        asked = GenerationSettings(temperature=0.8, top_p=0.9, seed=seed)
-        law = partial(distribution, settings=asked)
-        device = torch.device("cpu")
-        drafter = kit.drafting(draft, prompt, ROWS, law=law, generator=make_generator(asked, device, stream=2))
-        verifier = Verifier(law, make_generator(asked, device, stream=1))
-        ids: list[int] = kit.play(target, drafter, prompt, Limits(40), sink, verifier=verifier).ids
-        return ids
-
-    assert said(1) == said(1) != said(2)

@@ -6,7 +6,6 @@ import threading
 from typing import Any
 
 import pytest
-import torch
 
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
@@ -46,29 +45,3 @@ def test_no_stage_contains_the_reading_of_its_memory(
     assert len(inside) >= 2 * len(STAGES)
     assert not any(inside)
     assert all(run.info.memory.measuring_ms > 0 for run in book.runs.values())
-
-
-def test_a_gpus_peaks_are_asked_for_once_a_stage_and_never_flattened(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    peaks = iter([(100, 200), (50, 400), (70, 300), (20, 300)])
-
-    def nested(device: torch.device) -> dict[str, Any]:
-        asked.append(str(device))
-        allocated, reserved = next(peaks)
-        return {"allocated_bytes": {"all": {"peak": allocated}}, "reserved_bytes": {"all": {"peak": reserved}}}
-
-    def flattened(*_: Any) -> None:
-        raise AssertionError("the statistics are flattened")
-
-    monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", nested)
-    monkeypatch.setattr(torch.cuda, "memory_stats", flattened)
-    monkeypatch.setattr(torch.cuda.memory, "memory_stats", flattened)
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: None)
-    memory = StageMemory([torch.device("cuda:1"), torch.device("cpu"), torch.device("cuda:0")])
-    for name in ("vision", "prefill"):
-        with memory.stage(name):
-            pass
-    facts = memory.facts(7)
-    assert asked == ["cuda:0", "cuda:1"] * 2
-    assert facts.by_stage == {"vision": 150, "prefill": 90}
-    assert (facts.peak_allocated_bytes, facts.peak_reserved_bytes) == (150, 600)

@@ -6,28 +6,23 @@ What a CUDA graph would hold runs here uncaptured, so that on a machine without 
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from closeness import assert_close
-from engines.decoder import bucket_pass as buckets
-from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
-from engines.decoder.compiled_step import CompiledStep, LayerwiseBody, keep_compilations
+from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE
+from engines.decoder.compiled_step import CompiledStep, LayerwiseBody
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.measuring.timing import NullClock
@@ -162,77 +157,6 @@ def test_a_step_that_cannot_be_compiled_says_why_and_runs_eagerly(sink: Any, mon
     assert ids == answered(opened(decoder, 128), prompt_of(20), sink)
 
 
-@pytest.mark.logs_warnings
-def test_a_step_that_may_not_be_compiled_once_more_falls_back() -> None:
-    decoder = LlamaDecoder.take_over(llama(3))
-    step = CompiledStep(decoder)
-    step.compile_for((1,))
-    one, plain = opened(decoder, 128, step), opened(decoder, 128)
-    for model in (one, plain):
-        model.prefill(decoder.embed(prompt_of(20)), threading.Event())
-    for ids in ([[3]], [[4, 5, 6]], [[7]]):
-        with torch._dynamo.config.patch(recompile_limit=1):
-            found, expected = (model.step(torch.tensor(ids), keep=len(ids[0])) for model in (one, plain))
-        assert_close(found, expected)
-    assert step.problem == "torch has compiled it as often as it allows"
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("torch._dynamo.exc", "FailOnRecompileLimitHit"),
-        ("torch._inductor.exc", "InductorError"),
-        ("torch._inductor.exc", "CUDACompileError"),
-        ("torch._inductor.exc", "LoweringException"),
-        ("torch._inductor.exc", "TritonMissing"),
-        ("torch._inductor.compile_worker.subproc_pool", "SubprocException"),
-        ("concurrent.futures.process", "BrokenProcessPool"),
-        ("subprocess", "CalledProcessError"),
-        ("triton.compiler.errors", "CompilationError"),
-        ("triton.runtime.errors", "OutOfResources"),
-    ],
-)
-def test_whatever_compilers_raise_ends_in_the_decoders_own_pass(module: str, name: str, monkeypatch: Any) -> None:
-    kind = getattr(pytest.importorskip(module), name)
-    error = type(name, (kind,), {"__init__": lambda _: None, "__str__": lambda _: "no kernel.\nmore"})()
-
-    def fails(*_: Any, **__: Any) -> Any:
-        raise error
-
-    expected = "torch has compiled it as often as it allows" if name.startswith("FailOn") else "no kernel"
-    decoder = LlamaDecoder.take_over(llama(3))
-    for step in (CompiledStep(decoder), Uncaptured(decoder, JOINED, body=fails)):
-        if isinstance(step, CompiledStep):
-            step._compiled["sdpa"] = fails
-            one, plain = opened(decoder, 128, step), opened(decoder, 128)
-        else:
-            monkeypatch.setattr(step, "_capture", fails)
-            one.own_step, one.cache = step, step.open_cache(128)
-            plain.crop(0)
-        for model in (one, plain):
-            model.prefill(decoder.embed(prompt_of(20)), threading.Event())
-        assert_close(one.step(torch.tensor([[3]])), plain.step(torch.tensor([[3]])))
-        assert step.problem == expected
-
-    steps = DecodeSteps(decoder)
-    monkeypatch.setattr(CompiledStep, "compile_for", fails)
-    sentence = steps.choose(Switches(step="compiled"), StepPlan((1,), 20, 128)).sentence
-    assert sentence == f"The decode step is not compiled but runs eagerly: {expected}."
-
-
-def test_what_fails_as_it_runs_is_not_taken_for_a_compilers_failure() -> None:
-    def fails(*_: Any, **__: Any) -> Any:
-        raise torch.OutOfMemoryError("nothing left")
-
-    decoder = LlamaDecoder.take_over(llama(3))
-    step = CompiledStep(decoder)
-    step._compiled["sdpa"] = fails
-    one = opened(decoder, 128, step)
-    one.prefill(decoder.embed(prompt_of(20)), threading.Event())
-    with pytest.raises(torch.OutOfMemoryError):
-        one.step(torch.tensor([[3]]))
-
-
 def breaks_the_graph(values: torch.Tensor) -> torch.Tensor:
     print(end="", file=sys.stderr)
     return torch.nn.functional.silu(values) if float(values[0, 0, 0]) < 1e9 else values
@@ -272,17 +196,6 @@ def test_without_a_compiler_the_run_goes_on(tmp_path: Any) -> None:
     assert "compiler" in done.stdout.split(":", 1)[1]
 
 
-def test_without_headers_it_is_said_before_compiling(monkeypatch: Any, tmp_path: Any) -> None:
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / name))
-    steps = DecodeSteps(LlamaDecoder.take_over(llama()))
-    chosen = steps.choose(Switches(step="compiled"), StepPlan((1,), 20, 128))
-    assert (chosen.step, chosen.kind) == (None, "eager")
-    assert chosen.sentence == (
-        "The decode step is not compiled but runs eagerly: Python's headers (Python.h) are not installed, and compiled "
-        "code needs them."
-    )
-
-
 @pytest.mark.parametrize(
     ("asked", "cache", "part"),
     [("compiled", DYNAMIC, "this one is dynamic"), ("compiled", "fp8", "this one is fp8"), ("auto", STATIC, None)],
@@ -298,34 +211,6 @@ def test_what_runs_eagerly_and_why(asked: str, cache: str, part: str | None) -> 
 def test_graphs_are_refused_on_a_cpu() -> None:
     with pytest.raises(UserError, match="CUDA"):
         DecodeSteps(LlamaDecoder.take_over(llama())).choose(Switches(step="graphs"), StepPlan((1,), 20, 128))
-
-
-def test_compilations_are_kept_where_the_user_says(monkeypatch: Any, tmp_path: Any) -> None:
-    variable = "TORCHINDUCTOR_CACHE_DIR"
-    monkeypatch.setenv(variable, str(tmp_path))
-    assert keep_compilations() == tmp_path
-    # By itself torch takes a temporary folder, and says so in the same variable.
-    own, file = tmp_path / "cache", tmp_path / "file"
-    file.touch()
-    for before in (None, default_cache_dir()):
-        for given, expected in ((own, own / "inductor"), (file, Path(default_cache_dir()))):
-            monkeypatch.setenv(variable, before) if before else monkeypatch.delenv(variable)
-            monkeypatch.setattr("engines.decoder.compiled_step.cache_folder", lambda given=given: given)
-            assert keep_compilations() == expected
-            assert os.environ[variable] == str(expected)
-
-
-def test_torch_may_lie_under_a_name_with_spaces(monkeypatch: Any, tmp_path: Any) -> None:
-    from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
-    from torch.utils import cpp_extension
-
-    folder = tmp_path / "mes données" / "lib"
-    folder.mkdir(parents=True)
-    monkeypatch.setattr(cpp_extension, "TORCH_LIB_PATH", str(folder))
-    for _ in range(2):
-        keep_compilations()
-        line = CppBuilder(name="step", sources="step.cpp", BuildOption=CppTorchOptions()).get_command_line()
-        assert f"-L{folder}" in shlex.split(line)
 
 
 class Uncaptured(GraphStep):
@@ -372,42 +257,6 @@ def test_buckets_give_the_eager_tokens(way: str, kv_heads: int, length: int, sin
     assert len(step.made) == made == len({start // STRIDE for start in range(length, length + TOKENS)})
 
 
-def test_buckets_follow_eager_logits_closely() -> None:
-    decoder = LlamaDecoder.take_over(llama(5))
-    ids = prompt_of(STRIDE + 40, 5)
-    eager = opened(decoder, 700).opened
-    cache: Any = opened(decoder, 1200).opened
-    decoder(decoder.embed(ids[:, :-4]), eager)
-    decoder(decoder.embed(ids[:, :-4]), cache)
-    expected = decoder(decoder.embed(ids[:, -4:]), eager, keep=4)
-    start = torch.tensor([ids.shape[1] - 4])
-    bucket = bucket_of(int(start), 4, 1200)
-    assert bucket.front == STRIDE
-    for way in (JOINED, MASKED):
-        found, _ = bucket_states(decoder, ids[:, -4:], start, cache, bucket, way=way)
-        assert_close(found, expected)
-
-
-@pytest.mark.parametrize("front", [0, 24])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_joined_attention_weighs_as_exactly_as_its_dtype_can(dtype: torch.dtype, front: int) -> None:
-    """Values are ones in a place of their own, so that what comes out is the weights."""
-    torch.manual_seed(0)
-    end, width = 48, 64
-    queries, keys = (torch.randn(1, 4, length, width).mul(2.5).to(dtype) for length in (2, end))
-    values = torch.eye(end, width, dtype=dtype).expand(1, 4, end, width)
-    bucket = buckets.Bucket(front, end - front)
-    mask = torch.arange(front, end) <= torch.tensor([end - 2, end - 1])[:, None]
-    found = buckets.joined_attention(queries, keys, values, mask[None, None], bucket)[..., :end].double()
-    scores = queries.double() @ keys.double().transpose(-1, -2) * width**-0.5
-    whole = torch.cat([torch.ones(2, front, dtype=torch.bool), mask], dim=1)
-    expected = scores.masked_fill(~whole, -torch.inf).softmax(dim=-1)
-    counts = expected > 1e-3
-    assert float(scores.abs().max()) > 15
-    # A weight is rounded once as a factor and once as a result.
-    assert float(((found - expected) / expected)[counts].abs().max()) < 2.2 * torch.finfo(dtype).eps / 2
-
-
 @pytest.mark.parametrize("gamma", [1, 4])
 def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any, played_rounds: Any) -> None:
     decoder = LlamaDecoder.take_over(llama(6))
@@ -423,51 +272,6 @@ def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any, play
     drafter = played_rounds.drafting(draft, prompt, decoder.rows)
     assert played_rounds.play(target, drafter, prompt, Limits(40), sink, gamma=gamma).ids == expected
     assert {block for block, _ in target_step.made} == {1, gamma + 1}
-
-
-def test_padded_rows_in_buckets() -> None:
-    decoder = LlamaDecoder.take_over(llama(8))
-    ids = torch.cat([prompt_of(30, 8), prompt_of(30, 9)])
-    caches = [StaticKv(decoder.config, 64, batch=2, device=CPU, dtype=torch.float32) for _ in range(2)]
-    for cache in caches:
-        cache.padding = torch.tensor([0, 11])
-        decoder(decoder.embed(ids), cache)
-    expected = decoder(decoder.embed(ids[:, :3]), caches[0], keep=3)
-    found, _ = bucket_states(decoder, ids[:, :3], torch.tensor([30]), caches[1], bucket_of(30, 3, 64))
-    assert_close(found, expected)
-
-
-def test_a_kept_cache_is_used_again_and_replaced_when_too_small(sink: Any) -> None:
-    decoder = LlamaDecoder.take_over(llama(9))
-    step = Uncaptured(decoder, JOINED)
-    first = step.open_cache(100)
-    assert first.capacity == STRIDE
-    one = opened(decoder, 2, step)
-    for seed in (1, 2):
-        one.cache = step.open_cache(100)
-        assert one.cache is first
-        assert answered(one, prompt_of(20, seed), sink) == answered(opened(decoder, 128), prompt_of(20, seed), sink)
-    assert len(step.made) == 1
-    one.cache = step.open_cache(STRIDE + 1)
-    assert one.cache is not first
-    assert answered(one, prompt_of(20, 3), sink) == answered(opened(decoder, 128), prompt_of(20, 3), sink)
-    assert len(step.made) == 2
-
-
-def test_a_step_that_is_not_taken_gives_its_cache_back(sink: Any, monkeypatch: Any) -> None:
-    decoder = LlamaDecoder.take_over(llama(9))
-    steps, step = DecodeSteps(decoder), Uncaptured(decoder, MASKED)
-    monkeypatch.setitem(steps._made, "graphs", step)
-    first = step.open_cache(100)
-    step.capture_for((1,), 20, 100)
-    steps.release(kept=step)
-    assert step.open_cache(100) is first
-    steps.choose(Switches(step="eager"), StepPlan((1,), 20, 100))
-    one = opened(decoder, 2, step)
-    one.cache = step.open_cache(100)
-    assert one.cache is not first
-    assert answered(one, prompt_of(20), sink) == answered(opened(decoder, 128), prompt_of(20), sink)
-    assert len(step.made) == 2
 
 
 @pytest.mark.whole
@@ -508,44 +312,8 @@ def test_steps_give_the_hidden_states_that_heads_draft_from(kind: str, sink: Any
         assert_close(one.features, plain.features)
 
 
-def test_what_no_graph_is_for_runs_eagerly(sink: Any) -> None:
-    decoder = LlamaDecoder.take_over(llama(9))
-    step = Uncaptured(decoder, JOINED)
-    foreign = opened(decoder, 128, step)
-    step.open_cache(128)
-    assert answered(foreign, prompt_of(20), sink) == answered(opened(decoder, 128), prompt_of(20), sink)
-    assert step.made == []
-
-
-def test_a_capture_that_fails_is_told_and_the_run_goes_on(sink: Any, monkeypatch: Any) -> None:
-    decoder = LlamaDecoder.take_over(llama(9))
-    step = Uncaptured(decoder, JOINED)
-    one = opened(decoder, 2, step)
-    one.cache = step.open_cache(128)
-    monkeypatch.setattr(step, "_capture", refused)
-    assert answered(one, prompt_of(20), sink) == answered(opened(decoder, 128), prompt_of(20), sink)
-    assert step.problem == "capture refused"
-
-
 def refused(*_: Any) -> Any:
     raise RuntimeError("capture refused.\nmore of it")
-
-
-def test_nothing_in_a_pass_reads_the_device(monkeypatch: Any) -> None:
-    """A graph can be captured, and a host run ahead, only if no value is asked for between launches."""
-    decoder = LlamaDecoder.take_over(llama(9))
-    cache: Any = opened(decoder, 1200).opened
-    decoder(decoder.embed(prompt_of(STRIDE + 3)), cache)
-    eager = make_cache(STATIC, decoder.config, capacity=64, device=CPU, dtype=torch.float32)
-    decoder(decoder.embed(prompt_of(9)), eager)
-    ids, start, asked = torch.tensor([[4]]), torch.tensor([cache.length]), []
-    for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero"):
-        monkeypatch.setattr(torch.Tensor, name, lambda *_, name=name, **__: asked.append(name) or 0)
-    for way in (JOINED, MASKED):
-        greedy(bucket_states(decoder, ids, start, cache, bucket_of(STRIDE + 3, 1, 1200), way=way)[0][:, -1])
-    greedy(decoder(decoder.embed(ids), eager)[:, -1])
-    monkeypatch.undo()
-    assert asked == []
 
 
 @pytest.mark.whole
@@ -566,13 +334,3 @@ def test_a_run_compiles_in_setup_and_says_so(engine: Any, sample: Any, sink: Any
     assert took[0] > 100
     assert took[1] is None
     assert [message.sentence for message in sink.messages if isinstance(message, RunWarned)] == []
-
-
-def test_buckets_hold_what_is_asked_for() -> None:
-    for capacity in (40, STRIDE, 3 * STRIDE):
-        for new in (1, 6):
-            for start in range(1, capacity - new + 1):
-                bucket = bucket_of(start, new, capacity)
-                assert bucket.front <= start
-                assert start + new <= bucket.end <= capacity
-                assert bucket.front % buckets.STRIDE == 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
 from engines.drafters.drafter import PromptContext
-from engines.drafters.lookup_drafter import AnswerMemory, memory_of
+from engines.drafters.lookup_drafter import AnswerMemory
 from engines.drafters.suffix_drafter import MOST_TOKENS, Follower, SuffixAutomaton, SuffixDrafter
 from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
@@ -60,29 +60,6 @@ def likeliest(sequences: Sequence[Sequence[int]], text: list[int]) -> Follower |
 @given(SEQUENCES, st.integers(1, 6))
 def test_it_finds_what_a_search_finds(sequences: list[list[int]], count: int) -> None:
     assert SuffixAutomaton(sequences).chain(count) == searched(sequences, count)
-
-
-@given(SEQUENCES, st.lists(st.integers(0, 3), min_size=1, max_size=14), st.integers(1, 4))
-def test_so_it_does_at_every_length_of_the_text(earlier: list[list[int]], text: list[int], count: int) -> None:
-    automaton = SuffixAutomaton(earlier)
-    automaton.begin()
-    for length, token in enumerate(text, 1):
-        automaton.grow([token])
-        assert automaton.chain(count) == searched([*earlier, text[:length]], count)
-
-
-@given(st.lists(st.lists(st.integers(0, 40), max_size=60), max_size=6))
-def test_states_are_at_most_twice_the_tokens(sequences: list[list[int]]) -> None:
-    assert len(SuffixAutomaton(sequences)) <= 1 + 2 * sum(map(len, sequences))
-
-
-@pytest.mark.parametrize("period", [1, 3])
-def test_a_text_that_only_repeats_itself_is_followed_on(period: int) -> None:
-    """Thousands of times: what is counted for each token is bounded, and the text is still followed."""
-    text = [place % period for place in range(6_000)]
-    automaton = SuffixAutomaton([text])
-    assert len(automaton) <= 1 + 2 * len(text)
-    assert [one.token for one in automaton.chain(5)] == [(6_000 + place) % period for place in range(5)]
 
 
 def test_the_longest_match_decides_then_the_commonest_then_the_latest() -> None:
@@ -136,14 +113,6 @@ def test_memory_keeps_the_latest_within_its_bound(given_answers: list[tuple[int,
             del latest[next(iter(latest))]
     assert memory.others(None) == [number for _, number in latest.values()]
     assert memory.others(2) == [number for about, (_, number) in latest.items() if about != 2]
-
-
-def test_a_model_has_a_memory_for_each_drafter(make_llama: Any, played_rounds: ModuleType) -> None:
-    target, other = (played_rounds.cached(make_llama(seed)).decoder for seed in (1, 2))
-    first = memory_of(target, "suffix", MOST_TOKENS)
-    assert memory_of(target, "suffix", MOST_TOKENS) is first
-    assert memory_of(other, "suffix", MOST_TOKENS) is not first
-    assert memory_of(target, "other", MOST_TOKENS) is not first
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

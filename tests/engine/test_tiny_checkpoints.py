@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-import numpy as np
 import pytest
 import sentencepiece
 import torch
@@ -154,14 +152,3 @@ def test_the_video_prompt_is_spelled_as_transformers_would_spell_it() -> None:
     ids = prompt_ids(vocabulary, VideoLlavaFamily.template, "What is in the scene?").ids
     before, after = VideoLlavaFamily.template.chunks("What is in the scene?")
     assert list(ids) == [1, *vocabulary.encode(before), SLOT, *vocabulary.encode(after)]
-
-
-@pytest.mark.parametrize("folder", SAMPLES, ids=lambda folder: folder.name)
-def test_a_bundled_sample_is_complete_and_short(folder: Path) -> None:
-    record = json.loads((folder / "sample.json").read_text(encoding="utf-8"))
-    assert set(record) == {"name", "events", "video", "prompt", "reference"}
-    assert record["name"] == folder.name
-    columns = np.load(folder / record["events"], allow_pickle=True).item()
-    assert set(columns) == {"x", "y", "t", "p"}
-    assert int(columns["t"].max()) - int(columns["t"].min()) < 100_000
-    assert (folder / record["video"]).stat().st_size < 200_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import assets
 from engines.families.eventgpt import EVENTGPT_V1
 from engines.families.llava import LlavaFamily, VideoLlavaFamily
 from engines.tokens.prompts import SLOT, prompt_ids
-from engines.tokens.tokenization import FileVocabulary, SentencePieceVocabulary, SyntheticVocabulary
+from engines.tokens.tokenization import FileVocabulary, SentencePieceVocabulary
 from engines.tokens.vocabulary_alignment import align
 from evprof.core.errors import UserError
 from evprof.core.text import join_pieces
@@ -124,16 +123,6 @@ def test_pieces_are_what_a_reader_sees() -> None:
     assert met.shared == OURS.size == 420
 
 
-def test_vocabularies_that_part_ways_are_told_apart() -> None:
-    changed = json.loads(tokenizer_json())
-    first, second = PROCESSOR.id_to_piece(300), PROCESSOR.id_to_piece(301)
-    vocabulary = changed["model"]["vocab"]
-    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
-    met = align(OURS, FileVocabulary(json.dumps(changed).encode()))
-    assert not met.is_prefix
-    assert (met.to_target[300], met.to_target[301]) == (301, 300)
-
-
 def test_eventgpt_prompt_is_tokenized_around_the_slot() -> None:
     tokens = prompt_ids(OURS, EVENTGPT_V1, QUESTION)
     before, after = EVENTGPT_V1.before, f"<ev_end>\n{QUESTION} ASSISTANT:"
@@ -164,14 +153,6 @@ def test_video_prompt_is_tokenized_whole() -> None:
     assert by_chunks == tokens
 
 
-def test_images_get_a_slot_each() -> None:
-    tokens = prompt_ids(OURS, LlavaFamily.template, QUESTION, slots=3)
-    newline = PROCESSOR.encode("\n")
-    expected = [1, *PROCESSOR.encode("USER: "), SLOT, *newline, SLOT, *newline, SLOT]
-    assert list(tokens.ids[: len(expected)]) == expected
-    assert tokens == prompt_ids(FILE, LlavaFamily.template, QUESTION, slots=3)
-
-
 def test_a_question_cannot_smuggle_a_slot_in() -> None:
     with pytest.raises(UserError, match="<event>"):
         prompt_ids(OURS, EVENTGPT_V1, "what is <event> here?")
@@ -181,32 +162,6 @@ def test_a_question_cannot_smuggle_a_slot_in() -> None:
 def test_a_file_that_is_no_vocabulary_is_refused(kind: type[SentencePieceVocabulary] | type[FileVocabulary]) -> None:
     with pytest.raises(UserError, match="somewhere/t"):
         kind(b"not a vocabulary at all", "somewhere/t")
-
-
-SYNTHETIC = SyntheticVocabulary()
-
-
-@given(st.text(max_size=40))
-def test_synthetic_words_and_bytes_spell_any_prompt(text: str) -> None:
-    ids = SYNTHETIC.encode(text)
-    assert SYNTHETIC.decode(ids) == text
-    assert all(0 <= index < 32_000 for index in ids)
-
-
-@given(st.lists(st.integers(260, 31_999), min_size=1, max_size=20))
-def test_synthetic_ids_are_printable_words(ids: list[int]) -> None:
-    text = SYNTHETIC.decode(ids)
-    assert len(text.split(" ")) == len(ids)
-    assert text.isprintable()
-    assert SYNTHETIC.encode(text) == ids
-
-
-def test_synthetic_vocabulary_is_shared_between_the_models() -> None:
-    other = SyntheticVocabulary(("<image>", "<video>", "<pad>"))
-    assert len(set(SYNTHETIC.pieces[259:])) == 32_000 - 259
-    assert align(SYNTHETIC, other).shared == 32_000
-    assert other.token_id("<video>") == 32_001
-    assert other.size == 32_003
 
 
 def test_a_vocabulary_whose_marks_are_no_text_is_refused() -> None:

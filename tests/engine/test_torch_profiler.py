@@ -6,10 +6,8 @@ import gzip
 import json
 import re
 import threading
-import time
 import urllib.parse
 import urllib.request
-from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,6 @@ from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.run.tensorboard import open_tensorboard
 
 FILE_NAME = re.compile(r"[^.]+_\d+\.\d+\.pt\.trace\.json\.gz\Z")
 
@@ -90,21 +87,6 @@ def test_each_answer_of_a_mode_is_traced_into_its_own_folder(
     assert ("verify" in names) == (mode == "speculative")
 
 
-def test_readers_of_folders_find_a_rank(engine: Any, sample: Any, tmp_path: Path) -> None:
-    """HolisticTraceAnalysis looks for these very letters."""
-    path = traced(engine, sample, "target", tmp_path, tokens=2)[1].info.trace_path
-    text = gzip.decompress(Path(path).read_bytes()).decode()
-    assert re.findall(r'"rank":\s+(\d+)', text) == ["0"]
-    assert json.loads(text)["distributedInfo"] == {"rank": 0, "world_size": 1}
-
-
-def test_a_stopped_trace_is_still_a_file(engine: Any, sample: Any, tmp_path: Path, stop_after: Any) -> None:
-    traced(engine, sample, "target", tmp_path)  # loaded now
-    runs = traced(engine, sample, "target", tmp_path / "stopped", tokens=8, stop=stop_after(32))
-    assert [run.info.status for run in runs] == ["finished", "cancelled"]
-    assert noted(runs[1].info.trace_path)
-
-
 def test_a_folder_that_cannot_be_made_fails_the_trace_in_a_sentence(engine: Any, sample: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     runs = traced(engine, sample, "target", tmp_path / "file")
@@ -125,54 +107,6 @@ def test_the_tensorboard_plugin_reads_overview_operators_and_trace(engine: Any, 
     assert {"aten::linear", "aten::scaled_dot_product_attention"} & operators
 
 
-def test_tensorboard_itself_shows_the_run(engine: Any, sample: Any, tmp_path: Path) -> None:
-    """As *Open in TensorBoard* does: the server on this machine, the plugin's own pages over HTTP."""
-    path = traced(engine, sample, "draft", tmp_path, tokens=2)[1].info.trace_path
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        written = json.load(file)
-    board = open_tensorboard(tmp_path)
-    try:
-        page = f"{board.url.partition('#')[0].rstrip('/')}/data/plugin/pytorch_profiler"
-        runs = until(f"{page}/runs", lambda answer: answer["runs"] and not answer["loading"])["runs"]
-        assert len(runs) == 1
-        assert runs[0].startswith("run2-draft-draft-")
-        query = urllib.parse.urlencode({"run": runs[0]})
-        assert {"Overview", "Operator", "Trace"} <= set(get(f"{page}/views?{query}"))
-        worker = get(f"{page}/workers?{query}&view=Overview")[0]
-        span = get(f"{page}/spans?{query}&worker={worker}")[0]
-        query += f"&worker={worker}&span={span}"
-        steps = get(f"{page}/overview?{query}")["steps"]["rows"]
-        assert [row[0] for row in steps] == ["0", "1", "2"]
-        rows = get(f"{page}/operation/table?{query}&group_by=Operation")["data"]
-        calls = calls_of(written["traceEvents"])
-        assert {row["name"]: row["calls"] for row in rows if row["name"] in calls} == dict(calls)
-        assert {row["name"] for row in rows} - set(calls) <= {name for name, _, _ in noted(path)}
-        with urllib.request.urlopen(f"{page}/trace?{query}", timeout=300) as answer:
-            assert json.loads(gzip.decompress(answer.read())) == written
-    finally:
-        board.close()
-
-
-def calls_of(entries: list[dict[str, Any]]) -> Counter[str]:
-    """How often each operator was called; one that calls itself, such as `add_` in place, counts once, as there."""
-    found: Counter[str] = Counter()
-    open_: dict[Any, list[tuple[str, float]]] = defaultdict(list)
-    operators = (entry for entry in entries if entry.get("cat") == "cpu_op")
-    for entry in sorted(operators, key=lambda entry: (entry["ts"], -entry["dur"])):
-        stack = open_[entry["tid"]]
-        while stack and stack[-1][1] <= entry["ts"]:
-            stack.pop()
-        found[entry["name"]] += not stack or stack[-1][0] != entry["name"]
-        stack.append((entry["name"], entry["ts"] + entry["dur"]))
-    return found
-
-
 def get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=300) as answer:
         return json.load(answer)
-
-
-def until(url: str, holds: Any) -> Any:
-    while not holds(answer := get(url)):
-        time.sleep(0.3)
-    return answer

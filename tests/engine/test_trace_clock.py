@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,28 +65,3 @@ def test_a_stretch_of_the_run_has_its_operators(traced: Any) -> None:
     inside = analysis.operators_between(*map(clock.trace_ns, (prefill.host_start_ns, prefill.host_end_ns)))
     assert {row.name for row in inside} & {"aten::linear", "aten::scaled_dot_product_attention"}
     assert sum(row.calls for row in inside) < sum(calls.values())
-
-
-def test_a_run_and_another_trace_have_no_common_clock(traced: Any, tmp_path: Path) -> None:
-    path = tmp_path / "other.json"
-    path.write_text('[{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":2}]')
-    assert trace_clock(traced[0], TraceAnalysis(read_trace(path))) is None
-
-
-def test_one_late_beginning_moves_the_clock_nowhere(traced: Any) -> None:
-    run, analysis = traced
-    before = trace_clock(run, analysis)
-    spans = sorted(run.stages(), key=lambda span: span.host_start_ns)
-    late_by = {
-        span.span_id: span.host_start_ns - stage.start_ns for span, stage in zip(spans, analysis.stages, strict=True)
-    }
-    # The first of its name, which stays the first, and not the tightest: without that one, how far apart the others
-    # are is up to the machine.
-    firsts = {span.name: span for span in reversed(spans)}.values()
-    late = min(firsts, key=lambda span: late_by[span.span_id])
-    assert late_by[late.span_id] < max(late_by.values())
-    noted = [
-        replace(span, host_start_ns=span.host_start_ns - 50_000_000) if span is late else span for span in run.stages()
-    ]
-    moved: Any = SimpleNamespace(stages=lambda: noted, info=run.info)
-    assert trace_clock(moved, analysis) == before

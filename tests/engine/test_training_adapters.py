@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from engines.adapters.folder import load_tensors
 from engines.training.collect_plan import CollectPlan
@@ -18,18 +17,14 @@ from engines.training.collecting import Collecting, ExamplesHere
 from engines.training.evaluating import forced_figures, write_evaluation
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainEnd, TrainPlan, train_adapter
-from engines.training.trainee import TraineeSide
-from engines.training.trainees import make_trainee
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
+from evprof.core.vocabulary.drafters import TAUGHT_KINDS
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import read_collection, scene_of
 from evprof.run.benches.adapter import AdapterPlan
-from evprof.session.facts import TRAINING, TrainingEntry
-from evprof.session.reading import load_session
 
 SETTINGS = GenerationSettings(max_new_tokens=5, frames=2, event_frames=2)
 TARGET, DRAFT = ModelChoice("target", "cpu", "float32"), ModelChoice("draft", "cpu", "float32")
@@ -138,22 +133,6 @@ def _held_back(data: Path) -> Sample:
     return Sample.from_facts(examples[back].sample)
 
 
-def test_models_are_given_back_as_they_were(train, data, tiny_models, tmp_path) -> None:
-    draft = tiny_models(DRAFT, "draft", lambda *_: None, threading.Event()).language_model
-    before = {name: value.clone() for name, value in draft.state_dict().items()}
-    train(data, "lora", tmp_path / "made", options=replace(FEW, learning_rate=0.5))
-    after = draft.state_dict()
-    assert set(after) == set(before)
-    assert all(torch.equal(after[name], value) for name, value in before.items())
-
-
-def test_the_same_seed_gives_the_same_adapter(train, data, tmp_path) -> None:
-    for name in ("one", "two"):
-        train(data, "hidden", tmp_path / name)
-    one, two = (load_tensors(read_adapter(str(tmp_path / name))) for name in ("one", "two"))
-    assert all(torch.equal(one[name], two[name]) for name in one)
-
-
 def test_a_stop_keeps_the_best_state_and_before_the_first_step_nothing(train, data, tmp_path, stop_after) -> None:
     stop = threading.Event()
     end = train(
@@ -186,26 +165,6 @@ def test_a_training_that_breaks_off_leaves_nothing_half(train, data, tmp_path) -
     assert {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()} == good
 
 
-def test_curves_are_in_the_session_at_every_judgement(train, data, tmp_path) -> None:
-    path = tmp_path / "s.evprof"
-    seen: list[int] = []
-
-    def look(_: int) -> None:
-        told = load_session(path).facts[TRAINING][-1]
-        seen.append(len(told["validation_steps"]))
-
-    for number, kind in enumerate(("hidden", "ngram"), start=1):
-        with TrainingEntry(path) as entry:
-            train(data, kind, tmp_path / kind, Nobody(look), keep=entry.put)
-        assert len(load_session(path).facts[TRAINING]) == number
-    assert seen == [1, 2, 3, 1]
-    told = load_session(path).facts[TRAINING][0]
-    curves = read_adapter(str(tmp_path / "hidden")).training
-    assert {key: curves[key] for key in told} == told
-    assert (told["adapter"], told["kind"]) == ("hidden", "hidden")
-    assert set(told) >= {"started_at", "steps", "loss", "validation_loss", "best_step", "stopped_early", "examples"}
-
-
 def test_refusals(train, data, tiny_models, tmp_path) -> None:
     with pytest.raises(UserError, match="collected with another target"):
         train(data, "eagle", tmp_path / "made", identity=lambda choice: "another")
@@ -224,20 +183,6 @@ def test_refusals(train, data, tiny_models, tmp_path) -> None:
     with pytest.raises(UserError, match="--overwrite"):
         train(data, "ngram", tmp_path / "made")
     assert not (tmp_path / "made.part").exists()
-
-
-def test_sizes_are_the_kinds_own(tiny_models) -> None:
-    load = lambda role: tiny_models(TARGET, role, lambda *_: None, threading.Event())  # noqa: E731
-    target, draft = load("target"), load("draft")
-    hidden = make_trainee("hidden", TraineeSide(target, draft, {"bottleneck": 7, "heads": 0}))
-    assert (hidden.config()["bottleneck"], hidden.config()["heads"]) == (7, 0)
-    for kind, sizes in (("ngram", {"rank": 3}), ("lora", {"rank": 0}), ("bert", {})):
-        with pytest.raises(UserError) as caught:
-            make_trainee(kind, TraineeSide(target, draft, sizes))
-        assert caught.value.exit_code == 2
-    assert all(KINDS[kind].sizes for kind in TAUGHT_KINDS)
-    with pytest.raises(UserError, match="without a draft"):
-        make_trainee("lora", TraineeSide(target))
 
 
 def test_an_evaluation_is_written_into_description_and_card(train, data, tmp_path) -> None:

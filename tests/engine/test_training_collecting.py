@@ -14,11 +14,10 @@ import pytest
 import torch
 
 from closeness import assert_close
-from engines.training.collect_plan import AUTO, CollectPlan
+from engines.training.collect_plan import CollectPlan
 from engines.training.collecting import CollectEnd, Collecting, ExamplesHere
-from engines.training.eagle_trainee import EagleTrainee
-from engines.training.example import Example, StoredExamples
-from engines.training.observing import Observer, forced_features
+from engines.training.example import StoredExamples
+from engines.training.observing import forced_features
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import HeldFile
 from evprof.core.sample import Sample
@@ -126,41 +125,6 @@ def test_collecting_the_target_alone(collect, samples, tmp_path) -> None:
     assert "has none" in end.failed[samples[0].name]
 
 
-def test_of_the_target_alone_the_prompts_end_is_enough(collect, samples, tmp_path) -> None:
-    """What a head looks at is the same, and the rest is not stored."""
-    whole, short = tmp_path / "whole", tmp_path / "short"
-    full, end = collect(whole, samples[:2], draft=None), collect(short, samples[:2], draft=None, positions=4)
-    assert end.bytes < full.bytes / 5
-    for one, other in zip(*(StoredExamples(read_collection(folder)) for folder in (whole, short)), strict=True):
-        assert other.target_prompt == 4
-        assert torch.equal(other.target_embeddings, one.target_embeddings[-4:])
-        assert torch.equal(other.target_features, one.target_features[one.target_prompt - 4 :])
-        assert torch.equal(other.answer_ids, one.answer_ids)
-        first, count = one.target_visual
-        assert sum(other.target_visual) == max(0, first + count - (one.target_prompt - 4))
-    with pytest.raises(UserError, match="positions"):
-        collect(short, samples[:3], draft=None, positions=5)
-    collect(tmp_path / "pair", samples[:1], positions=4)
-    paired = StoredExamples(read_collection(tmp_path / "pair"))[0]
-    assert paired.target_prompt == StoredExamples(read_collection(whole))[0].target_prompt
-
-
-def test_a_head_that_looks_back_as_far_learns_the_same_from_it(tiny_models) -> None:
-    target = tiny_models(TARGET, "target", lambda *_: None, threading.Event()).language_model
-    drawn = torch.Generator().manual_seed(3)
-    count, prompt, width = 6, 40, target.config.hidden_size
-    states = torch.randn(prompt + count - 1, width, generator=drawn)
-    before = torch.randn(prompt, width, generator=drawn)
-    whole = Example("one", "?", torch.arange(count), torch.arange(3), before, states, (2, 30))
-    losses = [
-        EagleTrainee(target, window=8, steps=2).loss([one]).item()
-        for one in (whole, whole.shortened(9), whole.shortened(99))
-    ]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6) == pytest.approx(losses[2], rel=1e-6)
-    assert whole.shortened(9).target_visual == (0, 1)
-    assert whole.shortened(5).target_visual == (0, 0)
-
-
 @pytest.mark.parametrize(("killed_after", "flush_s"), [(2, 0.0), (5, 0.0), (5, 1000.0)])
 def test_a_killed_collection_goes_on_to_the_same_shards(collect, samples, tmp_path, killed_after, flush_s) -> None:
     whole, left = tmp_path / "whole", tmp_path / "left"
@@ -194,27 +158,6 @@ def test_a_stop_keeps_what_was_collected(collect, samples, tmp_path, stop_after)
     assert shards_of(tmp_path / "data") == shards_of(tmp_path / "whole")
 
 
-def test_what_is_there_is_not_made_again_and_repeated_rows_count_once(collect, samples, tmp_path) -> None:
-    end = collect(tmp_path / "data", [*samples[:2], replace(samples[0], name="again")])
-    assert (end.examples, end.repeated) == (2, 1)
-    before = shards_of(tmp_path / "data")
-    watcher = Listener()
-    assert collect(tmp_path / "data", samples[:2], watcher).before == 2
-    assert (watcher.ended, shards_of(tmp_path / "data")) == ([], before)
-
-
-def test_a_row_that_fails_is_told_and_tried_again(collect, samples, tmp_path) -> None:
-    video = tmp_path / "video.mp4"
-    video.write_bytes(b"no video")
-    broken = replace(samples[0], video_path=str(video), name="broken")
-    end = collect(tmp_path / "data", [broken, samples[1]])
-    assert (list(end.failed), end.examples) == (["broken"], 1)
-    assert list(read_collection(tmp_path / "data").failed.values()) == [end.failed["broken"]]
-    shutil.copyfile(str(samples[0].video_path), video)
-    end = collect(tmp_path / "data", [broken, samples[1]])
-    assert (end.failed, end.examples, read_collection(tmp_path / "data").failed) == ({}, 2, {})
-
-
 def test_other_settings_and_other_folders_are_refused(collect, samples, tmp_path) -> None:
     collect(tmp_path / "data", samples[:1])
     with pytest.raises(UserError, match=r"another max new tokens \(5, now 3\)"):
@@ -230,18 +173,6 @@ def test_other_settings_and_other_folders_are_refused(collect, samples, tmp_path
             collect(tmp_path / "other", samples[:1], overwrite=overwrite)
     with HeldFile(tmp_path / "data" / LOCK), pytest.raises(UserError, match="another evprof collects"):
         collect(tmp_path / "data", samples[:1], settings=replace(SETTINGS, max_new_tokens=3))
-
-
-def test_examples_are_kept_in_bounded_memory(collect, samples, tmp_path) -> None:
-    collect(tmp_path / "data", samples)
-    collection = read_collection(tmp_path / "data")
-    frugal, greedy = StoredExamples(collection, kept_bytes=1), StoredExamples(collection)
-    for one, other in zip(frugal, greedy, strict=True):
-        assert torch.equal(one.target_features, other.target_features)
-    assert len(frugal._kept) == 1
-    assert len(greedy._kept) == 6
-    assert greedy[3] is greedy[3]
-    assert [example.name for example in greedy.subset([4, 0])] == [samples[4].name, samples[0].name]
 
 
 def changed(line: str, **values: Any) -> str:
@@ -301,13 +232,6 @@ def test_damaged_shards_are_refused_in_a_sentence(collect, samples, tmp_path) ->
     assert path.read_bytes() == good
 
 
-def test_an_observer_asks_for_the_missing_half(tiny_models, samples) -> None:
-    load = lambda role: tiny_models(TARGET, role, lambda *_: None, threading.Event())  # noqa: E731
-    observer = Observer(load("target"), load("draft"), SETTINGS)
-    with pytest.raises(UserError, match="reads video and the sample has none"):
-        observer.example(replace(samples[0], video_path=None), threading.Event())
-
-
 def test_layers_of_the_target_are_kept_when_asked_for(collect, tiny_models, samples, tmp_path) -> None:
     """What enters them and what leaves the last, as one pass over prompt and answer has it; told before it is made."""
     watcher = Listener()
@@ -328,17 +252,3 @@ def test_layers_of_the_target_are_kept_when_asked_for(collect, tiny_models, samp
     assert not torch.equal(example.layers[:, :32], example.target_features)
     with pytest.raises(UserError, match="another layers"):
         collect(tmp_path / "data", samples, draft=None, positions=5)
-
-
-@pytest.mark.parametrize("layers", ["0,1", "2,1", "1,1", "99", "1,2,x", ","])
-def test_layers_that_are_none_are_refused(collect, samples, tmp_path, layers) -> None:
-    with pytest.raises(UserError, match="--keep-layers must be auto"):
-        collect(tmp_path / "data", samples[:1], layers=layers)
-
-
-@pytest.mark.parametrize(
-    ("count", "layers"), [(32, (2, 16, 29)), (40, (2, 20, 37)), (7, (2, 3, 4)), (4, (1, 2, 3)), (1, (1,))]
-)
-def test_auto_is_what_eagle3_reads(samples, count, layers) -> None:
-    plan = CollectPlan(samples[:1], TARGET, None, SETTINGS, Path("data"), layers=AUTO)
-    assert plan.layers_of(count) == layers

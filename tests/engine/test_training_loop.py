@@ -92,13 +92,6 @@ def test_early_stopping_keeps_the_best_state() -> None:
     assert float(training.best["number"]) == trainee.states[2]
 
 
-def test_a_falling_loss_is_given_time() -> None:
-    trainee = OneNumber([0.5] * 7, [5.0, 4.0, 3.0, 2.0, 1.0, 0.5, 0.2])
-    training, _, _ = trained(trainee, TrainingOptions(steps=6, every=1, patience=1))
-    assert not training.curves.stopped_early
-    assert training.curves.best_step == 6  # at the same match the lowest loss
-
-
 def test_steps_go_over_all_examples_before_any_comes_again_and_are_seeded() -> None:
     options = TrainingOptions(steps=10, batch=2, seed=3, every=10)
     runs = []
@@ -111,43 +104,11 @@ def test_steps_go_over_all_examples_before_any_comes_again_and_are_seeded() -> N
     assert runs[0][:5] != runs[0][5:]
 
 
-def test_the_rate_rises_and_falls() -> None:
-    options = TrainingOptions(steps=100, learning_rate=2.0)
-    rates = [options.rate(step) for step in range(100)]
-    assert max(rates) == rates[5] == pytest.approx(2.0)
-    assert rates[:6] == sorted(rates[:6])
-    assert rates[5:] == sorted(rates[5:], reverse=True)
-    assert 0 < rates[-1] < 0.05 * 2.0
-
-
-def test_a_stop_judges_what_there_is_and_keeps_the_best(stop_after) -> None:
-    trainee = OneNumber([0.1, 0.7])
-    training, _, is_stopped = trained(trainee, TrainingOptions(steps=50, every=50), stop_after(7))
-    assert is_stopped
-    assert (training.curves.validation_steps, training.curves.best_step) == ([0, 7], 7)
-    assert float(trainee.number.detach()) == trainee.states[1] > 0
-
-
-def test_what_is_counted_is_fitted_at_once() -> None:
-    trainee = OneNumber([0.4])
-    trainee.parameters = list  # type: ignore[method-assign]  # nothing to train
-    training, watcher, _ = trained(trainee, TrainingOptions())
-    assert (trainee.fitted, watcher.best, watcher.steps, training.curves.loss) == (10, [True], [], [])
-
-
 def test_a_loss_that_is_no_number_ends_it_in_a_sentence() -> None:
     trainee = OneNumber([0.1] * 3)
     trainee.loss = lambda examples: trainee.number * math.nan  # type: ignore[method-assign]  # a training gone wrong
     with pytest.raises(UserError, match="lower --learning-rate"):
         trained(trainee, TrainingOptions(steps=3))
-
-
-def test_loss_points_are_bounded() -> None:
-    trainee = OneNumber([0.1] * 30)
-    training, watcher, _ = trained(trainee, TrainingOptions(steps=1000, patience=99))
-    assert len(training.curves.steps) == len(training.curves.loss) == 200
-    assert watcher.steps[-1][:2] == (1000, 1000)
-    assert training.curves.loss[0] > training.curves.loss[-1]
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=40), st.floats(0.01, 0.5), st.integers(0, 5))

@@ -27,7 +27,6 @@ from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform
 from engines.tokens.prompts import SLOT
 from engines.tokens.tokenization import SyntheticVocabulary
-from evprof.core.errors import UserError
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
@@ -145,30 +144,3 @@ def test_visual_tokens_and_slots(family: str, tokens: int, slots: int, clip: Pat
     assert inputs.lengths.visual == 3 * tokens
     assert inputs.token_ids.count(SLOT) == slots
     assert model.encode_vision(inputs, clock).shape == (3 * tokens, HIDDEN)
-
-
-def test_eight_frames_by_default(clip: Path) -> None:
-    model, clock = loaded(pair(VIDEO_LLAVA)[0]), NullClock()
-    host = model.load(Sample(video_path=str(clip)), GenerationSettings(), clock)
-    inputs = model.preprocess(host, "bada", GenerationSettings(max_new_tokens=8), clock)
-    assert inputs.pixel_values.shape == (8, 3, EDGE, EDGE)
-    assert [frame.start_us for frame in inputs.frames] == [round(n * 40_000) for n in (0, 4, 8, 12, 17, 21, 25, 29)]
-
-
-@pytest.mark.parametrize("family", [VIDEO_LLAVA, LLAVA])
-def test_frames_past_the_trained_positions_are_warned_about(family: str, clip: Path) -> None:
-    model, clock = loaded(pair(family)[0], limit=64), NullClock()
-    settings = GenerationSettings(max_new_tokens=4, frames=14)
-    host = model.load(Sample(video_path=str(clip)), settings, clock)
-    inputs = model.preprocess(host, "bada", settings, clock)
-    assert inputs.lengths.input > 64
-    assert str(inputs.lengths.input) in inputs.warnings[0]
-    assert "64" in inputs.warnings[0]
-    with pytest.raises(UserError, match="shorten"):
-        model.preprocess(host, "bada " * 70, settings, clock)
-
-
-def test_events_alone_are_refused() -> None:
-    model = loaded(pair(VIDEO_LLAVA)[0])
-    with pytest.raises(UserError, match="--video"):
-        model.load(Sample(events_path="e.npy"), GenerationSettings(), NullClock())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from engines.measuring.timing import NullClock, StageClock
-from engines.stages.model import VisionRecipe
+from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform
 from engines.stages.vision_cache import DiskCache, MemoryCache, checkpoint_identity, vision_key
 from evprof.core.messages import RunEnded
@@ -38,16 +36,6 @@ def rows(seed: int, count: int = 4, dtype: torch.dtype = torch.float32) -> torch
     return torch.randn(count, 8, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def test_a_model_looks_for_no_folder_before_something_is_to_be_kept_in_it(
-    make_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nowhere() -> Path:
-        raise OSError("no home")
-
-    monkeypatch.setattr("engines.stages.vision_cache.cache_folder", nowhere)
-    assert make_model("video_llava").facts.family == "video_llava"
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_both_caches_give_back_what_they_got(dtype: torch.dtype, folder: Path) -> None:
     kept = rows(1, dtype=dtype)
@@ -59,26 +47,6 @@ def test_both_caches_give_back_what_they_got(dtype: torch.dtype, folder: Path) -
         assert found is not None
         assert found.dtype == dtype
         assert torch.equal(found.view(torch.uint8), kept.view(torch.uint8))
-
-
-def test_memory_is_bounded_and_the_one_used_longest_ago_goes() -> None:
-    cache = MemoryCache(limit_bytes=3 * rows(0).nbytes)
-    for name in "abc":
-        cache.put(name, rows(ord(name)))
-    cache.get("a")
-    cache.put("d", rows(4))
-    assert [name for name in "abcd" if cache.get(name) is not None] == ["a", "c", "d"]
-    cache.put("huge", rows(5, count=100))
-    assert cache.get("huge") is None
-    assert cache.nbytes <= 3 * rows(0).nbytes
-
-
-def test_a_view_does_not_hold_what_it_looks_into() -> None:
-    cache = MemoryCache()
-    cache.put("a", rows(1, count=100)[:2])
-    found = cache.get("a")
-    assert found is not None
-    assert found.untyped_storage().nbytes() == cache.nbytes == 2 * 8 * 4
 
 
 def test_the_disk_is_bounded_and_the_one_used_longest_ago_goes(folder: Path) -> None:
@@ -121,34 +89,8 @@ def test_a_damaged_file_is_a_miss_and_goes(damage: str, folder: Path) -> None:
     assert cache.get("a") is not None
 
 
-def test_nothing_half_written_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    cache = DiskCache(folder)
-    monkeypatch.setattr("evprof.loaders.kept_files.os.replace", refuse)
-    with pytest.raises(OSError, match="No space"):
-        cache.put("a", rows(1))
-    assert list(folder.iterdir()) == []
-
-
-def test_what_an_ended_program_left_goes(folder: Path) -> None:
-    cache = DiskCache(folder)
-    folder.mkdir()
-    for name, age in (("old.part", 2 * 3600), ("new.part", 0)):
-        (folder / name).write_bytes(b"half")
-        then_ns = time.time_ns() - age * 10**9
-        os.utime(folder / name, ns=(then_ns, then_ns))
-    cache.put("a", rows(1))
-    assert sorted(path.name for path in folder.iterdir()) == ["a.safetensors", "new.part"]
-
-
 PICTURES = [np.full((8, 8, 3), 10 * index, dtype=np.uint8) for index in range(3)]
 ABOUT = {"weights": "w", "dtype": torch.float32, "transform": ClipTransform.square(8)}
-
-
-def test_equal_inputs_have_equal_keys() -> None:
-    assert vision_key(PICTURES, ABOUT) == vision_key([picture.copy() for picture in PICTURES], dict(ABOUT))
 
 
 @pytest.mark.parametrize(
@@ -241,56 +183,12 @@ def test_a_disk_serves_the_next_program_and_another_dtype_misses(make_model: Cal
     assert passes.count == 1
 
 
-def test_other_weights_other_pixels_and_another_recipe_miss(make_model: Callable[..., Any], sample: Any) -> None:
-    model, clock = make_model("eventgpt"), NullClock()
-    model.kept = type(model.kept)("one", "n", model.transform, device=model.device, dtype=model.dtype)
-    passes = Passes(model)
-    encode(model, sample, asked("disk"), clock)
-    settings = [
-        asked("disk", projector="fused"),
-        asked("disk", visual_keep=0.5),
-        asked("disk", visual_keep=0.5, prune_by="similarity"),
-        asked("disk", visual_keep=0.6),
-        GenerationSettings(event_frames=2, switches=Switches(vision_cache="disk")),
-    ]
-    for count, each in enumerate(settings, start=2):
-        encode(model, sample, each, clock)
-        assert passes.count == count
-    # The criterion means nothing while all is kept.
-    encode(model, sample, asked("disk", prune_by="similarity"), clock)
-    assert passes.count == 6
-    model.kept = type(model.kept)("two", "n", model.transform, device=model.device, dtype=model.dtype)
-    encode(model, sample, asked("disk"), clock)
-    assert passes.count == 7
-
-
-def test_the_key_is_made_of_what_the_tower_sees(make_model: Callable[..., Any]) -> None:
-    kept = make_model("video_llava").kept
-    recipe = VisionRecipe(cache="memory")
-    assert kept.key(PICTURES, recipe) == kept.key(PICTURES, VisionRecipe(cache="disk"))
-    assert kept.key(PICTURES, recipe) != make_model("llava").kept.key(PICTURES, recipe)
-
-
 def test_a_disk_that_refuses_is_a_warning(make_model: Callable[..., Any], sample: Any, folder: Path) -> None:
     folder.write_text("a file where the folder should be")
     model, clock, settings = make_model("video_llava"), NullClock(), asked("disk")
     inputs = model.preprocess(model.load(sample, settings, clock), "What?", settings, clock)
     assert torch.equal(model.encode_vision(inputs, clock), encode(model, sample, asked("off"), clock))
     assert "could not be kept" in inputs.warnings[0]
-
-
-def test_hits_and_misses_show_in_the_stages(make_model: Callable[..., Any], sample: Any, sink: Any) -> None:
-    model = make_model("video_llava")
-    for run in (1, 2):
-        clock = StageClock(sink, run)
-        with clock.stage("everything", "target"):
-            encode(model, sample, asked("memory"), clock)
-    begun = [(record.run_id, record.name) for record in sink.of(SpanRecord) if record.phase == 0]
-    parts = {run: [name for number, name in begun if number == run] for run in (1, 2)}
-    assert parts[1][-4:] == ["vision cache look-up", "tower", "projector", "vision cache store"]
-    assert parts[2][-2:] == ["vision cache look-up", "vision cache hit"]
-    assert "tower" not in parts[2]
-    assert parts[2].index("cache key") == parts[2].index("normalise") + 1
 
 
 def test_a_repeated_run_answers_the_same_from_kept_embeddings(engine: Any, sample: Any, sink: Any, never: Any) -> None:

@@ -3,11 +3,9 @@ none."""
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,42 +65,6 @@ def test_equal_to_the_cpu(family: str, switches: dict[str, Any], make_model: Cal
         assert torch.allclose(found[0], each, atol=1e-3 * float(found[0].abs().max()), rtol=0)
 
 
-@pytest.mark.parametrize(
-    "switches",
-    [{}, {"visual_keep": 0.5}, {"visual_keep": 0.5, "prune_by": "similarity"}, {"projector": "fused"}],
-    ids=str,
-)
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_nothing_waits_for_the_device(
-    family: str, switches: dict[str, Any], dtype: torch.dtype, make_model: Callable[..., Any], sample: Any
-) -> None:
-    model = make_model(family, device="cuda:0", dtype=dtype)
-    settings = asked(**switches, vision_cache="memory")
-    model.make_ready(settings)
-    inputs = prepared(model, sample, settings)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        fresh = model.encode_vision(inputs, CLOCK)
-        kept = model.encode_vision(inputs, CLOCK)
-        model.embed_prompt(inputs, kept)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert torch.equal(fresh, kept)
-
-
-def test_a_disk_gives_back_what_the_device_made(
-    make_model: Callable[..., Any], sample: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engines.stages.vision_cache.cache_folder", lambda: tmp_path)
-    model = make_model("video_llava", device="cuda:0", dtype=torch.bfloat16)
-    inputs = prepared(model, sample, asked(vision_cache="disk"))
-    fresh = model.encode_vision(inputs, CLOCK)
-    kept = model.encode_vision(inputs, CLOCK)
-    assert kept.device == fresh.device
-    assert torch.equal(fresh, kept)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_a_captured_tower_is_as_exact_as_the_eager_one(dtype: torch.dtype, make_model: Callable[..., Any]) -> None:
     """For pixels that it was not captured with; memory of other work lies where its own must not."""
@@ -140,19 +102,3 @@ def test_a_captured_tower_is_one_launch(make_model: Callable[..., Any]) -> None:
     assert counts[0] == [1, 0]
     assert counts[1][0] == 0
     assert counts[1][1] >= 10 * len(tower.layers)
-
-
-def test_a_released_tower_gives_its_memory_back(make_model: Callable[..., Any]) -> None:
-    model = make_model("video_llava", device="cuda:0", dtype=torch.bfloat16)
-    tower: CapturedTower = model.network.tower
-    held = []
-    for counts in ({16}, {3, 16}, {2}, {16}):
-        tower.capture_for(counts, model.language_model)
-        assert tower.problem is None
-        captured = torch.cuda.memory_allocated()
-        tower.release()
-        gc.collect()
-        held.append(torch.cuda.memory_allocated())
-        assert captured > held[-1]
-    # The first capture leaves what libraries keep for the stream of the model's graphs.
-    assert len(set(held)) == 1

@@ -15,18 +15,13 @@ from transformers import CLIPVisionConfig, CLIPVisionModel
 
 from closeness import assert_close, is_close
 from engines.families.clip_tower import ClipTower, class_attention
-from engines.measuring.timing import NullClock, StageClock
+from engines.measuring.timing import NullClock
 from engines.stages.visual_tokens import (
-    any_tokens,
     choose_tokens,
-    framewise_counts,
-    gather_tokens,
     kept_count,
     most_attended,
     most_diverse,
-    pooled_counts,
 )
-from evprof.core.records import SpanRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.switches import PRUNINGS, Switches
@@ -66,12 +61,6 @@ def test_the_tower_stops_where_it_is_read_and_equals_transformers(layer: int) ->
     assert_close(found.last, states[layer])
     assert len(passes) == (layer if layer >= 0 else 4 + layer)
     assert_close(model(pixel_values=pixels, output_hidden_states=True).hidden_states[layer], states[layer])
-
-
-@pytest.mark.parametrize("activation", ["gelu", "quick_gelu", "gelu_new", "relu"])
-def test_the_tower_takes_the_activation_of_its_configuration(activation: str) -> None:
-    model, pixels = tower(activation=activation), torch.randn(2, 3, 56, 56)
-    assert_close(ClipTower(model)(pixels).last, model(pixel_values=pixels).last_hidden_state)
 
 
 @pytest.mark.parametrize("layer", [-1, -2])
@@ -126,22 +115,6 @@ def test_the_diverse_set_is_near_the_best_there_is() -> None:
     best = math.acos(1 - max(every))
     assert math.acos(1 - least_distance(features[0], found)) >= best / 2
     assert least_distance(features[0], found) > sorted(every)[len(every) // 2]
-
-
-def test_copies_of_a_token_go_first() -> None:
-    distinct = torch.eye(3)
-    features = torch.cat([distinct, distinct[:1].repeat(5, 1)])[None]
-    kept = gather_tokens(features, most_diverse(features, 3))[0]
-    assert torch.equal(kept.sum(dim=0), torch.ones(3))
-
-
-def test_counts() -> None:
-    assert framewise_counts(3, 17, 0.5).per_frame == (9, 9, 9)
-    assert pooled_counts(5, 577).total == 582
-    pooled = pooled_counts(5, 577, 0.25)
-    assert (pooled.per_frame, pooled.shared) == ((1,) * 5, 145)
-    assert pooled.first(100) == type(pooled)((1,) * 5, 95)
-    assert pooled.first(3) == type(pooled)((1, 1, 1, 0, 0), 0)
 
 
 def seen(model: Any, sample: Any, asked: GenerationSettings, clock: Any) -> tuple[Any, torch.Tensor]:
@@ -200,58 +173,3 @@ def test_a_single_unpooled_frame_is_pruned_too(make_model: Callable[..., Any], s
     inputs, kept = seen(model, sample, settings, clock)
     assert inputs.lengths.per_frame == [9]
     assert kept.shape == (9, 48)
-
-
-@pytest.mark.parametrize(
-    ("family", "parts"),
-    [
-        ("eventgpt", ["tower", "projector", "adaptor", "pooling", "pruning"]),
-        ("video_llava", ["tower", "pruning", "projector"]),
-        ("llava_next_video", ["tower", "pooling", "pruning", "projector"]),
-    ],
-)
-def test_pruning_is_a_part_of_its_own(
-    family: str, parts: list[str], make_model: Callable[..., Any], sample: Any, sink: Any
-) -> None:
-    model, clock = make_model(family), StageClock(sink, 1)
-    with clock.stage("vision", "draft"):
-        seen_before = len(sink.of(SpanRecord))
-        inputs, _ = seen(model, sample, asked(visual_keep=0.5), NullClock())
-        model.encode_vision(inputs, clock)
-    begun = [record.name for record in sink.of(SpanRecord)[seen_before:] if record.phase == 0]
-    assert begun == parts
-
-
-@pytest.mark.parametrize(("family", "visual"), [("eventgpt", 4), ("llava", 3), ("video_llava", 3)])
-def test_at_least_one_token_of_each_frame_stays(
-    family: str, visual: int, make_model: Callable[..., Any], sample: Any
-) -> None:
-    for by in PRUNINGS:
-        inputs, kept = seen(make_model(family), sample, asked(visual_keep=0.001, prune_by=by), NullClock())
-        assert inputs.lengths.visual == len(kept) == visual
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_each_way_to_compute_is_rehearsed_once(family: str, make_model: Callable[..., Any]) -> None:
-    model = make_model(family)
-    tower_of = model.network.visual_tower if family == "eventgpt" else model.network.frame_tower
-    passes: list[int] = []
-    tower_of.embeddings.register_forward_hook(lambda *_: passes.append(1))
-    for each in (asked(), asked(visual_keep=0.5), asked(visual_keep=0.5, vision_cache="disk"), asked()):
-        model.make_ready(each)
-    assert len(passes) == 2
-
-
-def test_chance_keeps_other_tokens_than_the_criteria_and_the_same_every_time(
-    make_model: Callable[..., Any], sample: Any
-) -> None:
-    model, clock = make_model("llava"), NullClock()
-    by = {way: seen(model, sample, asked(visual_keep=0.5, prune_by=way), clock)[1] for way in PRUNINGS}
-    again = seen(model, sample, asked(visual_keep=0.5, prune_by="random"), clock)[1]
-    assert torch.equal(by["random"], again)
-    assert not any(torch.equal(by["random"], by[way]) for way in ("attention", "similarity"))
-    drawn = any_tokens(torch.zeros(4, 400, 1), 100)
-    assert drawn.shape == (4, 100)
-    assert (drawn.diff(dim=1) > 0).all()
-    assert len({tuple(row) for row in drawn.tolist()}) == 4
-    assert 160 < drawn.float().mean() < 240

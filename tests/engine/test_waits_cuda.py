@@ -8,7 +8,6 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,10 +22,8 @@ from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter, Recycli
 from engines.drafters.model_drafter import HiddenDrafter, ModelDrafter, SelfDrafter
 from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.measuring.device_timer import make_timers
-from engines.measuring.timing import NullClock, OpenSpan, StageClock
+from engines.measuring.timing import OpenSpan, StageClock
 from engines.speculation.verification import Verifier
-from engines.stages.pixel_values import ClipTransform, PixelValues
-from engines.tokens.uploads import moved, upload
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.generation import GenerationSettings
@@ -116,38 +113,6 @@ def test_a_round_waits_at_its_read_alone(kind: str, make_llama: Any, sink: Any, 
     assert max(record.drafted for record in sink.of(RoundRecord)) > 0
     if "drawn" not in kind:
         assert played.ids == expected
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_pixel_values_are_the_cpus_and_nobody_waits(dtype: torch.dtype) -> None:
-    transform = ClipTransform.square(56)
-    rng = np.random.default_rng(1)
-    cuts = [rng.integers(0, 256, (56, 56, 3), dtype=np.uint8) for _ in range(5)]
-    values = PixelValues(transform, cuts, DEVICE, dtype)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        values.begin(NullClock())
-        values.send(NullClock().stage("preprocess", "target"))
-        found = values.finish(NullClock())
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert torch.equal(found.cpu(), torch.from_numpy(transform.stacked(cuts)).to(dtype))
-
-
-def test_uploads_are_right_in_any_number_and_never_wait() -> None:
-    """Pinned memory is given back while its copy may still be queued: nothing may be overwritten before."""
-    busy = torch.zeros(4096, 4096, device=DEVICE)
-    sent: list[torch.Tensor] = []
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        for number in range(200):
-            busy = busy @ busy
-            sent.append(upload([number, number + 1], DEVICE))
-            sent.append(moved(torch.tensor([number, number + 1]), DEVICE))
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert [one.tolist() for one in sent[::2]] == [one.tolist() for one in sent[1::2]]
-    assert [one.tolist() for one in sent[::2]] == [[number, number + 1] for number in range(200)]
 
 
 @pytest.mark.parametrize("home", ["cpu", "cuda:0"])

@@ -10,11 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from engines.decoder.attention import EAGER, attend
 from engines.decoder.llama import BlockShape
-from engines.kernels.attention import GRAIN, AttentionBuffers, attend_to_cache, rotate_and_write, splits_for
+from engines.kernels.attention import GRAIN, AttentionBuffers, attend_to_cache, rotate_and_write
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 EXACT = torch.float32
@@ -86,11 +85,6 @@ def test_every_number_of_new_positions(new: int) -> None:
     assert Case(2, 1, 64, chain(new), 40, 3).difference() < CLOSE[EXACT]
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2])
-def test_more_rows_than_one_program_takes(kv_heads: int) -> None:
-    assert Case(16, kv_heads, 64, chain(16), 20, 2).difference() < CLOSE[EXACT]
-
-
 @settings(max_examples=40, derandomize=True)
 @given(data=st.data())
 def test_lengths_around_the_edges_of_shares_and_blocks(data: st.DataObject) -> None:
@@ -157,74 +151,3 @@ def test_nothing_is_written_past_the_capacity() -> None:
     rotate_and_write(states, ones, ones, start, depths, keys=keys, values=keys.clone(), queries=queries)
     assert bool((held[1] == -1).all())
     assert bool((keys[:, :, 6:] == 2).all())
-
-
-@pytest.mark.parametrize(
-    ("kv_heads", "capacity", "processors", "splits"),
-    [(32, 8192, 132, 8), (8, 8192, 132, 33), (1, 8192, 132, 64), (32, 64, 132, 4), (64, 8192, 16, 1), (4, 9, 1, 1)],
-)
-def test_a_processor_has_two_programs_and_none_less_than_a_grain(
-    kv_heads: int, capacity: int, processors: int, splits: int
-) -> None:
-    assert splits_for(kv_heads, capacity, processors) == splits
-
-
-class HostReads(TorchDispatchMode):
-    """Fails where the host reads a number from a tensor."""
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        assert "_local_scalar_dense" not in str(function)
-        return function(*args, **(kwargs or {}))
-
-
-def test_the_host_never_reads_the_position() -> None:
-    start, keys = torch.tensor([5], device=DEVICE), torch.zeros(1, 1, 32, 16, device=DEVICE)
-    buffers = AttentionBuffers.like(keys, 2, 1)
-    table = torch.zeros(40, 16, device=DEVICE)
-    with HostReads(), pytest.raises(AssertionError):
-        start.item()
-    with HostReads():
-        depths, bits = torch.zeros(1, dtype=torch.int64, device=DEVICE), torch.ones(1, dtype=torch.int32, device=DEVICE)
-        states = torch.zeros(1, 64, device=DEVICE)
-        rotate_and_write(states, table, table, start, depths, keys=keys, values=keys, queries=buffers.queries)
-        attend_to_cache(keys, keys, start, bits, buffers)
-
-
-@pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Bytes that kernels read, by name of the kernel."""
-    from triton.runtime import interpreter
-
-    if DEVICE.type == "cuda":
-        pytest.skip("counted in the interpreter")
-    read: dict[str, int] = {}
-    names: list[str] = []
-    run, load = interpreter.GridExecutor.__call__, interpreter.InterpreterBuilder.create_masked_load
-
-    def called(executor: Any, *arguments: Any, **options: Any) -> Any:
-        names.append(executor.fn.__name__)
-        return run(executor, *arguments, **options)
-
-    def counted(builder: Any, pointers: Any, mask: Any, *others: Any) -> Any:
-        size = pointers.get_element_ty().primitive_bitwidth // 8
-        read[names[-1]] = read.get(names[-1], 0) + int(mask.data.sum()) * size
-        return load(builder, pointers, mask, *others)
-
-    monkeypatch.setattr(interpreter.GridExecutor, "__call__", called)
-    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_masked_load", counted)
-    return read
-
-
-@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (8, 2)])
-@pytest.mark.parametrize("new", [1, 8])
-def test_keys_and_values_are_read_once_and_no_others(
-    loaded: dict[str, int], heads: int, kv_heads: int, new: int
-) -> None:
-    case = Case(heads, kv_heads, 64, chain(new), 90, 3, torch.float16, spare=200)
-    case.difference()
-    cached = 2 * kv_heads * case.length * 64 * 2
-    queries = new * heads * 64 * 2 * 3
-    # A program also reads which positions see each other, and where they start.
-    beside = new * (heads // kv_heads) * 4 * kv_heads * 3 + kv_heads * 3 * 8
-    assert loaded["_attend_to_shares"] == cached + queries + beside
-    assert loaded["_weigh_shares"] == new * heads * (3 * (64 + 1) * 4 + 8)

@@ -16,8 +16,8 @@ from closeness import assert_close
 from engines.decoder.decoding import CachedModel
 from engines.decoder.fused_check import checked_long_pass, prefill_distances
 from engines.decoder.fused_pass import run_fused_layers
-from engines.decoder.kv_cache import DYNAMIC, StaticKv
-from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.kv_cache import StaticKv
+from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.kernels import attention, elementwise
 from engines.kernels.elementwise import add_norm, quantize_rows, silu_product
@@ -114,48 +114,11 @@ def test_biases_are_added() -> None:
     assert_close(passed(decoder, 18, is_fused=True)[0], passed(decoder, 18, is_fused=False)[0])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_other_dtypes(dtype: torch.dtype) -> None:
-    decoder = decoder_of(5)
-    decoder.to(dtype)
-    assert_close(passed(decoder, 18, is_fused=True)[0], passed(decoder, 18, is_fused=False)[0], layers=16)
-
-
-def test_what_enters_each_layer_is_given() -> None:
-    decoder, taken = decoder_of(7), {}
-    for is_fused in (True, False):
-        taken[is_fused] = list[torch.Tensor]()
-        passed(decoder, 18, is_fused=is_fused, inputs=taken[is_fused])
-    for found, wanted in zip(taken[True], taken[False], strict=True):
-        assert_close(found, wanted)
-
-
 def test_a_stop_is_seen_between_layers() -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
         passed(decoder_of(), 18, is_fused=True, stop=stop)
-
-
-def test_four_kernels_a_layer_and_none_for_what_they_do_not_compute() -> None:
-    launched: list[str] = []
-    interpreter.count_launches(launched)
-    decoder = decoder_of(layers=3)
-    passed(decoder, 18, is_fused=True)
-    assert launched == 2 * ["_rotate_and_write", "_add_norm", "_silu_product", "_add_norm"] + [
-        "_rotate_and_write",
-        "_add_norm",
-        "_silu_product",
-    ]
-    launched.clear()
-    # Few positions, a tree, a batch and another cache go the decoder's own way.
-    passed(decoder, 16, is_fused=True)
-    passed(decoder, 17, is_fused=True, shape=BlockShape(range(-1, 16), CPU))
-    rows = StaticKv(decoder.config, 40, batch=2, device=CPU, dtype=torch.float32)
-    decoder.trunk(torch.zeros(2, 18, 32), rows, long_pass=run_fused_layers)
-    growing = CachedModel.over(decoder, "target", kind=DYNAMIC)
-    decoder.trunk(torch.zeros(1, 18, 32), growing.opened, long_pass=run_fused_layers)
-    assert launched == []
 
 
 def norm_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +16,8 @@ import played_rounds
 from closeness import assert_close
 from engines.decoder.decoding import CachedModel, Limits
 from engines.decoder.fused_check import distances
-from engines.decoder.fused_graphs import FusedGraphs, FusedStep
-from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, fusing_problem
+from engines.decoder.fused_graphs import FusedStep
+from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
@@ -258,26 +256,6 @@ def test_the_check_in_setup_finds_planted_errors(plant: Any, monkeypatch: pytest
     assert any(each.problem for each in found) is bool(plant)
 
 
-@pytest.mark.usefixtures("short_check")
-def test_the_step_is_chosen_and_checked_once() -> None:
-    decoder = LlamaDecoder.take_over(llama(13))
-    steps = DecodeSteps(decoder)
-    chosen = steps.choose(Switches(step="fused"), StepPlan((1, 4), 20, 64))
-    assert (chosen.kind, chosen.sentence) == ("fused", None)
-    assert isinstance(chosen.step, FusedStep)
-    assert chosen.compile_ms > 0
-    again = steps.choose(Switches(step="fused"), StepPlan((1, 4), 20, 64))
-    assert (again.step, again.compile_ms) == (chosen.step, None)
-
-
-@pytest.mark.usefixtures("short_check")
-def test_a_step_that_fails_its_check_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engines.kernels.projections.norm_gate_up", lambda *_, out, **__: out.zero_())
-    chosen = DecodeSteps(LlamaDecoder.take_over(llama(13))).choose(Switches(step="fused"), StepPlan((1,), 20, 64))
-    assert (chosen.step, chosen.kind) == (None, "eager")
-    assert chosen.sentence.startswith("The decode step is not fused but runs eagerly: layer 1 with a token after 20 is")
-
-
 @pytest.mark.parametrize(
     ("others", "switches", "plan", "reason"),
     [
@@ -295,51 +273,3 @@ def test_what_cannot_be_fused_runs_eagerly_and_says_why(others: Any, switches: A
     chosen = DecodeSteps(decoder).choose(Switches(step="fused", **switches), StepPlan((1,), 20, 64, **plan))
     assert chosen.kind == "eager"
     assert chosen.sentence == f"The decode step is not fused but runs eagerly: {reason}."
-
-
-def test_other_dtypes_and_packed_weights_are_not_fused() -> None:
-    model: Any = llama(1)
-    assert "not in float64" in fusing_problem(LlamaDecoder.take_over(model.to(torch.float64)))
-    decoder = LlamaDecoder.take_over(llama(1))
-    decoder.layers[0].out = torch.nn.Sequential(torch.nn.Identity())
-    assert fusing_problem(decoder) == "its kernels do not read the weights of Sequential"
-
-
-class Replayed(FusedGraphs):
-    """Runs the pass where a graph would be replayed; `made` are the numbers of tokens captured."""
-
-    made: list[int]
-
-    def _capture(self, block: int, cache: StaticKv, *_: Any) -> Any:
-        self.made = [*getattr(self, "made", []), block]
-        decoder, ids, start = self._decoder, torch.zeros(1, block, dtype=torch.long), torch.zeros(1, dtype=torch.long)
-        decoder.rotary.reach(cache.capacity)
-        logits, hidden = self.body(decoder, ids, start, cache)
-        graph = SimpleNamespace(replay=lambda: self.body(decoder, ids, start, cache))
-        return SimpleNamespace(graph=graph, ids=ids, start=start, logits=logits, hidden=hidden, way=self.kind)
-
-
-def test_one_graph_serves_every_length_and_trees_and_a_longer_prompt_begins_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("engines.decoder.fused_graphs.check", lambda *_: None)
-    monkeypatch.setattr("engines.decoder.fused_graphs.checked_long_pass", lambda _: (None, ""))
-    monkeypatch.setattr("torch.cuda.device", lambda _: nullcontext())
-    decoder = LlamaDecoder.take_over(llama(7))
-    step = Replayed(decoder)
-    assert step.capture_for((1, 4, 40), 10, 60) is not None
-    assert step.capture_for((1, 4, 40), 10, 60) is None
-    assert step.made == [1, 4]
-    for length in (3, 30):
-        prompt = played_rounds.prompt_of(length, length, VOCABULARY)
-        expected = answered(decoder, prompt)
-        target = opened(decoder)
-        target.cache, target.own_step = step.open_cache(60), step
-        drafter = ScriptedTree(expected, 1) if length == 3 else guesser(length, VOCABULARY)
-        assert played_rounds.play(target, drafter, prompt, Limits(TOKENS), _Sink(), gamma=2).ids == expected
-    assert step.made == [1, 4]
-    assert step.problem is None
-    target.cache = step.open_cache(600)
-    decoder.trunk(decoder.embed(prompt), target.opened)
-    target.step(prompt[:, :1])
-    assert step.made == [1, 4, 1]

@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engines.decoder.compiled_step import compiled
 from engines.decoder.fused_graphs import tune_decoder
 from engines.decoder.fused_pass import FusedPass, fusing_problem
 from engines.decoder.kv_cache import StaticKv
@@ -88,19 +87,3 @@ def test_a_decoder_is_tuned_once_for_one_token_and_once_for_several(
     count = len(timed)
     tune_decoder(decoder, [1, 16], measure=measure)
     assert len(timed) == count
-
-
-@pytest.mark.parametrize("kind", ["int8", "int4"])
-@pytest.mark.parametrize("rows", [1, 16, 17])
-@torch.inference_mode()
-def test_packed_linears_eager_and_compiled(decoder: LlamaDecoder, rows: int) -> None:
-    """The form for a GPU is in `test_kernels_cuda`."""
-    packed: Any = decoder.ordered[0].down
-    states = torch.randn(1, rows, 96)
-    wanted = states @ packed.packed.unpacked(torch.float32).T
-
-    def multiply(given: torch.Tensor) -> Any:
-        return packed(given)
-
-    for call in (multiply, compiled(multiply)):
-        assert float((call(states) - wanted).norm() / wanted.norm()) < 1e-6

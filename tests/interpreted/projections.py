@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engines.kernels import projections
 from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.projections import norm_gate_up, norm_project, project_add
-from engines.kernels.tilings import FLOAT8, FULL, INT4, INT8, Tiling, default_tiling
+from engines.kernels.tilings import FLOAT8, FULL, INT4, INT8, Tiling
 
 EPS = 1e-5
 LARGEST = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 2e-2}
@@ -101,28 +101,6 @@ def test_around_the_edges_of_blocks(rows: int, columns: int, tokens: int, bits: 
     assert max(found.distances().values()) < 5 * LARGEST[torch.float32]
 
 
-@pytest.mark.parametrize("bits", [FULL, INT8, INT4, FLOAT8])
-@pytest.mark.parametrize("tokens", [1, 4])
-def test_the_chosen_tiling_changes_nothing_but_rounding(
-    tokens: int, bits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The default of a small shape, and one with a single tile for everything."""
-    case = Case(tokens, 34, 300, torch.float32, bits=bits)
-    one_tile = Tiling(64, 64 if bits == INT4 else 512, 8, 3)
-    for tiling in (lambda product, _: default_tiling(product), lambda *_: one_tile):
-        monkeypatch.setattr(projections, "tiling_of", tiling)
-        assert max(case.distances().values()) < LARGEST[torch.float32]
-
-
-@pytest.mark.parametrize("tokens", [1, 3])
-def test_a_sum_is_written_where_it_was_read(tokens: int) -> None:
-    case = Case(tokens, 48, 160, torch.float32, bits=FULL)
-    apart = project_add(case.inputs, case.weight, case.residual)
-    together = project_add(case.inputs, case.weight, case.residual, out=case.residual)
-    assert together is case.residual
-    assert torch.equal(apart, together)
-
-
 def test_large_activations_in_float16_stay_finite() -> None:
     """Normed they are small, but the norm's scale comes after the product."""
     case = Case(3, 32, 256, torch.float16, bits=FULL)
@@ -130,8 +108,3 @@ def test_large_activations_in_float16_stay_finite() -> None:
     case.norm[7] = 2.0
     found = norm_project(case.inputs, case.norm, case.full, EPS)
     assert found.isfinite().all()
-
-
-def test_more_tokens_than_a_tile_are_refused() -> None:
-    with pytest.raises(ValueError, match="17 tokens at once; the kernels take up to 16"):
-        norm_project(torch.zeros(17, 2), torch.ones(2), torch.zeros(2, 2), EPS)

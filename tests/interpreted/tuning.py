@@ -12,9 +12,8 @@ import torch
 from triton.runtime.errors import OutOfResources
 
 from engines.kernels import projections, tuning
-from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.projections import norm_project, product_of
-from engines.kernels.tilings import Tiling, candidates
+from engines.kernels.tilings import candidates
 from engines.kernels.tuning import tune
 
 CPU = torch.device("cpu")
@@ -57,17 +56,6 @@ def test_the_fastest_is_kept_and_taken(folder: Path) -> None:
     assert torch.allclose(norm_project(torch.ones(1, 32), torch.ones(32), WEIGHTS[0], 0.0), torch.full((1, 8), 32.0))
 
 
-def test_each_kind_of_product_has_its_own() -> None:
-    clock = Clock(-1)
-    packed = [PackedWeight.of(weight, 8) for weight in WEIGHTS]
-    tune(WEIGHTS, 1, torch.float32, measure=clock)
-    tune(packed, 1, torch.float32, measure=clock)
-    tune(WEIGHTS, 5, torch.float32, is_normed=False, measure=clock)
-    tune(WEIGHTS, 16, torch.float32, is_normed=False, measure=clock)
-    tune(WEIGHTS, 1, torch.float32, is_gated=True, measure=clock)
-    assert len(projections.chosen_tilings) == 4
-
-
 @pytest.mark.parametrize(
     "found",
     [
@@ -93,8 +81,3 @@ def test_a_file_that_is_not_as_we_write_it(found: str, folder: Path) -> None:
     assert json.loads((folder / "tilings.json").read_text())[tuning._machine(CPU)][name] == [
         *dataclasses.astuple(chosen)
     ]
-
-
-def test_a_folder_that_cannot_be_written(folder: Path) -> None:
-    folder.write_text("a file where the folder should be")
-    assert isinstance(tune(WEIGHTS, 1, torch.float32, measure=Clock(0)), Tiling)
