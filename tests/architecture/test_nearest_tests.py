@@ -29,7 +29,7 @@ def test_what_changed_comes_first_and_the_ground_floor_last() -> None:
 @pytest.mark.parametrize(
     ("changed", "test"),
     [
-        ("tests/published_heads.py", "tests/engine/test_published_layout.py"),
+        ("tests/published_heads.py", "tests/engine/test_published_heads.py"),
         ("tests/gui/conftest.py", "tests/gui/test_timeline.py"),
         ("evprof/run/conversion/task.py", "tests/run/test_conversion.py"),
         ("evprof/core/vocabulary/switches.py", "tests/view/test_settings_text.py"),
