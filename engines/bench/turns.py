@@ -9,7 +9,6 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -18,11 +17,6 @@ from evprof.core.units import NS_PER_MS, NS_PER_S
 
 DECODE_BEGINS = "evprof: decode begins"
 """Name of the mark that a turn leaves in a profiler's trace between prefill and decode."""
-
-
-class Runner(Protocol):
-    def __call__(self) -> EngineTurn:
-        """Raises UnavailableError when it cannot, now or any more."""
 
 
 class UnavailableError(Exception):
@@ -36,6 +30,10 @@ class EngineTurn:
     prefill_ns: int
     decode_ns: int
     ids: tuple[int, ...]
+
+
+Runner = Callable[[], EngineTurn]
+"""Takes a turn; raises UnavailableError when it cannot, now or any more."""
 
 
 @dataclass

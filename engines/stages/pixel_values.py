@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,6 @@ from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.pictures.render import Picture
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 """CLIP's means and standard deviations of red, green and blue, for values from 0 to 1."""
@@ -38,7 +35,7 @@ THUMBNAIL_BYTES = 1_000_000
 _BICUBIC = 3
 
 _MOST_RESIZED = 1 << 26
-"""Pixels: of pictures that would become larger only the part that is kept is resized, the same to a few levels."""
+"""Pixels of a resized picture."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,8 @@ class ClipTransform:
         )
 
     def cut(self, picture: Picture) -> Picture:
-        """The uint8 picture the tower will see: resized and cropped (padded with black where it is too small)."""
+        """The uint8 picture the tower will see: resized and cropped (padded with black where it is too small). Raises
+        UserError for a picture that becomes too large."""
         from PIL.Image import Resampling, fromarray
 
         height, width = picture.shape[:2]
@@ -93,27 +91,13 @@ class ClipTransform:
             new_width, new_height = self.shortest_edge, int(self.shortest_edge * height / width)
         else:
             new_width, new_height = int(self.shortest_edge * width / height), self.shortest_edge
+        if new_width * new_height > _MOST_RESIZED:
+            raise UserError(
+                f"A picture of {width} x {height} pixels is too narrow: its shorter edge becomes "
+                f"{self.shortest_edge} pixels; crop it."
+            )
         image = fromarray(np.ascontiguousarray(picture))
-        if new_width * new_height <= _MOST_RESIZED:
-            resized = image.resize((new_width, new_height), Resampling.BICUBIC)
-        else:
-            resized = self._middle(image, new_width, new_height)
-        return _centre(np.asarray(resized), self.crop)
-
-    def _middle(self, image: Image, new_width: int, new_height: int) -> Image:
-        """The kept middle of a very long picture, resized columns first: one row of 16,384 pixels would become five
-        million columns."""
-        from PIL.Image import Resampling
-
-        width, height = image.size
-        left, right = _middle(new_width, self.crop[1])
-        across = width / new_width
-        part: tuple[float, float, float, float] = (left * across, 0, right * across, height)
-        image = image.resize((right - left, height), Resampling.BICUBIC, box=part)
-        top, bottom = _middle(new_height, self.crop[0])
-        down = height / new_height
-        part = (0, top * down, right - left, bottom * down)
-        return image.resize((right - left, bottom - top), Resampling.BICUBIC, box=part)
+        return _centre(np.asarray(image.resize((new_width, new_height), Resampling.BICUBIC)), self.crop)
 
     def normalise(self, picture: Picture, out: npt.NDArray[np.float32]) -> None:
         """uint8 [H, W, 3] -> float32 [3, H, W] in `out`: scaled, minus mean, over standard deviation."""
@@ -136,12 +120,6 @@ class ClipTransform:
         for cut, out in zip(cuts, values, strict=True):
             self.normalise(cut, out)
         return values
-
-
-def _middle(length: int, kept: int) -> tuple[int, int]:
-    """Where the central `kept` of so many pixels begin and end."""
-    begin = max(0, (length - kept) // 2)
-    return begin, begin + min(length, kept)
 
 
 def _centre(picture: Picture, size: tuple[int, int]) -> Picture:

@@ -98,14 +98,18 @@ MOST_BYTES = 25_000_000
 
 _MOST_ADDED = 20_000
 _MOST_STEPS = 10
-_MOST_GROWTH = 16
-"""How many letters one letter may become on its way; Llama's space becomes one `▁`."""
 
 _MODEL_KEYS = frozenset(
     {"type", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback"}
     | {"ignore_merges", "vocab", "merges"}
 )
 _HARMLESS = frozenset({"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"})
+_SPACES = (
+    {"type": "Prepend", "prepend": "▁"},
+    {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+)
+"""The replacements of Llama's vocabulary."""
+
 _SPLITTERS = frozenset({"Metaspace", "ByteLevel", "Whitespace", "WhitespaceSplit", "Digits"})
 
 QWEN2_WORDS = (
@@ -175,25 +179,8 @@ def _normalizer_problem(normalizer: Any) -> str | None:
     steps = _steps(normalizer, "normalizers")
     if steps is None:
         return "normalizes texts in too many steps"
-    growth = 1.0
-    for step in steps:
-        kind = step.get("type")
-        if kind == "Prepend" and not _is_long(step.get("prepend", ""), _MOST_GROWTH):
-            continue
-        if kind == "Replace" and (factor := _growth(step)) is not None:
-            growth *= max(1.0, factor)
-        elif kind not in _HARMLESS:
-            return f"normalizes texts by {_named(step)}"
-    return f"makes more than {_MOST_GROWTH:,} letters of one" if growth > _MOST_GROWTH else None
-
-
-def _growth(step: dict[str, Any]) -> float | None:
-    """How many letters each letter of what is replaced becomes; None for anything but a text for a text."""
-    pattern, content = step.get("pattern"), step.get("content")
-    wanted = pattern.get("String") if isinstance(pattern, dict) else None
-    if not isinstance(wanted, str) or not wanted or not isinstance(content, str):
-        return None
-    return len(content.encode("utf-8", "surrogatepass")) / len(wanted)
+    odd = [step for step in steps if step.get("type") not in _HARMLESS and step not in _SPACES]
+    return f"normalizes texts by {_named(odd[0])}" if odd else None
 
 
 def _splitter_problem(splitter: Any) -> str | None:

@@ -6,7 +6,7 @@ It knows trainees by their protocol alone, and neither models nor files.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -112,15 +112,16 @@ class Training:
         self._best_match, self._best_loss = -1.0, math.inf
         self._in_vain = 0
 
-    def run(self, watcher: TrainingWatcher, stop: StopFlag) -> bool:
+    def run(self, watcher: TrainingWatcher, stop: StopFlag, *, keep: Callable[[], None] = lambda: None) -> bool:
         """Trains until the steps are done, nothing improves, or `stop`; returns whether it was stopped. The trainee is
-        then in its `best` state, None before the first judgement. Raises UserError for a loss that is no number."""
+        then in its `best` state, None before the first judgement. `keep` is called at every judgement. Raises UserError
+        for a loss that is no number."""
+        self._keep = keep
         parameters = self._trainee.parameters()
         self._trainee.fit(self._examples)
-        if not parameters:
-            self._judge(0, watcher)
-            return stop.is_set()
         self._judge(0, watcher)
+        if not parameters:
+            return stop.is_set()
         optimizer = torch.optim.AdamW(parameters, lr=self._options.learning_rate, weight_decay=_WEIGHT_DECAY)
         is_stopped = self._steps(optimizer, parameters, watcher, stop)
         if self.best is not None:
@@ -187,6 +188,7 @@ class Training:
             curves.best_step = step
             tensors = self._trainee.tensors()
             self.best = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        self._keep()
         watcher.judged(curves, is_best=is_best)
 
 

@@ -20,7 +20,7 @@ from engines.loading.weights import content_identity, load_model
 from engines.stages.model import VisionLanguageModel
 from engines.training.card import card_of
 from engines.training.example import StoredExamples
-from engines.training.loop import Curves, Training, TrainingOptions, facts_of, split_by_scene
+from engines.training.loop import Curves, Training, TrainingOptions, TrainingWatcher, facts_of, split_by_scene
 from engines.training.trainee import Trainee, TraineeSide
 from engines.training.trainees import make_trainee
 from evprof.core.errors import Cancelled, UserError
@@ -32,15 +32,9 @@ from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 from evprof.loaders.collection import Collection, read_collection
 
 
-class MakingWatcher(Protocol):
+class MakingWatcher(TrainingWatcher, Protocol):
     def begin(self, kind: str, curves: Curves, parameters: int) -> None:
-        """Training begins: how many examples there are is in the curves."""
-
-    def step(self, step: int, steps: int, loss: float) -> None:
-        """Some steps are done; their mean loss."""
-
-    def judged(self, curves: Curves, *, is_best: bool) -> None:
-        """The held-back examples were looked at."""
+        """Training begins; the curves hold the numbers of examples."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ def train_adapter(
 
     watcher.begin(plan.kind, training.curves, sum(weight.numel() for weight in trainee.parameters()))
     try:
-        is_stopped = training.run(_Telling(watcher, lambda: keep(facts())), stop)
+        is_stopped = training.run(watcher, stop, keep=lambda: keep(facts()))
     except torch.OutOfMemoryError:
         raise UserError(
             f"Memory ran out; train with a smaller --batch than {plan.options.batch} or on another --device."
@@ -202,17 +196,3 @@ def _provenance(plan: TrainPlan, collection: Collection, stored: StoredExamples,
         "scenes": len({told[index].scene for index in chosen}),
         "seen": sorted({example.scene for example in told}),
     }
-
-
-class _Telling:
-    """Hands on what the loop tells, and keeps the curves at every judgement."""
-
-    def __init__(self, watcher: MakingWatcher, keep: Callable[[], None]) -> None:
-        self._watcher, self._keep = watcher, keep
-
-    def step(self, step: int, steps: int, loss: float) -> None:
-        self._watcher.step(step, steps, loss)
-
-    def judged(self, curves: Curves, *, is_best: bool) -> None:
-        self._keep()
-        self._watcher.judged(curves, is_best=is_best)
