@@ -13,10 +13,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
-from evprof.core.request import RunRequest
 from evprof.run.session_writer import SessionWriter
 from ui.costs.kv_panel import KvPanel
-from ui.costs.scaling_panel import ScalingPanel
 from ui.costs.visual_panel import VisualPanel
 from ui.style.theme import ThemeHolder
 from ui.widgets.following_panel import FollowingPanel
@@ -45,7 +43,7 @@ def window(
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("kv", KvPanel), ("visual", VisualPanel), ("scaling", ScalingPanel)])
+@pytest.mark.parametrize(("name", "kind"), [("kv", KvPanel), ("visual", VisualPanel)])
 def test_keys_bring_a_panel_into_sight(
     window: MainWindow,
     application: QApplication,
@@ -93,22 +91,3 @@ def test_an_empty_panel_runs_the_demo(
     assert panel.empty.isVisible()
     panel.empty.activated.emit()
     assert asked
-
-
-def test_the_empty_ribbon_offers_runs_that_fill_it(
-    window: MainWindow, application: QApplication, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., Any]
-) -> None:
-    asked: list[RunRequest] = []
-    monkeypatch.setattr(Requests, "submit", lambda _, *requests: asked.extend(requests))
-    window.body.show_panel("scaling")
-    application.processEvents()
-    panel = window.body.panel("scaling")
-    assert isinstance(panel, ScalingPanel)
-    wait_until(lambda: not panel.is_busy)
-    assert panel.empty.isVisible()
-    window.toolbar.choose_mode("speculative")
-    panel.empty.activated.emit()
-    assert [request.settings.frames for request in asked] == [2, 4, 8]
-    assert {(request.mode, request.repeat) for request in asked} == {("side-by-side", 3)}
-    for request in asked:
-        request.validate()

@@ -24,8 +24,6 @@ from evprof.metrics.figures.kv_cache import measured_bytes
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel, picture_of
 from told import told
 from ui.costs.kv_panel import KvPanel
-from ui.costs.planner import SIZES_GIB
-from ui.costs.scaling_panel import ScalingPanel
 from ui.costs.visual_panel import VisualPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
@@ -154,41 +152,9 @@ def test_a_selected_token_has_its_place_in_the_cache(
     assert panel.picture.blocks[0].position == controller.runs[2].info.lengths["target"].input + 3
 
 
-def test_more_memory_holds_more_frames(make_panel: MakePanel, controller: RunController, selection: Selection) -> None:
-    panel = make_panel(KvPanel, controller)
-    selection.set_runs(1, 2)
-    panel.switch.choose("plan")
-    planner = panel.planner
-    assert planner.isVisible()
-    planner.slider.setValue(SIZES_GIB.index(12))
-    few = {found.model.name: found for found in planner.plans()}
-    planner.slider.setValue(SIZES_GIB.index(80))
-    many = {found.model.name: found for found in planner.plans()}
-    published = [name for name in few if many[name].model.is_published]
-    assert published
-    assert all(many[name].fits for name in published)
-    # EventGPT-Plus is small enough for either.
-    assert any(not few[name].fits for name in published)
-    names = [entry.name for entry in planner.table.rows]
-    assert "both at once" in names
-    assert "One sample at a time" in planner.told.text()
-
-
-def test_the_planner_begins_with_the_card_that_was_measured_on(
-    make_panel: MakePanel, controller: RunController, selection: Selection
-) -> None:
-    controller.runs[2].info.environment = {"gpu_memory_bytes": 79 << 30}
-    panel = make_panel(KvPanel, controller)
-    selection.set_runs(1, 2)
-    assert panel.planner.memory_bytes == 80 << 30
-    panel.planner.slider.setValue(0)
-    panel.show_runs()
-    assert panel.planner.memory_bytes == SIZES_GIB[0] << 30, "what a person chose stays"
-
-
 def test_an_empty_session_says_what_fills_the_panels(make_panel: MakePanel, selection: Selection) -> None:
     controller = RunController(RecordLog())
-    for kind in (KvPanel, VisualPanel, ScalingPanel):
+    for kind in (KvPanel, VisualPanel):
         panel = make_panel(kind, controller)
         assert panel.empty.isVisible()
         assert not panel.body.isVisible()
@@ -349,76 +315,6 @@ def test_shares_of_the_roof_stand_where_ceilings_are_known(make_panel: MakePanel
         controller.close()
 
 
-# The scaling ribbon.
-
-
-def test_sweeps_appear_with_their_slopes(
-    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = RecordLog()
-    run_id = 0
-    for frames in (2, 4, 8):
-        for repeat in range(3):
-            run_id += 1
-            add_run(recording, run_id, SCRIPTED_TARGET, frames, 20 + 49.0 * frames + repeat, repeat=repeat)
-    controller = RunController(recording)
-    controller.pull()
-    panel = make_panel(ScalingPanel, controller)
-    wait_until(lambda: panel.views)
-    (view,) = panel.views
-    assert row(view.slopes, "prefill")[0] == "+49"
-    assert row(view.slopes, "prefill")[2:] == ("3 sizes, 9 runs", "grows")
-    assert row(view.slopes, "vision")[2:] == ("3 sizes, 9 runs", "flat")
-    assert view.roof.isHidden(), "no ceiling was measured"
-    part = next(part for part in view.chart.places() if part.stage == "prefill" and part.point.place == 8)
-    click(view.chart, part.box.center().toPoint())
-    assert selection.runs == (None, 7)
-    texts = _texts_of(view.chart, "ui.costs.ribbon_chart.QPainter", monkeypatch)
-    assert {"0", "frames", "runs"} <= set(texts)
-    controller.close()
-
-
-def test_single_runs_are_said_to_be_single(make_panel: MakePanel, wait_until: Callable[..., Any]) -> None:
-    recording = RecordLog()
-    for run_id, frames in enumerate((2, 4, 8), start=1):
-        add_run(recording, run_id, SCRIPTED_TARGET, frames, 20 + 49.0 * frames + run_id)
-    controller = RunController(recording)
-    controller.pull()
-    panel = make_panel(ScalingPanel, controller)
-    wait_until(lambda: panel.views)
-    (view,) = panel.views
-    assert row(view.slopes, "prefill")[2] == "3 sizes, 1 run each"
-    entry = next(entry for entry in view.slopes.rows if entry.name == "prefill")
-    assert entry.roles[2] == "warn"
-    assert "one run at each of 3 numbers of frames" in entry.tip
-    controller.close()
-
-
-def test_two_amounts_of_which_one_is_a_single_run_give_no_verdict(
-    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
-) -> None:
-    recording = RecordLog()
-    for run_id, frames in enumerate((8, 16, 16, 16), start=1):
-        add_run(recording, run_id, SCRIPTED_TARGET, frames, 500 - 10.0 * frames + run_id)
-    controller = RunController(recording)
-    controller.pull()
-    panel = make_panel(ScalingPanel, controller)
-    wait_until(lambda: panel.views)
-    (view,) = panel.views
-    assert row(view.slopes, "prefill")[1:] == ("–", "2 sizes, 4 runs", "too few runs")
-    tip = next(entry.tip for entry in view.slopes.rows if entry.name == "prefill")
-    assert "only 1 at one of them" in tip
-    controller.close()
-
-
-def test_without_a_sweep_the_ribbon_says_what_would_make_one(
-    make_panel: MakePanel, controller: RunController, wait_until: Callable[..., Any]
-) -> None:
-    panel = make_panel(ScalingPanel, controller)
-    wait_until(lambda: not panel.is_busy)
-    assert panel.empty.isVisible()
-
-
 def test_the_other_theme_is_drawn(
     make_panel: MakePanel, controller: RunController, selection: Selection, themes: ThemeHolder
 ) -> None:
@@ -478,6 +374,7 @@ def test_arrow_keys_and_enter_do_what_the_mouse_does(
         QTest.keyClick(picture, key)
     assert picture.current == picture.places()[1]
     assert picture.accessibleDescription() == picture.places()[1].tip
+    block = picture.places()[1].block
     QTest.keyClick(picture, Qt.Key.Key_Return)
     assert selection.span is not None
-    assert selection.span.run_id == picture.places()[1].block.run_id
+    assert selection.span.run_id == block.run_id

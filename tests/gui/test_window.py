@@ -561,7 +561,7 @@ def test_a_window_on_a_small_screen_at_200_percent_is_no_larger_than_the_screen(
 
 def test_no_tabs_are_left_behind_by_a_layout_that_was_reset(window: MainWindow, application: QApplication) -> None:
     settle(application, window)
-    for name in ("marks", "kv", "visual", "scaling"):
+    for name in ("marks", "kv", "visual"):
         window.actions_by_name[name].trigger()
     settle(application, window)
     assert sorted(bar.count() for bar in window.body.tab_bars() if bar.isVisible()) == [2, 4]

@@ -1,42 +1,47 @@
-"""The KV view: whose bytes both caches hold, theory beside measured, and what a memory would hold."""
+"""The KV view: the origin of the bytes in both caches, theory beside measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
 from PySide6.QtWidgets import QWidget
 
+from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, bytes_texts, ms_text
-from evprof.metrics.costs.cache_map import DRAFTED, HELD_ORIGINS, ROLLED_BACK, CacheMap, cache_map, reason_without
-from evprof.metrics.costs.capacity_plan import planned_model
-from evprof.metrics.limits.sizes import read_models, sizes_of
+from evprof.metrics.costs.cache_map import (
+    DRAFTED,
+    GENERATED,
+    HELD_ORIGINS,
+    ROLLED_BACK,
+    VISUAL,
+    CacheMap,
+    cache_map,
+    reason_without,
+)
 from evprof.view.columns import ShownModel
 from evprof.view.labels import model_title
 from ui.costs.cache_picture import ORIGIN_WORDS, STAGE_OF_ORIGIN, CacheBlock, CachePicture, CachePiece
-from ui.costs.moments import maker_of, moment_ns
-from ui.costs.planner import CapacityPlanner
 from ui.costs.side_page import PictureAndSide, side_page
+from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.following_panel import FollowingPanel
-from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
+from ui.widgets.panel_parts import say, section_head, sentence
 
 _NOTHING = "–"
-_ORIGINS, _PLAN = "origins", "plan"
 
 
 class KvPanel(FollowingPanel):
     """Follows the shown models, and the moment that is selected."""
 
     def make_views(self, themes: ThemeHolder) -> None:
-        """Picture left, figures and planner right."""
+        """Picture left, figures right."""
         self.empty = EmptyState(
             "No KV cache to look at yet",
             "The bytes of both models' caches appear here: what the prompt, each frame, the answer and rejected drafts "
-            "take in every layer, measured beside the formula, and what a memory would hold. Run a sample to fill it.",
+            "take in every layer, measured beside the formula. Run a sample to fill it.",
             "Run the bundled demo",
         )
         self.empty.activated.connect(self.demo_asked)
@@ -46,23 +51,12 @@ class KvPanel(FollowingPanel):
         self.lacking = sentence("dim")
         self.table = FigureTable(themes, least_px=64)
         self.table.setAccessibleName("KV cache by origin")
-        self.planner = CapacityPlanner(themes)
         left = QWidget()
         stacked(section_head("KV cache by layer and origin"), self.moment, (self.picture, 1), self.lacking, on=left)
-        self.switch = WordSwitch(((_ORIGINS, "By origin"), (_PLAN, "What would fit")))
-        self.switch.chosen.connect(self._show_side)
-        self.pages = {_ORIGINS: side_page(self.table), _PLAN: side_page(self.planner)}
-        side = QWidget()
-        stacked(self.switch, *((page, 1) for page in self.pages.values()), on=side, spacing=GRID // 2)
-        self.body = PictureAndSide(left, side)
-        self._show_side(_ORIGINS)
+        self.body = PictureAndSide(left, side_page(self.table))
         stacked(self.empty, (self.body, 1), on=self, margins=(GRID + 4, GRID, 4, GRID))
         self._selection.chosen_changed.connect(self._fill)
         self._selection.offset_changed.connect(self._fill)
-
-    def _show_side(self, key: str) -> None:
-        for name, page in self.pages.items():
-            page.setVisible(name == key)
 
     def show_runs(self) -> None:
         """Caches as they are, or as they were at the end of what is selected."""
@@ -78,15 +72,6 @@ class KvPanel(FollowingPanel):
         missing = [f"{letter}: {_reason(shown, at)}" for letter, shown, held in found if held is None]
         say(self.lacking, " ".join(missing))
         self._show_table([(letter, held) for letter, _, held in found if held is not None])
-        noted = read_models([self._controller.facts().get("models")])
-        planned = [
-            replace(model, name=f"{letter} · {model_title(*shown)}")
-            for letter, shown in models
-            if (model := planned_model(*shown, sizes_of(shown.run.info.models[shown.role], noted))) is not None
-        ]
-        self.planner.show_models(planned)
-        for _, shown in models:
-            self.planner.suggest(shown.run.info.environment.get("gpu_memory_bytes"))
 
     @property
     def _moved(self) -> dict[int, int]:
@@ -168,3 +153,34 @@ def _role(held: CacheMap) -> str:
 
 def _reason(shown: ShownModel, at: int | None) -> str:
     return reason_without(*shown) if at is None else "Nothing was in the cache yet."
+
+
+def moment_ns(runs: Mapping[int, RunLog], chosen: Chosen | None, moved: Mapping[int, int]) -> int | None:
+    """The end of a selected range, span or round on the axis, in ns; None where none is, or its end is not known yet.
+
+    `moved` says by run how far it is moved on the axis. A token is a place in the cache and no moment: it gets there a
+    step after it is chosen.
+    """
+    if isinstance(chosen, TimeRange):
+        return chosen.end_ns
+    run = None if chosen is None or isinstance(chosen, TokenRef) else runs.get(chosen.run_id)
+    if run is None or run.info.start_ns is None:
+        return None
+    end: int | None = None
+    if isinstance(chosen, SpanRef):
+        span = run.spans.get(chosen.span_id)
+        end = None if span is None else span.end_ns
+    elif isinstance(chosen, RoundRef):
+        turn = next((turn for turn in run.rounds if turn.round_index == chosen.round_index), None)
+        end = None if turn is None else turn.start_ns + turn.draft_ns + turn.verify_ns + turn.rollback_ns
+    return None if end is None else end - run.info.start_ns + moved.get(run.run_id, 0)
+
+
+def maker_of(run: RunLog, role: str, origin: str) -> Chosen | None:
+    """What is selected for tokens of an origin: the stage that brought them, or of rejected drafts the last round."""
+    if origin == ROLLED_BACK:
+        rejecting = [turn for turn in run.rounds if turn.accepted < turn.drafted]
+        return RoundRef(run.run_id, rejecting[-1].round_index) if rejecting else None
+    name = {VISUAL: "vision", GENERATED: "decode", DRAFTED: "decode"}.get(origin, "prefill")
+    span = run.stage(name, role) or run.stage(name, run.info.role)
+    return None if span is None else SpanRef(run.run_id, span.span_id)

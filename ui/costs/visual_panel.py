@@ -18,7 +18,6 @@ from evprof.metrics.limits.sizes import ModelSizes, read_ceilings, read_models, 
 from evprof.view.columns import ShownModel
 from evprof.view.labels import model_title
 from ui.costs.frame_bars import CostBar, FrameBars, FrameGroup
-from ui.costs.roof_words import ROOF_TIPS
 from ui.costs.side_page import PictureAndSide, side_page
 from ui.state.selection import SpanRef
 from ui.style.theme import GRID, ThemeHolder
@@ -30,6 +29,13 @@ from ui.widgets.label import Label
 from ui.widgets.panel_parts import say, section_head, sentence
 
 _NOTHING = "–"
+
+_ROOF_TIPS = {
+    "MFU": "Operations that the model's shape needs at least, a second, as a share of what this machine was measured to"
+    " do.",
+    "MBU": "Bytes that a step reads at least, a second, as a share of the bandwidth measured here. Where all of them"
+    " fit the processor's cache it may exceed 100 %.",
+}
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,7 @@ class VisualPanel(FollowingPanel):
         for stage, figure in (("vision", "MFU"), ("prefill", "MFU"), ("decode", "MBU")):
             cells = tuple(percent_text(roof[stage].share) if stage in roof else _NOTHING for roof in known)
             if any(stage in roof for roof in known):
-                rows.append(TableRow(stage, cells, figure, tip=ROOF_TIPS[figure], swatch=stage))
+                rows.append(TableRow(stage, cells, figure, tip=_ROOF_TIPS[figure], swatch=stage))
         return rows
 
     def _show_saved(self, *_: object) -> None:

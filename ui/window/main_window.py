@@ -457,12 +457,8 @@ class MainWindow(QMainWindow):
         return self.body.findChildren(FollowingPanel)
 
     def _take_panel(self, panel: QWidget) -> None:
-        from ui.costs.scaling_panel import ScalingPanel
-
         if isinstance(panel, FollowingPanel):
             panel.demo_asked.connect(self.requests.run_demo)
-        if isinstance(panel, ScalingPanel):
-            panel.sweep_asked.connect(self.requests.run_sweep)
 
     # Qt's own.
 

@@ -52,6 +52,5 @@ PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("marks", "Marks", LEFT, "Ctrl+M", _later("ui.timeline.marks", "MarkPanel")),
     PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", _later("ui.costs.kv_panel", "KvPanel")),
     PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", _later("ui.costs.visual_panel", "VisualPanel")),
-    PanelEntry("scaling", "Scaling", LOWER, "Ctrl+Alt+S", _later("ui.costs.scaling_panel", "ScalingPanel")),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""

@@ -51,20 +51,6 @@ class Requests:
         else:
             self._toolbar.run()
 
-    def run_sweep(self) -> None:
-        """Runs the sample that is open with several numbers of frames, with everything else as it stands."""
-        if problem := self._toolbar.form.problem:
-            self._post(problem)
-            return
-        from ui.costs.sweep_requests import sweep_requests
-
-        try:
-            requests = sweep_requests(self._toolbar.form.request())
-        except UserError as error:
-            self._post(error.sentence)
-            return
-        self.submit(*requests)
-
     def _hand_over(self, *requests: RunRequest) -> None:
         try:
             self._controller.submit(*requests)
