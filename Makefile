@@ -113,7 +113,7 @@ release: setup  # changelog, commit, all files with checksums, tag; SHOW=1 only 
 release-files: setup
 	@$(PYTHON) packaging/release.py --files
 
-# Where the packages of torch's CUDA build can be downloaded (2.7 GB); `evprof cuda install` then needs no network.
+# Where the packages of torch's CUDA build can be downloaded (2.7 GB); `evprof doctor --install-cuda` then needs no network.
 cuda-addon: ready  # download the CUDA add-on for this Python: dist/evprof-cuda
 	@$(PYTHON) packaging/addon/wheelhouse.py dist/evprof-cuda
 

@@ -17,7 +17,7 @@ from engines.loading.warm_models import Loader, WarmModels
 from engines.loading.weights import load_model
 from engines.modes.measured_run import MeasuredRun, RunTools, way_of
 from engines.modes.strategies import RunPlan
-from evprof.core.errors import USAGE, EngineLost, UserError
+from evprof.core.errors import EngineLost
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.request import RunRequest
@@ -46,8 +46,7 @@ class LocalEngine:
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
         """Carries out a request. Raises UserError for an invalid one, EngineLost after a run whose GPU failed."""
-        request.validate()
-        check_gpu(request)
+        request.validate(has_cuda=has_cuda(request))
         self._tools.warm.import_libraries()
         failed: set[str] = set()
         for plan in plan_runs(request, lambda role: self._is_warm(request, role)):
@@ -114,12 +113,11 @@ def plan_runs(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[R
             run_id += 1
 
 
-def check_gpu(request: RunRequest) -> None:
-    """Raises UserError (exit code 2) for what only CUDA tells when no model of the request runs there."""
-    asked = [name for name, is_asked in (("--memory-snapshot", request.snapshot), ("--nvtx", request.nvtx)) if is_asked]
-    choices = [choice for choice in map(request.choice_of, request.roles) if choice is not None]
-    if asked and not any(choose_device(choice.device).type == "cuda" for choice in choices):
-        raise UserError(f"{asked[0]} needs a model on a CUDA device, and here all run on the CPU.", exit_code=USAGE)
+def has_cuda(request: RunRequest) -> bool:
+    """Whether a model of the request is to run on a CUDA device."""
+    devices = {choice.device for choice in map(request.choice_of, request.roles) if choice is not None}
+    is_named = any(device.startswith("cuda") for device in devices)
+    return is_named or ("auto" in devices and choose_device("auto").type == "cuda")
 
 
 def snapshot_file(request: RunRequest, role: str) -> Path:

@@ -17,7 +17,7 @@ def main() -> int:
 
 
 def _run() -> int:
-    from evprof.cli.terminal.streams import open_missing_streams
+    from evprof.cli.terminal.crash import open_missing_streams
 
     open_missing_streams()
     from evprof.cli import main as run_command

@@ -2,7 +2,7 @@
 
 import sys
 
-from evprof.cli.cuda.addon import bundle_folder, packages_folder
+from evprof.cli.doctor.cuda import bundle_folder, packages_folder
 
 # Before anything imports torch: the first folder that holds a package is the one it comes from.
 if (bundle := bundle_folder()) is not None and (packages := packages_folder(bundle)) is not None:

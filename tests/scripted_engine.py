@@ -296,7 +296,7 @@ class _Play(ScriptedRecords):
             self.token(ORIGIN_DRAFT if mode_of(self.request.mode).maps_cache else ORIGIN_TARGET, piece)
 
     def _speculate(self) -> None:
-        gamma = self.request.settings.gamma
+        gamma = self.request.settings.speculation.gamma
         answer = self._answer()
         while len(self.pieces) < len(answer):
             left = len(answer) - len(self.pieces)

@@ -124,7 +124,7 @@ def memory_need(
     positions = Positions(
         visual_positions(config, settings),
         (TEMPLATE_POSITIONS if config.text.vocab_size >= SMALL_VOCABULARY else SPELLED_POSITIONS) + question,
-        settings.max_new_tokens + (settings.speculation.nodes or settings.gamma) + 1,
+        settings.max_new_tokens + (settings.speculation.nodes or settings.speculation.gamma) + 1,
     )
     is_cuda = device.type == "cuda"
     if is_cuda and _is_captured(settings.switches):

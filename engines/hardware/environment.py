@@ -71,6 +71,15 @@ def architectures() -> list[str]:
     return list(torch.cuda.get_arch_list())
 
 
+def gpu_complaints() -> list[str]:
+    """What torch warns of when it first uses the GPU: a driver that is too old, a card that it has no code for."""
+    with warnings.catch_warnings(record=True) as complaints:
+        warnings.simplefilter("always")
+        if torch.cuda.is_available():
+            torch.cuda.init()
+    return [" ".join(str(complaint.message).split()) for complaint in complaints]
+
+
 def told(ask: Callable[[], Told]) -> Told | None:
     """A setting of PyTorch; None if it was set by old and new names, which PyTorch refuses to report."""
     with warnings.catch_warnings():

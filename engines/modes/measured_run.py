@@ -446,8 +446,8 @@ def block_sizes(role: str, settings: GenerationSettings, *, is_speculative: bool
         return (1,)
     if role == DRAFT:
         return (1, 2)
-    longest = draft_length(settings.speculation.length, settings.gamma).most
-    return tuple(sorted({1, settings.gamma + 1, longest + 1, settings.speculation.nodes + 1}))
+    longest = draft_length(settings.speculation.length, settings.speculation.gamma).most
+    return tuple(sorted({1, settings.speculation.gamma + 1, longest + 1, settings.speculation.nodes + 1}))
 
 
 def taken_facts(model: VisionLanguageModel, settings: GenerationSettings) -> ModelFacts:

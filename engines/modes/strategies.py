@@ -216,7 +216,7 @@ class SpeculativeRun(PlainRun):
         cached, inputs = target.cached, target.inputs
         text = () if inputs is None else tuple(token for token in inputs.token_ids if token != SLOT)
         # The levels of a tree are its length; only the answer's limit makes it shorter.
-        gamma = settings.speculation.levels or settings.gamma
+        gamma = settings.speculation.levels or settings.speculation.gamma
         return Rounds(
             cached,
             self.drafter,

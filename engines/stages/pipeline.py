@@ -185,7 +185,7 @@ class ModelPass:
 
 def capacity_of(prompt_length: int, settings: GenerationSettings) -> int:
     """Positions a run may need: the prompt's, the answer's and one block of drafts beyond it, or a step's own room."""
-    beyond = (settings.speculation.nodes or settings.gamma) + 1
+    beyond = (settings.speculation.nodes or settings.speculation.gamma) + 1
     if settings.switches.step == IDENTICAL:
         beyond += SPARE
     return prompt_length + settings.max_new_tokens + beyond

@@ -8,16 +8,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from evprof.cli.parser import CommandExample, CommandHelp, CommandParser, add_command, add_commands, epilog
-from evprof.cli.terminal.streams import give_up_streams, output_problem, tell
+from evprof.cli.command import Command, CommandExample, CommandHelp, CommandParser, add_command, add_commands, epilog
+from evprof.cli.terminal.crash import output_problem, report_crash, sentence_of, tell
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
-
-if TYPE_CHECKING:
-    from evprof.cli.command import Command
 
 DEFAULT_COMMAND = "gui"
 
@@ -36,118 +33,71 @@ EXAMPLES = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `evprof ARGUMENTS` and returns its exit code: 0, 1 (input or machine), 2 (usage) or 130 (cancelled)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    _speak_utf8()
+    _use_utf8()
     try:
-        code = _HIDDEN[words[0]](words[1:]) if words and words[0] in _HIDDEN else run_words(words)
-    except UserError as error:
-        from evprof.cli.terminal.console import printable
-
-        tell(f"evprof: {printable(error.sentence)}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        tell("evprof: stopped.")
-        return CANCELLED
-    except SystemExit as request:
-        # argparse ends --help and --version this way.
-        code = request.code if isinstance(request.code, int) else USAGE
-    except BrokenPipeError:
-        give_up_streams()  # the reader of our output has gone (`| head`): nothing to tell, and nobody to tell it
-        return FAILURE
-    except Exception as error:  # noqa: BLE001 - the one crash path
-        return _explain(error, words)
-    return _with_all_printed(code)
-
-
-def _with_all_printed(code: int) -> int:
-    """The exit code of a command that ended with `code`, once its result is where it was to go."""
+        code = _carry_out(words)
+    except BaseException as error:  # noqa: BLE001 - every outcome is an exit code
+        code = _code_after(error, words)
     problem = output_problem()
     if problem is None:
         return code
     if not isinstance(problem, BrokenPipeError):
-        tell(f"evprof: The result could not be written to standard output ({problem.strerror}).")
-    give_up_streams()
+        tell(f"evprof: {_lost_output(problem)}")
     return code or FAILURE
 
 
-def _explain(error: Exception, words: list[str]) -> int:
-    """Says what ended a command that did not expect it: standard output, the machine, or a defect."""
-    if isinstance(error, OSError) and output_problem() is not None:
-        return _with_all_printed(FAILURE)
-    from evprof.cli.terminal.circumstances import sentence_of
-    from evprof.cli.terminal.crash import report_crash
+def _carry_out(words: list[str]) -> int:
+    if words and words[0].startswith("_"):
+        from evprof.cli.hidden import HIDDEN
 
-    sentence = None if "--debug" in words else sentence_of(error)
-    if sentence is None:
-        return report_crash(error, words)
-    from evprof.cli.terminal.console import printable
-
-    tell(f"evprof: {printable(sentence)}")
-    return FAILURE
+        if words[0] in HIDDEN:
+            return HIDDEN[words[0]](words[1:])
+    return run_words(words)
 
 
-def _serve_engine(words: list[str]) -> int:
-    from evprof.cli import _engine
-
-    return _engine.main(words)
-
-
-def _report_part(words: list[str]) -> int:
-    from evprof.cli import _examine
-    from evprof.cli.terminal.program import leave_to_window_program
-
-    if words == ["window"]:
-        leave_to_window_program()
-    return _examine.main(words)
-
-
-def _measure_section(words: list[str]) -> int:
-    from evprof.cli import _gpu_section
-
-    return _gpu_section.main(words)
-
-
-def _do_long_work(words: list[str]) -> int:
-    from evprof.cli import _work
-
-    return _work.main(words, run_words)
+def _code_after(error: BaseException, words: list[str]) -> int:
+    """Reports what ended a command; the one crash path."""
+    sentence, code = "", FAILURE
+    match error:
+        case UserError():
+            sentence, code = error.sentence, error.exit_code
+        case KeyboardInterrupt():
+            sentence, code = "stopped.", CANCELLED
+        case SystemExit():  # argparse ends --help and --version this way
+            code = error.code if isinstance(error.code, int) else USAGE
+        case BrokenPipeError():  # `| head` has read enough
+            pass
+        case OSError(filename=None) if output_problem() is not None:
+            sentence = _lost_output(error)
+        case _:
+            sentence = "" if "--debug" in words else sentence_of(error) or ""
+            code = FAILURE if sentence else report_crash(error, words)
+    if sentence:
+        tell(f"evprof: {sentence}")
+    return code
 
 
-def _decode_videos(_: list[str]) -> int:
-    from evprof.loaders.videos.apart_server import main as serve_videos
-
-    return serve_videos()
-
-
-def _serve_tensorboard(words: list[str]) -> int:
-    """TensorBoard's own command line, in a process that ends with the one that started it."""
-    from evprof.run.processes.interrupts import end_with_parent
-
-    end_with_parent()
-    from tensorboard.main import run_main
-
-    sys.argv = ["tensorboard", *words]
-    run_main()
-    return 0
-
-
-_HIDDEN: dict[str, Callable[[list[str]], int]] = {
-    "_engine": _serve_engine,
-    "_examine": _report_part,
-    "_gpu-section": _measure_section,
-    "_video": _decode_videos,
-    "_work": _do_long_work,
-    "_tensorboard": _serve_tensorboard,
-}
-"""What the program starts for itself; in no list of commands."""
+def _lost_output(problem: OSError) -> str:
+    return f"The result could not be written to standard output ({problem.strerror})."
 
 
 class _PrintVersion(argparse.Action):
-    """The build is looked up when it is asked for, not whenever a parser is made."""
+    """The build is looked up when it is requested, not whenever a parser is made."""
 
     def __call__(self, *_: object) -> NoReturn:
         from evprof.core.build import version_text
 
         print(version_text())
+        raise SystemExit(0)
+
+
+class _PrintCompletions(argparse.Action):
+    """`--completions SHELL`."""
+
+    def __call__(self, parser: object, namespace: object, values: object, option_string: object = None) -> NoReturn:
+        from evprof.cli.completions import completions
+
+        print(completions(build_parser(), str(values)), end="")
         raise SystemExit(0)
 
 
@@ -187,6 +137,13 @@ def _parser_of(
     parser.add_argument(
         "--version", action=_PrintVersion, nargs=0, default=argparse.SUPPRESS, help="print version and build, and exit"
     )
+    parser.add_argument(
+        "--completions",
+        action=_PrintCompletions,
+        choices=("bash", "zsh", "fish"),
+        default=argparse.SUPPRESS,
+        help="print the script by which a shell completes commands and options, and exit",
+    )
     parser.add_argument("--debug", action="store_true", help="show the whole traceback when something goes wrong")
     parser.add_argument("-q", "--quiet", action="store_true", help="print the result and warnings, but no progress")
     parser.set_defaults(whole_parser=build_parser)
@@ -216,8 +173,8 @@ def run_words(words: list[str], *, is_followed: bool = False) -> int:
     return code
 
 
-def _speak_utf8() -> None:
-    """Text of models and paths of people hold any character; a console with a smaller alphabet must not end us."""
+def _use_utf8() -> None:
+    """Names and answers hold any character; a console with a smaller alphabet shows escapes."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -1,23 +1,38 @@
-"""What a command is: a name, options, and a way to run; its class docstring is its --help."""
+"""What a command is, and argparse as every command uses it: wrong usage is one sentence with the nearest name."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from evprof.cli.parser import CommandExample
-from evprof.cli.terminal.console import Console
+from evprof.core.errors import USAGE, UserError
+from evprof.core.suggestions import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from evprof.cli.terminal.console import Console
+
+
+@dataclass(frozen=True)
+class CommandExample:
+    """A command as it is typed, and what it does."""
+
+    command: str
+    sentence: str
 
 
 class Command(ABC):
-    """One command of `evprof`. Subclasses say their name, add their options and run."""
+    """One command of `evprof`; its class docstring is its --help."""
 
     name: str
 
     examples: ClassVar[tuple[CommandExample, ...]]
-    """What its help, the man page and the pages show it with; tests parse each."""
+    """Shown by help, man page and pages; tests parse each."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027 - a command may have no options
         """Adds arguments and options to the command's own parser."""
@@ -27,88 +42,155 @@ class Command(ABC):
         """Does the work and returns the exit code. Raises UserError for what a person can mend."""
 
     @classmethod
-    def summary(cls) -> str:
-        """The docstring's first line, for the list of commands."""
-        return inspect.cleandoc(cls.__doc__ or "").splitlines()[0]
-
-    @classmethod
     def description(cls) -> str:
         """The whole docstring, for the command's --help."""
         return inspect.cleandoc(cls.__doc__ or "")
 
 
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json`, which every command that reports something has."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+_MUST_BE: dict[Any, str] = {int: "a whole number", float: "a number"}
 
 
-def add_comparable_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--require-comparable`, which commands that put runs side by side have."""
-    parser.add_argument(
-        "--require-comparable",
+def advanced(action: argparse.Action) -> argparse.Action:
+    """Leaves an option to `--help-all`."""
+    action.is_advanced = True  # type: ignore[attr-defined]  # an attribute of ours
+    return action
+
+
+def is_advanced(action: argparse.Action) -> bool:
+    """Whether only `--help-all` lists an option."""
+    return bool(getattr(action, "is_advanced", False))
+
+
+class CommandHelp(argparse.RawDescriptionHelpFormatter):
+    """Descriptions and examples as written; paragraphs wider than the terminal are filled, indented lists stay."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = []
+        for paragraph in text.split("\n\n"):
+            lines = paragraph.splitlines()
+            is_list = any(line[:1].isspace() for line in lines)
+            is_wide = max(map(len, lines), default=0) > width
+            filled = fill(" ".join(lines), width, break_on_hyphens=False, break_long_words=False)
+            paragraphs.append(filled if is_wide and not is_list else paragraph)
+        return super()._fill_text("\n\n".join(paragraphs), width, indent)
+
+
+class _HelpAll(argparse.Action):
+    """`--help-all`."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(argparse.ArgumentParser.format_help(parser), end="")
+        raise SystemExit(0)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse; wrong usage is one sentence with the nearest name, and `--help` leaves advanced options out."""
+
+    examples: tuple[CommandExample, ...] = ()
+    removed: Mapping[str, str] = {}
+    """Names of commands and options that were removed, and what to use instead."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UserError (exit code 2)."""
+        end = " See" if message.endswith("?") else "; see"
+        message = message.removeprefix("argument ")
+        raise UserError(f"{message[:1].upper()}{message[1:]}{end} {self.prog} --help.", exit_code=USAGE)
+
+    def format_help(self) -> str:
+        """The help without advanced options, and how many there are."""
+        rare = [action for action in self._actions if is_advanced(action)]
+        texts = [action.help for action in rare]
+        for action in rare:
+            action.help = argparse.SUPPRESS
+        try:
+            shown = super().format_help()
+        finally:
+            for action, text in zip(rare, texts, strict=True):
+                action.help = text
+        return f"{shown}\n{len(rare)} more options: {self.prog} --help-all\n" if rare else shown
+
+    def add_help_all(self) -> None:
+        """Adds `--help-all` where an option is advanced."""
+        if any(map(is_advanced, self._actions)) and "--help-all" not in self._option_string_actions:
+            self.add_argument(
+                "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="list every option, and exit"
+            )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse; a command's parser rejects unknown words itself, because it knows its options."""
+        self.add_help_all()
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            if not word.startswith("-"):
+                self.error(f"'{word}' is one word too many")
+            if instead := self.removed.get(word):
+                self.error(f"the option {word} was removed: {instead}")
+            self.error(f"there is no option {word}{did_you_mean(word, self.option_names())}")
+        return options, unknown
+
+    def option_names(self) -> list[str]:
+        """Every option that may be typed."""
+        return [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        if arg_string == "-" and "--output" in action.option_strings:
+            # Elsewhere "-" is standard output; here it would be a file of that name.
+            raise argparse.ArgumentError(action, "must name a file or folder, not '-'")
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            if action.type not in _MUST_BE:
+                raise
+            raise argparse.ArgumentError(action, f"must be {_MUST_BE[action.type]}, not '{arg_string}'") from None
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        if isinstance(action, argparse._SubParsersAction):
+            if instead := self.removed.get(value):
+                self.error(f"the command '{value}' was removed: {instead}")
+            is_file = "gui" in action.choices and Path(value).exists()
+            guess = f"; did you mean {self.prog} gui {value}?" if is_file else did_you_mean(value, action.choices)
+            self.error(f"there is no command '{value}' of {self.prog}{guess}")
+        known = list(map(str, action.choices))
+        others: Mapping[str, str] = getattr(action.choices, "other_names", {})
+        meant = nearest(value, [*known, *others])
+        guess = f"; did you mean {others.get(meant, meant)}?" if meant else ""
+        raise argparse.ArgumentError(action, f"'{value}' is none of {', '.join(known)}{guess}")
+
+
+def add_commands(parser: argparse.ArgumentParser, dest: str, *, metavar: str = "COMMAND", is_required: bool) -> Any:
+    """Where the commands below `parser` are added by `add_command`."""
+    return parser.add_subparsers(
+        title="commands", metavar=metavar, dest=dest, required=is_required, parser_class=CommandParser
+    )
+
+
+def add_command(choices: Any, name: str, text: str, examples: Sequence[CommandExample]) -> CommandParser:
+    """A command's parser: `text` is a docstring, its first line the entry in the list of commands."""
+    description = inspect.cleandoc(text)
+    entry: CommandParser = choices.add_parser(
+        name,
+        help=description.splitlines()[0].replace("%", "%%"),
+        description=description,
+        epilog=epilog(examples),
+        formatter_class=CommandHelp,
+        allow_abbrev=False,
+    )
+    entry.examples = tuple(examples)
+    entry.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    entry.add_argument(
+        "-q",
+        "--quiet",
         action="store_true",
-        help="fail (exit code 1) where runs differ in machine, software, a model's files, prompt or sample",
+        default=argparse.SUPPRESS,
+        help="print no progress, only the result and warnings",
     )
+    return entry
 
 
-MOST_TIMEOUT_S = 86_400
-
-MOST_SESSIONS = 1000
-"""Engine processes; more are asked for by a slip."""
-
-
-def add_sessions_option(group: argparse._ActionsContainer, usual: int = 1) -> None:
-    """Adds in how many engine processes everything is measured; None without the option, which means `usual`."""
-    group.add_argument(
-        "--sessions",
-        type=_count,
-        metavar="N",
-        help=f"measure in N fresh engine processes, one after the other (default: {usual})",
-    )
-
-
-def add_ray_options(
-    group: argparse._ActionsContainer,
-    work: str = "measure on all GPUs",
-    share: str = "without GPUs: an engine for every N CPU threads of a machine (default: one with all of them)",
-) -> None:
-    """Adds where a list is worked on: many GPUs and machines at once, by Ray; None without the options."""
-    group.add_argument(
-        "--ray",
-        metavar="auto|local|ADDRESS",
-        help=f"{work} of this machine (local) or of a cluster of Ray, by its head's address; auto: of the cluster that "
-        "runs, else of this machine; needs evprof[ray]",
-    )
-    group.add_argument(
-        "--ray-threads",
-        type=_count,
-        metavar="N",
-        help=share,
-    )
-
-
-def add_timeout_option(group: argparse._ActionsContainer) -> None:
-    """Adds after how long without progress an engine is given up; None without the option."""
-    group.add_argument(
-        "--timeout",
-        type=_seconds,
-        metavar="SECONDS",
-        help="end the engine when nothing is heard of it for so long (then it runs in a process of its own); loading, "
-        "compiling or one long prefill may take minutes (default: it is told after a minute, and nothing is ended)",
-    )
-
-
-def _seconds(word: str) -> float:
-    try:
-        found = float(word)
-    except ValueError:
-        found = 0.0
-    if not 1 <= found <= MOST_TIMEOUT_S:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds from 1 to {MOST_TIMEOUT_S}, not {word}")
-    return found
-
-
-def _count(word: str) -> int:
-    if not (word.isascii() and word.isdecimal() and 1 <= int(word) <= MOST_SESSIONS):
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MOST_SESSIONS}, not {word}")
-    return int(word)
+def epilog(examples: Iterable[CommandExample]) -> str | None:
+    """The examples at the end of a help."""
+    lines = [f"  {example.command}\n      {example.sentence}" for example in examples]
+    return "\n".join(["examples:", *lines]) if lines else None

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evprof.cli.command import Command, add_json_option
-from evprof.cli.parser import CommandExample
+from evprof.cli.command import Command, CommandExample
+from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 
@@ -62,7 +62,7 @@ class DemoCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """The window with the demo running, or the demo without it, or the files of its sample."""
-        from evprof.cli.terminal.display import missing_display
+        from evprof.cli.terminal.program import missing_display
 
         if options.copy_scene is not None:
             if options.json or options.headless or options.output:
@@ -139,8 +139,8 @@ def print_verdict(runs: Sequence[RunLog], console: Console, known: Sequence[RunL
         if not run.info.warmup:
             answers.setdefault(answer_text(run).strip(), []).append(run.run_id)
     for answer, run_ids in answers.items():
-        console.folded(f'{runs_text(run_ids)}: "{answer}"')
-    console.folded(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known)).head)
+        console.print(f'{runs_text(run_ids)}: "{answer}"')
+    console.print(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known)).head)
 
 
 def draw(session: Path, *, is_named: bool, console: Console) -> None:

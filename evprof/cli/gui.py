@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from pathlib import Path
 
-from evprof.cli.command import Command
-from evprof.cli.parser import CommandExample
+from evprof.cli.command import Command, CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 
@@ -45,7 +43,7 @@ class GuiCommand(Command):
         """Starts the window, or draws it once."""
         for path in options.paths:
             if not Path(path).exists():
-                from evprof.cli.preflight.places import nearest_path
+                from evprof.cli.preflight import nearest_path
 
                 guess = nearest_path(Path(path)) or "; check the path."
                 raise UserError(f"There is no file or folder '{path}'{guess}")
@@ -58,31 +56,27 @@ class GuiCommand(Command):
 
 def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = False) -> int:
     """Shows the window until it is closed; with `demo` it runs the bundled demo at once."""
+    from evprof.cli.terminal import program
     from evprof.cli.terminal.crash import write_report
-    from evprof.cli.terminal.display import find_display
-    from evprof.cli.terminal.program import engine_argv, leave_to_window_program, loading_window, program_argv
     from evprof.cli.work_forms import works
 
-    display = find_display()
-    if display.problem:
-        raise UserError(f"The window cannot open: {display.problem} To mend it: {display.fix}.")
-    if display.platform:
-        os.environ["QT_QPA_PLATFORM"] = display.platform
-    leave_to_window_program()
-    with loading_window():
+    if reason := program.missing_display():
+        raise UserError(f"The window cannot open: {reason} Run without one: evprof demo --headless.")
+    program.leave_to_window_program()
+    with program.loading_window():
         from ui.window.app import run_window
 
         return run_window(
             paths,
-            engine_argv=engine_argv(),
-            examine_argv=program_argv("_examine", "model"),
+            engine_argv=program.engine_argv(),
+            examine_argv=program.program_argv("_examine", "model"),
             theme=getattr(options, "theme", None),
             size=getattr(options, "size", None),
             demo=demo,
             report=write_report,
             works=works(options.whole_parser),
             before_files=_keep_videos_apart,
-            again_argv=program_argv("gui"),
+            again_argv=program.program_argv("gui"),
         )
 
 

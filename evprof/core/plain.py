@@ -34,6 +34,11 @@ class Plain:
         return found
 
     @classmethod
+    def arranged(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """JSON values with every key where the fields are; a record overrides it whose JSON is arranged otherwise."""
+        return values
+
+    @classmethod
     def if_fitting(cls, values: object) -> Self | None:
         """The same, or None of what is no such record."""
         with contextlib.suppress(UnfitError):
@@ -59,7 +64,7 @@ def _plain(value: Any) -> Any:
     if kind is list:
         return [_plain(entry) for entry in value]
     if is_dataclass(kind):
-        return plain_values(value)
+        return value.to_json() if isinstance(value, Plain) else plain_values(value)
     if kind is tuple:
         return tuple(_plain(entry) for entry in value)
     return copy.deepcopy(value)
@@ -166,6 +171,7 @@ def _row_reader(kind: Any, one: Reader, count: int | None) -> Reader:
 
 def _record_reader(kind: Any) -> Reader:
     readers = [(name, reader_of(hint)) for name, hint in hints_of(kind).items()]
+    arrange = kind.arranged if issubclass(kind, Plain) else dict
     needed = {entry.name for entry in fields(kind) if entry.default is MISSING and entry.default_factory is MISSING}
 
     def read_record(value: Any) -> Any:
@@ -173,6 +179,7 @@ def _record_reader(kind: Any) -> Reader:
             return value
         if not isinstance(value, dict) or not needed <= value.keys():
             raise UnfitError
+        value = arrange(value)
         return kind(**{name: one(value[name]) for name, one in readers if name in value})
 
     return read_record

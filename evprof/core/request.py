@@ -12,8 +12,11 @@ from evprof.core.vocabulary.families import EVENTS, READ_BY
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.modes import MODES, mode_of
-from evprof.core.vocabulary.setting import INPUT, setting, settings_in
+from evprof.core.vocabulary.setting import INPUT, Range, Situation, setting, settings_in
+from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.speculation import SpeculationSettings
+
+_ON_CPU = "Here all models run on the CPU."
 
 MEASURING = "Measuring"
 """Head of what is set about how often is measured."""
@@ -50,10 +53,7 @@ class RunRequest(Plain):
         effect=INPUT,
         head=MEASURING,
         default=None,
-        least=0,
-        shown_most=20,
-        low="auto",
-        has_none=True,
+        range=Range(least=0, shown=20, low="auto"),
     )
     repeat: int = setting(
         1,
@@ -61,8 +61,7 @@ class RunRequest(Plain):
         "How often the same is measured.",
         effect=INPUT,
         head=MEASURING,
-        least=1,
-        shown_most=100,
+        range=Range(least=1, shown=100),
     )
     trace: TraceSettings | None = None
     snapshot: str | None = None
@@ -73,8 +72,12 @@ class RunRequest(Plain):
     first_repeat: int = 0
     keeps_frames: bool = True
 
-    def validate(self) -> None:
-        """Raises UserError (exit code 2) when the mode lacks an input or a model, or settings mean nothing."""
+    def validate(self, *, has_cuda: bool = True) -> None:
+        """Raises UserError (exit code 2) for an input or model that is missing, and for settings that cannot be used.
+
+        Window, command line, suites and engine check a request here and nowhere else. `has_cuda`: whether a model of
+        the request can run on a CUDA device.
+        """
         self.settings.validate()
         self.sample.validate()
         for role, choice in (("draft", self.draft), ("target", self.target)):
@@ -93,6 +96,29 @@ class RunRequest(Plain):
                 raise UserError(f"Mode {self.mode} needs an event recording; add --events PATH.", exit_code=USAGE)
             if self.input_of(role) != EVENTS and self.sample.video_path is None:
                 raise UserError(f"Mode {self.mode} needs a video; add --video PATH.", exit_code=USAGE)
+        self._check_refusals(has_cuda=has_cuda)
+
+    def _check_refusals(self, *, has_cuda: bool) -> None:
+        """Raises UserError for what no fallback replaces: a missing GPU, and a cache or a step that drafts rule out."""
+        values = self.settings.flat()
+        for key, value in values.items():
+            entry = SETTINGS[key]
+            if value == entry.default:
+                continue
+            refusal = entry.refuses(Situation(self.mode, values), value)
+            if (
+                not refusal
+                and not has_cuda
+                and (needs := entry.refuses(Situation(self.mode, values, has_cuda=False), value))
+            ):
+                refusal = f"{needs} {_ON_CPU}"
+            elif key != "cache" and value != "identical":
+                continue  # the engine takes another step, and reports it
+            if refusal:
+                raise UserError(f"{entry.flag} {value}: {refusal}", exit_code=USAGE)
+        for flag, path in (("--memory-snapshot", self.snapshot), ("--nvtx", self.nvtx)):
+            if path and not has_cuda:
+                raise UserError(f"{flag} needs a model on a CUDA device. {_ON_CPU}", exit_code=USAGE)
 
     def _check_speculation(self) -> None:
         asked = self.settings.speculation

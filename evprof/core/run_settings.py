@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from evprof.core.plain import fits, hints_of
-from evprof.core.vocabulary.generation import NESTED, OF_RUN, GenerationSettings
+from evprof.core.vocabulary.generation import GAMMA, NESTED, OF_RUN, GenerationSettings
 
 
 def settings_to_json(settings: GenerationSettings, given: Collection[str]) -> dict[str, Any]:
@@ -17,7 +17,9 @@ def settings_to_json(settings: GenerationSettings, given: Collection[str]) -> di
         if entry.key in given:
             group = told.setdefault(entry.group, {}) if entry.group else told
             group[entry.key] = listed[entry.key]
-    return told
+    if GAMMA in given:
+        told[GAMMA] = told["speculation"].pop(GAMMA)
+    return {key: value for key, value in told.items() if value != {}}
 
 
 def settings_from_json(values: object) -> tuple[GenerationSettings, frozenset[str] | None]:
@@ -26,6 +28,7 @@ def settings_from_json(values: object) -> tuple[GenerationSettings, frozenset[st
     What is missing or not of the expected type stands at its default; unknown names are ignored.
     """
     own = _told(values)
+    own = GenerationSettings.arranged({**own, "speculation": _told(own.get("speculation"))})
     groups = {"": own, **{name: _told(own.get(name)) for name in NESTED}}
     fitting: dict[str, dict[str, Any]] = {name: {} for name in groups}
     for entry in OF_RUN:

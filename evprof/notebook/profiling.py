@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.parser import CommandParser
+from evprof.cli.command import CommandParser
 from evprof.cli.run.command import RunCommand
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
@@ -30,7 +30,7 @@ def profile(asked: Mapping[str, Any], output: Path | None, *, in_process: bool, 
     measured, the second raises KeyboardInterrupt. Raises TypeError for a name that nobody knows, UserError for what
     cannot be carried out and where not a single run began.
     """
-    from evprof.cli.preflight import request as preflight
+    from evprof.cli import preflight
     from evprof.cli.run.options import request_of
     from evprof.cli.run.recorded_session import RecordedSession, note_models, reserved_place
 

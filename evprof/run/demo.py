@@ -25,8 +25,8 @@ def demo_requests() -> list[RunRequest]:
     sample = bundled_sample()
     draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
     drafter, head = drafter_of(BUNDLED_HEAD, None)
-    speculation = SpeculationSettings(drafter=drafter, adapter=str(head.folder) if head else None)
-    speculative = GenerationSettings(gamma=_DRAFTED, speculation=speculation)
+    speculation = SpeculationSettings(drafter, str(head.folder) if head else None, _DRAFTED)
+    speculative = GenerationSettings(speculation=speculation)
     return [
         RunRequest("side-by-side", sample, draft, target, GenerationSettings(), repeat=_REPEATS, warmup=None),
         RunRequest("speculative", sample, draft, target, speculative, repeat=_REPEATS, warmup=1),

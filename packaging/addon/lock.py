@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.extend(str(Path(__file__).resolve().parents[above]) for above in (2, 1))
 
 from addon.resolving import resolved
-from evprof.cli.cuda.wheels import Wheel, WheelList
+from evprof.cli.doctor.cuda import Wheel, WheelList
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = ROOT / "assets" / "cuda" / "wheels.json"

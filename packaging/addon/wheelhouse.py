@@ -1,9 +1,9 @@
-"""Makes the folder `evprof-cuda`: every wheel of assets/cuda/wheels.json, checked, no file above 2 GB.
+"""Makes the folder `evprof-cuda`: every wheel of assets/cuda/wheels.json, checked.
 
 Usage: python packaging/addon/wheelhouse.py FOLDER [--python 3.11]     (needs an index that holds these wheels)
 
 An interrupted download goes on where it was when the command is given again; what is there and whole stays.
-`evprof cuda install FOLDER` then works without a network.
+`evprof doctor --install-cuda FOLDER` then works without a network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.extend(str(Path(__file__).resolve().parents[above]) for above in (2, 1))
 
 from addon.resolving import resolved
-from evprof.cli.cuda.wheels import MOST_BYTES, Wheel, WheelList, hash_of, locked_wheels, opened, part_names
+from evprof.cli.doctor.cuda import Wheel, WheelList, checked, locked_wheels
 from evprof.core.errors import UserError
 
 _BLOCK = 1 << 20
@@ -28,10 +28,10 @@ README = """The CUDA add-on of evprof
 
 It makes evprof use NVIDIA GPUs. Copy this whole folder to the machine, then:
 
-    evprof cuda install FOLDER      (with sudo where evprof was installed for everybody)
-    evprof doctor                   says whether the driver is new enough
+    evprof doctor --install-cuda FOLDER   (with sudo where evprof was installed for everybody)
+    evprof doctor                         says whether the driver is new enough
 
-and `evprof cuda remove` to go back to the CPU. No network is needed.
+and `evprof doctor --remove-cuda` to go back to the CPU. No network is needed.
 The libraries are NVIDIA's and PyTorch's; each wheel holds its own licence.
 """
 
@@ -41,8 +41,6 @@ def make(
     wheels: Sequence[Wheel],
     locate: Callable[[Wheel], str],
     say: Callable[[str], None],
-    *,
-    most_bytes: int = MOST_BYTES,
 ) -> None:
     """Puts every wheel into `folder`. `locate` says from where. Raises UserError, and OSError when a download ends."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,18 +52,18 @@ def make(
         say(f"{counted}: {wheel.size:,} bytes")
         unfinished = folder / f"{wheel.file}.unfinished"
         download(locate(wheel), unfinished, wheel.size)
-        with unfinished.open("rb") as file:
-            found = hash_of(file)
-        if found != (wheel.size, wheel.sha256):
-            unfinished.unlink()
-            raise UserError(f"{wheel.file}: what the index gave is not the file of the list; nothing of it was kept.")
-        _keep(unfinished, folder, part_names(wheel, most_bytes), most_bytes)
+        target = unfinished.replace(folder / wheel.file)
+        try:
+            checked(folder, wheel)
+        except UserError:
+            target.unlink()
+            raise UserError(f"{wheel.file}: what the index gave is not the file of the list; it was removed.") from None
     (folder / "README.txt").write_text(README, encoding="utf-8")
 
 
 def _is_whole(folder: Path, wheel: Wheel) -> bool:
     try:
-        opened(folder, wheel).close()
+        checked(folder, wheel)
     except UserError:
         return False
     return True
@@ -81,20 +79,6 @@ def download(url: str, target: Path, size: int) -> None:
         goes_on = begun and getattr(source, "status", None) == 206
         with target.open("ab" if goes_on else "wb") as sink:
             shutil.copyfileobj(source, sink, _BLOCK)
-
-
-def _keep(unfinished: Path, folder: Path, names: list[str], most_bytes: int) -> None:
-    if len(names) == 1:
-        unfinished.replace(folder / names[0])
-        return
-    with unfinished.open("rb") as file:
-        for name in names:
-            with (folder / name).open("wb") as part:
-                left = most_bytes
-                while left and (block := file.read(min(_BLOCK, left))):
-                    part.write(block)
-                    left -= len(block)
-    unfinished.unlink()
 
 
 def located(wheels: WheelList, python: str) -> Callable[[Wheel], str]:

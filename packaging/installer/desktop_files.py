@@ -56,7 +56,7 @@ COMPLETIONS = {
 
 def shell_files() -> dict[str, str]:
     """Man page and completions by their place in a `share` folder, made from the commands."""
-    found = {place: _told("completions", shell) for shell, place in COMPLETIONS.items()}
+    found = {place: _told("--completions", shell) for shell, place in COMPLETIONS.items()}
     return found | {"man/man1/evprof.1.gz": manual(build_parser())}
 
 

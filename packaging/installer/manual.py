@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 
-from evprof.cli.help.values import VALUES
+from evprof.cli.completions import VALUES
 from evprof.core.errors import EXIT_CODES
 from evprof.core.files.user_folders import VARIABLES
 from evprof.version import __version__

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evprof.cli.help.completions import commands_of
-from evprof.cli.parser import CommandExample, CommandParser
+from evprof.cli.command import CommandExample, CommandParser
+from evprof.cli.completions import commands_of
 
 
 @dataclass(frozen=True)

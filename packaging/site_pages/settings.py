@@ -38,15 +38,16 @@ def _row(entry: Setting) -> tuple[str, ...]:
 
 
 def _values(entry: Setting) -> str:
-    default = entry.low if entry.default in (None, "") else str(entry.default)
+    default = entry.range.low if entry.default in (None, "") else str(entry.default)
     if entry.kind is bool:
         return f"on or off (default: {'on' if entry.default else 'off'})"
     if entry.choices:
         known = ", ".join(code(value) for value, _ in entry.choices if value not in (None, ""))
         said = dict(entry.choices).get(entry.default) or default
         return f"{known}{' and others' if entry.is_free else ''} (default: {plain(said)})"
-    if entry.least is not None and entry.most is not None:
-        span = f"{entry.least:g} to {entry.most:,g}"
+    least, most = entry.range.least, entry.range.most
+    if least is not None and most is not None:
+        span = f"{least:g} to {most:,g}"
     else:
-        span = "text" if entry.least is None else f"{entry.least:g} or more"
+        span = "text" if least is None else f"{least:g} or more"
     return f"{span} (default: {plain(default)})" if default else span

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.processes import run_argv
 from benchmarks.table import BENCHMARKS
 from evprof.cli.bench.command import BenchCommand
-from evprof.cli.parser import CommandHelp, CommandParser
+from evprof.cli.command import CommandHelp, CommandParser
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, UserError
 

@@ -49,6 +49,7 @@ from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.kept_figures import kept_figures, runs_of
 from evprof.session.store import Commit, SampleFile, SessionFile
 
@@ -189,7 +190,9 @@ def _kind(place: int) -> RunInfo:
     """What all runs of a configuration share."""
     drafts = place % _SPECULATES == _SPECULATES - 1
     frames = 1 + place // 2 % 16
-    settings = GenerationSettings(max_new_tokens=_TOKENS, frames=frames, gamma=3 + place % 4)
+    settings = GenerationSettings(
+        max_new_tokens=_TOKENS, frames=frames, speculation=SpeculationSettings(gamma=3 + place % 4)
+    )
     models = {TARGET: _model("llava-hf/Video-LLaVA-7B-hf", "video_llava")}
     if drafts:
         models = {DRAFT: _model("EventGPT-7b", "eventgpt"), **models}
@@ -203,7 +206,7 @@ def _kind(place: int) -> RunInfo:
         role=TARGET,
         mode="speculative" if drafts else "target",
         settings=settings,
-        cell=f"{frames} frames, {'γ ' + str(settings.gamma) if drafts else 'plain'}, variant {place}",
+        cell=f"{frames} frames, {'γ ' + str(settings.speculation.gamma) if drafts else 'plain'}, variant {place}",
         models=models,
         setup={role: SetupFacts() for role in models},
         lengths=lengths,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, TableName, filled
+from evprof.cli.terminal.tables import Block, Column, PrintedTable, Row, TableName, filled
 from evprof.core.units import count_text, number_text, percent_text
 
 

@@ -19,7 +19,7 @@ from benchmarks.reports import (
 )
 from evprof.cli.bench import options as takes
 from evprof.cli.bench.benchmarks import BENCH_SHAPE, Benchmark
-from evprof.cli.parser import CommandExample
+from evprof.cli.command import CommandExample
 from evprof.cli.terminal.console import Console
 
 
@@ -42,8 +42,7 @@ def _engine(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Without a display the window is drawn offscreen, and that is said."""
     from benchmarks.window import SIZES, measure_window
-    from evprof.cli.terminal.display import missing_display
-    from evprof.cli.terminal.program import engine_argv
+    from evprof.cli.terminal.program import engine_argv, missing_display
 
     if (reason := missing_display()) and "QT_QPA_PLATFORM" not in os.environ:
         console.note(f"Drawing offscreen: {reason}")

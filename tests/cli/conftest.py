@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import benchmarks.command
-from evprof.cli import main
-from evprof.cli.preflight import request as preflight
+from evprof.cli import main, preflight
 from evprof.cli.run import recorded_session
 from evprof.cli.terminal import program
 from evprof.core.recording import RecordLog
@@ -78,8 +77,9 @@ def bench(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 @pytest.fixture
 def anything_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inputs that a script does not read and devices that it does not use may be anything."""
-    for name in ("check_request", "check_cells", "check_samples"):
+    for name in ("check_device", "check_models", "check_sample"):
         monkeypatch.setattr(preflight, name, lambda *_: None)
+    monkeypatch.setattr(preflight, "_may_use_cuda", lambda _: True)
 
 
 @pytest.fixture

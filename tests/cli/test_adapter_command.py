@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli.adapter.progress import CollectProgress
+from evprof.cli.adapter.collect import CollectProgress
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import read_collection
 from evprof.loaders.writers.manifest import write_manifest

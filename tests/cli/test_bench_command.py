@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks import engine_process
 from benchmarks.processes import run_argv
-from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
+from evprof.cli.bench.model_reports import switch_blocks, switch_markdown_blocks
 from evprof.cli.terminal import program
-from evprof.cli.terminal.blocks import print_blocks
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.tables import print_blocks
 
 OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a"}
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evprof.cli.convert.options import add_convert_options, recipe_of
+from evprof.cli.convert.command import _add_convert_options as add_convert_options
+from evprof.cli.convert.command import recipe_of
 from evprof.core.events import EventArray
 from evprof.loaders.bundled import bundled_sample
 from evprof.loaders.events.opening import read_events

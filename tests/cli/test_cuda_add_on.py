@@ -1,4 +1,4 @@
-"""The CUDA add-on: made from a list, whole or in parts, and installed offline. Its wheels are tiny ones here."""
+"""The CUDA add-on: made from a list, and installed offline. Its wheels are tiny ones here."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from addon.wheelhouse import download, make
-from evprof.cli.cuda import addon, environment
-from evprof.cli.cuda.wheels import MOST_BYTES, Wheel, WheelList, locked_wheels, opened, part_names, running_python
+from evprof.cli.doctor import cuda
+from evprof.cli.doctor.cuda import Wheel, WheelList, locked_wheels, running_python
 from evprof.core.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 MORE = 900
-PYTHON, REAL_RUN = sys.executable, subprocess.run
+PYTHON = sys.executable
 
 
 def wheel_bytes(package: str, version: str, files: dict[str, str]) -> bytes:
@@ -129,25 +129,6 @@ def test_the_list_is_of_the_pinned_torch_and_every_python() -> None:
         found.for_python("3.10")
 
 
-def test_no_file_is_too_large() -> None:
-    big = Wheel("torch", "9", "torch.whl", 2 * MOST_BYTES + 1, "")
-    assert part_names(big) == ["torch.whl.001", "torch.whl.002", "torch.whl.003"]
-    assert part_names(Wheel("torch", "9", "torch.whl", MOST_BYTES, "")) == ["torch.whl"]
-
-
-def test_a_wheel_in_parts_is_read_as_one(offer: Offer, tmp_path: Path) -> None:
-    folder = tmp_path / "parts"
-    make(folder, offer.wheels, offer.locate, lambda _: None, most_bytes=100)
-    assert max(path.stat().st_size for path in folder.glob("*.whl*")) == 100
-    assert not list(folder.glob("*.unfinished"))
-    for wheel in offer.wheels:
-        with opened(folder, wheel) as file, zipfile.ZipFile(file) as archive:
-            assert archive.testzip() is None
-    (folder / f"{offer.wheels[0].file}.002").unlink()
-    with pytest.raises(UserError, match="damaged or another file"):
-        opened(folder, offer.wheels[0])
-
-
 def test_making_goes_on_after_an_interruption(offer: Offer, tmp_path: Path) -> None:
     folder = tmp_path / "evprof-cuda"
     folder.mkdir()
@@ -187,22 +168,21 @@ def test_another_file_than_the_list_says_is_not_kept(offer: Offer, tmp_path: Pat
 
 
 def test_installing_into_the_frozen_program_and_removing(offer: Offer, wheelhouse: Path, bundle: Path) -> None:
-    assert addon.packages_folder(bundle) is None
-    addon.install(wheelhouse, bundle, of_two(offer), lambda _: None, spare_bytes=0)
-    packages = addon.packages_folder(bundle)
-    assert packages == bundle / "cuda" / "packages"
-    assert (packages / "evprof_fake_torch" / "__init__.py").read_text(encoding="utf-8") == "IS = 'cuda'"
-    assert [path.name for path in bundle.iterdir() if path.name.startswith("cuda")] == ["cuda"]
-    addon.install(wheelhouse, bundle, of_two(offer), lambda _: None, spare_bytes=0)
-    assert addon.packages_folder(bundle) is not None
-    assert addon.remove(bundle)
-    assert not addon.remove(bundle)
+    assert cuda.packages_folder(bundle) is None
+    for _ in range(2):  # the second one replaces the first
+        cuda.install(wheelhouse, lambda _: None, of_two(offer))
+        packages = cuda.packages_folder(bundle)
+        assert packages == bundle / "cuda" / "packages"
+        assert (packages / "evprof_fake_torch" / "__init__.py").read_text(encoding="utf-8") == "IS = 'cuda'"
+        assert [path.name for path in bundle.iterdir() if path.name.startswith("cuda")] == ["cuda"]
+    assert cuda.remove(bundle)
+    assert not cuda.remove(bundle)
     assert [path.name for path in bundle.iterdir()] == ["_internal"]
 
 
 def test_an_add_on_of_another_torch_or_python_or_an_unfinished_one_is_not_used(bundle: Path) -> None:
     (bundle / "cuda" / "packages").mkdir(parents=True)
-    assert addon.packages_folder(bundle) is None
+    assert cuda.packages_folder(bundle) is None
     mark = bundle / "cuda" / "addon.json"
     for text, is_used in (
         (json.dumps({"torch": "2.0", "python": running_python()}), True),
@@ -212,25 +192,22 @@ def test_an_add_on_of_another_torch_or_python_or_an_unfinished_one_is_not_used(b
         ("[]", False),
     ):
         mark.write_text(text, encoding="utf-8")
-        assert (addon.packages_folder(bundle) is not None) == is_used
+        assert (cuda.packages_folder(bundle) is not None) == is_used
 
 
-def test_a_damaged_wheel_changes_nothing(offer: Offer, wheelhouse: Path, bundle: Path) -> None:
-    addon.install(wheelhouse, bundle, of_two(offer), lambda _: None, spare_bytes=0)
-    damaged = wheelhouse / offer.wheels[1].file
-    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
-    with pytest.raises(UserError, match=r"evprof_fake_blas.*is damaged or another file"):
-        addon.install(wheelhouse, bundle, of_two(offer), lambda _: None, spare_bytes=0)
-    assert addon.packages_folder(bundle) is not None
-    damaged.unlink()
-    with pytest.raises(UserError, match="is not there; copy the whole folder"):
-        addon.install(wheelhouse, bundle, of_two(offer), lambda _: None, spare_bytes=0)
-
-
-def test_a_full_disk_is_told_before_anything_is_unpacked(offer: Offer, wheelhouse: Path, bundle: Path) -> None:
+def test_damaged_files_and_a_full_disk_change_nothing(offer: Offer, wheelhouse: Path, bundle: Path) -> None:
+    paths = [wheelhouse / wheel.file for wheel in offer.wheels]
     with pytest.raises(UserError, match="are needed; make room there"):
-        addon.install(wheelhouse, bundle, of_two(offer), lambda _: None, spare_bytes=1 << 60)
+        cuda.install_in_bundle(paths, bundle, {}, lambda _: None, spare_bytes=1 << 60)
     assert [path.name for path in bundle.iterdir()] == ["_internal"]
+    cuda.install(wheelhouse, lambda _: None, of_two(offer))
+    paths[1].write_bytes(paths[1].read_bytes()[:-1] + b"?")
+    with pytest.raises(UserError, match=r"evprof_fake_blas.*is damaged or another file"):
+        cuda.install(wheelhouse, lambda _: None, of_two(offer))
+    assert cuda.packages_folder(bundle) is not None
+    paths[1].unlink()
+    with pytest.raises(UserError, match="is not there; copy the whole folder"):
+        cuda.install(wheelhouse, lambda _: None, of_two(offer))
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "a/../../outside", "..\\outside"])
@@ -239,7 +216,7 @@ def test_names_that_lead_away_are_refused(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(name, "x")
     with zipfile.ZipFile(buffer) as archive, pytest.raises(UserError, match="leads elsewhere"):
-        addon.unpack(archive, tmp_path / "packages")
+        cuda.unpack(archive, tmp_path / "packages")
     assert not (tmp_path / "outside").exists()
 
 
@@ -249,13 +226,13 @@ def test_libraries_of_a_wheels_data_folder_are_unpacked_and_its_scripts_are_not(
         archive.writestr("a-1.data/purelib/inside/lib.so", "x")
         archive.writestr("a-1.data/scripts/tool", "x")
     with zipfile.ZipFile(buffer) as archive:
-        addon.unpack(archive, tmp_path)
+        cuda.unpack(archive, tmp_path)
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == ["inside/lib.so"]
 
 
 def test_the_frozen_programs_torch_is_the_add_ons(offer: Offer, wheelhouse: Path, bundle: Path) -> None:
     """What packaging/program.py does before torch is imported, in a process of its own."""
-    addon.install(wheelhouse, bundle, of_two(offer), lambda _: None, spare_bytes=0)
+    cuda.install(wheelhouse, lambda _: None, of_two(offer))
     own = bundle / "_internal" / "evprof_fake_torch.py"
     own.write_text("IS = 'cpu'", encoding="utf-8")
     script = f"""
@@ -269,49 +246,43 @@ print(evprof_fake_torch.IS, "torch" in sys.modules)
 """
     environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
 
-    def said() -> str:
+    def printed() -> str:
         done = subprocess.run(
             [PYTHON, "-c", script], capture_output=True, text=True, env=environment, check=True, timeout=300
         )
         return done.stdout.strip()
 
-    assert said() == "cuda False"
-    addon.remove(bundle)
-    assert said() == "cpu False"
+    assert printed() == "cuda False"
+    cuda.remove(bundle)
+    assert printed() == "cpu False"
 
 
-def test_installing_into_an_environment_of_pip(offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "parts"
-    make(folder, offer.wheels, offer.locate, lambda _: None, most_bytes=1000)
-    subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True, timeout=300)
-    asked = []
+def test_pip_installs_without_an_index(offer: Offer, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
 
-    def run(words, **how):
-        asked.append(words)
-        # The environment made here has no pip of its own, which would take seconds: this one's installs into it.
-        return REAL_RUN([PYTHON, "-m", "pip", "--python", str(tmp_path / "venv"), *words[3:]], **how)
+    def run(words: Any, **how: Any) -> subprocess.CompletedProcess[str]:
+        calls.append((words, how["env"]))
+        return subprocess.CompletedProcess(words, len(calls) - 1, "", "\nERROR: no room\n")
 
-    monkeypatch.setattr("evprof.cli.cuda.environment.subprocess.run", run)
-    environment.install(folder, of_two(offer), lambda _: None)
-    monkeypatch.undo()
-    assert "--no-deps" in asked[0]
-    python = tmp_path / "venv" / "bin" / "python"
-    done = subprocess.run(
-        [python, "-c", "import evprof_fake_torch; print(evprof_fake_torch.IS)"],
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
-    assert done.stdout == "cuda\n"
+    monkeypatch.setattr(cuda.subprocess, "run", run)
+    cuda.install(wheelhouse, lambda _: None, of_two(offer))
+    words, environment = calls[0]
+    assert [*words[-2:]] == [str(wheelhouse / wheel.file) for wheel in offer.wheels]
+    assert {"--no-deps", "--force-reinstall", "--isolated"} <= set(words)
+    assert environment["PIP_NO_INDEX"] == "1"
+    with pytest.raises(UserError, match="could not install the CUDA add-on: ERROR: no room"):
+        cuda.install(wheelhouse, lambda _: None, of_two(offer))
 
 
-def test_the_command(evprof, offer: Offer, wheelhouse: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evprof.cli.cuda.wheels.locked_wheels", lambda: of_two(offer))
-    assert evprof("cuda").output.startswith("The CUDA add-on is not installed. The add-on of this version is torch 2.0")
-    installed = evprof("cuda", "install", str(wheelhouse))
-    assert installed.code == 0
-    assert installed.output.startswith("The CUDA add-on is installed.")
-    assert evprof("cuda", "--json").document["installed"] is True
-    assert evprof("cuda", "remove").output.startswith("The CUDA add-on is not installed.")
-    assert evprof("cuda", "install").code == 2
-    assert evprof("cuda", "remove", str(wheelhouse)).code == 2
-    missing = evprof("cuda", "install", str(wheelhouse / "nowhere"))
-    assert missing.code == 1
+def test_the_options_of_doctor(
+    evprof: Any, offer: Offer, wheelhouse: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda, "locked_wheels", lambda: of_two(offer))
+    assert evprof("doctor", "--cuda").output.startswith("The CUDA add-on is not installed. The add-on of this version")
+    installed = evprof("doctor", "--install-cuda", wheelhouse)
+    assert (installed.code, installed.output[:30]) == (0, "The CUDA add-on is installed. ")
+    assert evprof("doctor", "--cuda", "--json").document["installed"] is True
+    assert evprof("doctor", "--remove-cuda").output.startswith("The CUDA add-on is not installed.")
+    assert evprof("doctor", "--install-cuda", wheelhouse, "--remove-cuda").code == 2
+    assert evprof("doctor", "--install-cuda", wheelhouse / "nowhere").code == 1
+    assert "use `evprof doctor --install-cuda" in evprof("cuda", "install", wheelhouse).errors

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli.doctor import examination, gpu_checks, packages
-from evprof.cli.terminal import display
+from evprof.cli.doctor import command, examination
+from evprof.cli.terminal import program
 from evprof.core.installation import EXTRAS
+from evprof.run.meters import rapl_meter
 from scripted_engine import ScriptedEngine
 
 FACTS = {
@@ -38,9 +39,8 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         return subprocess.CompletedProcess([], 0, json.dumps(answer), "")
 
     monkeypatch.setattr(examination, "ask", ask)
-    monkeypatch.setattr(display, "find_display", display.Display)
-    # What is installed here may be a torch for CUDA, which the engine of these answers is not.
-    monkeypatch.setattr(gpu_checks, "gpu_problems", lambda *_: [])
+    monkeypatch.setattr(program, "missing_display", lambda: "")
+    monkeypatch.setattr(command, "_gpu_facts", lambda _: None)
     return answers
 
 
@@ -58,23 +58,51 @@ def test_a_broken_part_is_a_problem_with_its_reason(evprof, examined) -> None:
     found = evprof("doctor")
     assert found.code == 0
     assert "The examination of the window failed: ImportError: libEGL.so.1 is missing" in found.output
-    assert "apt install" in found.output
+    assert "apt install libegl1" in found.output
     assert "The examination of the engine failed" in found.output
 
 
-def test_a_display_that_does_not_answer_is_a_problem_with_its_remedy(evprof, examined, monkeypatch) -> None:
-    found = display.Display(problem="DISPLAY=:9 does not answer (gone).", fix="do this")
-    monkeypatch.setattr(display, "find_display", lambda: found)
+def test_a_missing_display_is_a_problem(evprof, examined, monkeypatch) -> None:
+    monkeypatch.setattr(program, "missing_display", lambda: "this machine has no display.")
     document = evprof("doctor", "--json").document
     assert not document["window"]["display"]
-    problem = {"problem": "No window can open: DISPLAY=:9 does not answer (gone).", "fix": "do this"}
-    assert problem in document["problems"]
+    assert "No window can open: this machine has no display." in [one["problem"] for one in document["problems"]]
+
+
+def test_a_gpu_that_torch_does_not_use(evprof, examined, monkeypatch) -> None:
+    gpu = {"name": "NVIDIA H200", "driver": "550.54", "memory_bytes": 1, "free_bytes": 1}
+    monkeypatch.setattr(command, "_gpu_facts", lambda _: gpu)
+    complaint = "The NVIDIA driver on your system is too old (found version 12040)."
+    examined["engine"] = {"torch": "2.13.0+cpu", "cuda": None, "gpu_warnings": []}
+    first = evprof("doctor", "--json").document["problems"][-1]
+    assert first["problem"] == "NVIDIA H200 is not used: torch 2.13.0+cpu is built for CPUs alone."
+    assert first["fix"].startswith("evprof doctor --install-cuda FOLDER")
+    examined["engine"] = {"torch": "2.13.0", "cuda": "13.0", "gpu_warnings": [complaint]}
+    document = evprof("doctor", "--json").document
+    assert document["engine"] == {"torch": "2.13.0", "cuda": "13.0"}
+    assert document["problems"][-1]["problem"] == complaint
+    assert "driver 550.54" in document["problems"][-1]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "system", "is_missing"),
+    [
+        ({}, "linux", True),
+        ({"DISPLAY": ":0"}, "linux", False),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", False),
+        ({"DISPLAY": ":0", "QT_QPA_PLATFORM": "offscreen:x"}, "linux", True),
+        ({"QT_QPA_PLATFORM": "linuxfb"}, "linux", False),
+        ({}, "darwin", False),
+    ],
+)
+def test_where_a_window_may_open(environment, system, is_missing) -> None:
+    assert bool(program.missing_display(environment, system)) == is_missing
 
 
 def test_every_package_that_evprof_needs_is_looked_at() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {re.split("[<>=]", line)[0].lower().replace("_", "-") for line in project["dependencies"]}
-    assert needed == {name.lower().replace("_", "-") for name in packages.PACKAGES}
+    assert needed == {name.lower().replace("_", "-") for name in command.PACKAGES}
 
 
 def test_every_extra_for_people_is_looked_at() -> None:
@@ -96,7 +124,7 @@ def test_folders_are_told_with_what_they_take(evprof, examined) -> None:
 
 
 def test_a_missing_package_is_named(evprof, examined, monkeypatch) -> None:
-    monkeypatch.setattr(packages, "PACKAGES", ("torch", "no-such-package"))
+    monkeypatch.setattr(command, "PACKAGES", ("torch", "no-such-package"))
     document = evprof("doctor", "--json").document
     assert document["packages"]["no-such-package"] is None
     assert {
@@ -106,7 +134,7 @@ def test_a_missing_package_is_named(evprof, examined, monkeypatch) -> None:
 
 
 def test_optional_libraries_are_told_and_are_no_problem(evprof, examined, monkeypatch) -> None:
-    monkeypatch.setattr(packages, "EXTRAS", {"quant": ("numpy", "no-such-library")})
+    monkeypatch.setattr(command, "EXTRAS", {"quant": ("numpy", "no-such-library")})
     document = evprof("doctor", "--json").document
     assert list(document["optional"]) == ["numpy", "no-such-library"]
     assert document["optional"]["numpy"][0].isdigit()
@@ -118,7 +146,7 @@ def test_optional_libraries_are_told_and_are_no_problem(evprof, examined, monkey
 
 
 def test_an_optional_library_that_does_not_load_is_a_problem(evprof, examined, monkeypatch) -> None:
-    monkeypatch.setattr(packages, "EXTRAS", {"quant": ("numpy",)})
+    monkeypatch.setattr(command, "EXTRAS", {"quant": ("numpy",)})
     examined["quantization"] = 1
     problems = evprof("doctor", "--json").document["problems"]
     assert {
@@ -140,6 +168,7 @@ def test_a_bundled_model_answers(evprof, warm_engine, monkeypatch) -> None:
     found = json.loads(evprof("_examine", "engine").output)
     assert "street" in found["answer"]
     assert found["gpu_architectures"] == importlib.import_module("torch").cuda.get_arch_list()
+    assert isinstance(found["gpu_warnings"], list)
 
 
 def test_a_model_that_does_not_answer_is_a_sentence(evprof, monkeypatch) -> None:
@@ -158,3 +187,18 @@ def test_examining_the_optional_libraries_for_real(evprof) -> None:
     found = evprof("_examine", "quantization")
     assert found.code == 0
     assert json.loads(found.output)["bitsandbytes"] is True
+
+
+def test_doctor_says_who_may_read_the_processors_counters(tmp_path, monkeypatch) -> None:
+    zone = tmp_path / "intel-rapl:0"
+    zone.mkdir()
+    (zone / "name").write_text("package-0\n")
+    monkeypatch.setattr(rapl_meter, "FOLDER", tmp_path)
+    problems: list[examination.Problem] = []
+    assert not [name for name in command.energy_devices(problems) if name.startswith("cpu")]
+    assert problems == [
+        examination.Problem(
+            f"The processor's energy is not measured: only root may read {zone}/energy_uj.",
+            f"until the next start: sudo chmod a+r {zone}/energy_uj",
+        )
+    ]

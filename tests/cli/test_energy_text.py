@@ -1,4 +1,4 @@
-"""What people read of energy: `show`, `compare`, `doctor`, and a suite's progress and table."""
+"""Energy in `show` and `compare`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli.doctor.machine import energy_devices
-from evprof.cli.doctor.problem import Problem
 from evprof.cli.sessions.comparison_text import figure_text
-from evprof.run.meters import power_sampler
 from fake_nvml import powered_session
 
 
@@ -19,11 +16,10 @@ def session(tmp_path: Path) -> Path:
 
 
 def test_show_tells_energy_and_warns_of_slowdowns(evprof, session) -> None:
-    quiet, hot = evprof("show", session).output.split("\n\n")
-    assert "energy                1,187 J of cuda:0" in quiet
-    assert "energy by stage       load 33.7 J, preprocess 78 J, vision 117 J, prefill 156 J, decode 781 J" in quiet
-    assert "energy per token      19.5 J" in quiet
-    assert "power mean / peak     457 W / 610 W" in quiet
+    quiet, hot = evprof("show", session).output.split("\nrun ")
+    lines = [line.split() for line in quiet.splitlines()]
+    for words in (["Energy", "energy", "1,187", "J"], ["mean", "power", "457", "W"], ["decode", "781", "J"]):
+        assert words in lines
     assert "Slowed down" not in quiet
     assert "warning: Slowed down: cuda:0 by thermal slowdown (software) in 38 % of its samples." in hot
 
@@ -49,18 +45,3 @@ def test_compare_has_rows_of_energy_and_a_note_of_slowdowns(evprof, session) -> 
 ])  # fmt: skip
 def test_small_energies_are_not_rounded_to_nothing(value, said) -> None:
     assert figure_text(value, "J") == said
-
-
-def test_doctor_says_who_may_read_the_processors_counters(tmp_path, monkeypatch) -> None:
-    zone = tmp_path / "intel-rapl:0"
-    zone.mkdir()
-    (zone / "name").write_text("package-0\n")
-    monkeypatch.setattr(power_sampler, "FOLDER", tmp_path)
-    problems: list[Problem] = []
-    assert not [name for name in energy_devices(problems) if name.startswith("cpu")]
-    assert problems == [
-        Problem(
-            f"The processor's energy is not measured: only root may read {zone}/energy_uj.",
-            f"until the next start: sudo chmod a+r {zone}/energy_uj",
-        )
-    ]

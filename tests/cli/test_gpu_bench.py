@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("torch")
 
 from bare_machine import ROOT, bare_environment
-from evprof.cli._gpu_section import SECTION_WORK
 from evprof.cli.bench.gpu import gpu_page
+from evprof.cli.bench.gpu_section import SECTION_WORK
 from evprof.run.gpu_bench.plan import SECTIONS, by_process
 
 

@@ -15,8 +15,7 @@ import pytest
 
 from evprof.cli import build_parser, parser_for
 from evprof.cli.commands import REMOVED
-from evprof.cli.help.completions import SHELLS, commands_of, completions
-from evprof.cli.help.values import VALUES
+from evprof.cli.completions import SHELLS, VALUES, commands_of, completions
 from installer.manual import manual, roff
 from site_pages.command_pages import CommandPage, pages_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evprof.cli.preflight import devices, models
+from evprof.cli import preflight
 from evprof.cli.run import recorded_session
 from evprof.core.errors import UserError
 from evprof.loaders.bundled import bundled_sample
@@ -26,7 +26,7 @@ def refused(evprof: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monk
         raise AssertionError("the engine was started")
 
     monkeypatch.setattr(recorded_session, "make_engine", no_engine)
-    monkeypatch.setattr(models, "_hub_problem", lambda: "the hub does not answer")
+    monkeypatch.setattr(preflight, "_hub_problem", lambda: "the hub does not answer")
 
     def run(*words: object) -> str:
         found = evprof("run", *words, "-o", tmp_path / "s.evprof")
@@ -75,24 +75,22 @@ def test_the_name_of_no_model(refused, tmp_path, monkeypatch, name, nearest) -> 
 
 def test_a_model_in_the_cache_and_an_unreachable_hub(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.delenv("HTTPS_PROXY", raising=False)
-    monkeypatch.delenv("https_proxy", raising=False)
-    monkeypatch.delenv("ALL_PROXY", raising=False)
-    monkeypatch.delenv("all_proxy", raising=False)
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(UserError, match="does not answer"):
-        models.check_model("someone/model")
+        preflight.check_models(["someone/model"])
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError, match="HF_HUB_OFFLINE"):
-        models.check_model("someone/model")
+        preflight.check_models(["someone/model"])
     config = tmp_path / "models--someone--model" / "snapshots" / "x" / "config.json"
     config.parent.mkdir(parents=True)
     config.write_text("{}")
-    models.check_model("someone/model")
+    preflight.check_models(["someone/model"])
 
 
 def test_devices(refused, monkeypatch) -> None:
-    monkeypatch.setattr(devices, "cuda_problem", lambda: "no NVIDIA GPU was found")
+    monkeypatch.setattr(preflight, "cuda_problem", lambda: "no NVIDIA GPU was found")
     assert "no NVIDIA GPU was found; use --device cpu" in refused("--device", "cuda")
     assert "did you mean cuda?" in refused("--device", "gpu")
     assert "did you mean cuda?" in refused("--device", "cdua")
@@ -102,12 +100,9 @@ def test_devices(refused, monkeypatch) -> None:
 
 
 def test_a_gpu_that_is_there_may_be_asked_for_what_it_can(monkeypatch) -> None:
-    from evprof.core.vocabulary.generation import GenerationSettings
-    from evprof.core.vocabulary.settings import with_value
-
-    monkeypatch.setattr(devices, "cuda_problem", lambda: "")
-    devices.check_device("cuda:1")
-    devices.check_needs_of_device("target", with_value(GenerationSettings(), "step", "graphs"), ["auto"])
+    monkeypatch.setattr(preflight, "cuda_problem", lambda: "")
+    preflight.check_device("cuda:1")
+    assert preflight._may_use_cuda(["auto"])
 
 
 def test_inputs_of_the_other_kind(refused) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 import evprof
 from evprof.cli import main
-from evprof.cli.run.progress import RunProgress
+from evprof.cli.run.recorded_session import RunProgress
 from evprof.cli.terminal import program
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.vocabulary.settings import SETTINGS

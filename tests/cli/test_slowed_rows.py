@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from evprof.cli.suite.progress import SuiteProgress
-from evprof.cli.suite.table import cell_rows, print_table, suite_document
+from evprof.cli.suite.progress import SuiteProgress, cell_rows, print_table, suite_document
 from evprof.cli.terminal.console import Console
 from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog

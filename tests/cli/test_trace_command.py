@@ -1,4 +1,4 @@
-"""`evprof trace`: tables on a terminal, one JSON document, another trace to compare with, and what cannot be read."""
+"""`evprof show TRACE`: tables on a terminal, one JSON document, a trace to compare with, and what cannot be read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evprof.cli.trace import progress as trace_progress
+from evprof.cli.sessions import trace as trace_text
 from made_traces import MadeTrace, write_decoding
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def test_what_a_person_sees(evprof: Any, trace: Path) -> None:
-    found = evprof("trace", trace, "--rows", "2")
+    found = evprof("show", trace, "--rows", "2")
     assert (found.code, found.errors) == (0, "")
     assert "Time of 3 steps" in found.output
     shares = [
@@ -35,7 +35,6 @@ def test_what_a_person_sees(evprof: Any, trace: Path) -> None:
     assert "Operators (the first 2 of 14)" in found.output
     for part in ("Kernels", "Memory", "Stages", "NVIDIA H100 80GB HBM3", "aten::mm"):
         assert part in found.output
-    assert max(map(len, found.output.splitlines())) <= 150
 
 
 def test_a_folder_is_its_only_trace(evprof: Any, trace: Path) -> None:
@@ -45,7 +44,7 @@ def test_a_folder_is_its_only_trace(evprof: Any, trace: Path) -> None:
     inside = run / "vm_7.pt.trace.json"
     inside.write_bytes(trace.read_bytes())
     for folder in (run, run.parent):
-        found = evprof("trace", folder, "--json", "--against", folder)
+        found = evprof("show", folder, "--json", "--against", folder)
         assert (found.code, found.document["path"]) == (0, str(inside))
 
 
@@ -53,17 +52,17 @@ def test_a_folder_of_no_or_several_traces_says_so(evprof: Any, trace: Path, tmp_
     other = tmp_path / "other.pt.trace.json.gz"
     other.write_bytes(gzip.compress(trace.read_bytes()))
     (tmp_path / "scene.json").write_text("{}")
-    found = evprof("trace", tmp_path)
+    found = evprof("show", tmp_path)
     assert found.code == 1
     assert found.errors == f"evprof: {tmp_path} holds 2 traces; name one: {trace}, {other}.\n"
     (tmp_path / "empty").mkdir()
-    found = evprof("trace", tmp_path / "empty")
+    found = evprof("show", tmp_path / "empty")
     assert found.code == 1
     assert "holds no *.pt.trace.json[.gz]" in found.errors
 
 
 def test_the_document(evprof: Any, trace: Path) -> None:
-    found = evprof("trace", trace, "--json")
+    found = evprof("show", trace, "--json")
     assert found.code == 0
     document = found.document
     assert (document["schema_version"], document["path"], document["problems"]) == (1, str(trace), [])
@@ -93,10 +92,10 @@ def test_the_page_names_every_key(evprof: Any, trace: Path, tmp_path: Path) -> N
         with made.module("Layer_0", 1) as outer, made.module("Linear_0", 2, outer), made.operator("aten::cat") as own:
             made.launch("cat", 90_000, own)
         made.close()
-    document = evprof("trace", modules, "--against", trace, "--json").document
+    document = evprof("show", modules, "--against", trace, "--json").document
     assert document["advice"]
     named = set(re.findall(r"`([a-z_]+)`", text)) | {"schema_version"}
-    keys = keys_of(document) | keys_of(evprof("trace", trace, "--json").document)
+    keys = keys_of(document) | keys_of(evprof("show", trace, "--json").document)
     assert {key for key in keys if key == key.lower()} <= named
 
 
@@ -104,9 +103,9 @@ def test_what_changed(evprof: Any, trace: Path, tmp_path: Path) -> None:
     longer = tmp_path / "longer.pt.trace.json.gz"
     write_decoding(tmp_path / "longer.json", 6, 2)
     longer.write_bytes(gzip.compress((tmp_path / "longer.json").read_bytes()))
-    found = evprof("trace", longer, "--against", trace, "--json").document
+    found = evprof("show", longer, "--against", trace, "--json").document
     now = {row["name"]: row for row in found["operators"]}
-    before = {row["name"]: row for row in evprof("trace", trace, "--json").document["operators"]}
+    before = {row["name"]: row for row in evprof("show", trace, "--json").document["operators"]}
     assert {row["name"] for row in found["difference"]["operators"]} == now.keys() | before.keys()
     for row in found["difference"]["operators"]:
         assert row["now"]["calls"] == now[row["name"]]["calls"] == 2 * row["against"]["calls"]
@@ -115,7 +114,7 @@ def test_what_changed(evprof: Any, trace: Path, tmp_path: Path) -> None:
         assert row["device_self_delta_ms"] == pytest.approx(delta)
     changes = [abs(row["device_self_delta_ms"]) for row in found["difference"]["operators"]]
     assert changes == sorted(changes, reverse=True)
-    text = evprof("trace", longer, "--against", trace).output
+    text = evprof("show", longer, "--against", trace).output
     assert "against" in text
     assert re.search(r"aten::mm +84 +42 ", text) or re.search(r"aten::mm +\d+ +\d+ .*\+", text)
 
@@ -123,7 +122,7 @@ def test_what_changed(evprof: Any, trace: Path, tmp_path: Path) -> None:
 def test_a_damaged_trace_is_shown_as_far_as_it_is_whole(evprof: Any, trace: Path) -> None:
     content = trace.read_bytes()
     trace.write_bytes(content[: len(content) // 2])
-    found = evprof("trace", trace)
+    found = evprof("show", trace)
     assert found.code == 0
     assert "aten::mm" in found.output
     assert "The trace is damaged" in found.errors
@@ -132,7 +131,7 @@ def test_a_damaged_trace_is_shown_as_far_as_it_is_whole(evprof: Any, trace: Path
 @pytest.mark.parametrize("content", [b"", b"{}", b"no trace", b"\x1f\x8bno gzip"])
 def test_what_is_no_trace_is_a_sentence(evprof: Any, trace: Path, content: bytes) -> None:
     trace.write_bytes(content)
-    found = evprof("trace", trace, "--json")
+    found = evprof("show", trace, "--json")
     assert (found.code, found.output) == (1, "")
     assert str(trace) in found.errors
     assert found.errors.count("\n") == 1
@@ -140,13 +139,14 @@ def test_what_is_no_trace_is_a_sentence(evprof: Any, trace: Path, content: bytes
 
 def test_a_file_of_another_kind_is_not_called_damaged(evprof: Any, trace: Path) -> None:
     trace.write_bytes(b"name,events,video\n")
-    found = evprof("trace", trace)
+    found = evprof("show", trace)
     assert found.errors == f"evprof: {trace}: is no JSON, so it is no torch trace; name a *.pt.trace.json[.gz] file.\n"
 
 
 def test_slips(evprof: Any, trace: Path) -> None:
-    assert evprof("trace", trace, "--rows", "0").code == 2
-    assert evprof("trace", trace.parent / "none.json").code == 1
+    assert evprof("show", trace, "--rows", "0").code == 2
+    assert evprof("show", trace.parent / "none.json").code == 1
+    assert "--runs is for a session" in evprof("show", trace, "--runs", "1").errors
 
 
 def test_a_long_trace_tells_its_size_and_an_early_overview(
@@ -154,9 +154,9 @@ def test_a_long_trace_tells_its_size_and_an_early_overview(
 ) -> None:
     path = tmp_path / "long.pt.trace.json"
     entries = write_decoding(path, 16, 16)
-    monkeypatch.setattr(trace_progress, "_LONG_BYTES", 1 << 20)
-    monkeypatch.setattr(trace_progress, "FIRST_LOOK_S", 0.0)
-    found = evprof("trace", path)
+    monkeypatch.setattr(trace_text, "_LONG_BYTES", 1 << 20)
+    monkeypatch.setattr(trace_text, "FIRST_LOOK_S", 0.0)
+    found = evprof("show", path)
     assert re.search(r"about [\d,]+ entries in \d+ MB of text; its columns take about \d+ MB", found.errors)
     assert re.search(r"so far \(\d+ % read\): \d+ steps? in .*: Kernel [\d.]+ %", found.errors)
     assert f"{entries:,} items" in found.output

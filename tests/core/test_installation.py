@@ -50,7 +50,7 @@ def test_the_programs_of_a_bundle_find_each_other(bundle) -> None:
     assert installation.bundled_program(installation.CONSOLE) == program
 
 
-ALLOWED = {"evprof/core/installation.py", "evprof/cli/cuda/environment.py"}
+ALLOWED = {"evprof/core/installation.py", "evprof/cli/doctor/cuda.py"}
 """The one place; and what works only where there is pip."""
 
 

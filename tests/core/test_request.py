@@ -103,7 +103,7 @@ def test_who_takes_part_depends_on_the_drafter(drafter, roles):
         ({"settings": GenerationSettings(top_p=0.0)}, "--top-p"),
         ({"settings": GenerationSettings(top_p=1.1)}, "--top-p"),
         ({"settings": GenerationSettings(top_k=-1)}, "--top-k"),
-        ({"settings": GenerationSettings(gamma=0)}, "--gamma"),
+        ({"settings": GenerationSettings(speculation=SpeculationSettings(gamma=0))}, "--gamma"),
         ({"settings": GenerationSettings(frames=0)}, "--frames"),
         ({"settings": GenerationSettings(event_frames=0)}, "--event-frames"),
     ],

@@ -127,7 +127,7 @@ def test_batch_capacity_with_and_without_weights() -> None:
 
 def test_the_published_claim_of_75_samples() -> None:
     """318 MiB of cache for 636 positions give 77 samples in 24 GiB by cache alone; weights leave room for far fewer."""
-    found = fit(24, other=None, settings=GenerationSettings(max_new_tokens=1, gamma=1))
+    found = fit(24, other=None, settings=GenerationSettings(max_new_tokens=1, speculation=SpeculationSettings(gamma=1)))
     model = found["models"][0]
     assert model["batch_capacity"]["kv_bytes_per_sample"] == (582 + 80 + 3) * (1 << 19)
     assert model["batch_capacity"]["naive"] == 73

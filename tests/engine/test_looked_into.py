@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import engines.engine
-from engines.engine import check_gpu, plan_runs, snapshot_file
+from engines.engine import plan_runs, snapshot_file
 from evprof.core.errors import USAGE, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
@@ -43,7 +43,7 @@ class FakeAllocator:
         self.fails = False
         patch.setattr(torch.cuda.memory, "_record_memory_history", lambda *words, **_: self.asked.append(words))
         patch.setattr(torch.cuda.memory, "_dump_snapshot", self.dump)
-        patch.setattr(engines.engine, "check_gpu", lambda _: None)
+        patch.setattr(engines.engine, "has_cuda", lambda _: True)
 
     def dump(self, path: str) -> None:
         Path(path).write_bytes(b"some")
@@ -63,7 +63,6 @@ def test_without_a_gpu_both_are_refused_before_any_run(more: Any, option: str, e
     with pytest.raises(UserError, match=f"^{option} needs a model on a CUDA device") as refused:
         carried_out(engine, request_for("target", sample, **more))
     assert refused.value.exit_code == USAGE
-    check_gpu(request_for("target", sample))
 
 
 def test_they_follow_the_measured_runs_and_are_marked(sample: Any) -> None:
@@ -111,7 +110,7 @@ class Ranges:
 def ranges(monkeypatch: pytest.MonkeyPatch) -> Ranges:
     found = Ranges()
     monkeypatch.setattr(torch.cuda.nvtx, "range", found.range)
-    monkeypatch.setattr(engines.engine, "check_gpu", lambda _: None)
+    monkeypatch.setattr(engines.engine, "has_cuda", lambda _: True)
     return found
 
 

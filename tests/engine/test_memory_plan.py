@@ -14,6 +14,7 @@ from engines.inspection import inspect_checkpoint
 from engines.loading.shapes import build_random, random_config
 from engines.loading.weights import load_model
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.limits.packed_sizes import weight_bytes
 from tensor_names import tensor_names
 
@@ -37,7 +38,9 @@ def test_both_one_or_none_fit() -> None:
 def test_needs_follow_the_published_figures() -> None:
     """EventGPT-7B: 13.19 GiB in bfloat16; LLaMA-7B's cache: 0.5 MiB a position in 16 bits."""
     choice = ModelChoice("random:7b-eventgpt", device="cpu", dtype="bfloat16")
-    found = memory_need(choice, "draft", GenerationSettings(max_new_tokens=128, gamma=5), question=16)
+    found = memory_need(
+        choice, "draft", GenerationSettings(max_new_tokens=128, speculation=SpeculationSettings(gamma=5)), question=16
+    )
     assert found.weight_bytes == 2 * 7_079_684_096
     assert found.kv_bytes == (582 + 80 + 128 + 5 + 1) * 512 * 1024
     assert 0 < found.activation_bytes < 2 * GIB

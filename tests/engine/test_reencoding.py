@@ -25,6 +25,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.speculation import REENCODED
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
@@ -254,7 +255,9 @@ def test_a_run_of_the_bundled_pair_passes_text_where_vocabularies_differ(
     found = []
     for mode in ("target", "speculative"):
         recording = RecordLog()
-        asked = GenerationSettings(max_new_tokens=24, gamma=4, temperature=temperature, top_k=top_k, seed=5)
+        asked = GenerationSettings(
+            max_new_tokens=24, speculation=SpeculationSettings(gamma=4), temperature=temperature, top_k=top_k, seed=5
+        )
         engine.run(RunRequest(mode, sample, draft, target, asked), recording, threading.Event())
         book = RunBook(recording)
         book.update()

@@ -14,6 +14,7 @@ from evprof.core.units import MIB
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.model_shapes import TextShape
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.limits.roofline import kv_bytes_per_position
 
 PAIR = (ModelChoice("evprof-tiny-eventgpt"), ModelChoice("evprof-tiny-video-llava"))
@@ -76,7 +77,11 @@ def test_a_device_that_is_not_here_keeps_shape_and_card() -> None:
 def test_the_published_capacities_and_what_weights_leave_of_them(unmeasured: None) -> None:
     """002: ~75 against ~10 samples in 24 GB. By cache alone that holds; 13 GiB of weights leave 22 and 3 places."""
     settings = GenerationSettings(
-        max_new_tokens=5, frames=8, event_frames=1, gamma=1, input=InputSettings(pooling="none")
+        max_new_tokens=5,
+        frames=8,
+        event_frames=1,
+        speculation=SpeculationSettings(gamma=1),
+        input=InputSettings(pooling="none"),
     )
     models = suite_facts(SEVEN_B, settings)["models"]
     for name, published_mib, published in (("random:7b-eventgpt", 318.0, 75), ("random:7b-llava", 2321.5, 10)):

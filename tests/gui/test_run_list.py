@@ -19,6 +19,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, FINISHED
+from evprof.core.vocabulary.settings import with_value
 from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.document import run_document
 from evprof.metrics.speculation import payoff as payoffs_worked_out
@@ -57,7 +58,7 @@ def _repeated() -> RecordLog:
     for group, (mode, repeat, warmup, gamma) in enumerate(
         (("side-by-side", 3, 1, 5), ("speculative", 3, 0, 5), ("target", 3, 0, 5), ("speculative", 1, 0, 3)), start=1
     ):
-        settings = replace(asked.settings, gamma=gamma)
+        settings = with_value(asked.settings, "gamma", gamma)
         request = replace(asked, mode=mode, repeat=repeat, warmup=warmup, settings=settings)
         engine.run(replace(request, first_run_id=run_id, group_id=group), recording, threading.Event())
         run_id += (repeat + warmup) * (2 if mode == "side-by-side" else 1)

@@ -17,6 +17,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.text import join_pieces
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
 from ui.columns.answer import AnswerFlow
@@ -167,7 +168,7 @@ def recorded(mode: str, accepted: tuple[int, ...], gamma: int, hidden: tuple[int
         mode=mode,
         draft=ModelChoice("d"),
         target=ModelChoice("t"),
-        settings=GenerationSettings(gamma=gamma),
+        settings=GenerationSettings(speculation=SpeculationSettings(gamma=gamma)),
     )
     script = Script(accepted=accepted, hidden=hidden)
     ScriptedEngine(script, speed=1e9, is_warm=True).run(request, sink, threading.Event())

@@ -74,7 +74,7 @@ class KnownDrafts:
         sink.append(TokenRecord(1, "target", 0, answer[0], ORIGIN_TARGET, -1, 0, "x"))
         place, number, now = 1, 0, 0
         while place < len(answer):
-            drafted = min(request.settings.gamma, len(answer) - place - 1)
+            drafted = min(request.settings.speculation.gamma, len(answer) - place - 1)
             accepted = min(self.accepted, drafted)
             drafting = drafted * DRAFT_NS
             sink.append(RoundRecord(1, number, now, drafting, VERIFY_NS, 0, drafted, accepted, accepted + 1, "", 0))

@@ -170,7 +170,7 @@ def test_draft_and_target_differ_by_their_settings_alone() -> None:
 def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:
     read = {"temperature": 0.5, "gamma": "many", "input": None, "switches": {"cache": "paged", "newer": 1}, "newer": {}}
     made = RunInfo(1, 1, 0, "target", "target", **told(read))
-    assert (made.settings.temperature, made.settings.gamma) == (0.5, 5)
+    assert (made.settings.temperature, made.settings.speculation.gamma) == (0.5, 5)
     assert made.given_settings == {"temperature": 0.5, "cache": "paged"}
     assert run_label([RunLog(made)]) == "paged · temperature 0.5"
 
@@ -193,8 +193,7 @@ def test_what_may_change_the_text() -> None:
 
 def speculating(mode: str = "speculative", **asked: Any) -> dict[str, str]:
     """Key -> row of what concerns drafting in a run that asks for it."""
-    gamma = asked.pop("gamma", 5)
-    made = run(GenerationSettings(gamma=gamma, speculation=SpeculationSettings(**asked)), mode=mode)
+    made = run(GenerationSettings(speculation=SpeculationSettings(**asked)), mode=mode)
     return {setting.key: setting.text for setting in settings_of(made, "target") if setting.key in SPECULATION_KEYS}
 
 

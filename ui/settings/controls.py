@@ -140,7 +140,7 @@ def control_of(entry: Setting) -> Setting:
     if entry.kind is bool and not entry.choices:
         return replace(entry, choices=((False, "off"), (True, "on")))
     if entry.kind is str and not entry.choices:
-        return replace(entry, choices=((entry.default, entry.low or str(entry.default or "")),), is_free=True)
+        return replace(entry, choices=((entry.default, entry.range.low or str(entry.default or "")),), is_free=True)
     return entry
 
 
@@ -164,23 +164,23 @@ def with_choice(settings: GenerationSettings, key: str, value: Any) -> Generatio
 
 def lowest(entry: Setting) -> float:
     """The least number that a field shows: None, where there is one, stands below the least."""
-    least = (entry.least or 0) * entry.scale - entry.has_none
-    return least + 1 / 10**entry.decimals if entry.is_above else least
+    least = (entry.range.least or 0) * entry.range.scale - entry.has_none
+    return least + 1 / 10**entry.range.decimals if entry.range.is_above else least
 
 
 def highest(entry: Setting) -> float:
     """The greatest number that a field shows."""
-    return entry.shown_most or (entry.most or 0) * entry.scale
+    return entry.range.shown or (entry.range.most or 0) * entry.range.scale
 
 
 def number_of(entry: Setting, value: Any) -> float:
     """What a field shows for a value."""
-    return lowest(entry) if value is None else float(value) * entry.scale
+    return lowest(entry) if value is None else float(value) * entry.range.scale
 
 
 def value_shown(entry: Setting, number: float) -> Any:
     """The value that a field's number stands for."""
     if entry.has_none and number <= lowest(entry):
         return None
-    found = number / entry.scale
-    return found if entry.decimals or entry.scale != 1 else round(found)
+    found = number / entry.range.scale
+    return found if entry.range.decimals or entry.range.is_share else round(found)

@@ -195,16 +195,16 @@ def _list(control: Setting, themes: ThemeHolder) -> ChoiceBox:
 
 def _number(control: Setting) -> QSpinBox | QDoubleSpinBox:
     box: QSpinBox | QDoubleSpinBox
-    if control.decimals:
+    if control.range.decimals:
         box = QDoubleSpinBox()
-        box.setDecimals(control.decimals)
+        box.setDecimals(control.range.decimals)
         box.setRange(lowest(control), highest(control))
-        box.setSingleStep(control.step)
+        box.setSingleStep(control.range.step)
     else:
         box = QSpinBox()
         box.setRange(round(lowest(control)), round(highest(control)))
-        box.setSingleStep(round(control.step))
-    box.setSpecialValueText(control.low)
-    box.setSuffix(control.suffix)
+        box.setSingleStep(round(control.range.step))
+    box.setSpecialValueText(control.range.low)
+    box.setSuffix(" %" if control.range.is_share else "")
     box.lineEdit().setTextMargins(-2, 0, 0, 0)
     return box

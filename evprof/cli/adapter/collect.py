@@ -9,15 +9,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.adapter.progress import CollectProgress
-from evprof.cli.sample_options import check_least
-from evprof.cli.setting_options import choice_of, settings_of
+from evprof.cli.options import check_least, choice_of, settings_of
 from evprof.cli.suite.machines import open_cluster
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.units import count_text
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+
+
+class CollectProgress(Progress):
+    """Hears of collected examples."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, "collecting", "examples")
+
+    def begin(self, total: int, done_before: int) -> None:
+        """So many are to be made, of which some are there."""
+        there = f"; goes on, {done_before:,} there before" if done_before else ""
+        self.say(f"collecting: {count_text(total, 'example')}{there}")
+        self.start(total, done_before)
+
+    def end(self, name: str, error: str | None = None) -> None:
+        """One was made, or could not be."""
+        if error is not None:
+            self.say(f"failed: {name}: {error}", is_warning=True)
+        self.advance()
 
 
 def collect(options: argparse.Namespace, console: Console) -> int:

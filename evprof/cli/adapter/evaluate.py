@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.adapter.collect import lasting, samples_of
-from evprof.cli.sample_options import check_least
+from evprof.cli.options import check_least
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import CANCELLED, Cancelled, UserError

@@ -11,11 +11,39 @@ from typing import Any
 
 from evprof.cli.adapter.collect import lasting
 from evprof.cli.adapter.evaluate import Evaluated, evaluation, tell_figures
-from evprof.cli.adapter.progress import TrainProgress
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import CANCELLED, USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.units import percent_text
+from evprof.core.units import count_text, percent_text
+
+
+class TrainProgress(Progress):
+    """Hears of a training's steps and judgements."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, "training", "steps")
+
+    def begin(self, kind: str, curves: Any, parameters: int) -> None:
+        """Training begins."""
+        sizes = f"{parameters:,} parameters" if parameters else "counted, nothing to train"
+        examples = f"{count_text(curves.examples, 'example')}, {curves.validation_examples:,} held back"
+        self.say(f"training {kind}: {examples}, {sizes}")
+        self.start(0)
+
+    def step(self, step: int, steps: int, loss: float) -> None:
+        """Some steps are done."""
+        self._total = steps
+        self.reach(step, f"loss {loss:.3f}")
+
+    def judged(self, curves: Any, *, is_best: bool) -> None:
+        """The held-back examples were looked at."""
+        match, loss = curves.validation_match[-1], curves.validation_loss[-1]
+        best = ", the best so far" if is_best and len(curves.validation_steps) > 1 else ""
+        self.say(
+            f"step {curves.validation_steps[-1]:,}: held back: {percent_text(match, 1)} of tokens right, loss "
+            f"{loss:.3f}{best}"
+        )
 
 
 def train(options: argparse.Namespace, console: Console) -> int:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from evprof.cli.bench import options as takes
-from evprof.cli.bench.gpu_report import gpu_blocks
-from evprof.cli.bench.model_reports import repeatability_blocks, speculation_blocks
-from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
-from evprof.cli.parser import CommandExample
-from evprof.cli.terminal.blocks import Block, Row
+from evprof.cli.bench.gpu import gpu_blocks
+from evprof.cli.bench.model_reports import (
+    repeatability_blocks,
+    speculation_blocks,
+    switch_blocks,
+    switch_markdown_blocks,
+)
+from evprof.cli.command import CommandExample
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.tables import Block, Row
+from evprof.core.errors import USAGE, UserError
+from evprof.core.sample import Sample
+from evprof.core.suggestions import guess_among
+from evprof.core.vocabulary.generation import ModelChoice
+from evprof.run.benches.drafting import DraftingContender, contenders
+from evprof.run.demo import BUNDLED_TARGET
 
 BENCH_SHAPE = "dispatch-32"
 """The shape that is measured where none is named."""
@@ -60,12 +71,6 @@ def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         return measure_switches(make_engine(), plan, stop, console.note, batches=make_batch_engine())
 
 
-def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    from evprof.cli.bench.speculation import measure_drafters
-
-    return measure_drafters(options, console)
-
-
 def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from engines.bench.overhead import measure_overhead
     from evprof.run.kept_overhead import keep_overhead
@@ -81,16 +86,101 @@ def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     return document
 
 
-def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    from evprof.cli.bench.repeatability import measure
-
-    return measure(options, console)
-
-
 def _gpu(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from evprof.cli.bench.gpu import measure
 
     return measure(options, console)
+
+
+def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Environment, rows, sweep, summary and what is known of the pair. Ctrl-C stops it and keeps the rows so far."""
+    from evprof.cli.run.recorded_session import make_engine
+    from evprof.loaders.bundled_evaluation import pair_evaluation
+    from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
+    from evprof.run.processes.interrupts import stop_flag
+
+    chosen = _chosen(options)
+    target = ModelChoice(options.target, options.device, options.dtype)
+    from engines.speculation.near_ties import FlipJudge
+
+    plan = SpeculationPlan(
+        _samples(options),
+        chosen,
+        ModelChoice(options.draft, options.device, options.dtype),
+        target,
+        repeat=options.repeat,
+        max_new_tokens=options.max_new_tokens,
+        step=options.step,
+        judge=FlipJudge(target),
+    )
+    with stop_flag() as stop:
+        found = measure_speculation(make_engine(), plan, stop, console.note)
+    return found | {"pair": pair_evaluation(options.target, options.draft)}
+
+
+def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
+    from evprof.loaders.adapters import bundled_adapters, read_adapter
+
+    adapters = [adapter for adapter in bundled_adapters() if _fits(adapter.target, options.target)]
+    adapters += [read_adapter(path) for path in options.adapter or ()]
+    known = contenders(adapters)
+    if not options.only:
+        return known
+    found = [one for one in known if any(word in (one.key, one.speculation.drafter) for word in options.only)]
+    if not found:
+        guess = guess_among(options.only[0], (one.key for one in known))
+        raise UserError(f"--only: there is no drafter {' or '.join(options.only)}{guess}", exit_code=USAGE)
+    return found
+
+
+def _fits(trained_for: str, target: str) -> bool:
+    return Path(trained_for).name == Path(target).name
+
+
+def _samples(options: argparse.Namespace) -> Sequence[Sample]:
+    """The samples of `--data`, or so many held-out scenes; the bundled samples where `--scenes` is 0."""
+    from evprof.loaders.bundled import bundled_samples, held_out_scenes
+    from evprof.loaders.manifests.manifest import read_manifest
+
+    if options.data:
+        return read_manifest(options.data).samples
+    if options.scenes == 0:
+        return bundled_samples()
+    scenes = held_out_scenes()
+    if not 0 < options.scenes <= len(scenes):
+        raise UserError(
+            f"--scenes: {len(scenes)} held-out scenes are bundled, not {options.scenes}; "
+            "to measure on other samples, name a list of them with --data.",
+            exit_code=USAGE,
+        )
+    return scenes[: options.scenes]
+
+
+def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Environment, rows and summary."""
+    from evprof.cli.terminal import program
+    from evprof.core.request import RunRequest
+    from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+    from evprof.loaders.bundled import bundled_sample
+    from evprof.run.benches.repeatability import RepeatabilityPlan, measure_repeatability
+
+    request = RunRequest(
+        "target",
+        bundled_sample(),
+        target=ModelChoice(options.target, options.device, options.dtype),
+        settings=GenerationSettings(max_new_tokens=options.max_new_tokens, ignore_eos=True),
+        keeps_frames=False,
+    )
+    request.validate()
+    plan = RepeatabilityPlan(
+        request,
+        program.engine_argv(),
+        sessions=takes.SESSIONS if options.sessions is None else options.sessions,
+        repeat=options.repeat,
+        # Several processes of anything larger may not fit beside each other.
+        in_turn=options.target == BUNDLED_TARGET,
+    )
+    return measure_repeatability(plan, console.note)
 
 
 BENCHMARKS = {

@@ -1,12 +1,13 @@
-"""What the benchmarks of models tell: drafters beside plain decoding, engine processes."""
+"""Reports of the benchmarks of models: drafters beside plain decoding, engine processes, switches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from textwrap import fill
 
-from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
-from evprof.core.units import count_text
+from evprof.cli.terminal.tables import Block, Column, PrintedTable, Row, filled
+from evprof.core.units import bytes_text, count_text, ms_text
 from evprof.loaders.bundled_evaluation import pair_sentences
 
 
@@ -117,3 +118,145 @@ def repeatability_blocks(document: Row) -> Iterator[Block]:
         f"{between} from process to process ({len(rows)} processes), {within} from run to run within one (standard "
         "deviations)"
     )
+
+
+WIDTH = 120
+
+_STAGE_NAMES = {("prefill", "decode"): "LLM", ("vision", "prefill", "decode"): "model"}
+
+_MEANING = """\
+run: wall without load; stage ×: the stages aimed at; off / on, above 1 is faster; ± half the median's 95 % interval.
+agrees: tokens with the same id at the same position, @ the first that differs. 004: what document 004 expects."""
+
+
+def switch_blocks(document: Row) -> Iterator[Block]:
+    """The table, then the reasons of what is not here, then what the columns mean."""
+    rows = document["rows"]
+    reasons = list(dict.fromkeys(row["reason"] for row in rows if row["status"] != "measured"))
+
+    def verdict(row: Row) -> str:
+        if row["status"] == "measured":
+            return str(row["verdict"] or "n/a")
+        return f"not here ({reasons.index(row['reason']) + 1})"
+
+    yield PrintedTable(
+        (("switch", _label), *_columns(is_wide=False), ("verdict", verdict)), rows, "-", (0, 1, 2, 10), True
+    )
+    yield from (fill(f"({number}) {reason}", WIDTH) for number, reason in enumerate(reasons, start=1))
+    yield ""
+    yield from (fill(line, WIDTH) for line in _lines(rows))
+    yield _MEANING
+
+
+def switch_markdown_blocks(document: Row) -> Iterator[Block]:
+    """Where and how it was measured, and the whole table with reasons in place."""
+    yield _machine_line(document)
+    yield ""
+    columns: tuple[Column, ...] = (
+        ("switch on", "{title}"),
+        ("against", "{against}"),
+        *_columns(is_wide=True),
+        ("verdict", lambda row: str(row["verdict"] or "n/a") if _is_told(row) else f"not here: {row['reason']}"),
+    )
+    yield PrintedTable(columns, document["rows"], "-", (0, 1, 2, 3, 11))
+    yield ""
+    yield from (f"- {line}" for line in _lines(document["rows"]))
+
+
+def _columns(*, is_wide: bool) -> tuple[Column, ...]:
+    """What both tables tell; `is_wide`: where there is room."""
+
+    def of_measured(read: Column) -> Column:
+        heading, cell = read
+        assert callable(cell)
+        return heading, lambda row: cell(row) if _is_told(row) else "-"
+
+    told: tuple[Column, ...] = (
+        ("run", partial(_ratio, "run", is_wide)),
+        ("stage ×", partial(_ratio, "stage", is_wide)),
+        *((name, partial(_bytes, name.lower(), is_wide)) for name in ("weights", "KV", "peak")),
+        ("agrees", partial(_agreement, is_wide)),
+    )
+    return (
+        ("model", "{role}"),
+        ("stage", lambda row: _STAGE_NAMES.get(tuple(row["stages"]), "+".join(row["stages"]))),
+        *map(of_measured, told),
+        ("004", lambda row: str(row["expected"] or "-")),
+    )
+
+
+def _is_told(row: Row) -> bool:
+    return bool(row["status"] == "measured")
+
+
+def _lines(rows: Sequence[Row]) -> Iterator[str]:
+    """What stands below the table: what each model takes with everything off (the rows that compare off with off say
+    it); what loading, quantizing and compiling took, which is before a run's zero, so in no figure; and what runs with
+    a switch on warned about, and those without did not."""
+    measured = [row for row in rows if _is_told(row)]
+    for row in measured:
+        if row["switch"] == "nothing":
+            yield filled(
+                "{role}, everything off: {model}, {run_off_ms:ms} a run without load, {stage_off_ms:ms} of it in "
+                "vision, prefill and decode.",
+                row,
+            )
+    took = [
+        f"{_label(row)} ({row['role']}) {ms_text(row['setup_on_ms'])}"
+        for row in measured
+        if row["setup_on_ms"] is not None
+    ]
+    if took:
+        yield f"Setup, in no figure above: {', '.join(took)}."
+    yield from (f"{_label(row)} ({row['role']}): {line}" for row in measured for line in row["warnings"])
+
+
+def _machine_line(document: Row) -> str:
+    """Machine, versions, day and size of the measurement in one sentence."""
+    found, how = document["environment"], document["settings"]
+    threads = f", {found['threads']} CPU thread{'s' if found['threads'] > 1 else ''}" if found.get("threads") else ""
+    return (
+        f"{found.get('device')}{threads}, torch {found.get('torch')}, transformers {found.get('transformers')}, "
+        f"{document['measured_at'][:10]}; {how['dtype']}, {how['repeat']} pairs, {how['max_new_tokens']} tokens a run."
+    )
+
+
+def _label(row: Row) -> str:
+    """The title, with what it is held against where that is not everything off and not told yet."""
+    title, against = str(row["title"]), row["against"]
+    return title if row["off_is_plain"] or against in title.split() else f"{title} / {against}"
+
+
+def _ratio(name: str, is_wide: bool, row: Row) -> str:
+    speed, bounds = row[f"{name}_speed"], row[f"{name}_speed_ci95"]
+    if speed is None:
+        return "n/a"
+    digits = 2 if speed < 10 else 1 if speed < 100 else 0
+    spread = f"{' ' if is_wide else ''}±{(bounds[1] - bounds[0]) / 2:.{digits}f}" if bounds else ""
+    return f"{speed:.{digits}f}{spread}"
+
+
+def _bytes(name: str, is_wide: bool, row: Row) -> str:
+    on, off = row[f"{name}_on_bytes"], row[f"{name}_off_bytes"]
+    if not is_wide:
+        return short_bytes(on)
+    return bytes_text(on) if on == off or name == "peak" else f"{bytes_text(off)} → {bytes_text(on)}"
+
+
+def short_bytes(count: int | None) -> str:
+    """A byte count in at most five letters: `752K`, `3.7M`, `13.2G`; "n/a" for None."""
+    if count is None:
+        return "n/a"
+    value = float(count)
+    for unit in ("B", "K", "M"):
+        if value < 1000:
+            return f"{value:.{0 if value >= 100 or unit == 'B' else 1}f}{unit}"
+        value /= 1024
+    return f"{value:.1f}G"
+
+
+def _agreement(is_wide: bool, row: Row) -> str:
+    found = row["agreement"]
+    parted = found["first_divergence"]
+    where = "" if parted is None else f"{' ' if is_wide else ''}@{parted}"
+    return f"{found['matched']}/{found['compared']}{where}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from evprof.cli.bench.repeatability import SESSIONS
-from evprof.cli.command import add_sessions_option
-from evprof.cli.setting_options import add_pair_options, add_setting
+from evprof.cli.options import add_pair_options, add_sessions_option, add_setting
 from evprof.core.vocabulary.settings import SETTINGS
 from evprof.run.demo import BUNDLED_TARGET
+
+SESSIONS = 5
+"""Engine processes whose spread is measured."""
 
 
 def _shape(known: str, parser: argparse.ArgumentParser) -> None:

@@ -1,21 +1,28 @@
-"""`evprof convert`."""
+"""`evprof convert`: its options, and the recipe they mean."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from evprof.cli.command import Command, add_json_option
-from evprof.cli.parser import CommandExample
-from evprof.cli.sample_options import check_least, existing, option_of, us_of
+from evprof.cli.command import Command, CommandExample
+from evprof.cli.options import add_json_option, add_list_options, add_part_options, add_ray_options, us_of
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
-
-if TYPE_CHECKING:
-    from evprof.core.sample import Sample
-    from evprof.run.conversion.task import ConversionRecipe, Task
-    from evprof.run.conversion.workers import Outcome
+from evprof.core.errors import USAGE, UserError
+from evprof.run.conversion.task import (
+    COMPRESSIONS,
+    FRAMES,
+    LAYOUTS,
+    PRESETS,
+    RAW_FORMATS,
+    SUFFIXES,
+    TARGETS,
+    ConversionRecipe,
+)
 
 
 class ConvertCommand(Command):
@@ -40,124 +47,142 @@ class ConvertCommand(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """What to read, what to make of it, and where it goes."""
-        from evprof.cli.convert.options import add_convert_options
-
-        add_convert_options(parser)
+        _add_convert_options(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Converts; 1 when something could not be, 130 when stopped."""
-        from evprof.core.sample import Sample
+        from evprof.cli.convert.converting import convert
 
-        kind = _kind(options.input)
-        check_least(options, limit=1, jobs=1)
-        if kind in ("manifest", "sequence"):
-            from evprof.cli.convert.lists import convert_list
-
-            return convert_list(options, console, kind)
-        _refuse_list_options(options)
-        sample = Sample(
-            events_path=options.input if kind == "events" else None,
-            video_path=options.input if kind == "video" else None,
-            name=Path(options.input).stem,
-        )
-        return _convert_one(_task(sample, kind, options), options, console)
+        return convert(options, console)
 
 
-def _kind(path: str) -> str:
-    """events, video, manifest or sequence. Raises UserError for everything else."""
-    from evprof.loaders.paths import reason
-    from evprof.loaders.pictures.frame_folder import is_frame_set
-    from evprof.loaders.probe import probe
+def _add_convert_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what to read, what to make of it, and where it goes."""
+    parser.add_argument("input", metavar="IN", help="a recording, a video, a folder, or a list of samples")
+    parser.add_argument("-o", "--output", metavar="OUT", type=_place, required=True, help="file or folder to write")
+    parser.add_argument("--to", choices=TARGETS, help="what to make (default: by the name of OUT; a folder is frames)")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files; for a list, start over")
+    _add_part(parser.add_argument_group("which part"))
+    _add_list(parser.add_argument_group("of a list of samples, or a folder with events and video"))
+    _add_events(parser.add_argument_group("event recordings"))
+    _add_pictures(parser.add_argument_group("pictures"))
+    _add_video(parser.add_argument_group("MP4"))
+    _add_simulation(parser.add_argument_group("events from a video (simulated)"))
+
+
+def _add_part(group: argparse._ArgumentGroup) -> None:
+    add_part_options(group)
+    group.add_argument(
+        "--clip-ms", type=float, metavar="MS", help="a folder with events and video: cut into clips of MS ms"
+    )
+
+
+def _add_list(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--only", choices=("events", "video"), help="read only this half of every sample")
+    add_list_options(group)
+    group.add_argument("--jobs", type=int, metavar="N", default=1, help="files written at a time (default: 1)")
+    add_ray_options(group, "convert on all processors", "CPU threads for each file (default: 1)")
+
+
+def _add_events(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--layout", choices=LAYOUTS, help="npy: EventGPT's dict (default) or no pickle")
+    group.add_argument("--compressed", action="store_true", default=None, help="npz: smaller and slower")
+    group.add_argument("--compression", choices=COMPRESSIONS, help="h5: how (default: blosc-zstd, as DSEC)")
+    group.add_argument("--raw-format", choices=RAW_FORMATS, help="raw: Prophesee's encoding (default: evt3)")
+    group.add_argument(
+        "--sort", action="store_true", default=None, help="into time order, which h5 and raw need (held in memory)"
+    )
+
+
+def _add_pictures(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--frames", type=int, metavar="N", help="how many (default: 5 of events, every one of a video)")
+    group.add_argument("--every", type=int, metavar="N", help="a video: every Nth frame")
+    group.add_argument(
+        "--fps", type=_rate, metavar="FPS", help="frames per second of the result; fractions: 30000/1001"
+    )
+    group.add_argument("--window-ms", type=float, metavar="MS", help="events: a picture for every MS ms")
+    group.add_argument("--window-events", type=int, metavar="N", help="events: a picture for every N events")
+    group.add_argument(
+        "--rendering",
+        metavar="NAME",
+        help="events: eventgpt (default), polarity, count, decay, time-surface, voxel",
+    )
+    group.add_argument("--canvas", type=_size, metavar="WxH", help="events: size of every picture")
+
+
+def _add_video(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--gop", type=int, metavar="N", help="a key frame every N frames (default: 12)")
+    group.add_argument("--b-frames", type=int, metavar="N", help="at most N in a row (default: 2)")
+    group.add_argument("--crf", type=int, metavar="N", help="0 lossless to 51 worst (default: 20)")
+    group.add_argument("--preset", choices=PRESETS, help="x264's effort (default: medium)")
+    group.add_argument("--size", type=_size, metavar="WxH", help="scale the pictures (default: as they are)")
+
+
+def _add_simulation(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--threshold", type=float, metavar="X", help="contrast of an event, log intensity (default: 0.2)"
+    )
+    group.add_argument("--threshold-off", type=float, metavar="X", help="the same for darker (default: as --threshold)")
+    group.add_argument("--threshold-spread", type=float, metavar="X", help="its spread over pixels (default: 0.03)")
+    group.add_argument("--refractory-us", type=int, metavar="US", help="a pixel's rest after an event (default: 0)")
+    group.add_argument("--seed", type=int, metavar="N", help="seed of the spread (default: 0)")
+    group.add_argument("--simulate-width", type=int, metavar="N", help="scale the video to N pixels (default: its own)")
+
+
+def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe:
+    """The validated recipe. Raises UserError, exit code 2, for what cannot be meant."""
+    output: Path = options.output
+    named = SUFFIXES.get(output.suffix.lower())
+    to = options.to
+    if is_list:
+        if to is None:
+            raise UserError(f"Say what its samples are to become: --to {', '.join(TARGETS)}.", exit_code=USAGE)
+    elif to is None:
+        to = _guessed(output, named)
+    elif named is not None and named != to:
+        raise UserError(f"--to {to} and the name of '{output}' do not fit; change one of them.", exit_code=USAGE)
+    names = [field.name for field in fields(ConversionRecipe) if field.name not in ("to", "window_us")]
+    given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if options.window_ms is not None:
+        given["window_us"] = us_of(options, "window_ms")
+    is_dat = not is_list and output.suffix.lower() == ".dat"
+    if is_dat and given.setdefault("raw_format", "dat") != "dat":
+        raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
+    return ConversionRecipe.of(to, given)
+
+
+def _guessed(output: Path, named: str | None) -> str:
+    if named is not None:
+        return named
+    if output.suffix and not output.is_dir():
+        known = ", ".join(SUFFIXES)
+        raise UserError(f"'{output.name}' does not say what to make; end it in {known}, or give --to.", exit_code=USAGE)
+    return FRAMES
+
+
+def _place(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it names no place")
+    found = Path(text)
+    # `.` and `..` have no name to write another beside.
+    return found if found.name not in ("", "..") else Path(os.path.abspath(text))
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([0-9]{1,5})[xX]([0-9]{1,5})", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no size; give one as 640x480")
+    return int(found[1]), int(found[2])
+
+
+def _rate(text: str) -> str:
+    from fractions import Fraction
 
     try:
-        is_there = Path(path).exists() or is_frame_set(path)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be reached ({reason(error)}); check the path.") from None
-    if not is_there:
-        raise UserError(f"There is no file or folder '{path}'; check the path.")
-    kind = probe(path)
-    if Path(path).is_dir() and kind in ("events", "video"):
-        # Pictures, whatever they show, are converted as pictures.
-        return "video"
-    if is_frame_set(path):
-        return "video"
-    if kind not in ("events", "video", "manifest", "sequence"):
-        raise UserError(f"{path}: is a {kind}; recordings, videos and lists of samples are converted.")
-    return kind
-
-
-def _refuse_list_options(options: argparse.Namespace) -> None:
-    for name in ("only", "root", "questions", "limit", "clip_ms", "ray", "ray_threads"):
-        if getattr(options, name) is not None:
-            what = "a folder with events and video" if name == "clip_ms" else "lists of samples"
-            raise UserError(f"{option_of(name)} is for {what}; leave it out.", exit_code=USAGE)
-
-
-def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
-    from dataclasses import replace
-
-    from evprof.cli.convert.options import recipe_of
-    from evprof.run.conversion.task import Task
-
-    recipe = recipe_of(options, is_list=False)
-    recipe.refuse_for(kind)
-    for name, half in (("video_times", "video"), ("rectify", "events")):
-        if getattr(options, name) is not None and kind != half:
-            raise UserError(f"{option_of(name)} has no use here; leave it out.", exit_code=USAGE)
-    sample = replace(
-        sample,
-        start_us=us_of(options, "start_ms"),
-        duration_us=us_of(options, "duration_ms"),
-        video_times_path=existing(options.video_times, "--video-times"),
-        rectify_path=existing(options.rectify, "--rectify"),
-    )
-    sample.validate()
-    return Task(sample, kind, options.output, recipe)
-
-
-def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> int:
-    from evprof.cli.convert.progress import ConvertProgress
-    from evprof.run.conversion.workers import Workers, check_place, refuse_itself
-
-    check_place(task.output)
-    refuse_itself(task)
-    _check_output(task.output, task.recipe, overwrite=options.overwrite)
-    found: Outcome | None = None
-    with ConvertProgress(console, Path(task.path).name) as progress, progress.until_stopped() as stop:
-        workers = Workers([task], 1, stop)
-        for outcome in workers.outcomes():
-            progress.look(workers.steps)
-            found = outcome or found
-    if found is None or (found.written is None and found.error is None):
-        console.warn(f"stopped; {task.output} was not written")
-        return CANCELLED
-    if found.written is None:
-        raise UserError(found.error or "", exit_code=FAILURE)
-    _tell(task, found, console)
-    return 0
-
-
-def _check_output(output: Path, recipe: ConversionRecipe, *, overwrite: bool) -> None:
-    """Raises UserError when something else is there that must stay."""
-    is_folder = recipe.suffix == ""
-    if not output.exists() and not output.is_symlink():
-        return
-    if is_folder != output.is_dir():
-        what = "a file, and pictures go into a folder" if is_folder else "a folder, and this is written as one file"
-        raise UserError(f"{output}: is {what}; give another name.")
-    if is_folder and not any(output.iterdir()):
-        return
-    if not overwrite:
-        raise UserError(f"{output}: is already there; give another name, or --overwrite to replace it.")
-
-
-def _tell(task: Task, outcome: Outcome, console: Console) -> None:
-    from evprof.cli.convert.text import one_document, one_line
-
-    if console.is_json:
-        console.document(one_document(task, outcome))
-        return
-    console.print(one_line(task, outcome))
-    for note in outcome.written.notes if outcome.written else ():
-        console.warn(f"note: {note}")
+        rate = Fraction(text) if len(text) <= 20 and "e" not in text.lower() else None
+    except (ValueError, ZeroDivisionError):
+        rate = None
+    if rate is None or rate <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no rate; give one as 30, 29.97 or 30000/1001")
+    return str(rate)

@@ -1,65 +1,86 @@
-"""`evprof doctor`."""
+"""`evprof doctor`: every part of an installation has a function that returns its facts and adds its problems."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import platform
 from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from evprof.cli.command import Command, add_json_option
-from evprof.cli.doctor.examination import Examinations
-from evprof.cli.doctor.folders import folder_facts, folder_text
-from evprof.cli.doctor.machine import check_gpus, energy_devices, gpu_facts
-from evprof.cli.doctor.packages import (
-    QUANTIZATION,
-    installed_parts,
-    is_for_reading,
-    optional_text,
-    optional_versions,
-    versions,
-)
-from evprof.cli.doctor.parts import decoder_facts, model_facts, window_facts
-from evprof.cli.doctor.problem import Problem
-from evprof.cli.parser import CommandExample
+from evprof.cli.command import Command, CommandExample, advanced
+from evprof.cli.doctor.examination import Examinations, Problem
+from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.build import commit
-from evprof.core.installation import how_to_mend
+from evprof.core.errors import USAGE, UserError
+from evprof.core.installation import EXTRAS, how_to_add, how_to_mend, is_bundle
+from evprof.core.units import bytes_text, count_text
 from evprof.version import __version__
+
+PACKAGES = (
+    *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
+    *("h5py", "hdf5plugin", "aedat", "ijson", "msgspec", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
+    *("rich", "shtab", "tensorboard", "torch-tb-profiler"),
+)
+
+NEEDED = {"engine": "torch", "window": "PySide6_Essentials", "decoders": "av"}
+"""The package without which a part is not examined."""
+
+QUANTIZATION = "quantization"
+"""The examination that loads the libraries of `quant`."""
+
+_MOST_FILES = 100_000
+"""Files whose sizes are added up; a larger folder is reported as taking at least that."""
 
 
 class DoctorCommand(Command):
     """Say what this installation consists of, what does not work, and how to mend it.
 
-    Versions, GPU, Qt and its platform, folders; the bundled sample is read and a bundled model answers. Problems do not
-    change the exit code.
+    Versions, GPU, Qt, folders; the bundled sample is read and a bundled model answers. Problems do not change the exit
+    code.
+
+    --install-cuda installs the CUDA add-on, which makes evprof use NVIDIA GPUs, without a network. The add-on is a
+    folder of wheels, evprof-cuda, made where the packages can be downloaded and carried here. Every file is checked,
+    and nothing is changed when one is damaged. --remove-cuda brings the torch for CPUs back.
     """
 
     name = "doctor"
     examples = (
         CommandExample("evprof doctor", "look for what does not work here"),
         CommandExample("evprof doctor --json", "the same as JSON, to send to whoever helps"),
+        CommandExample(
+            "evprof doctor --install-cuda evprof-cuda", "use NVIDIA GPUs, from a folder that was brought here"
+        ),
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Only --json."""
+        """The CUDA add-on, and --json."""
+        parser.add_argument("--install-cuda", metavar="DIR", type=Path, help="install the CUDA add-on from this folder")
+        advanced(parser.add_argument("--remove-cuda", action="store_true", help="go back to the CPU"))
+        advanced(
+            parser.add_argument(
+                "--cuda", action="store_true", help="only say whether the CUDA add-on is installed, and what it holds"
+            )
+        )
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Examines every part, each on its own, so that a broken one hides no other."""
-        from evprof.cli.terminal.facts import facts_lines
-
+        if options.install_cuda is not None or options.remove_cuda or options.cuda:
+            return _change_cuda(options, console)
         console.note("Examining every part; the engine takes longest.")
         document = examine()
         if console.is_json:
             console.document(document)
             return 0
         shown = {name: value for name, value in document.items() if name not in ("schema_version", "problems")}
-        shown["optional"] = {name: optional_text(name, version) for name, version in document["optional"].items()}
-        shown["folders"] = {name: folder_text(facts) for name, facts in document["folders"].items()}
-        for line in facts_lines(shown):
-            console.print(line)
+        shown["optional"] = {name: _optional_text(name, version) for name, version in document["optional"].items()}
+        shown["folders"] = {name: _folder_text(facts) for name, facts in document["folders"].items()}
+        console.facts(shown)
         console.print()
         for entry in document["problems"]:
             console.print(f"problem: {entry['problem']}\n    fix: {entry['fix']}")
@@ -73,29 +94,224 @@ class DoctorCommand(Command):
         return 0
 
 
+def _change_cuda(options: argparse.Namespace, console: Console) -> int:
+    from evprof.cli.doctor import cuda
+
+    if sum((options.install_cuda is not None, options.remove_cuda, options.cuda)) > 1:
+        raise UserError("Give one of --install-cuda, --remove-cuda and --cuda.", exit_code=USAGE)
+    if options.install_cuda is not None:
+        cuda.install(options.install_cuda, console.note)
+    elif options.remove_cuda:
+        is_gone = cuda.remove(cuda.bundle_folder())
+        console.note("The CUDA add-on is removed." if is_gone else "There is no CUDA add-on here.")
+    document = cuda.describe()
+    if console.is_json:
+        console.document(document)
+        return 0
+    add_on, torch = document["add_on"], f"This environment holds torch {document['torch']}."
+    states = {None: torch, True: "The CUDA add-on is installed.", False: "The CUDA add-on is not installed."}
+    console.print(
+        f"{states[document['installed']]} The add-on of this version is torch {add_on['torch']} for CUDA "
+        f"{add_on['cuda']}: {add_on['files']} files, {bytes_text(add_on['bytes'])}."
+    )
+    return 0
+
+
 def examine() -> dict[str, Any]:
     """The document: every part's facts, and problems with their fixes."""
     problems: list[Problem] = []
-    installed, optional = versions(problems), optional_versions()
-    with contextlib.closing(Examinations(installed_parts(installed, optional))) as examinations:
+    installed = {name: _version(name) for name in PACKAGES}
+    optional = {name: _version(name) for names in EXTRAS.values() for name in names}
+    only_reads = not is_bundle() and not (installed.get(NEEDED["engine"]) or installed.get(NEEDED["window"]))
+    if not is_bundle() and not only_reads:
+        problems += [
+            Problem(f"The package {name} is not installed.", how_to_mend(name, "install"))
+            for name, version in installed.items()
+            if version is None
+        ]
+    parts = [part for part, package in NEEDED.items() if is_bundle() or installed.get(package)]
+    parts += [QUANTIZATION] if any(optional[name] for name in EXTRAS["quant"]) else []
+    with contextlib.closing(Examinations(parts)) as examinations:
         document: dict[str, Any] = {
             "schema_version": 1,
             "evprof_version": __version__,
             "commit": commit(),
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "only_reads_sessions": is_for_reading(installed),
+            "only_reads_sessions": only_reads,
             "packages": installed,
             "optional": optional,
-            "gpu": gpu_facts(problems),
+            "gpu": _gpu_facts(problems),
             "energy": energy_devices(problems),
-            "models": model_facts(problems),
-            "folders": folder_facts(problems),
-            "decoders": decoder_facts(examinations, problems),
-            "window": window_facts(examinations, problems),
+            "models": _model_facts(problems),
+            "folders": _folder_facts(problems),
+            "decoders": _decoder_facts(examinations, problems),
+            "window": _window_facts(examinations, problems),
             "engine": examinations.facts("engine", problems, how_to_mend("torch transformers")),
         }
         examinations.facts(QUANTIZATION, problems, how_to_mend("evprof[quant]"))
-        check_gpus(document["engine"], problems)
+        _check_gpu(document["gpu"], document["engine"], problems)
     document["problems"] = [asdict(problem) for problem in problems]
     return document
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _optional_text(name: str, version: str | None) -> str:
+    if version is not None:
+        return version
+    extra = next(extra for extra, names in EXTRAS.items() if name in names)
+    return f"not installed; {how_to_add(f'evprof[{extra}]')}"
+
+
+def _gpu_facts(problems: list[Problem]) -> dict[str, Any] | None:
+    """The first NVIDIA GPU by NVML, without torch; None without one."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # noqa: BLE001 - no driver is no problem: the CPU does the work
+        return None
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        return {
+            "name": str(pynvml.nvmlDeviceGetName(handle)),
+            "driver": str(pynvml.nvmlSystemGetDriverVersion()),
+            "memory_bytes": int(memory.total),
+            "free_bytes": int(memory.free),
+        }
+    except pynvml.NVMLError as error:
+        problems.append(
+            Problem(f"The NVIDIA driver does not answer: {error}", "restart the machine or mend the driver")
+        )
+        return None
+
+
+def _check_gpu(gpu: dict[str, Any] | None, engine: dict[str, Any] | None, problems: list[Problem]) -> None:
+    """Why a GPU in this machine is not used: a torch for CPUs, or what torch says of the driver and the card."""
+    if engine is None:
+        return
+    complaints = engine.pop("gpu_warnings", [])
+    if gpu is None:
+        return
+    if engine.get("cuda") is None:
+        version = str(engine.get("torch"))
+        index = f", or offer pip an index with torch {version.partition('+')[0]} for CUDA: {how_to_mend('torch')}"
+        fix = "evprof doctor --install-cuda FOLDER, with the folder of the CUDA add-on"
+        problems.append(
+            Problem(
+                f"{gpu['name']} is not used: torch {version} is built for CPUs alone.",
+                fix if is_bundle() else fix + index,
+            )
+        )
+    fix = f"install a driver or a torch that fit each other (driver {gpu['driver']}), or choose --device cpu"
+    problems += [Problem(complaint, fix) for complaint in complaints]
+
+
+def energy_devices(problems: list[Problem]) -> list[str]:
+    """The devices whose energy or power is sampled during runs."""
+    from evprof.run.meters.power_sampler import nvml_meters, package_zones, rapl_meters, rapl_problem
+
+    if (reason := rapl_problem()) is not None:
+        counters = " ".join(str(zone / "energy_uj") for zone in package_zones())
+        problems.append(Problem(reason, f"until the next start: sudo chmod a+r {counters}"))
+    return [*(meter.device for meter in nvml_meters()), *(meter.device for meter in rapl_meters())]
+
+
+def _model_facts(problems: list[Problem]) -> dict[str, bool]:
+    """Which bundled models are installed."""
+    from engines import CATALOGUE, bundled_folder
+
+    facts = {entry.name: bundled_folder(entry.name) is not None for entry in CATALOGUE if not entry.is_random}
+    problems += [
+        Problem(f"The bundled model {name} is missing.", "install evprof again")
+        for name, is_there in facts.items()
+        if not is_there
+    ]
+    return facts
+
+
+def _folder_facts(problems: list[Problem]) -> dict[str, dict[str, Any]]:
+    """The folders of sessions, other data, logs, cache and fetched models: size, and whether they can be written."""
+    from evprof.core.files.user_folders import cache_folder, data_folder, hub_cache_folder, log_folder
+    from evprof.session.autosave import abandoned, autosave_folder, told
+
+    folders = {
+        "sessions": autosave_folder(),
+        "data": data_folder(),
+        "logs": log_folder(),
+        "cache": cache_folder(),
+        "models": hub_cache_folder(),
+    }
+    if sentence := told(abandoned()):
+        problems.append(Problem(f"{sentence}.", "open it in the window (evprof gui PATH), or remove it"))
+    facts = {}
+    for name, folder in folders.items():
+        writable = _is_writable(folder)
+        files, size = disk_use(folder)
+        facts[name] = {"path": str(folder), "writable": writable, "files": files, "bytes": size}
+        if not writable:
+            problems.append(
+                Problem(f"The folder of {name}, {folder}, cannot be written.", f"make it writable: {folder}")
+            )
+    return facts
+
+
+def _folder_text(facts: dict[str, Any]) -> str:
+    files = facts["files"]
+    use = f"{count_text(files, 'file')}, {bytes_text(facts['bytes'])}" if files else "empty"
+    return f"{facts['path']} ({use}{'' if facts['writable'] else ', cannot be written'})"
+
+
+def disk_use(folder: Path) -> tuple[int, int]:
+    """Files below a folder and their bytes, links not followed; none where it does not exist or cannot be read."""
+    files = size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(place, name)).st_size
+            except OSError:
+                continue  # it has just been removed
+            files += 1
+        if files >= _MOST_FILES:
+            break
+    return files, size
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether files can be made there, or the folder itself can."""
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return os.access(place, os.W_OK)
+
+
+def _decoder_facts(examinations: Examinations, problems: list[Problem]) -> dict[str, Any] | None:
+    """Which video codecs can be read, and whether the bundled sample can."""
+    facts = examinations.facts("decoders", problems, how_to_mend("av"))
+    missing = [name for name, is_there in (facts or {}).get("codecs", {}).items() if not is_there]
+    if missing:
+        problems.append(
+            Problem(f"These video codecs cannot be read: {', '.join(missing)}", how_to_mend("av", "install --upgrade"))
+        )
+    return facts
+
+
+def _window_facts(examinations: Examinations, problems: list[Problem]) -> dict[str, Any]:
+    """Whether this machine has a display, and whether the window's libraries load."""
+    from evprof.cli.terminal.program import missing_display
+
+    libraries = (
+        "install the system libraries that Qt names (Debian: apt install libegl1 libxcb-cursor0 libxkbcommon-x11-0)"
+    )
+    facts = examinations.facts("window", problems, how_to_mend("PySide6") if is_bundle() else libraries)
+    display = missing_display()
+    if display and "window" in examinations:
+        problems.append(Problem(f"No window can open: {display}", "run without a window: evprof demo --headless"))
+    return {"display": not display, "libraries": facts}

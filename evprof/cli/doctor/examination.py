@@ -1,21 +1,40 @@
-"""Parts that may end the process which looks at them: each is examined in a process of its own, all at once."""
+"""Parts that may end the process that loads them: each is examined in a process of its own, all at once.
+
+`evprof _examine PART` prints the facts of a part as JSON. `evprof _examine model QUESTION` is the window's, which must
+not load torch: a checkpoint, and whether it fits.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
-from evprof.cli.doctor.problem import Problem
+from evprof.core.errors import USAGE, UserError
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 EXAMINATION_TIMEOUT_S = 120
 
+_ENGINE_ITSELF_BYTES = 768 << 20
+"""Memory of an engine process without models."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that will not work here, and what to do about it."""
+
+    problem: str
+    fix: str
+
 
 def ask(part: str) -> subprocess.CompletedProcess[str]:
-    """What `evprof _examine PART` prints, in a process of its own, which needs no display."""
+    """Runs `evprof _examine PART` in a process of its own, without a display."""
     from evprof.cli.terminal.program import program_argv
 
     return subprocess.run(
@@ -29,7 +48,7 @@ def ask(part: str) -> subprocess.CompletedProcess[str]:
 
 
 class Examinations:
-    """Examines parts of `_examine` at the same time and returns the facts of each."""
+    """Examines parts at the same time and returns the facts of each."""
 
     def __init__(self, parts: Iterable[str]) -> None:
         self._pool = ThreadPoolExecutor(thread_name_prefix="evprof-doctor")
@@ -57,5 +76,154 @@ class Examinations:
         return None
 
     def close(self) -> None:
-        """Waits for what is still being looked at."""
+        """Waits for the examinations that still run."""
         self._pool.shutdown()
+
+
+def main(words: Sequence[str]) -> int:
+    """Prints the facts of one of PARTS as JSON. Raises UserError (exit code 2) for another word."""
+    if len(words) == 2 and words[0] == "model":
+        json.dump(_model(words[1]), sys.stdout)
+        return 0
+    if len(words) != 1 or words[0] not in PARTS:
+        raise UserError("evprof _examine is used by evprof doctor, not by people.", exit_code=USAGE)
+    json.dump(PARTS[words[0]](), sys.stdout)
+    return 0
+
+
+def _model(text: str) -> dict[str, Any]:
+    """The `inspect` document for a question in JSON (`role`, `model`, `other`, `settings`), or its `error`.
+
+    `other_error` says why the other model was left out.
+    """
+    from engines.fit.verdict import FitQuestion
+    from evprof.cli.inspect.command import checkpoint_document
+
+    try:
+        asked = json.loads(text)
+        question = FitQuestion(
+            ModelChoice.from_json(asked["model"]),
+            ModelChoice.from_json(asked["other"]) if asked.get("other") else None,
+            GenerationSettings.from_json(asked.get("settings") or {}),
+            role=asked["role"],
+            held_bytes=_held_by_the_engine(),
+            drafts=bool(asked.get("drafts")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError("evprof _examine model is used by the window, not by people.", exit_code=USAGE) from error
+    try:
+        return checkpoint_document(question)
+    except UserError as error:
+        if question.other is None:
+            return {"error": error.sentence}
+        reason = error.sentence
+    try:
+        # A problem of the other side must not hide what is known of this one.
+        return checkpoint_document(replace(question, other=None)) | {"other_error": reason}
+    except UserError as error:
+        return {"error": error.sentence}
+
+
+def _held_by_the_engine() -> dict[str, int]:
+    """By device, the memory of the window's engine process that it would free for other models."""
+    import psutil
+
+    from engines.hardware.gpu_state import bytes_of_process
+
+    held: dict[str, int] = {}
+    try:
+        siblings = psutil.Process(os.getppid()).children()
+    except psutil.Error:
+        return held
+    for process in siblings:
+        try:
+            if "_engine" in process.cmdline():
+                resident = max(process.memory_info().rss - _ENGINE_ITSELF_BYTES, 0)
+                for device, size in {"cpu": resident, **bytes_of_process(process.pid)}.items():
+                    held[device] = held.get(device, 0) + size
+        except psutil.Error:
+            continue  # it has just ended
+    return held
+
+
+def _engine() -> dict[str, Any]:
+    """The environment that a run of a bundled model records, its answer, and torch's complaints about the GPU.
+
+    Raises UserError when the run fails.
+    """
+    from engines.hardware.environment import architectures, gpu_complaints
+    from engines.start import make_engine
+    from evprof.core.recording import RecordLog
+    from evprof.core.request import RunRequest
+    from evprof.core.run_book import RunBook
+    from evprof.core.run_info import FINISHED
+    from evprof.loaders.bundled import bundled_sample
+    from evprof.run.demo import BUNDLED_DRAFT
+    from evprof.run.processes.runner import LocalRunner
+
+    complaints = gpu_complaints()
+    recording = RecordLog()
+    book = RunBook(recording)
+    settings = GenerationSettings(max_new_tokens=8)
+    request = RunRequest("draft", bundled_sample(), draft=ModelChoice(BUNDLED_DRAFT), settings=settings, warmup=0)
+    with LocalRunner(make_engine, recording) as runner:
+        runner.run(request)
+    book.update()
+    answers = [run.info for run in book.runs.values()]
+    if [info.status for info in answers] != [FINISHED]:
+        raise UserError(next((info.error for info in answers if info.error), "The engine gives no answer."))
+    return answers[0].environment | {
+        "gpu_architectures": architectures(),
+        "answer": answers[0].text,
+        "gpu_warnings": complaints,
+    }
+
+
+def _window() -> dict[str, Any]:
+    """Whether Qt loads and can draw, by which platform."""
+    # By name, because only ui uses Qt; this only tests whether it is there and works.
+    core = importlib.import_module("PySide6.QtCore")
+    widgets = importlib.import_module("PySide6.QtWidgets")
+    plots = importlib.import_module("pyqtgraph")
+    application = widgets.QApplication([])
+    return {"qt": core.qVersion(), "platform": application.platformName(), "pyqtgraph": plots.__version__}
+
+
+def _decoders() -> dict[str, Any]:
+    """Which of the common video codecs are available, and the frames and events of the bundled sample."""
+    import av
+
+    from evprof.loaders.bundled import bundled_sample
+    from evprof.loaders.events.opening import open_recording
+    from evprof.loaders.videos.opening import open_video
+
+    sample = bundled_sample()
+    with open_video(sample.video_path or "") as video:
+        frames = video.read_uniform(8).frames
+    events = open_recording(sample.events_path or "").read()
+    wanted = ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg")
+    return {
+        "pyav": av.__version__,
+        "codecs": {name: name in av.codecs_available for name in wanted},
+        "bundled_sample": {"frames": len(frames), "events": len(events)},
+    }
+
+
+def _quantization() -> dict[str, Any]:
+    """Whether the installed optional libraries load. Raises the error of the first one that does not."""
+    from importlib.util import find_spec
+
+    from engines.libraries import LIBRARIES, optional_module
+
+    installed = {name: module for name, module in LIBRARIES.items() if find_spec(name) is not None}
+    for name, module in installed.items():
+        optional_module(module, f"The library {name}")
+    return dict.fromkeys(installed, True)
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "engine": _engine,
+    "window": _window,
+    "decoders": _decoders,
+    "quantization": _quantization,
+}

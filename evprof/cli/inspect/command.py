@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evprof.cli.command import Command, add_json_option
-from evprof.cli.inspect.fit_options import add_fit_options, fit_question, refuse_fit_options
-from evprof.cli.parser import CommandExample
-from evprof.cli.sample_options import check_least, existing
-from evprof.cli.setting_options import typed_words
+from evprof.cli.command import Command, CommandExample
+from evprof.cli.options import add_json_option, add_setting, check_least, choice_of, existing, settings_of, typed_words
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import did_you_mean
-from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.settings import SETTINGS
 
 if TYPE_CHECKING:
     from engines.fit.verdict import FitQuestion
@@ -70,18 +69,14 @@ class InspectCommand(Command):
         )
         parser.add_argument("--events", metavar="PATH", help="with --features: recording (default: the bundled sample)")
         parser.add_argument("--video", metavar="PATH", help="with --features: its video")
-        add_fit_options(parser)
+        _add_fit_options(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Finds out what it is, describes it, writes frames if asked."""
-        from evprof.cli.inspect.checkpoint_report import print_checkpoint
-        from evprof.cli.inspect.manifest_report import print_manifest
-        from evprof.cli.terminal.facts import facts_lines
+        from evprof.cli.inspect.reports import print_checkpoint, print_manifest, print_models
 
         if options.path is None:
-            from evprof.cli.inspect.model_list import print_models
-
             if words := typed_words(options, ()):
                 raise UserError(f"{words[0]} needs a PATH: evprof inspect PATH {words[0]}.", exit_code=USAGE)
             print_models(console)
@@ -106,8 +101,7 @@ class InspectCommand(Command):
             hidden = ("schema_version", "kind", "problems")
             for half in ("events", "video"):
                 document[half] = document[half] and _without(document[half], hidden)
-        for line in facts_lines(_without(document, ("schema_version", "runs"))):
-            console.print(line)
+        console.facts(_without(document, ("schema_version", "runs")))
         return 0
 
 
@@ -124,12 +118,12 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
     if not Path(path).exists() and not is_frame_set(path):
         from engines import CATALOGUE
-        from evprof.cli.preflight.places import nearest_path
+        from evprof.cli.preflight import nearest_path
 
         guess = nearest_path(Path(path)) or did_you_mean(path, (entry.name for entry in CATALOGUE))
         end = guess or "; check the path, or see evprof inspect."
         raise UserError(f"There is no file, folder or model '{path}'{end}")
-    from evprof.cli.inspect.manifest_report import describe_manifest
+    from evprof.cli.inspect.reports import describe_manifest
     from evprof.cli.terminal.program import program_argv
     from evprof.loaders.inspection import inspect_events, inspect_sequence, inspect_video
     from evprof.loaders.probe import probe
@@ -142,7 +136,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
         return _head_document(options) or _checkpoint(options)
     if options.against is not None:
         raise UserError(f"--against asks about a model's vocabulary, but {path} is a {kind}.", exit_code=USAGE)
-    refuse_fit_options(options, kind)
+    _refuse_fit_options(options, kind)
     if options.frames is not None and options.save_frames is None:
         raise UserError("--frames says how many to write; add --save-frames DIR.", exit_code=USAGE)
     describers: dict[str, Callable[[str], dict[str, Any]]] = {
@@ -167,7 +161,7 @@ def is_model_name(path: str) -> bool:
         return True
     owner, _, name = path.partition("/")
     is_hub_id = bool(re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", path))
-    # A file that is not there is a slip of the pen, not a model to be looked for in the world.
+    # A missing file is a typo, not a hub id.
     return is_hub_id and not Path(owner).exists() and Path(name).suffix.lower() not in _DATA_SUFFIXES
 
 
@@ -178,19 +172,18 @@ def _head_document(options: argparse.Namespace) -> dict[str, Any] | None:
     info = find_head(options.path)
     if info is None:
         return None
-    refuse_fit_options(options, "head")
+    _refuse_fit_options(options, "head")
     return _head(options.path, "head") | inspect_head(info, options.against)
 
 
 def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
-    from evprof.cli.preflight.devices import check_device
-    from evprof.cli.preflight.models import check_models
+    from evprof.cli.preflight import check_device, check_models
 
     check_models(name for name in (options.path, options.other, options.against) if name is not None)
     for device in (options.device, options.with_device):
         if device is not None:
             check_device(device)
-    question = fit_question(options)
+    question = _fit_question(options)
     document = checkpoint_document(question)
     if options.against is not None:
         from engines.inspection import inspect_vocabularies
@@ -324,3 +317,67 @@ def _save_frames(options: argparse.Namespace, kind: str, times_us: list[int] | N
     if times_us is not None:
         return [str(path) for path in save_frames_at(options.path, times_us, options.save_frames)]
     return [str(path) for path in save_model_frames(options.path, options.frames, options.save_frames)]
+
+
+def _add_fit_options(parser: argparse.ArgumentParser) -> None:
+    """Adds them; every default is None, so that one that was given is known to have been."""
+    group = parser.add_argument_group("whether a checkpoint fits")
+    group.add_argument("--with", dest="other", metavar="MODEL", help="the other model of the pair")
+    for key in _OF_MODEL:
+        add_setting(group, SETTINGS[key])
+        add_setting(group, SETTINGS[key], "with")
+    group.add_argument(
+        "--memory", metavar="SIZE", help="answer for a device with this much free (24GB), not for this one"
+    )
+    for key in ("clip", *_OF_RUN):
+        add_setting(group, SETTINGS[key])
+
+
+_OF_MODEL = ("device", "dtype", "quantization")
+_OF_RUN = ("max_new_tokens", "event_frames", "cache", "attention", "prefill_chunk", "visual_keep")
+"""Settings that change what a model takes."""
+
+_GIVEN = {
+    "other": "--with",
+    "memory": "--memory",
+    **{key: SETTINGS[key].flag for key in ("clip", *_OF_MODEL, *_OF_RUN)},
+    **{f"with_{key}": SETTINGS[key].role_flag("with") for key in _OF_MODEL},
+}
+
+
+def _refuse_fit_options(options: argparse.Namespace, kind: str) -> None:
+    """Raises UserError (exit code 2) when one of them was given for something that is no checkpoint."""
+    given = [option for name, option in _GIVEN.items() if getattr(options, name) is not None]
+    if given:
+        raise UserError(f"{given[0]} asks about a checkpoint, but {options.path} is a {kind}.", exit_code=USAGE)
+
+
+def _fit_question(options: argparse.Namespace) -> FitQuestion:
+    """What is asked. `--frames` of a checkpoint alone are its own, of whichever kind.
+
+    Raises UserError (exit code 2) for values that mean nothing.
+    """
+    from engines.fit.verdict import FitQuestion, memory_size
+
+    if options.other is None:
+        for key in _OF_MODEL:
+            if getattr(options, f"with_{key}") is not None:
+                flag = SETTINGS[key].role_flag("with")
+                raise UserError(f"{flag} is about the other model; name it with --with MODEL.", exit_code=USAGE)
+    settings = _fit_settings(options)
+    model = replace(choice_of(options, "", options.path), clip=existing(options.clip, "--clip"))
+    other = None
+    if options.other is not None:
+        other = replace(
+            choice_of(options, "with", options.other), quantization=options.with_quantization, clip=model.clip
+        )
+    memory = None if options.memory is None else memory_size(options.memory)
+    return FitQuestion(model, other, settings, memory)
+
+
+def _fit_settings(options: argparse.Namespace) -> GenerationSettings:
+    settings = settings_of(options)
+    if options.other is None and settings.event_frames is None:
+        settings = replace(settings, event_frames=settings.frames)
+    settings.validate()
+    return settings

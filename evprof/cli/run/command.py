@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evprof.cli.command import Command, add_json_option
-from evprof.cli.parser import CommandExample
+from evprof.cli.command import Command, CommandExample, advanced
+from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
+from evprof.core.errors import USAGE, UserError
+
+if TYPE_CHECKING:
+    from evprof.core.batches import BatchRow
+    from evprof.core.request import RunRequest
+
+_MOST_AT_ONCE = 256
 
 
 class RunCommand(Command):
@@ -43,13 +52,9 @@ class RunCommand(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Inputs, generation, machine, and where the session goes."""
-        from evprof.cli.run.options import add_input_options, add_machine_options
-        from evprof.cli.setting_options import add_model_options, add_setting_options
+        from evprof.cli.run.options import add_run_options
 
-        add_input_options(parser)
-        add_setting_options(parser)
-        add_model_options(parser)
-        add_machine_options(parser)
+        add_run_options(parser)
         parser.add_argument(
             "-o",
             "--output",
@@ -57,38 +62,72 @@ class RunCommand(Command):
             type=Path,
             help="session to write or to append to (default: a new one in the user's data folder)",
         )
-        parser.add_argument(
-            "--batches", metavar="N,N,…", help="after the runs, measure the speed with that many prompts at once"
+        advanced(
+            parser.add_argument(
+                "--batches", metavar="N,N,…", help="after the runs, measure the speed with that many prompts at once"
+            )
         )
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Carries the request out; the exit code follows the status of its runs."""
-        from evprof.cli.preflight import request as preflight
-        from evprof.cli.run.batches import batch_sizes, measure_batches
+        from evprof.cli import preflight
+        from evprof.cli.run import recorded_session as recorded
         from evprof.cli.run.options import idle_sentences, request_of
-        from evprof.cli.run.recorded_session import (
-            RecordedSession,
-            check_place,
-            conclude,
-            default_session_path,
-            note_models,
-            reserved_place,
-            tidy_autosaved,
-        )
 
-        request, sizes = request_of(options), batch_sizes(options.batches)
+        request, sizes = request_of(options), _batch_sizes(options.batches)
         if options.output is not None:
-            check_place(options.output)
+            recorded.check_place(options.output)
         preflight.check_request(request)
         for sentence in idle_sentences(options, request):
             console.warn(sentence)
         if options.output is None:
-            tidy_autosaved(console)
-        path = options.output or default_session_path()
-        with reserved_place(path):
-            with RecordedSession(path, console, sessions=options.sessions or 1, timeout_s=options.timeout) as session:
+            recorded.tidy_autosaved(console)
+        path = options.output or recorded.default_session_path()
+        with recorded.reserved_place(path):
+            sessions, timeout_s = options.sessions or 1, options.timeout
+            with recorded.RecordedSession(path, console, sessions=sessions, timeout_s=timeout_s) as session:
                 session.run(request)
-            note_models(session, request)
-            batches = measure_batches(session.path, request, sizes, console) if sizes and not session.problem else []
-        return conclude(session, console, batches)
+            recorded.note_models(session, request)
+            is_whole = bool(sizes) and not session.problem
+            batches = _measure_batches(session.path, request, sizes, console) if is_whole else []
+        return recorded.conclude(session, console, batches)
+
+
+def _batch_sizes(text: str | None) -> tuple[int, ...]:
+    """`1,2,4` as numbers; none for None. Raises UserError (exit code 2)."""
+    if text is None:
+        return ()
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and 1 <= int(word) <= _MOST_AT_ONCE for word in words):
+        raise UserError(
+            f"--batches takes sizes from 1 to {_MOST_AT_ONCE}, such as 1,2,4, not '{text}'.", exit_code=USAGE
+        )
+    return tuple(dict.fromkeys(int(word) for word in words))
+
+
+def _measure_batches(session: Path, request: RunRequest, sizes: Sequence[int], console: Console) -> list[BatchRow]:
+    """Measures the request's models in batches about its sample and adds the rows to the session, which must be closed.
+
+    Reports what cannot be measured; Ctrl-C stops it and keeps the models that were done.
+    """
+    from engines.suites.document_facts import batch_facts
+    from evprof.core.batches import BATCHES
+    from evprof.core.errors import Cancelled
+    from evprof.run.processes.interrupts import stop_flag
+    from evprof.session.facts import add_facts
+
+    rows: list[BatchRow] = []
+    with stop_flag() as stop:
+        for role in request.reading_roles:
+            console.note(f"{role}: measuring batches of {', '.join(map(str, sizes))}")
+            try:
+                rows += batch_facts(request, role, sizes, stop)
+            except Cancelled:
+                console.warn("stopped; the batches that were measured are kept")
+                break
+            except UserError as error:
+                console.warn(f"No batches of the {role}: {error}")
+    if rows:
+        add_facts(session, {BATCHES: [row.to_json() for row in rows]})
+    return rows

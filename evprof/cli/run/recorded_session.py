@@ -1,4 +1,4 @@
-"""A session file being written while requests are carried out in this process; here commands meet their parts."""
+"""A session file being written while requests are carried out, with their progress."""
 
 from __future__ import annotations
 
@@ -10,20 +10,104 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.run.progress import RunProgress
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import Progress
 from evprof.core.batches import BatchRow
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, USAGE, UserError
+from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
-from evprof.core.run_info import CANCELLED, FINISHED
+from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.units import bytes_text, ms_text
+from evprof.metrics.figures.stages import wall_ms
 from evprof.run.processes.interrupts import stop_flag
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
+
+_LONG_BYTES = 256 << 20
+"""Smaller weights are loaded before a line about them is read."""
+
+
+class RunProgress(Progress):
+    """Follows a RunBook. `update` is called often; it decides itself when to draw.
+
+    Without a terminal there are lines when runs begin and end, and for every tenth of a long loading.
+    """
+
+    kept = "what was measured"
+
+    def __init__(self, book: RunBook, request: RunRequest, console: Console) -> None:
+        super().__init__(console)
+        self.environment: dict[str, Any] = {}
+        self._book = book
+        self._request = request
+        self._tenth = -1
+        self._loading: SetupProgressed | None = None
+
+    def update(self) -> None:
+        """Reads what is new and shows it."""
+        messages, _ = self._book.update()
+        for message in messages:
+            self._show(message)
+        if self._bar is None:
+            self._report_loading()
+        else:
+            self._draw()
+
+    def close(self) -> None:
+        """Shows what is left and takes the bar away."""
+        self.update()
+        self.__exit__(None, None, None)
+
+    def _show(self, message: Message) -> None:
+        match message:
+            case RunStarted(run_id=run_id, info=info) if not self._console.is_brief:
+                self.say(f"run {run_id}: {_title(info)} began")
+            case RunWarned(run_id=run_id, sentence=sentence):
+                self.say(f"run {run_id}: warning: {sentence}", is_warning=True)
+            case RunEnded(run_id=run_id, status=status, error=error) if not self._console.is_brief:
+                run = self._book.runs[run_id]
+                count = len(run.tokens)
+                took = f"{count} {'token' if count == 1 else 'tokens'}, {ms_text(wall_ms(run))}"
+                self.say(f"run {run_id}: {status}, {took}{f': {error}' if error else ''}")
+            case SetupProgressed():
+                self._loading = None if 0 < message.total_bytes <= message.done_bytes else message
+            case EngineChanged(state=state, sentence=sentence) if state == SILENT:
+                self.say(f"{sentence} Ctrl-C stops it; a second Ctrl-C ends the program at once.")
+            case EngineChanged(environment=environment) if environment:
+                self.environment = environment
+
+    def _report_loading(self) -> None:
+        loading = self._loading
+        takes_long = loading is not None and loading.total_bytes >= _LONG_BYTES
+        tenth = 10 * loading.done_bytes // loading.total_bytes if loading is not None and takes_long else -1
+        if loading is not None and tenth > self._tenth:
+            done, total = bytes_text(loading.done_bytes), bytes_text(loading.total_bytes)
+            self.say(f"loading the {loading.role}'s weights: {done} of {total}")
+        self._tenth = tenth
+
+    def _draw(self) -> None:
+        run = next((run for run in reversed(list(self._book.runs.values())) if not run.info.is_over), None)
+        if self._loading is not None:
+            title, unit = f"loading the {self._loading.role}'s weights", ""
+            done, total = self._loading.done_bytes, self._loading.total_bytes or None
+        elif run is None:
+            title, unit, done, total = "starting the engine", "steps", 0, None
+        else:
+            span = run.running_span
+            title = f"run {run.run_id} · {f'{span.role} {span.name}' if span else 'between stages'}"
+            unit, done, total = "tokens", len(run.tokens), self._request.settings.max_new_tokens
+        self.turn_to(title, unit, total)
+        self.reach(done)
+
+
+def _title(info: RunInfo) -> str:
+    parts = [info.mode if info.mode == info.role else f"{info.mode}, {info.role}"]
+    return ", ".join([*parts, *info.marks, *([f"repeat {info.repeat + 1}"] if info.repeat else [])])
 
 
 def make_engine() -> Engine:
@@ -34,7 +118,7 @@ def make_engine() -> Engine:
 
 
 class RecordedSession:
-    """Use as a context: on leaving, however, what was recorded is in the file and the file is closed."""
+    """A context: on leaving, in any case, what was recorded is in the file and the file is closed."""
 
     def __init__(
         self,
@@ -47,8 +131,8 @@ class RecordedSession:
         is_apart: bool = False,
     ) -> None:
         """`path`: a new file, or a session to append to; `sessions`: fresh engine processes that a request is given to,
-        one after the other, where there are several; `timeout_s`: an engine process is ended that says nothing for so
-        long; `is_apart`: the engine has a process of its own in any case. Raises UserError for any other file.
+        one after the other; `timeout_s`: an engine process without progress for so long is ended; `is_apart`: the
+        engine has a process of its own in any case. Raises UserError for any other file.
         """
         from evprof.run.session_writer import SessionWriter
 
@@ -218,8 +302,7 @@ def conclude(
 
     `tell` prints the runs in place of `print_runs`.
     """
-    from evprof.cli.run.batches import print_batches
-    from evprof.cli.run.text import print_runs
+    from evprof.cli.run.text import print_batches, print_runs
     from evprof.metrics.document import session_document
 
     known = session.saved()

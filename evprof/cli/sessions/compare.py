@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evprof.cli.command import Command, add_comparable_option, add_json_option
-from evprof.cli.parser import CommandExample
+from evprof.cli.command import Command, CommandExample
+from evprof.cli.options import add_comparable_option, add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import guess_among

@@ -1,16 +1,17 @@
-"""A comparison for people to read in a terminal: columns, settings, figures, what makes a difference."""
+"""A comparison for people to read in a terminal: columns, settings, figures, scores, causes of differences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from textwrap import fill, shorten
+from textwrap import shorten
 from typing import Any
 
-from evprof.cli.sessions.accuracy_text import mcnemar_line, print_accuracy
-from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.fitting import GAP, Cell, Piece, total_width
+from evprof.cli.terminal.console import Cell, Console
 from evprof.core.units import amount_text, bytes_text, count_text, ms_text, percent_text, ratio_digits, times_text
+from evprof.core.vocabulary.figures import FIGURES
+from evprof.core.vocabulary.scoring import SCORING_RULES
 
 BAR = 24
 """Letters of the longest bar."""
@@ -22,7 +23,10 @@ _GOOD, _BAD, _NEITHER = "green", "red", "cyan"
 _STRONG = 2.0
 """A ratio from which a difference is shown bold."""
 
-_LONGEST_TOLD, _LEAST_TOLD = 60, 12
+_LONGEST_QUOTE = 60
+
+_FIRST_WIDTH, _COLUMN_WIDTH = 40, 50
+"""Letters of a figure's name with the baseline's value, and of a column with what it differs by."""
 
 _MEANING = (
     f"{BETTER}, {WORSE} than the baseline (more, less: neither is better) where the 95 % interval of the ratio "
@@ -38,19 +42,15 @@ def print_comparison(document: Document, out: Console) -> None:
     labels = labels_of(document)
     listed = list(zip(labels, document["columns"], strict=True))
     for label, column in listed:
-        told = f": {_column_text(column, _is_of_many(document))}"
-        if len(label + told) > out.width:
-            out.folded(label + told)
-        else:
-            out.line((label, "bold"), told)
+        out.line((label, "bold"), f": {_column_text(column, _is_of_many(document))}")
     _print_settings(document, labels, out)
-    out.line()
-    if said := document["comparability"]["sentence"]:
-        out.line((fill(said, out.width), "yellow"))
+    out.print()
+    if sentence := document["comparability"]["sentence"]:
+        out.line((sentence, "yellow"))
     if document["rows"]:
         _print_rows(document, labels, out)
     else:
-        out.line("No figure is known to differ from the baseline's: no interval leaves 1 out.")
+        out.print("No figure is known to differ from the baseline's: no interval leaves 1 out.")
     if document["accuracy"] is not None:
         print_accuracy(document["accuracy"], labels, out)
     others = [label for label, column in listed if not column["is_baseline"]]
@@ -86,40 +86,30 @@ def _column_text(column: Document, is_of_many: bool) -> str:
     return " ".join(parts) + (", the baseline" if column["is_baseline"] else "")
 
 
+def _at_once(out: Console) -> int:
+    """Columns beside the baseline that one table has."""
+    width = shutil.get_terminal_size().columns if out.output.isatty() else 150
+    return max(1, (width - _FIRST_WIDTH) // _COLUMN_WIDTH)
+
+
+def _groups(indices: Sequence[int], size: int) -> list[Sequence[int]]:
+    return [indices[start : start + size] for start in range(0, len(indices), size)]
+
+
 def _print_settings(document: Document, labels: Sequence[str], out: Console) -> None:
-    """Only what differs: everything else is told by `show`."""
+    """Only what differs: `show` prints the rest."""
     rows = [
-        (setting["name"], [value or "n/a" for value in setting["values"]])
+        [setting["name"], *(value or "n/a" for value in setting["values"])]
         for setting in document["settings"]
         if len({value for value in setting["values"] if value is not None}) > 1
     ]
     if not rows:
         return
-    room = max(_LEAST_TOLD, out.width - max(len(name) for name, _ in rows) - len(GAP))
-    out.line()
-    out.line("set differently:")
-
-    def lines(chosen: Sequence[int]) -> list[Cells]:
-        head: Cells = ["", *((labels[index], "bold") for index in chosen)]
-        return [head, *([name, *(_cut(values[index], room) for index in chosen)] for name, values in rows)]
-
-    for chosen in _fitting(range(len(labels)), lines, out.width):
-        out.table(lines(chosen), left=1 + len(chosen))
-
-
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 1]}…"
-
-
-def _fitting(indices: Sequence[int], lines: Callable[[Sequence[int]], list[Cells]], width: int) -> Iterator[list[int]]:
-    """The columns in groups whose table is no wider than `width`, at least one in each."""
-    rest = list(indices)
-    while rest:
-        taken = 1
-        while taken < len(rest) and total_width(lines(rest[: taken + 1])) <= width:
-            taken += 1
-        yield rest[:taken]
-        rest = rest[taken:]
+    out.print()
+    out.print("set differently:")
+    for chosen in _groups(range(1, len(labels) + 1), 1 + _at_once(out)):
+        heads: Cells = ["", *((labels[index - 1], "bold") for index in chosen)]
+        out.table([heads, *([row[0], *(row[index] for index in chosen)] for row in rows)], left=1 + len(chosen))
 
 
 def figure_text(value: float | None, unit: str) -> str:
@@ -156,87 +146,50 @@ def ratio_text(ratio: float | None, interval: Sequence[float] | None) -> str:
 
 
 def _print_rows(document: Document, labels: Sequence[str], out: Console) -> None:
-    """Tables of as many columns beside the baseline as a line holds."""
-    base = _baseline(document)
-
-    def lines(chosen: Sequence[int]) -> list[Cells]:
-        return _lines(document, labels, chosen)
-
-    for chosen in _fitting([index for index in range(len(labels)) if index != base], lines, out.width):
-        out.table(_widest(document, labels, chosen, out.width))
-        out.line()
-    for note in dict.fromkeys(note for row in document["rows"] for note in row["notes"]):
-        out.line(fill(f"note: {note}", out.width))
-    out.line(fill(_MEANING, out.width))
-
-
-FULL, WITHOUT_DIFFERENCES, IN_TWO_LINES = range(3)
-"""What a row tells, by the room there is: a difference can be reckoned from its two values, and no line may break."""
-
-_TITLES = {FULL: ("difference", "ratio", ""), WITHOUT_DIFFERENCES: ("ratio", ""), IN_TWO_LINES: ()}
-"""What stands above what is told behind a value."""
-
-
-def _widest(document: Document, labels: Sequence[str], chosen: Sequence[int], width: int) -> list[Cells]:
-    """The table that tells most of those that `width` holds."""
-    told: list[Cells] = []
-    for layout in (FULL, WITHOUT_DIFFERENCES, IN_TWO_LINES):
-        told = _lines(document, labels, chosen, layout)
-        if total_width(told) <= width:
-            break
-    return told
-
-
-def _lines(document: Document, labels: Sequence[str], others: Sequence[int], layout: int = FULL) -> list[Cells]:
-    """A table of the baseline and some of the other columns; with `differences_only` of what differs in these."""
+    """Tables of the baseline and some of the other columns; with `differences_only` of what differs in these."""
     base, rows = _baseline(document), document["rows"]
     counts = [max(row["counts"][index] for row in rows) for index in range(len(labels))]
-    titles = _TITLES[layout]
-    head: list[Cells] = [["", (labels[base], "bold")], ["n", f"{counts[base]:,}"]]
-    for index in others:
-        head[0] += [(labels[index], "bold"), *titles]
-        head[1] += [f"{counts[index]:,}", *[""] * len(titles)]
-    rows = [row for row in rows if any(row["counts"][index] for index in (base, *others))]
-    if document["differences_only"]:
-        rows = [row for row in rows if any(row["differs"][index] for index in others)]
-    told: list[Cells] = []
-    for row in rows:
-        line: Cells = [row["metric"], _value(row, base, counts, layout)]
-        below: Cells = ["", ""]
+    for others in _groups([index for index in range(len(labels)) if index != base], _at_once(out)):
+        heads: Cells = ["", (labels[base], "bold")]
+        numbers: Cells = ["n", f"{counts[base]:,}"]
         for index in others:
-            change = _change(row, index, layout)
-            line += [_value(row, index, counts, layout), *(change if layout != IN_TWO_LINES else [])]
-            below += change
-        told += [line, below] if layout == IN_TWO_LINES else [line]
-    return head + told
+            heads += [(labels[index], "bold"), "difference", "ratio", ""]
+            numbers += [f"{counts[index]:,}", "", "", ""]
+        lines = [heads, numbers]
+        for row in rows:
+            if not any(row["counts"][index] for index in (base, *others)) or (
+                document["differences_only"] and not any(row["differs"][index] for index in others)
+            ):
+                continue
+            line: Cells = [row["metric"], _value(row, base, counts)]
+            for index in others:
+                line += [_value(row, index, counts), *_change(row, index)]
+            lines.append(line)
+        out.table(lines)
+        out.print()
+    for note in dict.fromkeys(note for row in rows for note in row["notes"]):
+        out.print(f"note: {note}")
+    out.print(_MEANING)
 
 
-def _change(row: Document, index: int, layout: int) -> Cells:
+def _change(row: Document, index: int) -> Cells:
     """Difference, ratio and judgement of a column that is not the baseline."""
     word, style = _judgement(row, index)
     interval = row["ci95"][index] if row["ci95"] else None
     paired = row["paired_counts"][index]
     # Where one of both lacks samples, the ratio is over fewer than the value.
     few = f" over {paired}" if paired is not None and paired < row["counts"][index] else ""
-    ratio = ratio_text(row["ratio"][index], interval) + few
-    if layout == FULL:
-        texts = [signed_text(row["delta"][index], row["unit"]), ratio, word]
-    elif layout == WITHOUT_DIFFERENCES:
-        texts = [ratio, word]
-    else:
-        texts = [" ".join(filter(None, (ratio, word)))]
+    texts = (signed_text(row["delta"][index], row["unit"]), ratio_text(row["ratio"][index], interval) + few, word)
     return [(text, style) for text in texts]
 
 
-def _value(row: Document, index: int, counts: Sequence[int], layout: int) -> Piece:
+def _value(row: Document, index: int, counts: Sequence[int]) -> str:
     count = row["counts"][index]
     text = figure_text(row["values"][index], row["unit"])
-    if layout != FULL and row["metric"].endswith(row["unit"].replace("/", "_")) and "/" in row["unit"]:
-        text = text.removesuffix(f" {row['unit']}")  # the name says it
-    return (f"{text} (n = {count})" if 0 < count < counts[index] else text), ""
+    return f"{text} (n = {count})" if 0 < count < counts[index] else text
 
 
-def _judgement(row: Document, index: int) -> Piece:
+def _judgement(row: Document, index: int) -> tuple[str, str]:
     """What is certain of a difference, in words as well as colour: its worth, else its direction."""
     if not row["differs"][index]:
         return "", ""
@@ -248,79 +201,124 @@ def _judgement(row: Document, index: int) -> Piece:
     return (BETTER, strong + _GOOD) if is_good else (WORSE, strong + _BAD)
 
 
+def print_accuracy(document: Document, labels: Sequence[str], out: Console) -> None:
+    """The `accuracy` of a comparison: a line for every column and task, then the rules."""
+    from evprof.metrics.comparison.accuracy import of_judged
+
+    columns = [(label, scored) for label, scored in zip(labels, document["columns"], strict=True) if scored is not None]
+    listed = [(label, part) for label, scored in columns for part in (scored, *scored["tasks"])]
+    keys = [key for key in SCORING_RULES if any(key in part["scores"] for _, part in listed)]
+    rates = {
+        head: key
+        for head, key in (("right/s", "right_per_s"), ("right/J", "right_per_j"))
+        if any(part[key] for _, part in listed)
+    }
+    out.print()
+    out.print("scores beside time, with 95 % intervals:")
+    lines = [
+        [
+            label,
+            part["task"] or "all",
+            str(part["samples"]),
+            *(share_text(part["scores"].get(key)) + of_judged(key, part["judged"], part["samples"]) for key in keys),
+            *(rate_text(part[key]) for key in rates.values()),
+        ]
+        for label, part in listed
+    ]
+    out.table([["", "task", "n", *(FIGURES[key].title for key in keys), *rates], *lines], left=2)
+    for key in keys:
+        out.print(f"rule: {SCORING_RULES[key].sentence}")
+
+
+def share_text(share: Document | None) -> str:
+    """`83.3 % [55.0, 95.1]`; an interval of shares ends at 0 and 100."""
+    if share is None:
+        return "n/a"
+    ends = [100 * min(max(end, 0.0), 1.0) for end in share["ci95"] or ()]
+    return percent_text(share["mean"], 1) + (f" [{ends[0]:.1f}, {ends[1]:.1f}]" if ends else "")
+
+
+def rate_text(rate: Document | None) -> str:
+    """A rate with its interval, to three digits."""
+    if rate is None:
+        return "n/a"
+    return f"{rate['mean']:.3g}" + (" [{:.3g}, {:.3g}]".format(*rate["ci95"]) if rate["ci95"] else "")
+
+
 def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
-    """What is said of one column and the baseline."""
+    """The causes of the difference between one column and the baseline, and where their answers differ."""
     parts = sorted(pair["contributions"], key=lambda part: -abs(part["delta_ms"]))
     if parts:
-        out.line()
-        how = (
-            "" if pair["samples"] is None else f" (mean of {count_text(pair['samples'], 'sample')} that both measured)"
-        )
-        out.folded(f"where the difference of {label} from {base} comes from{how}:")
-        out.table(_bars(parts, out.width))
-    found = pair["generation"]
-    if found["product"] is not None:
-        out.line(
-            f"generation: {times_text(found['token_count_ratio'])} tokens · "
-            f"{times_text(found['time_per_token_ratio'])} time per token = {times_text(found['product'])}"
+        samples = pair["samples"]
+        how = "" if samples is None else f" (mean of {count_text(samples, 'sample')} that both measured)"
+        out.print()
+        out.print(f"where the difference of {label} from {base} comes from{how}:")
+        out.table(_bars(parts))
+    generation = pair["generation"]
+    if generation["product"] is not None:
+        out.print(
+            f"generation: {times_text(generation['token_count_ratio'])} tokens · "
+            f"{times_text(generation['time_per_token_ratio'])} time per token = {times_text(generation['product'])}"
         )
     match = pair["token_match"]
     if match["rate"] is not None:
-        out.line(
+        out.print(
             f"same token at the same position: {match['matched']:,} of {match['compared']:,} "
             f"({percent_text(match['rate'])})"
         )
     if pair["mcnemar"] is not None:
-        out.folded(mcnemar_line(pair["mcnemar"], base, label))
+        out.print(_mcnemar_line(pair["mcnemar"], base, label))
     if pair["text_diff"] is not None:
-        for text in _answer_lines(pair["text_diff"], base, label):
-            out.folded(text)
+        for line in _answer_lines(pair["text_diff"], base, label):
+            out.print(line)
 
 
-def _answer_lines(diff: Document, base: str, label: str) -> list[str]:
-    """Where the answers part and when; and when each came to a word of the expected answer."""
-    common = diff["common_words"]
-    lines = []
-    if diff["parting"] is not None:
-        after = f"after {count_text(common, 'word')} that both say" if common else "at the first word"
-        lines.append(
-            f"answers part {after}: {base} {_told(diff['parting']['a'])}, {label} {_told(diff['parting']['b'])}"
-        )
-    elif common:
-        lines.append(f"answers have the same {common} words")
-    if diff["first_keyword"] is not None:
-        a, b = (_keyword(diff["first_keyword"][side]) for side in "ab")
-        lines.append(f"first word of the expected answer: {base} {a}, {label} {b}")
-    return lines
-
-
-def _told(side: Document) -> str:
-    """Words and when their first one was said."""
-    if not side["text"]:
-        return "ends"
-    when = "" if side["start_ms"] is None else f" at {ms_text(side['start_ms'])}"
-    return f"goes on “{shorten(side['text'], _LONGEST_TOLD, placeholder=' …')}”{when}"
-
-
-def _keyword(found: Document | None) -> str:
-    if found is None:
-        return "none"
-    return f"“{found['word']}”" + ("" if found["ms"] is None else f" at {ms_text(found['ms'])}")
-
-
-def _bars(parts: Sequence[Document], width: int) -> list[Cells]:
+def _bars(parts: Sequence[Document]) -> list[Cells]:
     """Parts of a difference as bars, the longest first: full ones took longer, light ones shorter."""
     longest = max(abs(part["delta_ms"]) for part in parts)
-    lines: list[Cells] = []
+    lines: list[Cells] = [["stage", "difference", "95 %", "share", ""]]
     for part in parts:
-        interval = part["ci95"]
+        delta, interval = part["delta_ms"], part["ci95"]
         spread = f"[{signed_text(interval[0], 'ms')}, {signed_text(interval[1], 'ms')}]" if interval else ""
+        length = round(BAR * abs(delta) / longest) if longest else 0
+        bar = (_LONGER_BAR if delta > 0 else _SHORTER_BAR) * length
         share = "" if part["share"] is None else percent_text(part["share"])
-        lines.append([part["stage"], signed_text(part["delta_ms"], "ms"), spread, share])
-    room = min(BAR, max(1, width - total_width(lines) - len(GAP)))
-    for part, line in zip(parts, lines, strict=True):
-        delta = part["delta_ms"]
-        length = round(room * abs(delta) / longest) if longest else 0
         style = "" if not length else _BAD if delta > 0 else _GOOD
-        line.append((((_LONGER_BAR if delta > 0 else _SHORTER_BAR) * length).ljust(room), style))
+        lines.append([part["stage"], signed_text(delta, "ms"), spread, share, (bar.ljust(BAR), style)])
     return lines
+
+
+def _mcnemar_line(test: Document, base: str, label: str) -> str:
+    sentence = (
+        f"right answers in {count_text(test['pairs'], 'pair')}: both {test['both']}, only {base} "
+        f"{test['only_baseline']}, only {label} {test['only_other']}, neither {test['neither']}; McNemar's exact "
+        f"p = {test['exact_p']:.3g}"
+    )
+    return sentence + (f", χ² = {test['chi2']:.3g}, p = {test['chi2_p']:.3g}" if test["chi2"] is not None else "")
+
+
+def _answer_lines(diff: Document, base: str, label: str) -> Iterator[str]:
+    """Where the answers part and when; and when each came to a word of the expected answer."""
+    common = diff["common_words"]
+    if diff["parting"] is not None:
+        after = f"after {count_text(common, 'word')} that both say" if common else "at the first word"
+        yield f"answers part {after}: {base} {_quoted(diff['parting']['a'])}, {label} {_quoted(diff['parting']['b'])}"
+    elif common:
+        yield f"answers have the same {common} words"
+    if diff["first_keyword"] is not None:
+        words = [
+            "none" if word is None else f"“{word['word']}”{_at(word['ms'])}"
+            for word in (diff["first_keyword"][side] for side in "ab")
+        ]
+        yield f"first word of the expected answer: {base} {words[0]}, {label} {words[1]}"
+
+
+def _quoted(side: Document) -> str:
+    """Words, and the time of the first one."""
+    if not side["text"]:
+        return "ends"
+    return f"goes on “{shorten(side['text'], _LONGEST_QUOTE, placeholder=' …')}”{_at(side['start_ms'])}"
+
+
+def _at(moment_ms: float | None) -> str:
+    return "" if moment_ms is None else f" at {ms_text(moment_ms)}"

@@ -20,9 +20,9 @@ def print_costs(runs: Sequence[RunLog], facts: Mapping[str, Any], console: Conso
     noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
     for run in runs:
         for role, model in run.info.models.items():
-            console.folded(f"run {run.run_id} · {model.name} ({role})")
+            console.print(f"run {run.run_id} · {model.name} ({role})")
             for line in _cache_lines(run, role):
-                console.folded(f"  {line}")
+                console.print(f"  {line}")
             rows = list(_frame_rows(run, role, noted))
             if rows:
                 console.table(rows)
@@ -30,14 +30,14 @@ def print_costs(runs: Sequence[RunLog], facts: Mapping[str, Any], console: Conso
                 console.print(f"  {'of the ceilings':<22}{roof}")
             console.print()
     for line in _second_lines(runs):
-        console.folded(line)
+        console.print(line)
     ribbons = ribbons_of(runs, noted, ceilings)
     for ribbon in ribbons:
         for line in _ribbon_lines(ribbon):
-            console.folded(line)
+            console.print(line)
         console.print()
     if not ribbons:
-        console.folded(
+        console.print(
             "No runs of one model differ only in frames or in the length of their clip: no growth to tell of."
         )
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from evprof.cli.command import Command
-from evprof.cli.parser import CommandExample
+from evprof.cli.command import Command, CommandExample
 from evprof.cli.terminal.console import HELP_WIDTH, Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import guess_among
@@ -41,7 +40,7 @@ class ExportCommand(Command):
         listed = "\n".join(
             fill(f"{entry.key}: {entry.help}", HELP_WIDTH, subsequent_indent="  ") for entry in FORMATS.values()
         )
-        return f"{cls.summary()}\n\n{listed}"
+        return f"{super().description()}\n\n{listed}"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Sessions, which of their runs, format and place."""

@@ -9,9 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from evprof.cli.command import Command, add_comparable_option
-from evprof.cli.parser import CommandExample
-from evprof.cli.setting_options import typed_words
+from evprof.cli.command import Command, CommandExample
+from evprof.cli.options import add_comparable_option, typed_words
 from evprof.cli.terminal.console import Console
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evprof.cli.command import Command, add_json_option
-from evprof.cli.parser import CommandExample
+from evprof.cli.command import Command, CommandExample, advanced
+from evprof.cli.options import add_json_option, check_least, option_of
 from evprof.cli.sessions.export import run_numbers
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.tables import Column, PrintedTable, print_blocks
 from evprof.core.errors import USAGE, UserError
 
 if TYPE_CHECKING:
@@ -19,12 +20,23 @@ if TYPE_CHECKING:
 MOST_PRINTED = 1000
 """Runs that are printed one by one without being asked for."""
 
+_MARK_COLUMNS: tuple[Column, ...] = (
+    ("MARKS", "run {run_id}"),
+    ("at", "{at_ms:ms}"),
+    ("length", "{length_ms:ms}"),
+    ("note", "{note}"),
+)
+
 
 class ShowCommand(Command):
-    """Print the runs of a saved session.
+    """Print the runs of a saved session, or the figures of a torch trace.
 
-    Stages, tokens, figures, caches and texts, as they were measured; with --json the same document that `run` prints.
-    Of more than 1,000 runs a line for each configuration, unless --runs says which are meant.
+    Of a session: stages, tokens, figures, caches and texts, as they were measured; with --json the same document that
+    `run` prints. Of more than 1,000 runs a line for each configuration, unless --runs names some of them.
+
+    Of a trace, *.pt.trace.json[.gz] or a folder with one such file, written by evprof run --torch-trace or any other
+    program: time by category (kernels first, then copies, CUDA's calls, operators), steps, GPUs, operators, kernels,
+    memory, modules, and which of evprof's switches would act on what stands out. A damaged file shows what is whole.
     """
 
     name = "show"
@@ -34,81 +46,123 @@ class ShowCommand(Command):
         CommandExample("evprof show suite.evprof --runs 17,40-42", "print some of very many runs"),
         CommandExample("evprof show scene.evprof --costs", "print what frames and other tokens cost"),
         CommandExample("evprof show scene.evprof --json", "print one JSON document"),
+        CommandExample("evprof show traces/run1", "show where a traced run's time went"),
+        CommandExample(
+            "evprof show fused.pt.trace.json.gz --against eager.pt.trace.json.gz",
+            "show what changed from one trace to another",
+        ),
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """The session."""
-        parser.add_argument("session", metavar="S.evprof", help="the session")
-        parser.add_argument("--runs", metavar="LIST", type=run_numbers, help="only these runs: 1,2,5-8")
-        parser.add_argument("--rounds", action="store_true", help="list every round of speculation and why it ended")
-        parser.add_argument(
+        """The session or trace, and what is shown of it."""
+        parser.add_argument("path", metavar="S.evprof|TRACE", help="a session, a torch trace, or the folder of one")
+        group = parser.add_argument_group("of a session")
+        group.add_argument("--runs", metavar="LIST", type=run_numbers, help="only these runs: 1,2,5-8")
+        group.add_argument("--rounds", action="store_true", help="list every round of speculation and why it ended")
+        group.add_argument(
             "--costs",
             action="store_true",
             help="print what tokens cost instead: KV caches by origin, each frame's share of times and bytes, what a "
             "second of input costs, and how stages grow over frames and clip lengths",
         )
+        group = parser.add_argument_group("of a trace")
+        group.add_argument("--against", metavar="FILE", help="show what changed from this trace")
+        advanced(
+            group.add_argument("--rows", type=int, metavar="N", help="rows of each table (default: 12); JSON has all")
+        )
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Reads and prints; the file is not touched."""
-        from evprof.cli.run.batches import print_batches
-        from evprof.cli.run.text import print_configurations, print_runs
-        from evprof.cli.sessions.cost_lines import print_costs
-        from evprof.cli.sessions.mark_lines import print_marks
-        from evprof.loaders.pictures.motion import motion_of
-        from evprof.metrics.costs.document import scaling_document, second_document
-        from evprof.metrics.document import session_document
-        from evprof.session.facts import mark_documents, read_batches
-        from evprof.session.opened import open_session
+        """Reads and prints; the file is not changed."""
+        path = Path(options.path)
+        is_trace = path.is_dir() or path.name.lower().endswith((".json", ".json.gz"))
+        strange = ("runs", "rounds", "costs") if is_trace else ("against", "rows")
+        for name in strange:
+            if getattr(options, name) not in (None, False):
+                kind = "a session" if is_trace else "a torch trace"
+                raise UserError(f"{option_of(name)} is for {kind}; leave it out.", exit_code=USAGE)
+        if is_trace:
+            from evprof.cli.sessions.trace import show_trace
 
-        session = open_session(Path(options.session))
-        every, batches = list(session.runs.values()), read_batches(session.facts)
-        runs = _chosen(every, options.runs, session.deleted)
-        marks = mark_documents(session.facts, {run.run_id for run in runs})
-        if console.is_json:
-            document = session_document(
-                runs,
-                session.environment or None,
-                others=every,
-                batches=batches,
-                marks=marks,
-                is_streamed=True,
-            )
-            if options.costs:
-                document["scaling"] = scaling_document(runs, session.facts)
-                document["per_second"] = [
-                    entry
-                    for run in runs
-                    for role, shown in run.frames.items()
-                    if (entry := second_document(run, role, motion_of(tuple(frame.png for frame in shown))))
-                ]
-            console.document(document)
-        elif runs and options.costs:
-            print_costs(runs, session.facts, console)
-        elif runs and options.runs is None and len(runs) > MOST_PRINTED:
-            print_configurations(runs, console)
-            rounds = ", and rounds with them" if options.rounds else ""
-            some = f"`--runs {runs[0].run_id}-{runs[19].run_id}` prints some of them{rounds}"
-            console.note(f"{len(runs):,} runs; {some}, `--json` all")
-            print_marks(marks, console)
-        elif runs:
-            print_runs(runs, console, every, has_rounds=options.rounds)
-            if options.runs is None:
-                print_batches(batches, console)
-            print_marks(marks, console)
+            check_least(options, rows=1)
+            show_trace(options, console)
         else:
-            console.print("The session holds no runs.")
+            _show_session(path, options, console)
         return 0
+
+
+def _show_session(path: Path, options: argparse.Namespace, console: Console) -> None:
+    from evprof.cli.run.text import print_batches, print_configurations, print_runs
+    from evprof.session.facts import mark_documents, read_batches
+    from evprof.session.opened import open_session
+
+    session = open_session(path)
+    every, batches = list(session.runs.values()), read_batches(session.facts)
+    runs = _chosen(every, options.runs, session.deleted)
+    marks = mark_documents(session.facts, {run.run_id for run in runs})
+    if console.is_json:
+        from evprof.metrics.document import session_document
+
+        document = session_document(
+            runs,
+            session.environment or None,
+            others=every,
+            batches=batches,
+            marks=marks,
+            is_streamed=True,
+        )
+        console.document(document | _cost_document(runs, session.facts) if options.costs else document)
+    elif not runs:
+        console.print("The session holds no runs.")
+    elif options.costs:
+        from evprof.cli.sessions.cost_lines import print_costs
+
+        print_costs(runs, session.facts, console)
+    elif options.runs is None and len(runs) > MOST_PRINTED:
+        print_configurations(runs, console)
+        rounds = ", and rounds with them" if options.rounds else ""
+        some = f"`--runs {runs[0].run_id}-{runs[19].run_id}` prints some of them{rounds}"
+        console.note(f"{len(runs):,} runs; {some}, `--json` all")
+        _print_marks(marks, console)
+    else:
+        print_runs(runs, console, every, has_rounds=options.rounds)
+        if options.runs is None:
+            print_batches(batches, console)
+        _print_marks(marks, console)
+
+
+def _cost_document(runs: Sequence[RunLog], facts: dict[str, Any]) -> dict[str, Any]:
+    from evprof.loaders.pictures.motion import motion_of
+    from evprof.metrics.costs.document import scaling_document, second_document
+
+    return {
+        "scaling": scaling_document(runs, facts),
+        "per_second": [
+            entry
+            for run in runs
+            for role, shown in run.frames.items()
+            if (entry := second_document(run, role, motion_of(tuple(frame.png for frame in shown))))
+        ],
+    }
+
+
+def _print_marks(marks: Sequence[dict[str, Any]], console: Console) -> None:
+    if not marks:
+        return
+    # A moment has no length.
+    rows = [mark | {"length_ms": mark["length_ms"] or None, "note": mark["note"] or None} for mark in marks]
+    console.print()
+    print_blocks([PrintedTable(_MARK_COLUMNS, rows, missing="", left=(0, 3))], console)
 
 
 def _chosen(runs: Sequence[RunLog], numbers: Collection[int] | None, deleted: Collection[int]) -> Sequence[RunLog]:
     """Those of these numbers, all without any. Raises UserError (exit code 2) where there is none."""
-    found = [run for run in runs if numbers is None or run.run_id in numbers]
-    if not found and numbers and (gone := [number for number in deleted if number in numbers]):
+    chosen = [run for run in runs if numbers is None or run.run_id in numbers]
+    if not chosen and numbers and (gone := [number for number in deleted if number in numbers]):
         raise UserError(f"--runs: run {gone[0]} was deleted.", exit_code=USAGE)
-    if runs and not found:
+    if runs and not chosen:
         raise UserError(
             f"--runs: none of these runs is in the session; it holds {runs[0].run_id} to {runs[-1].run_id}.",
             exit_code=USAGE,
         )
-    return found
+    return chosen

@@ -10,10 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.command import Command, add_json_option
-from evprof.cli.parser import CommandExample
-from evprof.cli.sample_options import check_least
-from evprof.cli.setting_options import typed_words
+from evprof.cli.command import Command, CommandExample
+from evprof.cli.options import add_json_option, check_least, typed_words
 from evprof.cli.suite.machines import ClusterPlaces, HereOnly, Machines, open_cluster, places_text
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
@@ -84,7 +82,7 @@ class _Measurement:
 
     def conclude(self) -> int:
         """Plans, measures, reports."""
-        from evprof.cli.preflight import request as preflight
+        from evprof.cli import preflight
         from evprof.cli.suite.options import question_of, samples_of, spec_of
         from evprof.run.suites.record import SUITE, RowOutcomes, check_folder, fingerprint, made_folder, suite_fact
 
@@ -208,7 +206,7 @@ class _Measurement:
         return f"stopped; go on with: {self._command} --resume"
 
     def _report(self, session: Path, plan: SuitePlan, end: Any) -> int:
-        from evprof.cli.suite.table import cell_rows, print_table, suite_document
+        from evprof.cli.suite.progress import cell_rows, print_table, suite_document
 
         for sentence in end.problems:
             self._console.warn(sentence)

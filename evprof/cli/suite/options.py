@@ -9,10 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.command import add_ray_options, add_sessions_option, add_timeout_option
-from evprof.cli.preflight.places import nearest_path
-from evprof.cli.sample_options import add_list_options, option_of
-from evprof.cli.setting_options import add_model_options, add_setting_options, given_models, given_settings
+from evprof.cli.options import (
+    add_list_options,
+    add_model_options,
+    add_ray_options,
+    add_sessions_option,
+    add_setting_options,
+    add_timeout_option,
+    given_models,
+    given_settings,
+    option_of,
+)
+from evprof.cli.preflight import nearest_path
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import did_you_mean

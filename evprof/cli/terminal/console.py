@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
-import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from textwrap import fill
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from evprof.cli.terminal.fitting import GAP, Cell, fitted, folded, piece, total_width, widths_of
 from evprof.core.safe_text import visible
+from evprof.core.units import number_text
 
-WIDTH = 150
-"""Columns of text where no terminal says otherwise."""
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 SENTENCE_WIDTH = 110
 """Letters of a line of a longer text."""
@@ -22,9 +22,15 @@ SENTENCE_WIDTH = 110
 HELP_WIDTH = 78
 """Letters of a line of a help's lists, as argparse writes the rest."""
 
+_UNLIMITED = 100_000
+"""Columns of a stream that is no terminal: no line is wrapped or cut there."""
+
+Cell = str | tuple[str, str]
+"""A text, with its style as rich names it."""
+
 
 def printable(text: str) -> str:
-    """`text` with what would steer a terminal, or turn a line around, told by its number: names are others' words."""
+    """`text` with control and direction characters as numbers: names are other people's texts."""
     return visible(text)
 
 
@@ -57,54 +63,85 @@ class Console:
         """Whether a person watches progress as it happens."""
         return not self.is_quiet and self.errors.isatty()
 
-    @property
-    def width(self) -> int:
-        """What a line of the result holds."""
-        if not self.output.isatty():
-            return WIDTH
-        asked = os.environ.get("COLUMNS", "")
-        if asked.isdecimal() and int(asked):
-            return int(asked)
-        try:  # of this very stream: what `shutil` asks, `sys.__stdout__`, may have been given up for it
-            return os.get_terminal_size(self.output.fileno()).columns or WIDTH
-        except (OSError, ValueError):
-            return WIDTH
-
     def print(self, text: str = "") -> None:
         """One piece of the result, for people. Not for use with --json."""
         print(printable(text), file=self.output)
 
-    def folded(self, text: str) -> None:
-        """A line that may be longer than the terminal is wide: what does not fit goes on below its last column. Who
-        reads without a terminal has it in one line."""
-        for line in text.split("\n"):
-            self.print(folded(line, self.width) if self.output.isatty() else line)
-
     def line(self, *cells: Cell) -> None:
         """One line of the result, with colour on a terminal and without it everywhere else."""
-        pieces = [piece(cell) for cell in cells]
-        if not self.output.isatty() or not any(style for _, style in pieces):
-            self.print("".join(text for text, _ in pieces).rstrip())
-            return
-        from rich.console import Console as RichConsole
         from rich.text import Text
 
-        RichConsole(file=self.output, highlight=False).print(Text.assemble(*pieces), soft_wrap=True)
+        pieces = [(cell, "") if isinstance(cell, str) else cell for cell in cells]
+        self.render(Text.assemble(*((printable(text), style) for text, style in pieces)))
 
     def wrapped(self, text: str, first: str = "", others: str = "", width: int = SENTENCE_WIDTH) -> None:
         """A text that may be long, its lines indented by `first` and `others`; no name is broken."""
         shown = fill(
-            text,
-            width,
-            initial_indent=first,
-            subsequent_indent=others,
-            break_long_words=False,
-            break_on_hyphens=False,
+            text, width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
         )
         self.print(shown)
 
+    def table(
+        self,
+        lines: Sequence[Sequence[Cell]],
+        *,
+        left: int | Collection[int] = 1,
+        is_ruled: bool = False,
+        is_markdown: bool = False,
+        indent: int = 0,
+    ) -> None:
+        """Headings and rows in columns.
+
+        The first `left` columns, or those of these numbers, are flushed left; the others are numbers, flushed right. A
+        terminal that is too narrow wraps within cells. `is_ruled`: with a line below the headings. `is_markdown`: as a
+        table of Markdown, in which only columns named by numbers are flushed.
+        """
+        texts = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in lines]
+        if is_markdown:
+            rule = ["---" if isinstance(left, int) or place in left else "---:" for place in range(len(lines[0]))]
+            for cells in ([text for text, _ in texts[0]], rule, *([text for text, _ in row] for row in texts[1:])):
+                self.print(f"| {' | '.join(cells)} |")
+            return
+        from rich import box
+        from rich.padding import Padding
+        from rich.table import Table
+        from rich.text import Text
+
+        flushed = set(range(left) if isinstance(left, int) else left)
+        table = Table(box=box.HORIZONTALS if is_ruled else None, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False)
+        for place, (heading, style) in enumerate(texts[0]):
+            side = "left" if place in flushed else "right"
+            table.add_column(Text(printable(heading), style), justify=side, overflow="fold", header_style="")  # type: ignore[arg-type]  # a literal
+        for row in texts[1:]:
+            table.add_row(*(Text(printable(text), style) for text, style in row))
+        self.render(Padding(table, (0, 0, 0, indent)) if indent else table)
+
+    def render(self, renderable: RenderableType) -> None:
+        """Prints what rich can draw: with colours and within the width of a terminal, else whole and plain."""
+        from rich.console import Console as RichConsole
+
+        if self.output.isatty():
+            RichConsole(file=self.output, highlight=False, markup=False).print(renderable, soft_wrap=False)
+            return
+        whole = io.StringIO()
+        RichConsole(file=whole, width=_UNLIMITED, color_system=None, highlight=False, markup=False).print(renderable)
+        for line in whole.getvalue().splitlines():
+            print(line.rstrip(), file=self.output)
+
+    def facts(self, document: Mapping[str, Any]) -> None:
+        """A description as lines of name and value; lists have one entry per line."""
+        for line in _facts_lines(document):
+            self.print(line)
+
+    def sentences(self, head: str, sentences: Iterable[str]) -> None:
+        """Sentences below a head; nothing without any."""
+        for number, sentence in enumerate(sentences):
+            if not number:
+                self.print(f"{head}:")
+            self.wrapped(sentence, "  ", "    ")
+
     def document(self, document: Mapping[str, Any]) -> None:
-        """The result as JSON: one document, and the last thing written."""
+        """The result as JSON: one document, and the last output."""
         json.dump(document, self.output, indent=2, ensure_ascii=False, allow_nan=False)
         self.output.write("\n")
         self.output.flush()
@@ -119,44 +156,36 @@ class Console:
         print(line, file=self.errors, flush=True)
 
     def warn(self, text: str) -> None:
-        """What a person must know though the command went on, after the lines of the result before it."""
-        with contextlib.suppress(OSError, ValueError):  # a result that cannot be written is reported when it ends
+        """What a person must know though the command continues, after the lines of the result before it.
+
+        A stream that cannot be written costs no measurement: a lost result is reported at the end.
+        """
+        with contextlib.suppress(OSError, ValueError):
             self.output.flush()
-        print(printable(text), file=self.errors, flush=True)
+        with contextlib.suppress(OSError, ValueError):
+            print(printable(text), file=self.errors, flush=True)
 
-    def table(
-        self,
-        lines: Sequence[Sequence[Cell]],
-        *,
-        left: int | Collection[int] = 1,
-        is_ruled: bool = False,
-        is_markdown: bool = False,
-    ) -> None:
-        """Headings and rows in columns: the first `left`, or those of these numbers, flushed left, the others, being
-        numbers, right. `is_ruled`: with a line below the headings. `is_markdown`: as a table of Markdown, in which
-        only columns named by numbers are flushed."""
-        if is_markdown:
-            rule = ["---" if isinstance(left, int) or place in left else "---:" for place in range(len(lines[0]))]
-            for row in (lines[0], rule, *lines[1:]):
-                self.print(f"| {' | '.join(piece(cell)[0] for cell in row)} |")
-            return
-        flushed = set(range(left) if isinstance(left, int) else left)
-        if not self.output.isatty():
-            self._print_table(lines, flushed, is_ruled)
-            return
-        names = next(place for place in range(len(lines[0]) + 1) if place not in flushed)
-        for number, table in enumerate(fitted(lines, names, self.width)):
-            if number:
-                self.print()
-            self._print_table(table, flushed if len(table[0]) == len(lines[0]) else set(range(names)), is_ruled)
 
-    def _print_table(self, lines: Sequence[Sequence[Cell]], flushed: Collection[int], is_ruled: bool) -> None:
-        widths = widths_of(lines)
-        for number, row in enumerate(lines):
-            pieces: list[Cell] = []
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-                space = " " * (width - len(piece(cell)[0]))
-                pieces += [cell, space, GAP] if place in flushed else [space, cell, GAP]
-            self.line(*pieces[:-1])
-            if is_ruled and not number:
-                self.print("─" * total_width(lines))
+def _facts_lines(document: Mapping[str, Any], indent: str = "") -> Iterable[str]:
+    for name, value in document.items():
+        if isinstance(value, dict):
+            yield f"{indent}{name}:"
+            yield from _facts_lines(value, f"{indent}  ")
+        elif isinstance(value, list) and value and not all(isinstance(entry, int | float) for entry in value):
+            yield f"{indent}{name}:"
+            for entry in value:
+                yield from _facts_lines(entry, f"{indent}  ") if isinstance(entry, dict) else [f"{indent}  {entry}"]
+        else:
+            yield f"{indent}{name:<{max(26, len(name) + 2)}}{_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "n/a"
+    if value in ([], {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return number_text(value) if isinstance(value, float) else str(value)

@@ -1,7 +1,9 @@
-"""The one path for defects: a sentence for the person, the whole story in a file of the log folder."""
+"""How a command ends that something unexpected stopped: the machine in a sentence, a defect in a report."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import platform
 import sys
@@ -11,13 +13,96 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evprof.cli.terminal.streams import tell
 from evprof.core.errors import FAILURE
 from evprof.core.files.user_folders import log_folder
+from evprof.core.installation import missing_package
+from evprof.core.safe_text import visible
 from evprof.version import __version__
 
 KEPT_REPORTS = 20
 """Older reports are deleted, so that a program that fails in a loop does not fill the disk."""
+
+_OTHER_PLACE = "choose a place that may be written to and files that may be read"
+_OF_THE_MACHINE = {
+    errno.EACCES: _OTHER_PLACE,
+    errno.EPERM: _OTHER_PLACE,
+    errno.EROFS: _OTHER_PLACE,
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "choose a place that takes larger files",
+    errno.EIO: "check the disk or the connection to it",
+    errno.ESTALE: "check the connection to the folder",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOENT: "check whether it is still there",
+    errno.ENOTDIR: "choose another place",
+    errno.EISDIR: "name a file",
+    errno.ELOOP: "choose another place",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+    errno.ENFILE: "close other programs",
+}
+"""Errors of the machine and not of our code, and the way out."""
+
+_OURS = ("evprof", "engines", "ui", "assets")
+
+
+def tell(sentence: str) -> None:
+    """A line on standard error; nothing where it cannot be written."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(visible(sentence).encode("utf-8", "backslashreplace").decode(), file=sys.stderr, flush=True)
+
+
+def open_missing_streams() -> None:
+    """Opens streams that were closed (`>&-`) on the null device.
+
+    The next file that is opened would get the number of a closed one, and whatever a library prints would be written
+    into a session.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is this one; child processes inherit it.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def output_problem() -> OSError | None:
+    """Why standard output cannot be written, None when it can. It is given up then, so that nothing tries again."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            sys.stdout.flush()
+        return error
+    except ValueError:  # closed
+        return None
+    return None
+
+
+def sentence_of(error: BaseException) -> str | None:
+    """What a person can act on, where the machine or the installation is the cause; None for a defect of evprof."""
+    match error:
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] not in _OURS:
+            return missing_package(name)
+        case ImportError() if "cannot open shared object file" in str(error):
+            return f"A system library is missing ({str(error).partition(':')[0]}); install the package that holds it."
+        case MemoryError():
+            return "Memory ran out; close other programs, or choose smaller models or inputs."
+        case OSError(errno=int(number)) if number in _OF_THE_MACHINE and not _is_ours(error.filename):
+            place = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "A file"
+            return f"{place} cannot be used ({os.strerror(number)}); {_OF_THE_MACHINE[number]}."
+    return None
+
+
+def _is_ours(name: object) -> bool:
+    """Whether a file belongs to the installation: a missing one is a defect."""
+    if not isinstance(name, str | bytes):
+        return False
+    root = Path(__file__).resolve().parents[3]
+    return any(root / package in Path(os.path.abspath(os.fsdecode(name))).parents for package in _OURS)
 
 
 def report_crash(error: BaseException, words: list[str]) -> int:
@@ -33,7 +118,7 @@ def report_crash(error: BaseException, words: list[str]) -> int:
 
 
 def write_report(error: BaseException, activity: str, facts: Sequence[str] = ()) -> Path | None:
-    """The traceback, versions, what was being done and `facts` as a file; None when no folder takes it."""
+    """The traceback, versions, the activity and `facts` as a file; None when no folder takes it."""
     text = "\n".join(
         [
             f"evprof {__version__}, Python {platform.python_version()}, {sys.platform}",
@@ -49,13 +134,9 @@ def write_report(error: BaseException, activity: str, facts: Sequence[str] = ())
             path = Path(folder()) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
-            _forget_old_reports(path.parent)
-        except OSError:  # no such folder can be had, or no file in it
+            for old in sorted(path.parent.glob("crash-*.txt"))[:-KEPT_REPORTS]:
+                old.unlink(missing_ok=True)
+        except OSError:  # no such folder, or no file in it
             continue
         return path
     return None
-
-
-def _forget_old_reports(folder: Path) -> None:
-    for path in sorted(folder.glob("crash-*.txt"))[:-KEPT_REPORTS]:
-        path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How to start this very program again: as an engine process, or to draw a picture of a window."""
+"""How to start this very program again, and whether a window can open here."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from evprof.core.installation import CONSOLE, WINDOW, bundled_program, is_bundle, is_without_qt
 
 _NEED_QT = (("gui",), ("_examine", "window"))
 """How commands begin that the program without Qt cannot carry out."""
 
+INVISIBLE_PLATFORMS = ("offscreen", "minimal", "vnc")
+"""Platforms of Qt that draw where no one sees it."""
+
 
 def program_argv(*words: str) -> list[str]:
-    """The argument list that runs `evprof WORDS`; in a bundle by that of its programs which can."""
+    """The argument list that runs `evprof WORDS`; in a bundle by the program that can."""
     if not is_bundle():
         return [sys.executable, "-m", "evprof", *words]
     name = WINDOW if any(words[: len(start)] == start for start in _NEED_QT) else CONSOLE
@@ -27,12 +30,22 @@ def engine_argv() -> list[str]:
     return program_argv("_engine")
 
 
+def missing_display(environment: Mapping[str, str] | None = None, system: str = sys.platform) -> str:
+    """Why no window can be seen here, in a sentence; "" where one may open. Qt itself reports a display that fails."""
+    variables = os.environ if environment is None else environment
+    platform = variables.get("QT_QPA_PLATFORM", "").partition(";")[0].partition(":")[0]
+    if platform in INVISIBLE_PLATFORMS:
+        return f"QT_QPA_PLATFORM={platform} draws where no one sees it."
+    if platform or system in ("win32", "darwin") or variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY"):
+        return ""
+    return "this machine has no display (neither DISPLAY nor WAYLAND_DISPLAY is set)."
+
+
 @contextlib.contextmanager
 def loading_window() -> Iterator[None]:
     """Context of the import of the window's modules and of its start.
 
-    Python's garbage collector rests meanwhile: it would find nothing and take a tenth of the start. The window turns it
-    on again after the first paint.
+    Python's garbage collector pauses meanwhile: it would find nothing and take a tenth of the start.
     """
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What a person sees while a command works: a bar with rate and time left on a terminal, plain lines elsewhere.
+"""Progress of a command: a bar with rate and time left on a terminal, plain lines elsewhere.
 
 It runs in the process that is being measured, so it draws at most four times a second.
 """
@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from evprof.cli.terminal.console import Console
 from evprof.core.units import bytes_text
@@ -22,8 +22,8 @@ REFRESH_S = 0.25
 class Progress:
     """Counts one kind of thing up to a total (None: unknown). A context manager, so that the bar goes away.
 
-    Subclasses listen to those who do the work. `kept` is what stays when they are stopped; without a terminal there is
-    a line every `line_s` seconds.
+    Subclasses are listeners of the work. `kept` is what remains after a stop; without a terminal there is a line every
+    `line_s` seconds.
     """
 
     kept = "what is done"
@@ -31,7 +31,7 @@ class Progress:
 
     def __init__(self, console: Console, title: str = "", unit: str = "") -> None:
         self._console = console
-        self._bar = _Bar() if console.is_terminal else _Wire(console) if console.is_followed else None
+        self._bar = _Bar(console) if console.is_terminal or console.is_followed else None
         self._title, self._unit = title, unit
         self._total: int | None = 0
         self._before = self._done = 0
@@ -48,18 +48,18 @@ class Progress:
             self._bar.close()
 
     def start(self, total: int | None, before: int = 0) -> None:
-        """So many there are to be, of which some are there."""
+        """Begins to count to `total`; `before` are done already."""
         self._total, self._before, self._done = total, before, 0
         self._began = self._shown_at = time.monotonic()
 
     def turn_to(self, title: str, unit: str, total: int | None) -> None:
-        """This is counted from now on, unless it is already."""
+        """Counts something else from now on, unless it is counted already."""
         if (title, unit, total) != (self._title, self._unit, self._total):
             self._title, self._unit = title, unit
             self.start(total)
 
     def reach(self, done: int, note: str = "") -> None:
-        """So many are done, those there before not counted; `note` is told with the count."""
+        """Sets the count, without those done before; `note` stands beside it."""
         self._done = done
         self.draw(note, at_once=self._total is not None and self._before + done >= self._total)
 
@@ -81,7 +81,7 @@ class Progress:
         return True
 
     def tell(self, title: str, parts: list[str]) -> None:
-        """Draws the bar, or writes a line: a title and what is known of the count."""
+        """Draws the bar, or writes a line: a title and the parts of the count."""
         text = " · ".join(part for part in parts if part)
         if self._bar is None:
             self.say(f"{title}: {text}" if title else text)
@@ -89,7 +89,7 @@ class Progress:
             self._bar.show(WorkProgress(title, self._before + self._done, self._total, text))
 
     def counts(self) -> str:
-        """`12 of 20 files`; nothing before the first of nobody knows how many."""
+        """`12 of 20 files`; "" before the first where the total is unknown."""
         if self._total is None and not self._done:
             return ""
         at = self._amount(self._before + self._done)
@@ -106,20 +106,20 @@ class Progress:
         return [f"{rate}/s", f"{time_text((self._total - self._before - self._done) / speed)} left"]
 
     def say(self, sentence: str, *, is_warning: bool = False) -> None:
-        """A line that stays; a warning is said to the quiet, too."""
+        """A line that stays; a warning also with --quiet."""
         if self._bar is None:
             (self._console.warn if is_warning else self._console.note)(sentence)
         else:
             self._bar.line(sentence)
 
     def stopping(self) -> None:
-        """Says, once, that a stop was heard: an import or a long kernel may have to end first."""
+        """Says once that a stop is under way: an import or a long kernel may have to end first."""
         if not self._is_stopping:
             self._is_stopping = True
             self.say(f"stopping; {self.kept} is kept (Ctrl-C again ends the program at once)")
 
     def until_stopped(self) -> AbstractContextManager[threading.Event]:
-        """A flag that the first Ctrl-C sets, which is said."""
+        """A flag that the first Ctrl-C sets, which is reported."""
         return stop_flag(self.stopping)
 
     def _amount(self, count: int) -> str:
@@ -138,9 +138,13 @@ def time_text(seconds: float) -> str:
 
 
 class _Bar:
-    """A bar by rich on standard error, with what is known of the count and what is being done."""
+    """A bar of rich on standard error, with the count and the current work; a following program gets lines instead."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Any = None
+        if console.is_followed:
+            return
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
@@ -159,38 +163,23 @@ class _Bar:
         self._task = self._progress.add_task("", total=None, state="")
 
     def show(self, progress: WorkProgress) -> None:
-        """Draws it."""
+        """Draws or sends it."""
+        if self._progress is None:
+            self._console.follow(progress.line())
+            return
         self._progress.update(
-            self._task,
-            completed=progress.done,
-            total=progress.total,
-            description=progress.title,
-            state=progress.state,
+            self._task, completed=progress.done, total=progress.total, description=progress.title, state=progress.state
         )
         self._progress.refresh()
 
     def line(self, text: str) -> None:
         """A line above the bar."""
-        self._progress.console.print(text, markup=False)
+        if self._progress is None:
+            self._console.note(text)
+        else:
+            self._progress.console.print(text, markup=False)
 
     def close(self) -> None:
         """Takes the bar away."""
-        self._progress.stop()
-
-
-class _Wire:
-    """Where a bar would be, a program that follows this one: it is sent what the bar would show."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def show(self, progress: WorkProgress) -> None:
-        """Sends it."""
-        self._console.follow(progress.line())
-
-    def line(self, text: str) -> None:
-        """A line of its own."""
-        self._console.note(text)
-
-    def close(self) -> None:
-        """There is nothing to take away."""
+        if self._progress is not None:
+            self._progress.stop()

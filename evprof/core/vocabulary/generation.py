@@ -5,18 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evprof.core.plain import Plain
+from evprof.core.plain import Plain, plain_values
 from evprof.core.records import DRAFT
 from evprof.core.vocabulary.inputs import READS, VIDEO_FAMILIES, InputSettings, of_events, of_families
-from evprof.core.vocabulary.setting import INPUT, LOSSY, ROUNDED, Setting, Situation, Words, setting, settings_in
-from evprof.core.vocabulary.speculation import SPECULATION, SpeculationSettings, where_length_counts
+from evprof.core.vocabulary.setting import (
+    INPUT,
+    LOSSY,
+    ROUNDED,
+    Range,
+    Setting,
+    Situation,
+    Wording,
+    Words,
+    setting,
+    settings_in,
+)
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 
 SAMPLING, MODEL = "Sampling", "Model"
 """Heads of these settings."""
 
 MOST_FRAMES = 100_000
-"""No recording is cut into more; asked for by a slip."""
+"""Maximum number of frames; larger values are typos."""
+
+GAMMA = "gamma"
+"""The setting of SpeculationSettings that JSON keeps beside the groups."""
 
 
 def _where_drawn(here: Situation) -> str:
@@ -40,10 +54,9 @@ class GenerationSettings(Plain):
         effect=INPUT,
         head=SAMPLING,
         follows="ignore_eos",
-        least=1,
-        most=1_000_000,
         has_control=False,
-        axis=_counted("token"),
+        range=Range(least=1, most=1_000_000),
+        wording=Wording(axis=_counted("token")),
     )
     ignore_eos: bool = setting(
         False,
@@ -53,8 +66,8 @@ class GenerationSettings(Plain):
         head=SAMPLING,
         follows="seed",
         choices=((False, "ends it"), (True, "ignored")),
-        label="past the end",
-        text={False: "ends the answer", True: "ignored"},
+        wording=Wording(label="past the end", text={False: "ends the answer", True: "ignored"}),
+        is_advanced=True,
     )
     temperature: float = setting(
         0.0,
@@ -62,14 +75,9 @@ class GenerationSettings(Plain):
         "0 takes the likeliest token; above, tokens are drawn by their odds.",
         effect=LOSSY,
         head=SAMPLING,
-        least=0,
-        shown_most=5,
-        step=0.1,
-        decimals=2,
-        low="greedy",
-        label="temperature {}",
-        text=lambda value, _: f"{value:g}" if value else "0 (greedy)",
         is_lossy=lambda _: False,
+        range=Range(least=0, shown=5, step=0.1, decimals=2, low="greedy"),
+        wording=Wording(label="temperature {}", text=lambda value, _: f"{value:g}" if value else "0 (greedy)"),
     )
     top_p: float = setting(
         1.0,
@@ -77,15 +85,12 @@ class GenerationSettings(Plain):
         "Draws among the likeliest tokens that together have this share of the odds.",
         effect=LOSSY,
         head=SAMPLING,
-        least=0,
-        most=1,
-        is_above=True,
-        step=0.05,
-        decimals=2,
         metavar="SHARE",
-        label="top-p {}",
         idle=_where_drawn,
         is_lossy=lambda _: False,
+        range=Range(least=0, most=1, is_above=True, step=0.05, decimals=2),
+        wording=Wording(label="top-p {}"),
+        is_advanced=True,
     )
     top_k: int = setting(
         0,
@@ -93,12 +98,11 @@ class GenerationSettings(Plain):
         "Draws among this many of the likeliest tokens.",
         effect=LOSSY,
         head=SAMPLING,
-        least=0,
-        shown_most=32_000,
-        low="off",
-        label="top-k {}",
         idle=_where_drawn,
         is_lossy=lambda _: False,
+        range=Range(least=0, shown=32_000, low="off"),
+        wording=Wording(label="top-k {}"),
+        is_advanced=True,
     )
     seed: int = setting(
         0,
@@ -107,9 +111,9 @@ class GenerationSettings(Plain):
         effect=INPUT,
         head=SAMPLING,
         check=lambda value: "" if value.bit_length() < 64 else "a number within 63 bits",
-        shown_most=2**31 - 1,
-        label="seed {}",
         idle=_where_drawn,
+        range=Range(shown=2**31 - 1),
+        wording=Wording(label="seed {}"),
     )
     alternatives: bool = setting(
         True,
@@ -117,8 +121,8 @@ class GenerationSettings(Plain):
         "Whether the five likeliest tokens in every token's place are kept, with the entropy.",
         head=SAMPLING,
         choices=((True, "kept"), (False, "left out")),
-        axis=lambda value, _: "alternatives" if value else "no alternatives",
-        is_told_idle=True,
+        wording=Wording(axis=lambda value, _: "alternatives" if value else "no alternatives", is_told_idle=True),
+        is_advanced=True,
     )
     frames: int | None = setting(
         None,
@@ -128,16 +132,11 @@ class GenerationSettings(Plain):
         head=READS,
         follows="event_frames",
         kind=int,
-        least=1,
-        most=MOST_FRAMES,
-        shown_most=256,
-        low="model's own",
-        has_none=True,
-        label=_counted("frame"),
-        text=_counted("frame"),
-        axis=_counted("frame", "frames by default"),
-        row="frames",
         idle=of_families(VIDEO_FAMILIES, "The video model does not run in this mode."),
+        range=Range(least=1, most=MOST_FRAMES, shown=256, low="model's own"),
+        wording=Wording(
+            label=_counted("frame"), text=_counted("frame"), axis=_counted("frame", "frames by default"), row="frames"
+        ),
     )
     event_frames: int | None = setting(
         None,
@@ -147,31 +146,28 @@ class GenerationSettings(Plain):
         head=READS,
         follows="target_input",
         kind=int,
-        least=1,
-        most=MOST_FRAMES,
-        shown_most=64,
-        low="model's own",
-        has_none=True,
-        label=_counted("frame"),
-        text=_counted("frame"),
-        axis=_counted("event frame", "event frames by default"),
-        row="frames",
         idle=of_events,
-    )
-    gamma: int = setting(
-        5,
-        "drafted per round",
-        "Tokens γ that the draft proposes per round.",
-        head=SPECULATION,
-        follows="drafter",
-        least=1,
-        shown_most=64,
-        axis="γ {}",
-        idle=where_length_counts,
+        range=Range(least=1, most=MOST_FRAMES, shown=64, low="model's own"),
+        wording=Wording(
+            label=_counted("frame"),
+            text=_counted("frame"),
+            axis=_counted("event frame", "event frames by default"),
+            row="frames",
+        ),
     )
     input: InputSettings = field(default_factory=InputSettings)
     switches: Switches = field(default_factory=Switches)
     speculation: SpeculationSettings = field(default_factory=SpeculationSettings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values. `gamma` is a key beside the groups, where every format keeps it."""
+        return {**plain_values(self), GAMMA: self.speculation.gamma}
+
+    @classmethod
+    def arranged(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The values with `gamma` in its group."""
+        group = values.get("speculation") or {}
+        return {**values, "speculation": {**group, GAMMA: values[GAMMA]}} if GAMMA in values else values
 
     def flat(self) -> dict[str, Any]:
         """All settings by name, one level deep."""
@@ -213,7 +209,7 @@ class ModelChoice(Plain):
         metavar="DEVICE",
         has_control=False,
         is_per_role=True,
-        axis="{}",
+        wording=Wording(axis="{}"),
     )
     dtype: str = setting(
         "auto",
@@ -224,8 +220,7 @@ class ModelChoice(Plain):
         choices=(("auto", "auto"), ("float32", "fp32"), ("bfloat16", "bf16"), ("float16", "fp16")),
         has_control=False,
         is_per_role=True,
-        text={"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"},
-        axis="{}",
+        wording=Wording(text={"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}, axis="{}"),
     )
     quantization: str | None = setting(
         None,
@@ -236,13 +231,12 @@ class ModelChoice(Plain):
         follows="device",
         kind=str,
         choices=((None, "not quantized"), ("int8", "int8"), ("int4", "int4"), ("nf4", "nf4"), ("fp8", "fp8")),
-        has_none=True,
         has_control=False,
         option="quant",
         is_per_role=True,
-        label="{}",
-        text=lambda value, _: value or "as loaded",
-        axis=lambda value, _: value or "no quantization",
+        wording=Wording(
+            label="{}", text=lambda value, _: value or "as loaded", axis=lambda value, _: value or "no quantization"
+        ),
     )
     clip: str | None = setting(
         None,
@@ -252,9 +246,9 @@ class ModelChoice(Plain):
         head=MODEL,
         kind=str,
         metavar="DIR",
-        has_none=True,
         has_control=False,
         idle=of_events,
+        is_advanced=True,
     )
     lora: str | None = None
 
@@ -271,11 +265,16 @@ NESTED: dict[str, type[InputSettings] | type[Switches] | type[SpeculationSetting
 }
 """The groups that GenerationSettings holds beside its own settings."""
 
-OF_RUN: tuple[Setting, ...] = (
-    *settings_in(GenerationSettings),
-    *(entry for name, kind in NESTED.items() for entry in settings_in(kind, name)),
+OF_RUN: tuple[Setting, ...] = tuple(
+    sorted(
+        (
+            *settings_in(GenerationSettings),
+            *(entry for name, kind in NESTED.items() for entry in settings_in(kind, name)),
+        ),
+        key=lambda entry: bool(entry.group) and entry.key != GAMMA,
+    )
 )
-"""Every setting of a run, by group."""
+"""Every setting of a run, by group; labels name `gamma` before the groups."""
 
 OF_MODEL: tuple[Setting, ...] = settings_in(ModelChoice, "model")
 """What is chosen of each model beside its name."""

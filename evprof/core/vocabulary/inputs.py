@@ -9,7 +9,7 @@ from typing import Any
 from evprof.core.plain import Plain
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.families import EVENTS, FAMILIES, VIDEO
-from evprof.core.vocabulary.setting import INPUT, Condition, Situation, setting
+from evprof.core.vocabulary.setting import INPUT, Condition, Situation, Wording, setting
 
 READS, OF_EVENTGPT, OF_IMAGES = "What models read", "EventGPT", "LLaVA-1.5"
 """Heads of these settings."""
@@ -70,9 +70,9 @@ class InputSettings(Plain):
         effect=INPUT,
         head=OF_EVENTGPT,
         choices=(("released", "released"), ("training", "training")),
-        label="{} prompt",
-        axis="prompt-style {}",
         idle=of_eventgpt,
+        wording=Wording(label="{} prompt", axis="prompt-style {}"),
+        is_advanced=True,
     )
     event_markers: bool = setting(
         True,
@@ -81,9 +81,9 @@ class InputSettings(Plain):
         effect=INPUT,
         head=OF_EVENTGPT,
         choices=((True, "on"), (False, "off")),
-        label="no markers",
-        text={True: "on", False: "off"},
         idle=_where_marked,
+        wording=Wording(label="no markers", text={True: "on", False: "off"}),
+        is_advanced=True,
     )
     canvas: str = setting(
         "auto",
@@ -96,8 +96,9 @@ class InputSettings(Plain):
         is_free=True,
         check=lambda value: "" if value == "auto" or _SIZE.match(value) else "auto or WIDTHxHEIGHT such as 640x480",
         metavar="WxH",
-        label="canvas {}",
         idle=where_read(EVENTS, "No model reads events."),
+        wording=Wording(label="canvas {}"),
+        is_advanced=True,
     )
     pooling: str = setting(
         "spatio-temporal",
@@ -106,9 +107,10 @@ class InputSettings(Plain):
         effect=INPUT,
         head=OF_EVENTGPT,
         choices=(("spatio-temporal", "space-time"), ("none", "none")),
-        label="unpooled",
         idle=of_eventgpt,
         refuses=_one_frame,
+        wording=Wording(label="unpooled"),
+        is_advanced=True,
     )
     image_layout: str = setting(
         "frames",
@@ -117,8 +119,9 @@ class InputSettings(Plain):
         effect=INPUT,
         head=OF_IMAGES,
         choices=(("frames", "images"), ("grid", "one grid")),
-        label="{}",
         idle=of_families(IMAGE_FAMILIES, "The target takes video, not images; only LLaVA-1.5 can be shown a grid."),
+        wording=Wording(label="{}"),
+        is_advanced=True,
     )
     draft_input: str = setting(
         "auto",
@@ -127,10 +130,8 @@ class InputSettings(Plain):
         effect=INPUT,
         head=READS,
         choices=_HALVES,
-        label="reads {}",
-        axis="draft reads {}",
-        row="reads",
         idle=_where_read_by(DRAFT, "The event model does not run in this mode."),
+        wording=Wording(label="reads {}", axis="draft reads {}", row="reads"),
     )
     target_input: str = setting(
         "auto",
@@ -139,10 +140,8 @@ class InputSettings(Plain):
         effect=INPUT,
         head=READS,
         choices=_HALVES,
-        label="reads {}",
-        axis="target reads {}",
-        row="reads",
         idle=_where_read_by(TARGET, "The video model does not run in this mode."),
+        wording=Wording(label="reads {}", axis="target reads {}", row="reads"),
     )
 
     @property

@@ -90,28 +90,75 @@ def always(_: Situation) -> str:
 
 
 @dataclass(frozen=True)
+class Range:
+    """The numbers of a setting: from `least` to `most` (None: no limit); `is_above`: `least` itself is excluded.
+
+    A control shows them with `decimals`, in steps of `step`, up to `shown` (0: `most`), as percent where `is_share`.
+    `low` names the lowest value, or None below it.
+    """
+
+    least: float | None = None
+    most: float | None = None
+    is_above: bool = False
+    shown: float = 0
+    step: float = 1
+    decimals: int = 0
+    is_share: bool = False
+    low: str = ""
+
+    @property
+    def scale(self) -> int:
+        """What a control multiplies a number with."""
+        return 100 if self.is_share else 1
+
+    def holds(self, value: Any) -> bool:
+        """Whether a number lies in it."""
+        if self.least is None:
+            return True
+        is_enough = value > self.least if self.is_above else value >= self.least
+        return is_enough and (self.most is None or value <= self.most)
+
+    def text(self, *, has_none: bool) -> str:
+        """What a number must do, as it follows "must": "be at least 1"."""
+        least = self.least or 0
+        if self.most is None:
+            named = f" ({self.low})" if self.low and not has_none else ""
+            return f"be at least {least:g}" if least else f"be 0{named} or more"
+        return f"lie {'above' if self.is_above else 'from'} {least:g} {'and up ' * self.is_above}to {self.most:,.12g}"
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A setting in tables of runs: `label` words a value that is not the default in a run's label ("": not at all),
+    `text` any value in a table, `axis` in the label of a suite's cell.
+
+    `row` is the key of its row where that differs from its own; `told_with` is the setting whose row words this one,
+    too. `is_told_idle`: it has its row even where it changes nothing.
+    """
+
+    label: Words = ""
+    text: Words = "{}"
+    axis: Words = ""
+    row: str = ""
+    told_with: str = ""
+    is_told_idle: bool = False
+
+
+@dataclass(frozen=True)
 class Setting:
-    """A setting as everybody describes it. `key`, `group` (the class it is a field of) and `default` are its field's.
+    """A setting, described once for every reader. `key`, `group` (the class it is a field of) and `default` are its
+    field's.
 
-    Said to people: `name`; `tip`, one sentence, completed by what its `effect` means; `head`, the section it stands
-    under, after the setting that it `follows`. `choices` are values and their words; without any it is a number from
-    `least` to `most`, a text, or on and off. `check` says what is wrong with a value beyond that. `is_free`: other
-    words than the choices may be typed.
-
-    A control shows a number times `scale` with `decimals`, in steps of `step`, up to `shown_most`, with `suffix`; its
-    lowest value may have a name, `low`. `has_none`: the value below the lowest stands for None. `is_above`: the lowest
-    itself is not allowed. `has_control`: the settings popover shows it; some have a place of their own in the window.
+    For people: `name`; `tip`, one sentence, completed by its `effect`; `head`, the section it stands under, after the
+    setting that it `follows`. `choices` are values and their words; without any it is a number within `range`, a text,
+    or on and off. `check` adds a condition. `is_free`: other words than the choices may be typed. `has_control`: the
+    settings popover shows it; `is_advanced`: only `--help-all` lists it.
 
     `option` is its name on the command line without dashes ("": its key), `metavar` what stands for a value there;
     `is_per_role`: there is one for each model.
 
-    `label` says a value that is not the default in a run's label ("" says none), `text` any value in a table, `axis` in
-    the label of a suite's cell. `row` is the key of its line in a table of settings where that differs from its own;
-    `told_with` is the setting whose line tells this one, too. `is_told_idle`: it has its line even where it changes
-    nothing.
-
-    `idle` says why it changes nothing, `refuses` why a value cannot be taken just now, `is_lossy` which values may
-    change the answer where not all do.
+    `idle` says why it changes nothing, `refuses` why a value cannot be taken, `is_lossy` which values may change the
+    answer where not all do.
     """
 
     name: str
@@ -121,34 +168,26 @@ class Setting:
     follows: str = ""
     choices: tuple[tuple[Any, str], ...] = ()
     kind: type = str
-    least: float | None = None
-    most: float | None = None
-    is_above: bool = False
+    range: Range = Range()
     check: Check = lambda _: ""
     is_free: bool = False
-    shown_most: float = 0
-    step: float = 1
-    decimals: int = 0
-    scale: int = 1
-    suffix: str = ""
-    low: str = ""
-    has_none: bool = False
     has_control: bool = True
+    is_advanced: bool = False
     option: str = ""
     metavar: str = ""
     is_per_role: bool = False
-    label: Words = ""
-    text: Words = "{}"
-    axis: Words = ""
-    row: str = ""
-    told_with: str = ""
-    is_told_idle: bool = False
+    wording: Wording = Wording()
     idle: Condition = always
     refuses: Refusal = lambda _, __: ""
     is_lossy: Callable[[Any], bool] | None = None
     key: str = ""
     group: str = ""
     default: Any = None
+
+    @property
+    def has_none(self) -> bool:
+        """Whether None is a value: the default of a setting that is not set."""
+        return self.default is None
 
     @property
     def sentence(self) -> str:
@@ -189,8 +228,8 @@ class Setting:
         if self.known and value not in self.known:
             listed = ", ".join(str(known) for known in self.known if known is not None)
             return f"must be one of {listed}, not {value}."
-        if self.least is not None and not self._is_within(value):
-            return f"must {self._range}, not {value}."
+        if not self.range.holds(value):
+            return f"must {self.range.text(has_none=self.has_none)}, not {value}."
         said = self.check(value)
         return f"must be {said}, not {value}." if said else ""
 
@@ -198,19 +237,6 @@ class Setting:
         """Raises UserError (exit code 2) for a value that means nothing; `flag` is the option to name."""
         if said := self.problem(value):
             raise UserError(f"{flag or self.flag} {said}", exit_code=USAGE)
-
-    def _is_within(self, value: Any) -> bool:
-        least, most = self.least or 0, self.most
-        return (value > least if self.is_above else value >= least) and (most is None or value <= most)
-
-    @property
-    def _range(self) -> str:
-        if self.most is None:
-            named = f" ({self.low})" if self.low and not self.has_none else ""
-            return f"be at least {self.least:g}" if self.least else f"be 0{named} or more"
-        return (
-            f"lie {'above' if self.is_above else 'from'} {self.least:g} {'and up ' * self.is_above}to {self.most:,.12g}"
-        )
 
 
 def said(words: Words, value: Any, values: Mapping[str, Any]) -> str:

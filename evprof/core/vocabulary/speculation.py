@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.plain import Plain
+from evprof.core.plain import Plain, plain_values
 from evprof.core.vocabulary.drafters import DRAFTERS, GROWING_WORDS, KINDS, MODEL, TREE_WORDS
-from evprof.core.vocabulary.setting import Situation, setting
+from evprof.core.vocabulary.setting import Range, Situation, Wording, setting
 from evprof.core.vocabulary.switches import OF_VISUAL_TOKENS, PRUNINGS
 
 SPECULATION, PARALLEL = "Speculation", "Parallel prefill"
@@ -62,7 +62,7 @@ def has_rounds(here: Situation) -> bool:
     return mode.drafts and (not mode.is_parallel or here.values["afterwards"] == "rounds")
 
 
-def where_length_counts(here: Situation) -> str:
+def _where_length_counts(here: Situation) -> str:
     """Counts where rounds draft as many tokens as a number says."""
     if reason := _where_drafted(here):
         return reason
@@ -114,10 +114,12 @@ class SpeculationSettings(Plain):
         is_free=True,
         check=lambda value: "" if value in DRAFTERS else f"one of {', '.join(DRAFTERS)}",
         metavar="NAME|ADAPTER",
-        label=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
-        text=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
-        axis="{} drafter",
         idle=_where_drafted,
+        wording=Wording(
+            label=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
+            text=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
+            axis="{} drafter",
+        ),
     )
     adapter: str | None = setting(
         None,
@@ -125,14 +127,25 @@ class SpeculationSettings(Plain):
         "A trained adapter's folder or bundled name; its kind says who drafts.",
         head=SPECULATION,
         kind=str,
-        has_none=True,
         has_control=False,
         metavar="ADAPTER",
-        label=lambda value, _: adapter_name(value),
-        text=lambda value, _: adapter_name(value) or "none",
-        axis=lambda value, _: adapter_name(value),
-        told_with="drafter",
         idle=_where_mapped,
+        wording=Wording(
+            label=lambda value, _: adapter_name(value),
+            text=lambda value, _: adapter_name(value) or "none",
+            axis=lambda value, _: adapter_name(value),
+            told_with="drafter",
+        ),
+    )
+    gamma: int = setting(
+        5,
+        "drafted per round",
+        "Tokens γ that the draft proposes per round.",
+        head=SPECULATION,
+        follows="drafter",
+        idle=_where_length_counts,
+        range=Range(least=1, shown=64),
+        wording=Wording(axis="γ {}"),
     )
     length: str = setting(
         "fixed",
@@ -141,9 +154,9 @@ class SpeculationSettings(Plain):
         head=SPECULATION,
         choices=(("fixed", "fixed"), ("heuristic", "heuristic"), ("budgeted", "budgeted")),
         option="draft-length",
-        label="{} length",
-        axis="{} length",
-        idle=where_length_counts,
+        idle=_where_length_counts,
+        wording=Wording(label="{} length", axis="{} length"),
+        is_advanced=True,
     )
     tree: str = setting(
         "",
@@ -161,9 +174,8 @@ class SpeculationSettings(Plain):
         check=_tree_problem,
         option="draft-tree",
         metavar="TREE",
-        label="tree {}",
-        axis=lambda value, _: f"tree {value}" if value else "",
         idle=_where_tree_counts,
+        wording=Wording(label="tree {}", axis=lambda value, _: f"tree {value}" if value else ""),
     )
     judges: bool = setting(
         True,
@@ -172,9 +184,9 @@ class SpeculationSettings(Plain):
         head=SPECULATION,
         choices=((True, "kept"), (False, "left out")),
         option="judgements",
-        axis=lambda value, _: "judgements" if value else "no judgements",
-        told_with="drafter",
         idle=_where_drafted,
+        wording=Wording(axis=lambda value, _: "judgements" if value else "no judgements", told_with="drafter"),
+        is_advanced=True,
     )
     draft_keep: float | None = setting(
         None,
@@ -182,14 +194,18 @@ class SpeculationSettings(Plain):
         "Share of the visual tokens that the draft model sees; the target's are as they are.",
         head=SPECULATION,
         kind=float,
-        **OF_VISUAL_TOKENS,
-        low="as the target's",
-        has_none=True,
+        metavar="SHARE",
         option="draft-visual-keep",
-        label="draft keeps {:g}",
-        text=lambda value, values: "as the target's" if value is None else f"{value:g} by {values['draft_prune_by']}",
-        axis=lambda value, _: "draft as the target" if value is None else f"draft keeps {value:g}",
         idle=_where_drawn_from_pictures,
+        range=replace(OF_VISUAL_TOKENS, low="as the target's"),
+        wording=Wording(
+            label="draft keeps {:g}",
+            text=lambda value, values: (
+                "as the target's" if value is None else f"{value:g} by {values['draft_prune_by']}"
+            ),
+            axis=lambda value, _: "draft as the target" if value is None else f"draft keeps {value:g}",
+        ),
+        is_advanced=True,
     )
     draft_prune_by: str = setting(
         "attention",
@@ -198,10 +214,9 @@ class SpeculationSettings(Plain):
         head=SPECULATION,
         choices=tuple((name, name) for name in PRUNINGS),
         option="draft-prune-by",
-        label="draft by {}",
-        axis="draft by {}",
-        told_with="draft_keep",
         idle=_where_draft_is_pruned,
+        wording=Wording(label="draft by {}", axis="draft by {}", told_with="draft_keep"),
+        is_advanced=True,
     )
     begins: str = setting(
         "load",
@@ -210,10 +225,9 @@ class SpeculationSettings(Plain):
         head=PARALLEL,
         choices=(("load", "with load"), ("prefill", "with prefill")),
         option="draft-begins",
-        label="from {}",
-        text="with {}",
-        axis="from {}",
         idle=_where_parallel,
+        wording=Wording(label="from {}", text="with {}", axis="from {}"),
+        is_advanced=True,
     )
     hidden: int | None = setting(
         None,
@@ -221,15 +235,15 @@ class SpeculationSettings(Plain):
         "Tokens to draft while the target prefills; auto: as many as there is time for.",
         head=PARALLEL,
         kind=int,
-        least=0,
-        shown_most=512,
-        low="auto",
-        has_none=True,
         option="hidden-tokens",
-        label="{} hidden",
-        text=lambda value, _: "as time allows" if value is None else str(value),
-        axis=lambda value, _: "hidden as time allows" if value is None else f"{value} hidden",
         idle=_where_parallel,
+        range=Range(least=0, shown=512, low="auto"),
+        wording=Wording(
+            label="{} hidden",
+            text=lambda value, _: "as time allows" if value is None else str(value),
+            axis=lambda value, _: "hidden as time allows" if value is None else f"{value} hidden",
+        ),
+        is_advanced=True,
     )
     shape: str = setting(
         "chain",
@@ -238,9 +252,9 @@ class SpeculationSettings(Plain):
         head=PARALLEL,
         choices=(("chain", "chain"), ("tree", "tree")),
         option="hidden-shape",
-        label="hidden {}",
-        axis="hidden {}",
         idle=_where_a_tree_may_be,
+        wording=Wording(label="hidden {}", axis="hidden {}"),
+        is_advanced=True,
     )
     verify: str = setting(
         "after",
@@ -248,10 +262,13 @@ class SpeculationSettings(Plain):
         "Hidden tokens are checked in a pass of their own, or within the prefill's last chunk.",
         head=PARALLEL,
         choices=(("after", "in a pass"), ("last-chunk", "in last chunk")),
-        label="{}",
-        text={"after": "after prefill", "last-chunk": "in the last chunk"},
-        axis={"after": "verified after", "last-chunk": "verified in the last chunk"},
         idle=_where_parallel,
+        wording=Wording(
+            label="{}",
+            text={"after": "after prefill", "last-chunk": "in the last chunk"},
+            axis={"after": "verified after", "last-chunk": "verified in the last chunk"},
+        ),
+        is_advanced=True,
     )
     afterwards: str = setting(
         "plain",
@@ -259,10 +276,14 @@ class SpeculationSettings(Plain):
         "Decoding goes on token by token, or in rounds as in speculative mode.",
         head=PARALLEL,
         choices=(("plain", "plain"), ("rounds", "in rounds")),
-        label="then {}",
-        axis="then {}",
         idle=_where_parallel,
+        wording=Wording(label="then {}", axis="then {}"),
+        is_advanced=True,
     )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values but `gamma`, which stands beside the groups (`GenerationSettings.to_json`)."""
+        return {name: value for name, value in plain_values(self).items() if name != "gamma"}
 
     @property
     def needs_draft_model(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from evprof.core.plain import Plain
 from evprof.core.vocabulary.families import VIDEO
 from evprof.core.vocabulary.inputs import of_eventgpt, where_read
-from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Situation, setting
+from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Range, Situation, Wording, setting
 
 LANGUAGE_MODEL, VISION = "Language model", "Vision"
 """Heads of these settings."""
@@ -16,16 +16,8 @@ LANGUAGE_MODEL, VISION = "Language model", "Vision"
 PRUNINGS = ("attention", "similarity", "random")
 """By what visual tokens are kept; `random` is the control for the others."""
 
-OF_VISUAL_TOKENS: dict[str, Any] = {
-    "least": 0,
-    "most": 1,
-    "is_above": True,
-    "step": 5,
-    "scale": 100,
-    "suffix": " %",
-    "metavar": "SHARE",
-}
-"""Of a setting that is a share of the visual tokens."""
+OF_VISUAL_TOKENS = Range(least=0, most=1, is_above=True, step=5, is_share=True)
+"""A share of the visual tokens."""
 
 LOSSY_CACHES = ("fp8", "hqq8", "hqq4")
 """KV caches that keep less than was computed."""
@@ -96,9 +88,10 @@ class Switches(Plain):
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
         choices=_words("auto", sdpa="SDPA", flash="flash", cudnn="cuDNN", eager="eager"),
-        label={"sdpa": "sdpa", "flash": "flash", "cudnn": "cudnn", "eager": "eager attention"},
-        is_told_idle=True,
         refuses=_attention_refusal,
+        wording=Wording(
+            label={"sdpa": "sdpa", "flash": "flash", "cudnn": "cudnn", "eager": "eager attention"}, is_told_idle=True
+        ),
     )
     cache: str = setting(
         "auto",
@@ -106,10 +99,12 @@ class Switches(Plain):
         "Dynamic grows, static is set aside once: same answer. fp8 and hqq keep less: may change the answer.",
         head=LANGUAGE_MODEL,
         choices=_words("auto", "dynamic", "static", "fp8", hqq8="hqq 8 bit", hqq4="hqq 4 bit"),
-        label={"dynamic": "dynamic", "static": "static", **{name: f"{name} cache" for name in LOSSY_CACHES}},
-        is_told_idle=True,
         refuses=_cache_refusal,
         is_lossy=lambda value: value in LOSSY_CACHES,
+        wording=Wording(
+            label={"dynamic": "dynamic", "static": "static", **{name: f"{name} cache" for name in LOSSY_CACHES}},
+            is_told_idle=True,
+        ),
     )
     step: str = setting(
         "auto",
@@ -118,15 +113,17 @@ class Switches(Plain):
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
         choices=_words("auto", "eager", "compiled", "identical", graphs="CUDA graphs", fused="fused kernels"),
-        label={
-            "eager": "eager step",
-            "compiled": "compiled",
-            "graphs": "graphs",
-            "fused": "fused step",
-            "identical": "identical step",
-        },
-        is_told_idle=True,
         refuses=_step_refusal,
+        wording=Wording(
+            label={
+                "eager": "eager step",
+                "compiled": "compiled",
+                "graphs": "graphs",
+                "fused": "fused step",
+                "identical": "identical step",
+            },
+            is_told_idle=True,
+        ),
     )
     prefill_chunk: int = setting(
         0,
@@ -134,13 +131,11 @@ class Switches(Plain):
         "Positions per prefill pass: smaller takes less memory and more time.",
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
-        least=0,
-        shown_most=65_536,
-        step=256,
-        low="all at once",
-        label="chunk {}",
-        text=lambda value, _: f"{value} at a time" if value else "all at once",
-        is_told_idle=True,
+        range=Range(least=0, shown=65_536, step=256, low="all at once"),
+        wording=Wording(
+            label="chunk {}", text=lambda value, _: f"{value} at a time" if value else "all at once", is_told_idle=True
+        ),
+        is_advanced=True,
     )
     early_exit: int | None = setting(
         None,
@@ -149,16 +144,18 @@ class Switches(Plain):
         effect=LOSSY,
         head=LANGUAGE_MODEL,
         kind=int,
-        least=1,
-        shown_most=256,
-        low="never",
-        has_none=True,
         metavar="N",
-        label=lambda value, values: f"exit {value} at {values['exit_confidence']:g}",
-        text=lambda value, values: "off" if value is None else f"layer {value} when {values['exit_confidence']:g} sure",
-        axis=lambda value, _: "no early exit" if value is None else f"early exit {value}",
-        is_told_idle=True,
         idle=_where_alone,
+        range=Range(least=1, shown=256, low="never"),
+        wording=Wording(
+            label=lambda value, values: f"exit {value} at {values['exit_confidence']:g}",
+            text=lambda value, values: (
+                "off" if value is None else f"layer {value} when {values['exit_confidence']:g} sure"
+            ),
+            axis=lambda value, _: "no early exit" if value is None else f"early exit {value}",
+            is_told_idle=True,
+        ),
+        is_advanced=True,
     )
     exit_confidence: float = setting(
         0.9,
@@ -166,15 +163,12 @@ class Switches(Plain):
         "The probability from which a token may leave early.",
         effect=LOSSY,
         head=LANGUAGE_MODEL,
-        least=0,
-        most=1,
-        step=5,
-        scale=100,
-        suffix=" %",
         metavar="SHARE",
-        told_with="early_exit",
         idle=_where_tokens_leave,
         is_lossy=lambda _: False,
+        range=Range(least=0, most=1, step=5, is_share=True),
+        wording=Wording(told_with="early_exit"),
+        is_advanced=True,
     )
     vision_cache: str = setting(
         "off",
@@ -182,8 +176,8 @@ class Switches(Plain):
         "Keeps visual embeddings for the next run on the same input.",
         head=VISION,
         choices=_words("off", "memory", "disk"),
-        label={"memory": "vision cache", "disk": "vision cache on disk"},
-        is_told_idle=True,
+        wording=Wording(label={"memory": "vision cache", "disk": "vision cache on disk"}, is_told_idle=True),
+        is_advanced=True,
     )
     visual_keep: float = setting(
         1.0,
@@ -192,10 +186,13 @@ class Switches(Plain):
         effect=LOSSY,
         head=VISION,
         follows="prefetch",
-        **OF_VISUAL_TOKENS,
-        label=lambda value, values: f"keep {value:g}" + _unusual_pruning(values),
-        text=lambda value, values: "all" if value == 1 else f"{value:g} by {values['prune_by']}",
-        is_told_idle=True,
+        metavar="SHARE",
+        range=OF_VISUAL_TOKENS,
+        wording=Wording(
+            label=lambda value, values: f"keep {value:g}" + _unusual_pruning(values),
+            text=lambda value, values: "all" if value == 1 else f"{value:g} by {values['prune_by']}",
+            is_told_idle=True,
+        ),
     )
     prune_by: str = setting(
         "attention",
@@ -205,9 +202,10 @@ class Switches(Plain):
         head=VISION,
         follows="visual_keep",
         choices=_words(*PRUNINGS),
-        told_with="visual_keep",
         idle=lambda here: "Every visual token is kept." if here.values["visual_keep"] == 1 else "",
         is_lossy=lambda _: False,
+        wording=Wording(told_with="visual_keep"),
+        is_advanced=True,
     )
     projector: str = setting(
         "reference",
@@ -217,8 +215,9 @@ class Switches(Plain):
         head=VISION,
         follows="prune_by",
         choices=_words("reference", "fused"),
-        label="{} projector",
         idle=of_eventgpt,
+        wording=Wording(label="{} projector"),
+        is_advanced=True,
     )
     frame_cache: str = setting(
         "off",
@@ -226,9 +225,9 @@ class Switches(Plain):
         "Keeps decoded video frames for the next run on the same video.",
         head=VISION,
         choices=_words("off", "disk"),
-        label="frame cache",
-        is_told_idle=True,
         idle=_where_video_is_read,
+        wording=Wording(label="frame cache", is_told_idle=True),
+        is_advanced=True,
     )
     prefetch: str = setting(
         "off",
@@ -236,9 +235,10 @@ class Switches(Plain):
         "Before every run the input's files are read into memory (warm), or dropped from it (cold).",
         head=VISION,
         choices=_words("off", "warm", "cold"),
-        label="{} files",
-        text={"off": "as they are", "warm": "in memory", "cold": "on disk"},
-        is_told_idle=True,
+        wording=Wording(
+            label="{} files", text={"off": "as they are", "warm": "in memory", "cold": "on disk"}, is_told_idle=True
+        ),
+        is_advanced=True,
     )
 
 

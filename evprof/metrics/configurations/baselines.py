@@ -252,6 +252,6 @@ def _configuration(info: RunInfo) -> tuple[Hashable, ...]:
     """What repeats have in common: the question, and how it was drafted for."""
     is_paired = mode_of(info.mode).is_paired
     draft = info.models.get(DRAFT) if is_paired else None
-    drafting = (info.settings.gamma, info.settings.speculation) if is_paired else ()
+    drafting = info.settings.speculation if is_paired else None
     read = asked_of(info, DRAFT) if draft is not None else ()
     return info.cell, info.mode, *_question(info), draft, drafting, read

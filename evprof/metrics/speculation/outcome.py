@@ -245,7 +245,7 @@ def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
     greedy repeats are one observation of acceptance, however often they are timed."""
     found: dict[object, RunLog] = {}
     for run in runs:
-        drafting = run.info.mode, run.info.settings.gamma, run.info.settings.speculation
+        drafting = run.info.mode, run.info.settings.speculation
         key = sample_key(run), drafting, answer_ids(run)
         # Files of other programs tell no rounds, by which two answers could be known to be one.
         place = key if run.info.imported is None else run.run_id

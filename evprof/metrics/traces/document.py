@@ -1,4 +1,4 @@
-"""A trace's figures as the JSON document of `evprof trace`: times in ms, sizes in bytes."""
+"""A trace's figures as the JSON document of `evprof show`: times in ms, sizes in bytes."""
 
 from __future__ import annotations
 

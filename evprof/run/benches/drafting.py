@@ -25,12 +25,11 @@ TREES = ("2,2,1,1,1", "3,2,1,1")
 
 @dataclass(frozen=True)
 class DraftingContender:
-    """A way to draft. `sweeps`: the best of `gammas` is looked for, else `gamma` is taken as it is."""
+    """A way to draft. `sweeps`: the best of `gammas` is searched for, else the `gamma` of `speculation` is used."""
 
     name: str
     speculation: SpeculationSettings
     mode: str = SPECULATIVE
-    gamma: int = 5
     sweeps: bool = True
 
     @property
@@ -52,7 +51,8 @@ class DraftingContender:
         return "-".join(parts)
 
     def request(self, plain: RunRequest, gamma: int | None = None) -> RunRequest:
-        settings = replace(plain.settings, speculation=self.speculation, gamma=gamma or self.gamma)
+        speculation = self.speculation if gamma is None else replace(self.speculation, gamma=gamma)
+        settings = replace(plain.settings, speculation=speculation)
         return replace(plain, mode=self.mode, settings=settings)
 
 
@@ -86,10 +86,8 @@ def _with_trees(name: str, asked: SpeculationSettings) -> list[DraftingContender
     found = [DraftingContender(name, asked)]
     if KINDS[asked.drafter].drafts_trees:
         for tree in TREES:
-            depth = len(tree.split(","))
-            found.append(
-                DraftingContender(f"{name}, tree {tree}", replace(asked, tree=tree), gamma=depth, sweeps=False)
-            )
+            grown = replace(asked, tree=tree, gamma=len(tree.split(",")))
+            found.append(DraftingContender(f"{name}, tree {tree}", grown, sweeps=False))
     return found
 
 

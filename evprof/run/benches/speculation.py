@@ -125,7 +125,7 @@ class _Bench:
         best: list[tuple[DraftingContender, int]] = []
         for contender in plan.contenders:
             try:
-                gamma = self._best_gamma(contender) if contender.sweeps else contender.gamma
+                gamma = self._best_gamma(contender) if contender.sweeps else contender.speculation.gamma
                 self._run(contender.request(self._plain(plan.samples[0]), gamma))
             except UserError as problem:
                 self.note(f"{contender.name}: {problem.sentence}")
@@ -152,7 +152,7 @@ class _Bench:
         self.sweep += swept
         known = [row for row in swept if row["measured"] is not None]
         best = max(known, key=lambda row: float(row["measured"]), default=None)
-        chosen = int(best["gamma"]) if best else contender.gamma
+        chosen = int(best["gamma"]) if best else contender.speculation.gamma
         self.note(f"{contender.name}: best with gamma {chosen}" + (f", {times_text(best['measured'])}" if best else ""))
         return chosen
 

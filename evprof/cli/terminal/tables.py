@@ -1,4 +1,4 @@
-"""What a command tells people, as data: sentences, and tables whose columns say how a row is read."""
+"""Tables whose columns say how a row is read, for commands and benchmarks that print many."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ Column = tuple[str, str | Callable[[Row], str]]
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """A table: `missing` stands for a value that a row has not; the first `left` columns, or those of these numbers,
-    are texts."""
+    """A table: `missing` replaces a value of None; the first `left` columns, or those of these numbers, are texts."""
 
     columns: Sequence[Column]
     rows: Iterable[Row]
@@ -29,7 +28,7 @@ class PrintedTable:
 
     @property
     def lines(self) -> list[list[str]]:
-        """Headings and rows in words."""
+        """Headings and rows as texts."""
         body = [[self._cell(row, read) for _, read in self.columns] for row in self.rows]
         return [[heading for heading, _ in self.columns], *body]
 
@@ -51,10 +50,8 @@ def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool
     """Prints them for a terminal, or as Markdown."""
     for block in blocks:
         match block:
-            case TableName(text) if is_markdown:
-                console.print(f"**{text}**\n")
             case TableName(text):
-                console.print(text)
+                console.print(f"**{text}**\n" if is_markdown else text)
             case PrintedTable():
                 console.table(block.lines, left=block.left, is_ruled=block.is_ruled, is_markdown=is_markdown)
             case _:
@@ -62,15 +59,17 @@ def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool
 
 
 def filled(template: str, values: Row, missing: str = "n/a") -> str:
-    """`{seconds:.1f} s`, filled in; `missing` where a value is None. Beside Python's formats there are `ms`, `bytes`,
-    `percent`, `share` (percent with a digit after the point) and `times`."""
+    """`{seconds:.1f} s`, filled in; `missing` where a value is None.
+
+    Beside Python's formats there are `ms`, `bytes`, `percent`, `share` (percent with one decimal) and `times`.
+    """
     try:
-        return _WORDS.vformat(template, (), values)
+        return _TEXTS.vformat(template, (), values)
     except TypeError:  # of None
         return missing
 
 
-class _Words(string.Formatter):
+class _Texts(string.Formatter):
     def format_field(self, value: Any, spec: str) -> str:
         if value is None:
             raise TypeError
@@ -85,5 +84,4 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "times": times_text,
 }
 
-
-_WORDS = _Words()
+_TEXTS = _Texts()

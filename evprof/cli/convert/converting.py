@@ -1,0 +1,327 @@
+"""What `evprof convert` does: one file or a list, with progress, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evprof.cli.convert.command import recipe_of
+from evprof.cli.options import check_least, existing, option_of, us_of
+from evprof.cli.suite.machines import open_cluster
+from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import Progress
+from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
+from evprof.core.sample import Sample
+from evprof.core.units import bytes_text, count_text, ms_text, number_text
+from evprof.run.conversion.dataset import MANIFEST, DatasetConversion, DatasetEnd
+from evprof.run.conversion.plan import ConversionPlan, plan_rows
+from evprof.run.conversion.task import FRAMES, MP4, ConversionRecipe, Step, Task, Written
+from evprof.run.conversion.workers import MakeWorkers, Outcome
+
+
+def convert(options: argparse.Namespace, console: Console) -> int:
+    """Converts; 1 when something could not be, 130 when stopped."""
+    kind = _kind(options.input)
+    check_least(options, limit=1, jobs=1)
+    if kind in ("manifest", "sequence"):
+        return _convert_list(options, console, kind)
+    _refuse_list_options(options)
+    sample = Sample(
+        events_path=options.input if kind == "events" else None,
+        video_path=options.input if kind == "video" else None,
+        name=Path(options.input).stem,
+    )
+    return _convert_one(_task(sample, kind, options), options, console)
+
+
+def _kind(path: str) -> str:
+    """events, video, manifest or sequence. Raises UserError for everything else."""
+    from evprof.loaders.paths import reason
+    from evprof.loaders.pictures.frame_folder import is_frame_set
+    from evprof.loaders.probe import probe
+
+    try:
+        is_there = Path(path).exists() or is_frame_set(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be reached ({reason(error)}); check the path.") from None
+    if not is_there:
+        raise UserError(f"There is no file or folder '{path}'; check the path.")
+    kind = probe(path)
+    if Path(path).is_dir() and kind in ("events", "video"):
+        # Pictures, whatever they show, are converted as pictures.
+        return "video"
+    if is_frame_set(path):
+        return "video"
+    if kind not in ("events", "video", "manifest", "sequence"):
+        raise UserError(f"{path}: is a {kind}; recordings, videos and lists of samples are converted.")
+    return kind
+
+
+def _refuse_list_options(options: argparse.Namespace) -> None:
+    for name in ("only", "root", "questions", "limit", "clip_ms", "ray", "ray_threads"):
+        if getattr(options, name) is not None:
+            what = "a folder with events and video" if name == "clip_ms" else "lists of samples"
+            raise UserError(f"{option_of(name)} is for {what}; leave it out.", exit_code=USAGE)
+
+
+def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
+    from evprof.cli.convert.command import recipe_of
+
+    recipe = recipe_of(options, is_list=False)
+    recipe.refuse_for(kind)
+    for name, half in (("video_times", "video"), ("rectify", "events")):
+        if getattr(options, name) is not None and kind != half:
+            raise UserError(f"{option_of(name)} has no use here; leave it out.", exit_code=USAGE)
+    sample = replace(
+        sample,
+        start_us=us_of(options, "start_ms"),
+        duration_us=us_of(options, "duration_ms"),
+        video_times_path=existing(options.video_times, "--video-times"),
+        rectify_path=existing(options.rectify, "--rectify"),
+    )
+    sample.validate()
+    return Task(sample, kind, options.output, recipe)
+
+
+def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> int:
+    from evprof.run.conversion.workers import Workers, check_place, refuse_itself
+
+    check_place(task.output)
+    refuse_itself(task)
+    _check_output(task.output, task.recipe, overwrite=options.overwrite)
+    found: Outcome | None = None
+    with ConvertProgress(console, Path(task.path).name) as progress, progress.until_stopped() as stop:
+        workers = Workers([task], 1, stop)
+        for outcome in workers.outcomes():
+            progress.look(workers.steps)
+            found = outcome or found
+    if found is None or (found.written is None and found.error is None):
+        console.warn(f"stopped; {task.output} was not written")
+        return CANCELLED
+    if found.written is None:
+        raise UserError(found.error or "", exit_code=FAILURE)
+    _tell(task, found, console)
+    return 0
+
+
+def _check_output(output: Path, recipe: ConversionRecipe, *, overwrite: bool) -> None:
+    """Raises UserError when something else is there that must stay."""
+    is_folder = recipe.suffix == ""
+    if not output.exists() and not output.is_symlink():
+        return
+    if is_folder != output.is_dir():
+        what = "a file, and pictures go into a folder" if is_folder else "a folder, and this is written as one file"
+        raise UserError(f"{output}: is {what}; give another name.")
+    if is_folder and not any(output.iterdir()):
+        return
+    if not overwrite:
+        raise UserError(f"{output}: is already there; give another name, or --overwrite to replace it.")
+
+
+def _tell(task: Task, outcome: Outcome, console: Console) -> None:
+    if console.is_json:
+        console.document(_one_document(task, outcome))
+        return
+    console.print(_one_line(task, outcome))
+    for note in outcome.written.notes if outcome.written else ():
+        console.warn(f"note: {note}")
+
+
+def _convert_list(options: argparse.Namespace, console: Console, kind: str) -> int:
+    """Converts every sample; 1 when one of them could not be, 130 when stopped."""
+    recipe = recipe_of(options, is_list=True)
+    read = options.only or {FRAMES: None, MP4: "video"}.get(recipe.to, "events")
+    if read is not None:
+        recipe.refuse_for(read)
+    samples, problems = _samples(options, kind)
+    if not samples:
+        raise UserError(f"{options.input}: holds no sample that could be converted.")
+    plan = plan_rows(samples, options.output, recipe, options.only)
+    source = Path(options.input) if kind == "manifest" else None
+    for sentence in problems:
+        console.warn(sentence)
+    began = time.perf_counter()
+    with open_cluster(options, console) as cluster:
+        conversion = DatasetConversion(
+            plan,
+            jobs=options.jobs,
+            overwrite=options.overwrite,
+            source=source,
+            workers=None if cluster is None else _workers(cluster, options),
+        )
+        with ConvertProgress(console, Path(options.input).name) as progress:
+            end = conversion.run(progress)
+    seconds = time.perf_counter() - began
+    for sentence in end.problems:
+        console.warn(sentence)
+    if console.is_json:
+        console.document(_list_document(options.input, plan, end, [*problems, *end.problems], seconds))
+    else:
+        for line in _list_lines(plan, end, seconds):
+            console.print(line)
+    if end.is_stopped:
+        console.warn(f"stopped; the same command goes on: {_again(options)}")
+        return CANCELLED
+    return FAILURE if end.problems else 0
+
+
+def _workers(cluster: Any, options: argparse.Namespace) -> MakeWorkers:
+    """Places of a cluster, one file at a time each. Raises UserError where there is none."""
+    from evprof.run.conversion.workers import ClusterWorkers
+
+    slots = cluster.slots(options.ray_threads or 1, on_gpus=False)
+    return lambda tasks, stop: ClusterWorkers(cluster, slots, options.output, tasks, stop)
+
+
+def _samples(options: argparse.Namespace, kind: str) -> tuple[Sequence[Sample], list[str]]:
+    start_us, duration_us, length_us = (us_of(options, name) for name in ("start_ms", "duration_ms", "clip_ms"))
+    if options.video_times is not None or options.rectify is not None:
+        raise UserError("--video-times and --rectify are for one recording; a list says them by row.", exit_code=USAGE)
+    if kind == "manifest":
+        from evprof.loaders.manifests.manifest import read_manifest
+
+        if (start_us, duration_us, length_us) != (None, None, None):
+            raise UserError("The rows of a list say which part they mean; leave the times out.", exit_code=USAGE)
+        found = read_manifest(
+            options.input, root=options.root, questions=options.questions or "first", limit=options.limit
+        )
+        return found.samples[: options.limit], list(found.problems)
+    from evprof.loaders.sequences.sequence import open_sequence
+
+    for name in ("root", "questions"):
+        if getattr(options, name) is not None:
+            raise UserError(f"--{name} is for lists of samples; leave it out.", exit_code=USAGE)
+    sequence = open_sequence(options.input)
+    if length_us is not None:
+        if (start_us, duration_us) != (None, None):
+            raise UserError("--clip-ms cuts all of it; leave --start-ms and --duration-ms out.", exit_code=USAGE)
+        return sequence.clips(length_us)[: options.limit], list(sequence.clock.problems)
+    sample = replace(sequence.sample(), start_us=start_us, duration_us=duration_us)
+    sample.validate()
+    return [sample], list(sequence.clock.problems)
+
+
+def _again(options: argparse.Namespace) -> str:
+    """The command in words that a shell reads, as far as places go."""
+    return f"evprof convert {shlex.quote(options.input)} -o {shlex.quote(str(options.output))} …"
+
+
+class ConvertProgress(Progress):
+    """Watches one conversion, of which it counts events or frames, or those of a list."""
+
+    kept = "what was finished"
+
+    def __init__(self, console: Console, title: str) -> None:
+        super().__init__(console, title, "files")
+        self._is_list = False
+        self._failed = 0
+
+    def begin(self, tasks: int, done_before: int) -> None:
+        """Says how much there is to do."""
+        self._is_list = tasks > 1
+        done = f", {done_before:,} of them done" if done_before else ""
+        self.say(f"{self._title}: {count_text(tasks, 'file')} to write{done}")
+        self.start(tasks, done_before)
+
+    def look(self, steps: Sequence[Step]) -> None:
+        """Draws a few times a second."""
+        if self._is_list:
+            if self._bar is not None:
+                self.draw(self._failures())
+        elif steps and steps[0].done:
+            step = steps[0]
+            self.turn_to(self._title, step.unit, step.total)
+            self._done = step.done
+            self.draw()
+
+    def end(self, outcome: Outcome) -> None:
+        """Counts it; what failed is told at once."""
+        if outcome.error is not None:
+            self._failed += 1
+            self.say(f"failed: {outcome.error}", is_warning=True)
+        if self._is_list:
+            self.advance(self._failures())
+
+    def _failures(self) -> str:
+        return f"{self._failed:,} failed" if self._failed else ""
+
+
+def _one_line(task: Task, outcome: Outcome) -> str:
+    """`out.npy: 132,268 events, 1.65 MiB in 310 ms (0.4 Mev/s)`."""
+    written = outcome.written
+    if written is None:
+        return f"{task.output}: not written"
+    simulated = "simulated " if written.is_simulated else ""
+    amounts = [f"{count:,} {simulated}{unit}" for count, unit in _amounts(written)]
+    took = f"in {ms_text(outcome.seconds * 1000)}{_speed(written, outcome.seconds)}"
+    return f"{task.output}: {', '.join(amounts)}, {bytes_text(written.bytes)} {took}"
+
+
+def _one_document(task: Task, outcome: Outcome) -> dict[str, Any]:
+    """The `convert` document of one recording or video."""
+    written = outcome.written
+    return _head(task.path, task.output, task.recipe.to) | {
+        "problems": list(written.notes) if written else [],
+        "files": [written.document(task.output)] if written else [],
+        "seconds": outcome.seconds,
+    }
+
+
+def _list_lines(plan: ConversionPlan, end: DatasetEnd, seconds: float) -> list[str]:
+    """The counts of a list, the list of the results last."""
+    new = [written for output, written in end.written.items() if output not in end.kept]
+    total = Written("", sum(written.bytes for written in new), _sum(new, "events"), _sum(new, "frames"))
+    amounts = [f"{count:,} {unit}" for count, unit in _amounts(total)]
+    counts = [f"{len(new):,} written", f"{len(end.kept):,} there before", f"{len(end.failed):,} failed"]
+    left = len(plan.tasks) - len(end.written) - len(end.failed)
+    if left:
+        counts.append(f"{left:,} left")
+    made = f" ({', '.join([*amounts, bytes_text(total.bytes)])} in {ms_text(seconds * 1000)})" if new else ""
+    samples = f"{end.samples:,} of {len(plan.rows):,} samples"
+    return [f"{plan.folder / MANIFEST}: {samples}; files: {', '.join(counts)}{made}"]
+
+
+def _list_document(
+    path: str, plan: ConversionPlan, end: DatasetEnd, problems: Iterable[str], seconds: float
+) -> dict[str, Any]:
+    """The `convert` document of a list of samples."""
+    to = next((task.recipe.to for task in plan.tasks.values()), None)
+    return _head(path, plan.folder, to) | {
+        "problems": list(problems),
+        "files": [written.document(plan.folder / output) for output, written in end.written.items()],
+        "seconds": seconds,
+        "manifest": str(plan.folder / MANIFEST),
+        "samples": end.samples,
+        "rows": len(plan.rows),
+        "written": len(end.written) - len(end.kept),
+        "kept": len(end.kept),
+        "failed": len(end.failed),
+        "stopped": end.is_stopped,
+    }
+
+
+def _head(path: str, output: Path, to: str | None) -> dict[str, Any]:
+    return {"schema_version": 1, "path": str(path), "output": str(output), "to": to}
+
+
+def _amounts(written: Written) -> list[tuple[int, str]]:
+    counts = ((written.events, "event"), (written.frames, "frame"))
+    return [(count, f"{noun}{'' if count == 1 else 's'}") for count, noun in counts if count is not None]
+
+
+def _speed(written: Written, seconds: float) -> str:
+    if seconds <= 0:
+        return ""
+    if written.events is not None:
+        return f" ({number_text(written.events / seconds / 1e6, 3)} Mev/s)"
+    return f" ({number_text(written.frames / seconds, 3)} frames/s)" if written.frames is not None else ""
+
+
+def _sum(listed: list[Written], field: str) -> int | None:
+    counts = [getattr(written, field) for written in listed if getattr(written, field) is not None]
+    return sum(counts) if counts else None

@@ -1,1 +1,0 @@
-"""What the commands say of themselves, read from their parsers: help, man page, completions, reference."""

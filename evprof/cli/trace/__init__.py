@@ -1,1 +1,0 @@
-"""`evprof trace`: what a torch trace tells, in tables or as JSON."""
