@@ -55,6 +55,7 @@ VALUES: dict[str, ValueKind] = {
     "OUT.png": ValueKind("a picture to write", ("*.png",)),
     "MAP.h5": ValueKind("an HDF5 file", ("*.h5", "*.hdf5")),
     "S.evprof": ValueKind("a session", ("*.evprof",)),
+    "S.evprof|TRACE": ValueKind("a session, or a torch trace", ("*.evprof", "*.json", "*.json.gz")),
     "SESSION|FILE.json": ValueKind("a session, or a result file of another program", ("*.evprof", "*.json", "*.jsonl")),
     "FILE.json": ValueKind("a result file of another program", ("*.json", "*.jsonl")),
     "FILE.md|FILE.html": ValueKind("a report to write", ("*.md", "*.html")),

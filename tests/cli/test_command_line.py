@@ -105,7 +105,7 @@ def test_compare(evprof, session) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["export", "--format", "csv"], ["report"], ["compare"], ["merge"], ["convert"], ["run"]]
+    "words", [["export", "--format", "csv"], ["report"], ["compare"], ["session", "merge"], ["convert"], ["run"]]
 )
 def test_no_file_is_called_as_elsewhere_standard_output_is(evprof, session, words) -> None:
     given = [] if words == ["run"] else [session]

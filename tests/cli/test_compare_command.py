@@ -263,34 +263,15 @@ def test_what_is_neither_better_nor_worse_is_more_or_less(evprof, suite, monkeyp
     assert next(line for line in plain.getvalue().splitlines() if line.startswith("kv_cache_bytes ")).endswith(" less")
 
 
-def test_many_columns_make_tables_that_a_line_holds(evprof, suite) -> None:
+def test_many_columns_make_several_tables(evprof, suite) -> None:
     path = suite("suite.evprof", samples=1, cells=tuple(f"{frames} frames" for frames in range(1, 8)))
     text = evprof("compare", path).output
-    assert max(map(len, text.splitlines())) <= 150
-    assert sum(line.startswith("total_ms") for line in text.splitlines()) > 1
+    assert sum(line.startswith("total_ms") for line in text.splitlines()) == 3
     assert all(f"where the difference of {letter} from A" in text for letter in "BCDEFG")
 
 
-def test_a_comparison_in_a_narrow_terminal_leaves_out_what_can_be_reckoned(evprof, suite, monkeypatch) -> None:
-    path = suite("suite.evprof")
-    texts = {}
-    for width in (80, 140):
-        monkeypatch.setattr(Console, "width", width)
-        texts[width] = evprof("compare", path).output
-    assert "difference  " not in texts[80].split("where the difference")[0]
-    assert "difference  " in texts[140].split("where the difference")[0]
-    narrow, wide = (
-        next(line for line in text.splitlines() if line.startswith("total_ms")).split() for text in texts.values()
-    )
-    assert len(narrow) < len(wide)
-    assert any(word.endswith("×") for word in narrow), "the ratio stays"
-    for count in ("input_sequence_length", "visual_tokens"):
-        line = next(line for line in texts[80].splitlines() if line.startswith(count))
-        assert "00000×" not in line, "what is the same in every run needs no digits"
-
-
-@pytest.mark.parametrize("width", [70, 80, 100])
-def test_no_line_of_a_comparison_is_wider_than_the_terminal(evprof, suite, monkeypatch, width: int) -> None:
+@pytest.mark.parametrize("width", [70, 100])
+def test_a_narrow_terminal_wraps_cells_and_leaves_nothing_out(evprof, suite, monkeypatch, width: int) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", str(width))
     document = evprof("compare", suite("suite.evprof"), "--json").document
@@ -298,10 +279,8 @@ def test_no_line_of_a_comparison_is_wider_than_the_terminal(evprof, suite, monke
     print_comparison(document, Console(whole))
     print_comparison(document, Console(narrow))
     text = re.sub(r"\x1b\[[0-9;]*m", "", narrow.getvalue())
-    assert [line for line in text.splitlines() if len(line) > width] == []
-    ratios = re.findall(r"[\d.]+×", whole.getvalue())
-    assert len(ratios) > 10
-    assert re.findall(r"[\d.]+×", text) == ratios, "no ratio is left out"
+    assert max(len(line) for line in text.splitlines() if "×" in line) <= width
+    assert sorted(re.findall(r"[\d.]+×", text)) == sorted(re.findall(r"[\d.]+×", whole.getvalue()))
 
 
 def test_numbers_of_runs_are_not_taken_for_sessions(evprof: Any, suite: Suite) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
@@ -25,8 +24,8 @@ _STRONG = 2.0
 
 _LONGEST_QUOTE = 60
 
-_FIRST_WIDTH, _COLUMN_WIDTH = 40, 50
-"""Letters of a figure's name with the baseline's value, and of a column with what it differs by."""
+_FIRST_WIDTH, _COLUMN_WIDTH, _MOST_WIDTH = 40, 50, 150
+"""Letters of a figure's name with the baseline's value, of a column with its difference, and of a line."""
 
 _MEANING = (
     f"{BETTER}, {WORSE} than the baseline (more, less: neither is better) where the 95 % interval of the ratio "
@@ -88,8 +87,7 @@ def _column_text(column: Document, is_of_many: bool) -> str:
 
 def _at_once(out: Console) -> int:
     """Columns beside the baseline that one table has."""
-    width = shutil.get_terminal_size().columns if out.output.isatty() else 150
-    return max(1, (width - _FIRST_WIDTH) // _COLUMN_WIDTH)
+    return max(1, (min(out.width, _MOST_WIDTH) - _FIRST_WIDTH) // _COLUMN_WIDTH)
 
 
 def _groups(indices: Sequence[int], size: int) -> list[Sequence[int]]:
@@ -168,8 +166,8 @@ def _print_rows(document: Document, labels: Sequence[str], out: Console) -> None
         out.table(lines)
         out.print()
     for note in dict.fromkeys(note for row in rows for note in row["notes"]):
-        out.print(f"note: {note}")
-    out.print(_MEANING)
+        out.wrapped(f"note: {note}")
+    out.wrapped(_MEANING)
 
 
 def _change(row: Document, index: int) -> Cells:

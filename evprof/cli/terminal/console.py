@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from textwrap import fill
@@ -63,6 +64,18 @@ class Console:
         """Whether a person watches progress as it happens."""
         return not self.is_quiet and self.errors.isatty()
 
+    @property
+    def width(self) -> int:
+        """Columns of the result's terminal; without one lines have no limit."""
+        if not self.output.isatty():
+            return _UNLIMITED
+        try:
+            columns = os.get_terminal_size(self.output.fileno()).columns
+        except (OSError, ValueError):
+            columns = 0
+        variable = os.environ.get("COLUMNS", "")
+        return int(variable) if variable.isdecimal() and int(variable) else columns or 80
+
     def print(self, text: str = "") -> None:
         """One piece of the result, for people. Not for use with --json."""
         print(printable(text), file=self.output)
@@ -76,10 +89,8 @@ class Console:
 
     def wrapped(self, text: str, first: str = "", others: str = "", width: int = SENTENCE_WIDTH) -> None:
         """A text that may be long, its lines indented by `first` and `others`; no name is broken."""
-        shown = fill(
-            text, width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
-        )
-        self.print(shown)
+        room = min(width, self.width)
+        self.print(fill(text, room, initial_indent=first, subsequent_indent=others, break_long_words=False))
 
     def table(
         self,
@@ -121,7 +132,7 @@ class Console:
         from rich.console import Console as RichConsole
 
         if self.output.isatty():
-            RichConsole(file=self.output, highlight=False, markup=False).print(renderable, soft_wrap=False)
+            RichConsole(file=self.output, width=self.width, height=100, highlight=False, markup=False).print(renderable)
             return
         whole = io.StringIO()
         RichConsole(file=whole, width=_UNLIMITED, color_system=None, highlight=False, markup=False).print(renderable)
