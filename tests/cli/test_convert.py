@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from evprof.cli.convert.command import _add_convert_options as add_convert_options
-from evprof.cli.convert.command import recipe_of
+from evprof.cli.convert.converting import recipe_of
 from evprof.core.events import EventArray
 from evprof.loaders.bundled import bundled_sample
 from evprof.loaders.events.opening import read_events

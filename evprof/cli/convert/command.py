@@ -5,23 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from evprof.cli.command import Command, CommandExample
-from evprof.cli.options import add_json_option, add_list_options, add_part_options, add_ray_options, us_of
+from evprof.cli.options import add_json_option, add_list_options, add_part_options, add_ray_options
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
 from evprof.run.conversion.task import (
     COMPRESSIONS,
-    FRAMES,
     LAYOUTS,
     PRESETS,
     RAW_FORMATS,
-    SUFFIXES,
     TARGETS,
-    ConversionRecipe,
 )
 
 
@@ -128,37 +122,6 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--refractory-us", type=int, metavar="US", help="a pixel's rest after an event (default: 0)")
     group.add_argument("--seed", type=int, metavar="N", help="seed of the spread (default: 0)")
     group.add_argument("--simulate-width", type=int, metavar="N", help="scale the video to N pixels (default: its own)")
-
-
-def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe:
-    """The validated recipe. Raises UserError, exit code 2, for what cannot be meant."""
-    output: Path = options.output
-    named = SUFFIXES.get(output.suffix.lower())
-    to = options.to
-    if is_list:
-        if to is None:
-            raise UserError(f"Say what its samples are to become: --to {', '.join(TARGETS)}.", exit_code=USAGE)
-    elif to is None:
-        to = _guessed(output, named)
-    elif named is not None and named != to:
-        raise UserError(f"--to {to} and the name of '{output}' do not fit; change one of them.", exit_code=USAGE)
-    names = [field.name for field in fields(ConversionRecipe) if field.name not in ("to", "window_us")]
-    given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if options.window_ms is not None:
-        given["window_us"] = us_of(options, "window_ms")
-    is_dat = not is_list and output.suffix.lower() == ".dat"
-    if is_dat and given.setdefault("raw_format", "dat") != "dat":
-        raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
-    return ConversionRecipe.of(to, given)
-
-
-def _guessed(output: Path, named: str | None) -> str:
-    if named is not None:
-        return named
-    if output.suffix and not output.is_dir():
-        known = ", ".join(SUFFIXES)
-        raise UserError(f"'{output.name}' does not say what to make; end it in {known}, or give --to.", exit_code=USAGE)
-    return FRAMES
 
 
 def _place(text: str) -> Path:

@@ -6,11 +6,10 @@ import argparse
 import shlex
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.convert.command import recipe_of
 from evprof.cli.options import check_least, existing, option_of, us_of
 from evprof.cli.suite.machines import open_cluster
 from evprof.cli.terminal.console import Console
@@ -20,7 +19,7 @@ from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, count_text, ms_text, number_text
 from evprof.run.conversion.dataset import MANIFEST, DatasetConversion, DatasetEnd
 from evprof.run.conversion.plan import ConversionPlan, plan_rows
-from evprof.run.conversion.task import FRAMES, MP4, ConversionRecipe, Step, Task, Written
+from evprof.run.conversion.task import FRAMES, MP4, SUFFIXES, TARGETS, ConversionRecipe, Step, Task, Written
 from evprof.run.conversion.workers import MakeWorkers, Outcome
 
 
@@ -62,6 +61,37 @@ def _kind(path: str) -> str:
     return kind
 
 
+def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe:
+    """The validated recipe. Raises UserError, exit code 2, for what cannot be meant."""
+    output: Path = options.output
+    named = SUFFIXES.get(output.suffix.lower())
+    to = options.to
+    if is_list:
+        if to is None:
+            raise UserError(f"Say what its samples are to become: --to {', '.join(TARGETS)}.", exit_code=USAGE)
+    elif to is None:
+        to = _guessed(output, named)
+    elif named is not None and named != to:
+        raise UserError(f"--to {to} and the name of '{output}' do not fit; change one of them.", exit_code=USAGE)
+    names = [field.name for field in fields(ConversionRecipe) if field.name not in ("to", "window_us")]
+    given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if options.window_ms is not None:
+        given["window_us"] = us_of(options, "window_ms")
+    is_dat = not is_list and output.suffix.lower() == ".dat"
+    if is_dat and given.setdefault("raw_format", "dat") != "dat":
+        raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
+    return ConversionRecipe.of(to, given)
+
+
+def _guessed(output: Path, named: str | None) -> str:
+    if named is not None:
+        return named
+    if output.suffix and not output.is_dir():
+        known = ", ".join(SUFFIXES)
+        raise UserError(f"'{output.name}' does not say what to make; end it in {known}, or give --to.", exit_code=USAGE)
+    return FRAMES
+
+
 def _refuse_list_options(options: argparse.Namespace) -> None:
     for name in ("only", "root", "questions", "limit", "clip_ms", "ray", "ray_threads"):
         if getattr(options, name) is not None:
@@ -70,7 +100,6 @@ def _refuse_list_options(options: argparse.Namespace) -> None:
 
 
 def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
-    from evprof.cli.convert.command import recipe_of
 
     recipe = recipe_of(options, is_list=False)
     recipe.refuse_for(kind)
