@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import os
 
     from evprof.core.errors import UserError
-    from evprof.notebook.data_table import DataTable
     from evprof.notebook.session import Run, Session
+    from evprof.notebook.tables import DataTable
 
 __all__ = ["DataTable", "Run", "Session", "UserError", "__version__", "open", "profile"]
 

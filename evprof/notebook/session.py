@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +25,10 @@ from evprof.export.tables import COLUMNS, table_rows
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.configurations.gathering import sample_key
 from evprof.metrics.document import run_document, session_document
+from evprof.metrics.facts import figure_facts
+from evprof.metrics.figures.decoding import answer_text
 from evprof.metrics.figures.stages import END_TO_END
-from evprof.notebook.data_table import Column, DataTable
-from evprof.notebook.names import Named
+from evprof.notebook.tables import Column, DataTable, Named, table_html
 from evprof.session.facts import read_batches
 from evprof.session.opened import OpenedSession, open_session
 
@@ -113,6 +114,25 @@ class _Measured:
         return {column: stream_values(blocks, column, kind) for column, kind in column_kinds(name).items()}
 
 
+_MOST_SHOWN = 8
+
+
+def _runs_html(title: str, logs: Sequence[RunLog]) -> str:
+    """Status, answer and every measured figure, with a column for each of the first runs."""
+    shown = logs[:_MOST_SHOWN]
+    heads = [f"run {log.run_id}: {', '.join((log.info.mode, *log.info.marks))}" for log in shown]
+    status = [f"{log.info.status}{f': {log.info.error}' if log.info.error else ''}" for log in shown]
+    columns = [figure_facts(log) for log in shown]
+    rows = [["status", *status], ["answer", *map(answer_text, shown)]]
+    rows += [
+        [facts[0].name, *(fact.text for fact in facts)]
+        for facts in zip(*columns, strict=True)
+        if any(fact.value is not None for fact in facts)
+    ]
+    more = f", the first {len(shown)} of them" if len(logs) > len(shown) else ""
+    return table_html(title + more, ["", *heads], rows)
+
+
 def _own_columns(table: str) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS[table] if name != "session")
 
@@ -174,10 +194,8 @@ class Run(_Measured):
         return f"<evprof run {self.run_id}: {self.mode}, {self.role}, {self.status}>"
 
     def _repr_html_(self) -> str:
-        """The run for notebooks: its timeline, answer and main figures."""
-        from evprof.notebook.card import runs_card
-
-        return runs_card(f"run {self.run_id}", [self._log])
+        """The run for notebooks: its answer and figures."""
+        return _runs_html(f"run {self.run_id}", [self._log])
 
 
 class Session(_Measured):
@@ -271,10 +289,8 @@ class Session(_Measured):
         return f"<evprof session {self.path}: {told}>"
 
     def _repr_html_(self) -> str:
-        """The session for notebooks: the timeline of its runs, their answers and main figures."""
-        from evprof.notebook.card import runs_card
-
-        return runs_card(self.path.name, self._logs)
+        """The session for notebooks: the answers of its runs and their figures."""
+        return _runs_html(f"{self.path.name}: {count_text(len(self._logs), 'run')}", self._logs)
 
     @property
     def _open(self) -> OpenedSession:

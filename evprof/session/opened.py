@@ -64,7 +64,8 @@ def open_session(path: Path) -> OpenedSession:
         stack = ExitStack()
         with stack:
             reading = SessionReading(path, connection, stack)
-            facts, infos = reading.facts(), reading.infos()
+            facts = reading.facts()
+            infos = reading.infos(facts.get("writer"))
             recording = RecordLog()
             source = SessionSource(path, frozenset(info.run_id for info in infos), facts.get("created_at"))
             recording.source = source

@@ -82,7 +82,8 @@ def load_session(path: Path) -> StoredSession:
     def read(connection: sqlite3.Connection) -> StoredSession:
         with ExitStack() as stack:
             reading = SessionReading(Path(path), connection, stack)
-            facts, infos = reading.facts(), reading.infos()
+            facts = reading.facts()
+            infos = reading.infos(facts.get("writer"))
             recording, damages = reading.rows()
             for damage in damages:
                 spoiled = [info for info in infos if damage.first <= info.run_id <= damage.last]
@@ -223,12 +224,12 @@ class SessionReading:
         """What the table `session` holds. Raises DamageError."""
         return {key: self.json(value) for key, value in self._whole("session")}
 
-    def infos(self) -> list[RunInfo]:
-        """All that is known of every run but its rows. Raises DamageError."""
+    def infos(self, writer: object) -> list[RunInfo]:
+        """All that is known of every run but its rows; `writer` is the tag of who writes it. Raises DamageError."""
         hashes: dict[int, dict[str, str | None]] = {}
         for run_id, kind, _, content_hash in self._whole("samples"):
             hashes.setdefault(run_id, {})[kind] = content_hash
-        writer, is_being_written = self.facts().get("writer"), is_written(self.path)
+        is_being_written = is_written(self.path)
         infos = []
         for run_id, _, _, _, text in self._whole("runs"):
             info = self._info(text)
@@ -250,7 +251,7 @@ class SessionReading:
             parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
             return run_info_from(self.json(text))
-        values: dict[str, Any] = {"settings": settings_from_json(None), "sample": Sample.from_facts(None)}
+        values: dict[str, Any] = dict(_LACKING)
         try:
             for name in _FIELDS & parts.keys():
                 values[name] = self._part(name, bytes(parts[name]))
@@ -385,6 +386,7 @@ class SessionReading:
             raise DamageError("it would unpack to more than a session of its size can hold")
 
 
+_LACKING = {"settings": settings_from_json(None), "sample": Sample.from_facts(None)}
 _FIELDS = hints_of(RunInfo).keys() - {"given"}
 _FIELD_READERS: dict[str, Callable[[Any], Any]] = {
     **{name: reader_of(hint) for name, hint in hints_of(RunInfo).items()},

@@ -289,43 +289,20 @@ def test_an_engine_that_dies_leaves_a_failed_run_that_says_why(scripted: Any) ->
             found.raise_for_status()
 
 
-def parsed(card: str) -> ElementTree.Element:
-    """The tree of a card: HTML of our own making is XML but for what HTML leaves open."""
-    return ElementTree.fromstring(card.replace("&nbsp;", " "))
-
-
-def test_a_card_shows_timeline_answers_and_figures_without_scripts(session: Any) -> None:
-    tree = parsed(session._repr_html_())
-    tips = [title.text for title in tree.iterfind(".//rect/title")]
-    stages = [row for row in session.stages if row["part"] == "" and row["duration_ms"] is not None]
-    drawn = [tip for tip in tips if tip.split(":")[0] in ("load", "preprocess", "vision", "prefill", "decode")]
-    assert len(drawn) == len(stages) > 0
-    assert sum(tip.startswith("round ") for tip in tips) == 2 * len(session.rounds)
+def test_a_session_shows_answers_and_figures_as_markup_without_scripts(session: Any) -> None:
+    tree = ElementTree.fromstring(session._repr_html_())
     words = " ".join(tree.itertext())
-    assert all(run.text in words for run in session.runs)
+    assert all(run.text[:60] in words for run in session.runs)
     assert "accepted / drafted" in words
-    assert {element.tag for element in tree.iter()} <= {
-        *("div", "style", "span", "p", "table", "thead", "tbody", "tr", "th", "td"),
-        *("svg", "title", "desc", "defs", "pattern", "rect", "text", "line"),
-    }
-    # Both themes are in it, and nothing counts outside the card.
-    sheet = tree.find("style").text
-    assert all(".evprof-card" in line for line in sheet.splitlines())
-    assert "[data-jp-theme-light" in sheet
+    assert {element.tag for element in tree.iter()} <= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
 
 
-def test_two_cards_of_a_page_do_not_share_the_names_of_patterns(session: Any) -> None:
-    names = [pattern.get("id") for _ in range(2) for pattern in parsed(session._repr_html_()).iterfind(".//pattern")]
-    assert len(names) == len(set(names))
+def test_words_of_others_are_no_markup() -> None:
+    from evprof.notebook.tables import table_html
 
-
-def test_words_of_others_are_no_markup(session: Any) -> None:
-    from evprof.notebook.card import table_card
-
-    tree = parsed(table_card("x", {"a<b>": ["<script>alert(1)</script>", None], "n": [1, 2]}, 7))
+    tree = ElementTree.fromstring(table_html("x", ["a<b>", "n"], [["<script>alert(1)</script>", 1], [None, 2]]))
     assert not list(tree.iter("script"))
     assert "<script>alert(1)</script>" in "".join(tree.itertext())
-    assert "and 5 more rows" in "".join(tree.itertext())
 
 
 _CLEAN = """

@@ -28,7 +28,7 @@ _TOLD = (
     "evprof.notebook.session.Session",
     "tuple[evprof.notebook.session.Run, ...]",
     "Mapping[str, float | None]",
-    "evprof.notebook.data_table.DataTable",
+    "evprof.notebook.tables.DataTable",
     "numpy.ndarray[",
     "str | None",
     "evprof.notebook.session.Session",

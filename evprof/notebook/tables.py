@@ -1,21 +1,50 @@
-"""A table of a session: columns as numpy arrays, and the whole for pandas, pyarrow and whoever takes Arrow."""
+"""Tables of a session: columns as numpy arrays, for pandas, pyarrow and readers of Arrow; things by name; HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.installation import how_to_add
-from evprof.notebook.names import refuse
+from evprof.core.safe_text import one_line
+from evprof.core.suggestions import guess_among
+from evprof.core.units import count_text
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+Value = TypeVar("Value")
+
+
+class UnknownNameError(UserError, KeyError):
+    """An unknown name. It is a KeyError, too, as scripts expect of brackets."""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def refuse(name: object, kind: str, known: Iterable[object]) -> NoReturn:
+    """Raises UnknownNameError: `'tokn' is no table of scene.evprof; did you mean tokens?`"""
+    raise UnknownNameError(f"{name!r} is no {kind}{guess_among(name, known)}")
+
+
+class Named(dict[str, Value]):
+    """Things by name. Raises UnknownNameError, with the nearest name, for an unknown one."""
+
+    def __init__(self, kind: str, found: dict[str, Value]) -> None:
+        super().__init__(found)
+        self._kind = kind
+
+    def __missing__(self, name: str) -> NoReturn:
+        refuse(name, self._kind, self)
+
 
 Column = Sequence[Any] | npt.NDArray[Any]
 
@@ -23,7 +52,7 @@ _MOST_SHOWN = 10
 
 
 class DataTable:
-    """A read-only table. Made when it is first looked at; iterating gives rows as dictionaries.
+    """A read-only table, read on first use; iterating gives rows as dictionaries.
 
     A column of numbers is int64, or float64 with NaN for what was not measured; one of True and False is bool; one of
     anything else holds objects, None among them.
@@ -84,10 +113,11 @@ class DataTable:
 
     def _repr_html_(self) -> str:
         """The first rows, for notebooks."""
-        from evprof.notebook.card import table_card
-
-        shown = {name: list(map(_plain, self._values[name][:_MOST_SHOWN])) for name in self.columns}
-        return table_card(self.name, shown, len(self))
+        rows = [
+            [_plain(value) for value in row]
+            for row in zip(*(self._values[name][:_MOST_SHOWN] for name in self.columns), strict=True)
+        ]
+        return table_html(f"{self.name}: {count_text(len(self), 'row')}", self.columns, rows)
 
 
 def _array(values: Column) -> npt.NDArray[Any]:
@@ -113,3 +143,22 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
+
+
+_LONGEST_CELL = 80
+
+
+def table_html(title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as HTML without scripts; every text is escaped and shortened."""
+    head = "".join(f"<th>{_cell(name)}</th>" for name in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in rows)
+    return f"<table><caption>{_cell(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return escape(one_line(text, _LONGEST_CELL))
