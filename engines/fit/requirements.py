@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from evprof.metrics.costs.capacity_plan import KINDS, MemoryPlan, PlannedModel, plan
-
 from engines.checkpoints.config import ModelConfig
 from engines.decoder.bucket_pass import STRIDE
 from engines.families.networks import build_empty, engine_family
@@ -19,6 +17,7 @@ from engines.loading.weights import find_checkpoint
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import LOSSY_CACHES, Switches
+from evprof.metrics.costs.capacity_plan import KINDS, MemoryPlan, PlannedModel, plan
 from evprof.metrics.limits.memory_need import (
     CUDA_WORKSPACE_BYTES,
     CacheShape,
