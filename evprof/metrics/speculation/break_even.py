@@ -168,7 +168,7 @@ def _decode_costs(run: RunLog) -> DecodeCosts | None:
         by_depth.setdefault(draft_depth(run, entry), []).append((entry, gap))
     return DecodeCosts(
         split[0],
-        _prepare_ms(run),
+        prepare_ms(run),
         [
             (
                 count,
@@ -192,7 +192,7 @@ def split_decode(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | N
     return ms_from_ns(once), list(zip(rounds, [*gaps, 0], strict=True))
 
 
-def _prepare_ms(run: RunLog) -> float:
+def prepare_ms(run: RunLog) -> float:
     """What the drafter took inside decode before it could draft: a head that looks at the prompt, for one."""
     decode = run.stage("decode", run.info.role)
     parts = () if decode is None else run.children(decode.span_id)

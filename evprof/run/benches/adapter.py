@@ -15,11 +15,10 @@ from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import AdapterInfo
-from evprof.metrics.speculation.outcome import draft_depth
+from evprof.metrics.speculation.clinic import per_position
 from evprof.run.benches.choice import check_repeat
 from evprof.run.benches.drafting import DraftingContender, contenders, plain_request
 from evprof.run.benches.speculation_figures import DraftingTurn, acceptance_of, costs_of, measured, token_match, turn_of
@@ -103,25 +102,10 @@ def _figures(plan: AdapterPlan, turns: Sequence[DraftingTurn], samples: int) -> 
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "is_lossless": is_lossless,
         **acceptance_of(runs),
-        "acceptance_per_position": per_position(runs),
+        "acceptance_per_position": [entry.unconditional for entry in per_position(*runs)],
         "draft_cost": None if costs is None else costs.draft,
         "verify_cost": None if costs is None else costs.verify,
         "step_ms": None if costs is None else costs.step_ms,
         **measured(turns),
         "agreement": None if is_lossless else token_match(turns),
     }
-
-
-def per_position(runs: Sequence[RunLog]) -> list[float]:
-    """Of the rounds that drafted so many tokens in a row the share in which all of them stood, from the first on."""
-    asked: list[int] = []
-    stood: list[int] = []
-    for run in runs:
-        for entry in run.rounds:
-            depth = draft_depth(run, entry)
-            asked += [0] * (depth - len(asked))
-            stood += [0] * (depth - len(stood))
-            for place in range(depth):
-                asked[place] += 1
-                stood[place] += entry.accepted > place
-    return [count / rounds for count, rounds in zip(stood, asked, strict=True)]

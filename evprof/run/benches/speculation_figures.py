@@ -16,10 +16,8 @@ from evprof.core.units import ms_from_ns
 from evprof.metrics.estimates.estimates import observe, question_of, scene_of, verdict
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.stages import stage_ms, wall_ms
-from evprof.metrics.speculation.outcome import acceptance
-
-PREPARING = "prepare draft"
-"""The span in which a drafter takes the prompt in, inside stage decode."""
+from evprof.metrics.speculation.break_even import prepare_ms, split_decode
+from evprof.metrics.speculation.outcome import Acceptance, acceptance
 
 
 @dataclass(frozen=True)
@@ -52,9 +50,9 @@ def turn_of(run: Callable[[RunRequest], RunLog], plain: RunRequest, drafted: Run
 
 @dataclass(frozen=True)
 class DraftingCosts:
-    """Of a drafter, in plain target steps: `draft` per drafted token, `verify` per round (all of a round that is not
-    drafting: the pass, rolling back, writing down), `preparation` per answer; `step_ms` is the plain step. All are
-    medians over runs, each in steps of the plain run beside it, so that a machine's moods cancel."""
+    """Of a drafter, in plain target steps: `draft` per drafted token, `verify` per round (the pass, rolling back,
+    writing down), `preparation` per answer; `step_ms` is the plain step. Medians over runs, each in steps of the plain
+    run beside it, so that the machine's pace cancels."""
 
     draft: float
     verify: float
@@ -64,28 +62,31 @@ class DraftingCosts:
 
 def costs_of(turns: Sequence[DraftingTurn]) -> DraftingCosts | None:
     """None where nothing was drafted or no step was timed, and where drafting lay outside stage decode."""
-    beside = [(step, turn.drafted) for turn in turns if (step := decode_ms_per_token(turn.plain))]
-    drafting = [spent / step for step, run in beside if (spent := _draft_ms(run)) is not None]
-    verifying = [spent / step for step, run in beside if (spent := _verify_ms(run)) is not None]
-    if not verifying:
+    found = []
+    for turn in turns:
+        step, run = decode_ms_per_token(turn.plain), turn.drafted
+        split, hidden = split_decode(run), any(entry.hidden for entry in run.rounds)
+        if step and split is not None and not hidden:
+            rounds = [entry for entry, _ in split[1]]
+            drafted, spent = sum(entry.drafted for entry in rounds), sum(entry.draft_ns for entry in rounds)
+            rest = stage_ms(run, "decode") or 0.0
+            verify = (rest - ms_from_ns(spent) - prepare_ms(run)) / len(rounds)
+            draft = ms_from_ns(spent) / drafted / step if drafted else None
+            found.append((draft, verify / step, prepare_ms(run) / step, step))
+    if not found:
         return None
+    drafts = [draft for draft, *_ in found if draft is not None]
     return DraftingCosts(
-        median(drafting) if drafting else 0.0,
-        median(verifying),
-        median([_preparation_ms(run) / step for step, run in beside]),
-        median([step for step, _ in beside]),
+        median(drafts) if drafts else 0.0, *(median(row[place] for row in found) for place in (1, 2, 3))
     )
 
 
 def predicted_speedup(costs: DraftingCosts, runs: Sequence[RunLog]) -> float | None:
     """S = tokens / (rounds (gamma c + v) + preparation), tau and gamma as they came; None without rounds."""
     counted = [counts for run in runs if (counts := acceptance(run)) is not None and counts.rounds]
-    rounds = sum(counts.rounds for counts in counted)
-    if not rounds:
-        return None
-    drafted, emitted = sum(counts.drafted for counts in counted), sum(counts.emitted or 0 for counts in counted)
-    spent = drafted * costs.draft + rounds * costs.verify + len(counted) * costs.preparation
-    return emitted / spent if spent > 0 else None
+    whole = sum(counted, Acceptance())
+    spent = whole.drafted * costs.draft + whole.rounds * costs.verify + len(counted) * costs.preparation
+    return (whole.emitted or 0) / spent if spent > 0 else None
 
 
 def unlike(turns: Sequence[DraftingTurn]) -> list[DraftingTurn]:
@@ -124,18 +125,11 @@ def measured(turns: Sequence[DraftingTurn]) -> dict[str, Any]:
 def acceptance_of(runs: Sequence[RunLog]) -> dict[str, Any]:
     """Counts over runs of different questions, and the rates made of them; None where nothing was drafted."""
     counted = [counts for run in runs if (counts := acceptance(run)) is not None]
-    drafted, accepted = sum(counts.drafted for counts in counted), sum(counts.accepted for counts in counted)
-    rounds = sum(counts.rounds for counts in counted)
-    judged = sum(counts.judged or 0 for counts in counted)
-    return {
-        "rounds": rounds,
-        "drafted": drafted,
-        "accepted": accepted,
-        "draft_acceptance_rate": accepted / drafted if drafted else None,
-        "token_acceptance_rate": accepted / judged if judged else None,
-        "mean_acceptance_length": 1 + accepted / rounds if rounds else None,
-        "hidden_drafted": sum(counts.hidden_drafted for counts in counted),
-        "hidden_accepted": sum(counts.hidden_accepted for counts in counted),
+    whole = sum(counted, Acceptance())
+    names = ("rounds", "drafted", "accepted", "draft_acceptance_rate", "token_acceptance_rate")
+    return {name: getattr(whole, name) for name in (*names, "mean_acceptance_length")} | {
+        "hidden_drafted": whole.hidden_drafted,
+        "hidden_accepted": whole.hidden_accepted,
     }
 
 
@@ -147,24 +141,3 @@ def token_match(turns: Sequence[DraftingTurn]) -> float | None:
         for one, other in zip(turn.plain.tokens, turn.drafted.tokens, strict=False)
     ]
     return sum(one == other for one, other in pairs) / len(pairs) if pairs else None
-
-
-def _draft_ms(run: RunLog) -> float | None:
-    """Per drafted token; None where none was."""
-    visible = [entry for entry in run.rounds if not entry.hidden]
-    drafted = sum(entry.drafted for entry in visible)
-    return ms_from_ns(sum(entry.draft_ns for entry in visible)) / drafted if drafted else None
-
-
-def _verify_ms(run: RunLog) -> float | None:
-    """Per round, of stage decode what is neither drafting nor preparation; None where drafts were hidden elsewhere."""
-    decode = stage_ms(run, "decode")
-    if decode is None or not run.rounds or any(entry.hidden for entry in run.rounds):
-        return None
-    drafting = ms_from_ns(sum(entry.draft_ns for entry in run.rounds))
-    return (decode - drafting - _preparation_ms(run)) / len(run.rounds)
-
-
-def _preparation_ms(run: RunLog) -> float:
-    spans = [span for span in run.spans.values() if span.name == PREPARING and span.duration_ns is not None]
-    return ms_from_ns(sum(span.duration_ns or 0 for span in spans))
