@@ -46,7 +46,7 @@ SLIP_002 = (
 @dataclass(frozen=True)
 class MeasuredSpeedup:
     """Plain time / time with speculation of the same questions on one of `MEASURED_BASES`; above 1 speculation is
-    faster. `interval` is its 95 % interval; where the runs allow none, `note` may say why."""
+    faster. `note` is the reason for a missing interval, or limits it."""
 
     basis: str
     speedup: float
@@ -57,6 +57,7 @@ class MeasuredSpeedup:
 
     @property
     def is_clear(self) -> bool:
+        """Whether speculation may be called faster or slower."""
         return is_clear(self.interval)
 
 
@@ -98,9 +99,8 @@ def payoff_over(runs: Sequence[RunLog], others: Iterable[RunLog]) -> Payoff | No
         return None
     asked = {sample_key(run) for run in baseline.runs}
     mine = tuple(run for run in runs if sample_key(run) in asked)
-    is_alike = _answers_alike(mine, baseline.runs)
     measured, saved = [], None
-    for basis in MEASURED_BASES if is_alike else (DECODE,):
+    for basis in MEASURED_BASES if _answers_alike(mine, baseline.runs) else (DECODE,):
         read = reader_of(basis)
         found = verdict(observe(mine, read), observe(baseline.runs, read))
         if found is not None and found.ratio is not None:
