@@ -20,7 +20,7 @@ from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import trace_difference
 from evprof.metrics.traces.modules import MOST_DEPTH, ModuleRow
-from evprof.metrics.traces.ranges import levels, shared_out, union
+from evprof.metrics.traces.overview import levels, shared_out, union
 from made_traces import GEMM, MadeTrace
 
 STRETCHES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=8)

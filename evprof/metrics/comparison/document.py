@@ -6,10 +6,12 @@ Every figure with its ratio to a baseline, what makes up the difference, matchin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
+from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.accuracy import accuracy_document, paired_accuracy
 from evprof.metrics.comparison.answers import diff_of, is_answer_told
 from evprof.metrics.comparison.comparability import comparability
@@ -27,7 +29,6 @@ from evprof.metrics.comparison.differences import (
     token_match_of,
 )
 from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, rows_one_by_one
-from evprof.metrics.comparison.settings import ComparedSetting, setting_rows
 from evprof.metrics.configurations.gathering import (
     Configuration,
     SampleKey,
@@ -38,10 +39,56 @@ from evprof.metrics.configurations.gathering import (
     typical_run,
     warm_of,
 )
+from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.figures.stages import BASES, END_TO_END
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
+
+
+@dataclass(frozen=True)
+class ComparedSetting:
+    """One setting in words for every column; None where it does not apply or, of imported runs, nobody said it."""
+
+    key: str
+    name: str
+    values: list[str | None]
+
+    @property
+    def differs(self) -> bool:
+        return len({value for value in self.values if value is not None}) > 1
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of `settings` in the `compare` document."""
+        return {"setting": self.key, "name": self.name, "values": self.values}
+
+
+def setting_rows(listed: Sequence[Configuration]) -> list[ComparedSetting]:
+    """Mode, model and every setting that at least one column has, in order of reading."""
+    told = [_settings(column.runs[0]) for column in listed]
+    names = {key: name for settings in told for key, (name, _) in settings.items()}
+    return [
+        ComparedSetting(key, name, [settings[key][1] if key in settings else None for settings in told])
+        for key, name in names.items()
+    ]
+
+
+def _settings(run: RunLog) -> dict[str, tuple[str, str]]:
+    info = run.info
+    model = info.models.get(info.role)
+    found = {"mode": ("mode", info.mode)}
+    if model is not None:
+        found["model"] = ("model", model.name)
+    for setting in settings_of(run, info.role):
+        # What a file does not say stands at our defaults, which nobody chose.
+        if info.imported is None or setting.key in info.given_settings or _is_told_by_model(setting.key, run):
+            found[setting.key] = (setting.name, setting.text)
+    return found
+
+
+def _is_told_by_model(key: str, run: RunLog) -> bool:
+    return key in ("dtype", "quantization") and run.info.role in run.info.models
+
 
 __all__ = [
     "BASES",

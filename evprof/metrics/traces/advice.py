@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evprof.core.units import memory_text, ms_text, percent_text
-from evprof.metrics.traces.graphs import graph_launches
+from evprof.metrics.traces.launches import graph_launches
 
 if TYPE_CHECKING:
     from evprof.metrics.traces.analysis import TraceAnalysis

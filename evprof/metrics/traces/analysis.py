@@ -7,12 +7,17 @@ from functools import cached_property
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.core.units import count_text
 from evprof.metrics.traces.advice import TraceAdvice, advice
-from evprof.metrics.traces.graphs import graph_problems
-from evprof.metrics.traces.kernels import KernelRow, kernel_rows
-from evprof.metrics.traces.launches import Launches, launches
+from evprof.metrics.traces.launches import Launches, graph_problems, launches
 from evprof.metrics.traces.memory import MemoryFigures, memory_figures
 from evprof.metrics.traces.modules import ModuleRow, module_rows
-from evprof.metrics.traces.operators import OperatorFigures, OperatorRow, operator_figures, operator_rows
+from evprof.metrics.traces.operators import (
+    KernelRow,
+    OperatorFigures,
+    OperatorRow,
+    kernel_rows,
+    operator_figures,
+    operator_rows,
+)
 from evprof.metrics.traces.overview import TraceOverview, overview
 from evprof.metrics.traces.roles import Mask
 from evprof.metrics.traces.stages import TraceStage, trace_stages

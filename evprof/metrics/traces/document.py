@@ -10,10 +10,9 @@ from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.units import ms_from_ns
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import DifferenceRow, TraceDifference
-from evprof.metrics.traces.kernels import KernelRow
 from evprof.metrics.traces.memory import MemoryFigures
 from evprof.metrics.traces.modules import ModuleRow
-from evprof.metrics.traces.operators import OperatorRow
+from evprof.metrics.traces.operators import KernelRow, OperatorRow
 from evprof.metrics.traces.overview import CATEGORIES, TraceOverview
 
 MOST_ALLOCATIONS = 1000

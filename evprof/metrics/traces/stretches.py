@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.operators import OperatorRow
-from evprof.metrics.traces.ranges import union
+from evprof.metrics.traces.overview import union
 
 
 @dataclass(frozen=True)

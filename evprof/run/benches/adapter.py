@@ -20,8 +20,17 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import AdapterInfo
 from evprof.metrics.speculation.clinic import per_position
 from evprof.run.benches.choice import check_repeat
-from evprof.run.benches.drafting import DraftingContender, contenders, plain_request
-from evprof.run.benches.speculation_figures import DraftingTurn, acceptance_of, costs_of, measured, token_match, turn_of
+from evprof.run.benches.drafting import (
+    DraftingContender,
+    DraftingTurn,
+    acceptance_of,
+    contenders,
+    costs_of,
+    measured,
+    plain_request,
+    token_match,
+    turn_of,
+)
 from evprof.run.processes.runner import finished_run
 
 

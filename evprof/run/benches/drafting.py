@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
 
 from evprof.core.request import RunRequest
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, KV, MODEL, SELF
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo
+from evprof.metrics.estimates.estimates import observe, question_of, scene_of, verdict
+from evprof.metrics.figures.decoding import decode_ms_per_token
+from evprof.metrics.figures.stages import stage_ms, wall_ms
+from evprof.metrics.speculation.break_even import prepare_ms, split_decode
+from evprof.metrics.speculation.outcome import Acceptance, acceptance
 
 GAMMAS = tuple(range(1, 9))
 """Draft lengths that predictions are held against."""
@@ -108,3 +117,126 @@ def plain_request(
         speculation=SpeculationSettings(judges=False),
     )
     return RunRequest("target", sample, draft, target, settings, keeps_frames=False)
+
+
+@dataclass(frozen=True)
+class DraftingTurn:
+    """A plain run and a drafted one of the same question, made one after the other."""
+
+    plain: RunLog
+    drafted: RunLog
+
+    @property
+    def plain_ids(self) -> tuple[int, ...]:
+        return tuple(token.token_id for token in self.plain.tokens)
+
+    @property
+    def drafted_ids(self) -> tuple[int, ...]:
+        return tuple(token.token_id for token in self.drafted.tokens)
+
+    @property
+    def is_same(self) -> bool:
+        return self.plain_ids == self.drafted_ids
+
+
+def turn_of(run: Callable[[RunRequest], RunLog], plain: RunRequest, drafted: RunRequest, repeat: int) -> DraftingTurn:
+    """Runs a plain and a drafted request, every other repeat the drafted one first."""
+    if repeat % 2 == 0:
+        return DraftingTurn(run(plain), run(drafted))
+    second = run(drafted)
+    return DraftingTurn(run(plain), second)
+
+
+@dataclass(frozen=True)
+class DraftingCosts:
+    """Of a drafter, in plain target steps: `draft` per drafted token, `verify` per round (the pass, rolling back,
+    writing down), `preparation` per answer; `step_ms` is the plain step. Medians over runs, each in steps of the plain
+    run beside it, so that the machine's pace cancels."""
+
+    draft: float
+    verify: float
+    preparation: float
+    step_ms: float
+
+
+def costs_of(turns: Sequence[DraftingTurn]) -> DraftingCosts | None:
+    """None where nothing was drafted or no step was timed, and where drafting lay outside stage decode."""
+    found = []
+    for turn in turns:
+        step, run = decode_ms_per_token(turn.plain), turn.drafted
+        split, hidden = split_decode(run), any(entry.hidden for entry in run.rounds)
+        if step and split is not None and not hidden:
+            rounds = [entry for entry, _ in split[1]]
+            drafted, spent = sum(entry.drafted for entry in rounds), sum(entry.draft_ns for entry in rounds)
+            rest = stage_ms(run, "decode") or 0.0
+            verify = (rest - ms_from_ns(spent) - prepare_ms(run)) / len(rounds)
+            draft = ms_from_ns(spent) / drafted / step if drafted else None
+            found.append((draft, verify / step, prepare_ms(run) / step, step))
+    if not found:
+        return None
+    drafts = [draft for draft, *_ in found if draft is not None]
+    return DraftingCosts(
+        median(drafts) if drafts else 0.0, *(median(row[place] for row in found) for place in (1, 2, 3))
+    )
+
+
+def predicted_speedup(costs: DraftingCosts, runs: Sequence[RunLog]) -> float | None:
+    """S = tokens / (rounds (gamma c + v) + preparation), tau and gamma as they came; None without rounds."""
+    counted = [counts for run in runs if (counts := acceptance(run)) is not None and counts.rounds]
+    whole = sum(counted, Acceptance())
+    spent = whole.drafted * costs.draft + whole.rounds * costs.verify + len(counted) * costs.preparation
+    return (whole.emitted or 0) / spent if spent > 0 else None
+
+
+def unlike(turns: Sequence[DraftingTurn]) -> list[DraftingTurn]:
+    """Turns that say something new: repeats that draft and answer as one before are one observation of it."""
+    found: dict[tuple[object, ...], DraftingTurn] = {}
+    for turn in turns:
+        rounds = tuple((entry.drafted, entry.accepted) for entry in turn.drafted.rounds)
+        found.setdefault((question_of(turn.drafted), turn.plain_ids, turn.drafted_ids, rounds), turn)
+    return list(found.values())
+
+
+def measured(turns: Sequence[DraftingTurn]) -> dict[str, Any]:
+    """Speedups of a drafter, mean plain time / mean drafted time, with intervals clustered by scene; whether different
+    answers agree; and how many runs, scenes and tokens of plain answers, each counted once, that is made of."""
+    found: dict[str, Any] = {}
+    reads: tuple[tuple[str, Callable[[RunLog], float | None]], ...] = (
+        ("decode", lambda run: stage_ms(run, "decode")),
+        ("end_to_end", wall_ms),
+    )
+    for name, read in reads:
+        whole = [turn for turn in turns if read(turn.plain) is not None and read(turn.drafted)]
+        ratio = verdict(observe((t.drafted for t in whole), read), observe((t.plain for t in whole), read))
+        found[f"{name}_speedup"] = ratio.ratio if ratio else None
+        found[f"{name}_ci95"] = list(ratio.interval) if ratio and ratio.interval else None
+    different = unlike(turns)
+    answers = {(question_of(turn.plain), turn.plain_ids) for turn in turns}
+    return found | {
+        "same_answers": sum(turn.is_same for turn in different),
+        "answers": len(different),
+        "runs": len(turns),
+        "scenes": len({scene_of(turn.plain) for turn in turns}),
+        "unique_tokens": sum(len(ids) for _, ids in answers),
+    }
+
+
+def acceptance_of(runs: Sequence[RunLog]) -> dict[str, Any]:
+    """Counts over runs of different questions, and the rates made of them; None where nothing was drafted."""
+    counted = [counts for run in runs if (counts := acceptance(run)) is not None]
+    whole = sum(counted, Acceptance())
+    names = ("rounds", "drafted", "accepted", "draft_acceptance_rate", "token_acceptance_rate")
+    return {name: getattr(whole, name) for name in (*names, "mean_acceptance_length")} | {
+        "hidden_drafted": whole.hidden_drafted,
+        "hidden_accepted": whole.hidden_accepted,
+    }
+
+
+def token_match(turns: Sequence[DraftingTurn]) -> float | None:
+    """Share of places at which both answers have the same id, over the shorter of each two."""
+    pairs = [
+        (one.token_id, other.token_id)
+        for turn in turns
+        for one, other in zip(turn.plain.tokens, turn.drafted.tokens, strict=False)
+    ]
+    return sum(one == other for one, other in pairs) / len(pairs) if pairs else None

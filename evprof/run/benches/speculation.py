@@ -20,12 +20,13 @@ from evprof.core.sample import Sample
 from evprof.core.units import times_text
 from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.benches.drafting import DraftingContender, plain_request
-from evprof.run.benches.speculation_figures import (
+from evprof.run.benches.drafting import (
+    DraftingContender,
     DraftingTurn,
     acceptance_of,
     costs_of,
     measured,
+    plain_request,
     predicted_speedup,
     token_match,
     turn_of,
