@@ -21,8 +21,8 @@ from evprof.session.opened import open_session
 from evprof.view.columns import columns_of
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from ui.columns.model_pair import ModelPair
-from ui.run_facts.expected import right_words
 from ui.run_facts.figures import FigureRow, compare
+from ui.run_facts.run_text import right_words
 from ui.runs.inspector import Inspector
 from ui.runs.run_details import Detail, DetailSection
 from ui.runs.run_entries import RunEntries, RunEntry

@@ -46,7 +46,7 @@ from scripted_engine import ScriptedEngine
 from told import in_processes
 from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
 from ui.clinic.window import ClinicDialog
-from ui.run_facts.odds import chance_text, piece_text
+from ui.run_facts.run_text import chance_text, piece_text
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection

@@ -22,8 +22,7 @@ from evprof.view.lanes import Track
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import HEIGHT, StageStrip
 from ui.run_facts.figures import compare
-from ui.run_facts.provenance import lacking
-from ui.run_facts.run_text import stage_now, stages_in_order
+from ui.run_facts.run_text import lacking, stage_now, stages_in_order
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_details import span_sections
 from ui.runs.run_summary import summary_sections

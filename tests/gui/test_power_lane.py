@@ -25,7 +25,7 @@ from fake_nvml import (
     watch,
 )
 from ui.run_facts import figures
-from ui.run_facts.energy import energy_text
+from ui.run_facts.run_text import energy_text
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection

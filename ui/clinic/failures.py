@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidge
 
 from evprof.metrics.speculation.failure_modes import CONTENT, KINDS, SHIFTED, SURFACE, Rejection, counts
 from ui.clinic.figures import KIND_TIPS, KIND_WORDS
-from ui.run_facts.odds import chance_text, piece_text
+from ui.run_facts.run_text import chance_text, piece_text
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.panel_parts import WordSwitch, say, sentence

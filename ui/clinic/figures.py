@@ -10,8 +10,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import percent_text
 from evprof.metrics.speculation.failure_modes import KINDS
 from ui.run_facts.figures import NOTHING
-from ui.run_facts.judgement import judgement_of
-from ui.run_facts.run_text import run_title
+from ui.run_facts.run_text import judgement_of, run_title
 
 if TYPE_CHECKING:
     from evprof.metrics.speculation.clinic import Definition, PlaceAcceptance

@@ -28,9 +28,7 @@ from ui.players.frame_strip import FramePictures, FrameStrip
 from ui.players.look_choice import LookChoice
 from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
-from ui.run_facts.expected import expected_line
-from ui.run_facts.provenance import lacking
-from ui.run_facts.run_text import counters, drafter_kind
+from ui.run_facts.run_text import counters, drafter_kind, expected_line, lacking
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role

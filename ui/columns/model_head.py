@@ -11,8 +11,7 @@ from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.safe_text import plain
 from evprof.view.columns import ShownModel, takes_draft_model
 from evprof.view.labels import model_title
-from ui.run_facts.provenance import provenance_tip
-from ui.run_facts.run_text import chips, mode_name, short_chips, stage_now
+from ui.run_facts.run_text import chips, mode_name, provenance_tip, short_chips, stage_now
 from ui.style.theme import GRID
 from ui.widgets.boxes import in_role
 from ui.widgets.elided import elided_text

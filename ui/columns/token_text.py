@@ -30,7 +30,7 @@ from evprof.core.safe_text import plain
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
 from ui.columns.answer import AnswerFlow, TokenMark, chosen_of, marks_of
-from ui.run_facts.odds import chance_text
+from ui.run_facts.run_text import chance_text
 from ui.state.selection import Chosen, RoundRef, Selection, TimeRange, TokenRef
 from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip

@@ -26,8 +26,7 @@ from evprof.metrics.configurations.settings_text import run_label
 from evprof.view.labels import stage_title, stages_in
 from ui.comparison.book import OpenSession
 from ui.run_facts.figures import NOTHING, figure_text, interval_text, ratio_text
-from ui.run_facts.provenance import cell_names
-from ui.run_facts.run_text import mode_name, run_title
+from ui.run_facts.run_text import cell_names, mode_name, run_title
 
 GOOD, BAD = "good", "bad"
 

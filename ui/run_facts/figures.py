@@ -5,7 +5,7 @@ Figures come from `evprof.metrics`, so that the window and the command line say 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,13 +16,12 @@ from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
 from evprof.view.columns import ShownModel
-from ui.run_facts.pieces import Pieces, finished
+from ui.run_facts.run_text import NOTHING
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.comparability import Comparability
     from evprof.metrics.comparison.document import Configuration
 
-NOTHING = "–"
 BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "model-only": "Model only"}
 LONGEST_HEAD = 12
 """Letters that a column's head has room for."""
@@ -63,21 +62,18 @@ def compare(
 ) -> list[FigureRow]:
     """The lines for two columns, or for the cells they stand for: then means, and the interval of their ratio.
 
-    Every line is there from the start: what is not measured yet is a dash. Scores have none whose rule is not for the
-    questions.
+    Unmeasured figures are dashes. Scores whose rule is not for the questions have no line.
     """
-    return finished(compared_in_pieces(a, b, basis, cells))
+    from evprof.metrics.comparison.document import comparison_rows
 
-
-def compared_in_pieces(
-    a: ShownModel | None, b: ShownModel | None, basis: str = END_TO_END, cells: Cells = NO_CELLS
-) -> Pieces[list[FigureRow]]:
-    """The same, a figure at a time."""
-    values = yield from _values(a, b, basis, cells)
+    compared: dict[str, _Value] = {}
+    if a is not None and b is not None and a.run is not b.run:
+        for row in comparison_rows(_sides(a, b, cells), 0, basis):
+            compared[row.metric] = (row.values[0], row.values[1]), row.ratio[1], row.ci95[1] if row.ci95 else None
     rows: list[FigureRow] = []
     for metric in _listed(basis, a, b):
         figure = figure_of(metric)
-        (first, second), share, ends = values.get(metric, _NO_VALUE)
+        (first, second), share, ends = compared.get(metric) or _means(metric, (a, b), basis, cells)
         if figure.head == ACCURACY and first is None and second is None and not _is_asked(metric, a, b):
             continue
         rows.append(
@@ -133,33 +129,8 @@ def _intervals(columns: Sequence[ShownModel | None]) -> tuple[list[tuple[str, ..
     return list(dict.fromkeys(part for part in owned if len(part) > 1)), {part[0] for part in owned if len(part) == 1}
 
 
-Reading = Callable[[ShownModel], float | None]
 _Value = tuple[tuple[float | None, float | None], float | None, Sequence[float] | None]
 """Figures of A and B, their ratio, and its interval."""
-
-_NO_VALUE: _Value = ((None, None), None, None)
-
-
-def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells) -> Pieces[dict[str, _Value]]:
-    from evprof.metrics.comparison.document import rows_one_by_one
-    from evprof.metrics.comparison.figures import on_basis
-
-    pieces = _pieces(a, b)
-    found: dict[str, _Value] = {}
-    if a is not None and b is not None and a.run is not b.run:
-        found = {metric: _means(figure, a, b, cells) for metric, figure in pieces}
-        wanted, listed = {*_PAIRED, *found}, _sides(a, b, cells)
-        for row in rows_one_by_one(listed, 0, basis):
-            if row is not None and row.metric in wanted:
-                interval = row.ci95[1] if row.ci95 else None
-                found[row.metric] = (row.values[0], row.values[1]), row.ratio[1], interval
-            yield
-        return found
-    own = [(metric, _own(metric, basis)) for metric in _PAIRED if metric in on_basis(basis)]
-    for metric, figure in (*own, *pieces):
-        found[metric] = _means(figure, a, b, cells)
-        yield
-    return found
 
 
 def _sides(a: ShownModel, b: ShownModel, cells: Cells) -> tuple[Configuration, Configuration]:
@@ -168,46 +139,38 @@ def _sides(a: ShownModel, b: ShownModel, cells: Cells) -> tuple[Configuration, C
     return cells[0] or Configuration((a.run,)), cells[1] or Configuration((b.run,))
 
 
-def _own(metric: str, basis: str) -> Reading:
-    from evprof.metrics.comparison.figures import READERS
-
-    of_answer = FIGURES[metric].is_of_answer
-    return lambda shown: None if of_answer and not shown.is_answer else READERS[metric](shown.run, shown.role, basis)
-
-
-def _means(figure: Reading, a: ShownModel | None, b: ShownModel | None, cells: Cells) -> _Value:
-    """A figure of each column: of its run, or the mean over the runs that it stands for. One run has one cell."""
+def _means(metric: str, columns: tuple[ShownModel | None, ShownModel | None], basis: str, cells: Cells) -> _Value:
+    """A figure of each column: of its run, or the mean over the runs that it stands for. Two models of one run share
+    its cell."""
     from evprof.metrics.comparison.document import ratio_of
 
-    alone = next((cell for cell in cells if cell is not None), None)
-    first, second = (
-        None
-        if column is None
-        else _mean(figure, column, cell or (alone if a is not None and b is not None and a.run is b.run else None))
-        for column, cell in zip((a, b), cells, strict=True)
-    )
-    return (first, second), ratio_of(second, first), None
+    first, second = columns
+    is_one_run = first is not None and second is not None and first.run is second.run
+    shared = next((cell for cell in cells if cell is not None), None) if is_one_run else None
+    means = [
+        None if column is None else _mean(metric, column, cell or shared, basis)
+        for column, cell in zip(columns, cells, strict=True)
+    ]
+    return (means[0], means[1]), ratio_of(means[1], means[0]), None
 
 
-def _mean(figure: Reading, column: ShownModel, cell: Configuration | None) -> float | None:
-    columns = [column] if cell is None else [ShownModel(run, column.role) for run in cell.runs]
-    known = [value for one in columns if (value := figure(one)) is not None]
+def _mean(metric: str, column: ShownModel, cell: Configuration | None, basis: str) -> float | None:
+    runs = [column.run] if cell is None else cell.runs
+    known = [value for run in runs if (value := _figure(metric, ShownModel(run, column.role), basis)) is not None]
     return sum(known) / len(known) if known else None
 
 
-def _pieces(*columns: ShownModel | None) -> list[tuple[str, Reading]]:
-    """How the time of pieces of several stages is read."""
-    return [(f"{COVERS.join(part)}_ms", _piece(part)) for part in _intervals(columns)[0]]
-
-
-def _piece(part: tuple[str, ...]) -> Reading:
+def _figure(metric: str, column: ShownModel, basis: str) -> float | None:
+    """A figure of one model, or the time of a piece of several stages."""
+    from evprof.metrics.comparison.figures import READERS
     from evprof.metrics.figures import stages
 
-    def read(column: ShownModel) -> float | None:
-        run, role = column
-        return next((stages.span_ms(span) for span in run.stages(role) if run.accounts_for(span) == part), None)
-
-    return read
+    run, role = column
+    if metric in READERS:
+        is_other = figure_of(metric).is_of_answer and not column.is_answer
+        return None if is_other else READERS[metric](run, role, basis)
+    part = tuple(metric.removesuffix("_ms").split(COVERS))
+    return next((stages.span_ms(span) for span in run.stages(role) if run.accounts_for(span) == part), None)
 
 
 def spread_text(ratio: float | None, ends: Sequence[float] | None) -> str:

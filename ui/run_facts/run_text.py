@@ -1,20 +1,32 @@
-"""Runs in the words and figures of the window: names, statuses, paths, counters; it knows no widget."""
+"""Runs in the words of the window: names, statuses, origins, verdicts, counters; it knows no widget."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evprof.core.records import STAGES
+from evprof.core.records import DRAFT, STAGES, TARGET
 from evprof.core.rows.answer_rows import NO_ANSWER
 from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.units import NS_PER_S
+from evprof.core.safe_text import one_line
+from evprof.core.units import NS_PER_S, amount_text, percent_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.scoring import TOKEN_F1
 from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, is_drafting
+
+if TYPE_CHECKING:
+    from evprof.metrics.speculation.payoff import Payoff
+
+NOTHING = "–"
+ENERGY_TIP = "of the devices that computed, idle power included; n/a: shorter than a step of the counter"
+LONGEST = 100
+"""Characters of an expected answer in a line."""
 
 
 def input_name(path: str) -> str:
@@ -127,3 +139,134 @@ def counters(column: ShownModel) -> Counters:
         first_token_ns=None if answer.first_ns is None or zero is None else answer.first_ns - zero,
         kv_bytes=live_bytes(run, role),
     )
+
+
+# Imported runs.
+
+
+def is_imported(run: RunLog) -> bool:
+    """Whether another program measured it."""
+    return run.info.imported is not None
+
+
+def provenance_tip(run: RunLog) -> str:
+    """Every line that is known of where a run comes from; empty for runs of ours."""
+    imported = run.info.imported
+    if imported is None:
+        return ""
+    lines = [f"Imported from {imported.path}", f"{imported.family}, row {imported.row}"]
+    return "\n".join([*lines, *imported.notes])
+
+
+def cell_names(run: RunLog) -> tuple[str, str]:
+    """The name of a run's cell, and the file it was imported from, which its name may end with; "" for suites."""
+    cell, imported = run.info.cell, run.info.imported
+    if imported is None:
+        return cell, ""
+    file = Path(imported.path).name
+    return cell.removesuffix(file).rstrip(" ·") or cell, file
+
+
+def lacking(runs: Iterable[RunLog], what: str) -> str:
+    """A sentence that the files of imported runs do not give something; empty while one run is ours."""
+    listed = list(runs)
+    if not listed or not all(map(is_imported, listed)):
+        return ""
+    names = dict.fromkeys(Path(run.info.imported.path).name for run in listed if run.info.imported is not None)
+    return f"Not in {' and '.join(names)}: {what}."
+
+
+# Tokens, energy and verdicts.
+
+
+def chance_text(chance: float | None) -> str:
+    """A probability in percent; a dash where a model gives none."""
+    if chance is None:
+        return NOTHING
+    return "< 0.1 %" if chance < 0.0005 else percent_text(chance, 1)
+
+
+def piece_text(piece: str) -> str:
+    """A piece with its spaces and line ends to be seen, so that two can be told apart; "end" of a special one."""
+    return piece.replace(" ", "␣").replace("\n", "↵") or "(end)"
+
+
+def energy_text(run: RunLog, span: Span) -> str:
+    """`41.2 J`, "n/a" where it is not known; empty for parts of stages, running ones, and runs without samples."""
+    from evprof.metrics.figures.energy import computing_devices, energy_between_j
+
+    if not span.is_stage or not span.is_settled or span.end_ns is None or not computing_devices(run):
+        return ""
+    return amount_text(energy_between_j(run, span.start_ns, span.end_ns), "J")
+
+
+def judgement_of(run: RunLog, payoff: Payoff | None) -> str:
+    """The tone of the sentence: "good" or "warn" where the interval says so, else "dim"."""
+    if mode_of(run.info.mode).maps_cache:
+        return "warn"
+    if payoff is None or payoff.whole is None or not payoff.is_clear:
+        return "dim"
+    return "good" if payoff.whole.speedup > 1 else "warn"
+
+
+# Expected answers.
+
+
+def expected_line(run: RunLog) -> tuple[str, str]:
+    """`Right · expected C, “a bus”`, and its tone; "" where the sample expects nothing."""
+    if not run.info.sample.is_scored:
+        return "", "dim"
+    from evprof.metrics.facts import VERDICT_TONES, expected_text, verdict_of
+    from evprof.metrics.figures.scores import score
+
+    wanted, verdict = f"expected {expected_text(run, LONGEST)}", verdict_of(run)
+    if not verdict:
+        return wanted[0].upper() + wanted[1:], "dim"
+    shared = score(run, TOKEN_F1) if verdict == "Wrong" else None
+    near = "" if shared is None else f"F1 {percent_text(shared)}"
+    return " · ".join(filter(None, (verdict, near, wanted))), VERDICT_TONES.get(verdict, "dim")
+
+
+def verdicts_of(group: Sequence[RunLog]) -> str:
+    """`right`, `F1 42 %`; of two models `both wrong`, or `draft right, target wrong`; "" until all are over."""
+    from evprof.metrics.facts import verdict_of
+
+    if not all(run.info.status == FINISHED and run.info.sample.is_scored for run in group):
+        return ""
+    found = [verdict.lower() if verdict in ("Right", "Wrong") else verdict for verdict in map(verdict_of, group)]
+    if not all(found):
+        return ""
+    if len(set(found)) == 1:
+        return found[0] if len(group) == 1 else f"both {found[0]}"
+    return ", ".join(f"{run.info.role} {verdict}" for run, verdict in zip(group, found, strict=True))
+
+
+def right_words(shares: Mapping[str, float]) -> str:
+    """`33 % right` of one role's share of right answers, `33 / 0 % right` of the draft's and the target's."""
+    text = _by_role(shares)
+    return f"{text} % right" if text else ""
+
+
+def nearness_words(shares: Mapping[str, float]) -> str:
+    """The mean token F1 of free text by role: `F1 33 / 0 %`."""
+    text = _by_role(shares)
+    return f"F1 {text} %" if text else ""
+
+
+def _by_role(shares: Mapping[str, float]) -> str:
+    return " / ".join(f"{100 * shares[role]:.0f}" for role in (DRAFT, TARGET) if role in shares)
+
+
+def expected_note(runs: Sequence[RunLog]) -> str:
+    """`Expected: C, “a bus” · vehicles`, once where all runs expect the same; "" where nothing is expected."""
+    from evprof.metrics.facts import expected_text
+
+    wanted: dict[str, list[str]] = {}
+    for run in runs:
+        sample = run.info.sample
+        if sample.is_scored:
+            words = " · ".join(filter(None, (expected_text(run), one_line(sample.task, LONGEST))))
+            wanted.setdefault(words, []).append(str(run.run_id))
+    if len(wanted) == 1:
+        return f"Expected: {next(iter(wanted))}"
+    return "\n".join(f"Expected of run {', '.join(ids)}: {words}" for words, ids in wanted.items())

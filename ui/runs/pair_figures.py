@@ -129,7 +129,8 @@ class ComparisonPanel(QWidget):
             return
         work = partial(_answer, a, b, self._cells, self.basis.key)
         if sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
-            say(self.cells, "Working out the means …")
+            say(self.cells, "Computing the means …")
+            self.table.show_rows([], ())
             self.errand.ask(work)
         else:
             self._show(work())

@@ -9,7 +9,7 @@ from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
-from ui.run_facts.energy import ENERGY_TIP, energy_text
+from ui.run_facts.run_text import ENERGY_TIP, energy_text
 
 MAX_CHILDREN = 40
 """Parts listed; a decode stage has one per token or round."""

@@ -16,10 +16,8 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT
-from ui.run_facts.expected import nearness_words, right_words, verdicts_of
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
-from ui.run_facts.provenance import cell_names
-from ui.run_facts.run_text import mode_name, mode_words, stage_now
+from ui.run_facts.run_text import cell_names, mode_name, mode_words, nearness_words, right_words, stage_now, verdicts_of
 from ui.runs.payoffs import Payoffs
 from ui.state.cells import configuration_counts
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
-from ui.run_facts.expected import expected_note
 from ui.run_facts.figures import NOTHING, column_heads
-from ui.run_facts.run_text import mode_name
+from ui.run_facts.run_text import expected_note, mode_name
 from ui.runs.run_details import Detail, DetailSection
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
 from ui.run_facts.figures import NOTHING
-from ui.run_facts.judgement import judgement_of
+from ui.run_facts.run_text import judgement_of
 from ui.runs.payoffs import Payoffs
 from ui.runs.run_entries import against_of
 from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE

@@ -9,7 +9,7 @@ from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.view.labels import stage_title, stages_in
 from evprof.view.token_places import step_of
 from ui.run_facts.figures import NOTHING
-from ui.run_facts.odds import chance_text, piece_text
+from ui.run_facts.run_text import chance_text, piece_text
 from ui.runs.run_details import Detail, DetailSection
 
 NOT_RECORDED = (

@@ -13,7 +13,7 @@ from evprof.core.units import ms_text
 from evprof.view.decimate import nearest_row, nice_ceiling, tallest_stems
 from evprof.view.lanes import ORIGINS, Track
 from evprof.view.timescale import time_text
-from ui.run_facts.provenance import lacking
+from ui.run_facts.run_text import lacking
 from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene

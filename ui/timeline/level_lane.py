@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QPainter
 from evprof.core.units import MIB, bytes_text
 from evprof.view.decimate import Floats, Ints, column_levels, nice_ceiling
 from evprof.view.timescale import time_text
-from ui.run_facts.provenance import lacking
+from ui.run_facts.run_text import lacking
 from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.dense_painting import paint_bands, pixels_per_px
 from ui.timeline.lane import Lane, blended

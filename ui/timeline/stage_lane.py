@@ -20,7 +20,7 @@ from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in
 from evprof.view.lanes import Track
 from evprof.view.span_table import PROVISIONAL, RUNNING, SpanRow, SpanTable
 from evprof.view.timescale import time_text
-from ui.run_facts.energy import energy_text
+from ui.run_facts.run_text import energy_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
 from ui.timeline.dense_painting import paint_row, palette_of, pixels_per_px
