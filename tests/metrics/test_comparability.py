@@ -266,29 +266,6 @@ def test_pairs_are_made_within_a_machine() -> None:
     assert document["comparability"]["is_comparable"]
 
 
-def test_without_a_machine_in_common_all_samples_are_taken_and_it_is_said() -> None:
-    before, after = mixed(lambda _: True, 1.0, 1), mixed(lambda _: False, 1.0, 101)
-    document = compare_document([before, after], before)
-    assert document["pairs"][0]["samples"] == 6
-    assert document["comparability"]["differences"][0]["name"] == "device"
-
-
-def test_a_machine_that_repeated_more_does_not_weigh_on_the_ratio() -> None:
-    """Each sample was asked on both machines, for one side more often on the slow one."""
-    before = Configuration((*mixed(lambda _: True, 1.0, 1).runs, *mixed(lambda _: False, 1.0, 11).runs))
-    after = Configuration(
-        (
-            *mixed(lambda _: True, 2.0, 101).runs,
-            *mixed(lambda _: False, 2.0, 111).runs,
-            *mixed(lambda _: False, 2.0, 121).runs,
-        )
-    )
-    found = verdict(observe(before.runs, total_ms), observe(after.runs, total_ms))
-    assert found is not None
-    assert found.ratio == pytest.approx(2.0)
-    assert found.pairs == 12
-
-
 @pytest.mark.parametrize(("place", "is_told"), [("node7 GPU 0", False), ("node7 GPU 1", True)])
 def test_equal_machines_of_another_name_are_others(place: str, is_told: bool) -> None:
     one = OURS.with_(name="one", environment=H200 | {"place": "node7 GPU 0"})
@@ -315,11 +292,6 @@ cells = st.builds(
     st.sampled_from(["", "cell"]),
     st.booleans(),
 )
-
-
-@given(st.lists(cells, min_size=1, max_size=3))
-def test_a_column_is_comparable_with_itself(listed: list[Cell]) -> None:
-    assert of(*listed[:1] * 3).is_comparable
 
 
 @given(cells, cells)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from evprof.core.run_log import RunLog
 from evprof.core.text import is_byte, is_control, join_pieces
 from evprof.core.units import ms_from_ns
-from evprof.metrics.figures.texts import words
+from evprof.metrics.figures.texts import rouge_words, squad_words, words
 
 TEXT_DIFF_DEFINITION = "words without case and punctuation, longest common blocks first; ms from each run's zero"
 
@@ -168,8 +169,6 @@ def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
 
 
 def spans_of(a: Sequence[SaidWord], b: Sequence[SaidWord]) -> list[AnswerSpan]:
-    from difflib import SequenceMatcher
-
     keys = [_key(word.text) for word in a], [_key(word.text) for word in b]
     kinds = {"equal": SAME, "replace": CHANGED, "delete": ONLY_A, "insert": ONLY_B}
     codes = SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
@@ -178,8 +177,6 @@ def spans_of(a: Sequence[SaidWord], b: Sequence[SaidWord]) -> list[AnswerSpan]:
 
 def first_keyword(said: Sequence[SaidWord], reference: str) -> SaidWord | None:
     """The first word of an answer that the expected one has too and that tells something."""
-    from evprof.metrics.figures.texts import squad_words
-
     expected = set(squad_words(reference))
     wanted = expected - _FILLERS or expected
     return next((word for word in said if wanted.intersection(squad_words(word.text))), None)
@@ -204,8 +201,6 @@ def _written(run: RunLog) -> tuple[str, list[int]]:
 
 
 def _key(text: str) -> str:
-    from evprof.metrics.figures.texts import rouge_words
-
     return " ".join(rouge_words(text)) or text
 
 

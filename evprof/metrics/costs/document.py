@@ -4,12 +4,13 @@ window."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.costs.second_costs import SecondCost, second_costs
+from evprof.metrics.costs.second_costs import second_costs
 from evprof.metrics.costs.sweeps import Ribbon, StageSlope, SweepPoint, ribbons_of
-from evprof.metrics.costs.visual_costs import TokenCost, visual_costs
+from evprof.metrics.costs.visual_costs import visual_costs
 from evprof.metrics.estimates.estimates import Estimate
 from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
 
@@ -21,17 +22,17 @@ def visual_document(run: RunLog, role: str | None = None) -> dict[str, Any] | No
     if found is None:
         return None
     return {
-        **_cost(found.whole),
+        **asdict(found.whole),
         "first_token_share": found.share_of_first_token,
         "sensor_s": found.sensor_s,
-        "shared": _cost(found.shared),
+        "shared": asdict(found.shared),
         "frames": [
             {
                 "frame": entry.frame,
                 "label": entry.label,
                 "start_us": entry.start_us,
                 "end_us": entry.end_us,
-                **_cost(entry.cost),
+                **asdict(entry.cost),
             }
             for entry in found.frames
         ],
@@ -49,24 +50,10 @@ def second_document(run: RunLog, role: str, motions: Sequence[float | None]) -> 
         "run_id": run.run_id,
         "role": role,
         "reads": found.reads,
-        **_second(found.whole),
+        **asdict(found.whole),
         "frames": [
-            {"frame": entry.frame, found.activity_key: entry.activity, **_second(entry.cost)} for entry in found.frames
+            {"frame": entry.frame, found.activity_key: entry.activity, **asdict(entry.cost)} for entry in found.frames
         ],
-    }
-
-
-def _second(cost: SecondCost) -> dict[str, Any]:
-    return {"tokens": cost.tokens, "ms": cost.ms, "kv_bytes": cost.kv_bytes}
-
-
-def _cost(cost: TokenCost) -> dict[str, Any]:
-    return {
-        "tokens": cost.tokens,
-        "kv_bytes": cost.kv_bytes,
-        "vision_ms": cost.vision_ms,
-        "prefill_ms": cost.prefill_ms,
-        "decode_ms": cost.decode_ms,
     }
 
 

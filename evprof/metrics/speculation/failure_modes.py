@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.metrics.figures.kept import kept
@@ -60,32 +59,34 @@ class Rejection:
 
 def first_rejections(run: RunLog) -> list[Rejection]:
     """Every round's first rejection in order of the rounds; rounds whose tokens are not known are left out."""
-    known = _Known(run)
+    facts, starts = run.info.speculation, round_starts(run)
+    is_tree = facts is not None and bool(facts.tree)
+    names = {token.token_id: token.piece for token in (*run.tokens, *run.rejected)}
+    names |= {entry.draft_id: entry.draft_piece for entry in run.judgements}
+    judged = {entry.round_index: entry for entry in run.judgements if not entry.accepted}
+    rejected = {(token.round_index, token.position): token for token in reversed(run.rejected)}
+    answer = [token.piece for token in run.tokens]
     found = []
     for entry in run.rounds:
-        place = known.starts[entry.round_index] + entry.accepted
+        place = starts[entry.round_index] + entry.accepted
         if not has_rejection(run, entry) or place >= len(run.tokens):
             continue
-        drafts = known.drafted_from(entry, place)
+        # Of a tree, only the preferred token of a place is known.
+        ids = [] if is_tree else [int(part) for part in entry.drafted_ids.split(",") if _is_id(part)]
+        drafts = [(token_id, names.get(token_id, "")) for token_id in ids[entry.accepted :]]
+        judgement, token = judged.get(entry.round_index), rejected.get((entry.round_index, place))
+        if judgement is not None:
+            drafts = [(judgement.draft_id, judgement.draft_piece), *drafts[1:]]
+        elif not drafts and token is not None:
+            drafts = [(token.token_id, token.piece)]
         if not drafts:
             continue
-        judgement = known.judged.get(entry.round_index)
-        token = run.tokens[place]
-        draft_id, draft_piece = drafts[0]
-        found.append(
-            Rejection(
-                entry.round_index,
-                place,
-                draft_id,
-                token.token_id,
-                draft_piece,
-                token.piece,
-                _chance(judgement.draft_ppm if judgement else -1),
-                _chance(judgement.cross_ppm if judgement else -1),
-                _chance(judgement.target_ppm if judgement else -1),
-                kind_of([piece for _, piece in drafts], known.answer, place),
-            )
-        )
+        chances = (judgement.draft_ppm, judgement.cross_ppm, judgement.target_ppm) if judgement else (-1, -1, -1)
+        target = run.tokens[place]
+        kind = kind_of([piece for _, piece in drafts], answer, place)
+        draft, cross, own = map(_chance, chances)
+        (draft_id, piece), index = drafts[0], entry.round_index
+        found.append(Rejection(index, place, draft_id, target.token_id, piece, target.piece, draft, cross, own, kind))
     return found
 
 
@@ -116,35 +117,6 @@ def round_starts(run: RunLog) -> dict[int, int]:
         found[entry.round_index] = place
         place += entry.emitted
     return found
-
-
-class _Known:
-    """What a run tells of its drafts: first rejected judgements by round, where rounds start, and pieces of ids."""
-
-    def __init__(self, run: RunLog) -> None:
-        facts = run.info.speculation
-        self._is_tree = facts is not None and bool(facts.tree)
-        self.judged: dict[int, JudgementRecord] = {}
-        self._pieces = {token.token_id: token.piece for token in (*run.tokens, *run.rejected)}
-        self._rejected: dict[tuple[int, int], TokenRecord] = {}
-        for token in run.rejected:
-            self._rejected.setdefault((token.round_index, token.position), token)
-        for entry in run.judgements:
-            self._pieces[entry.draft_id] = entry.draft_piece
-            if not entry.accepted:
-                self.judged[entry.round_index] = entry
-        self.starts = round_starts(run)
-        self.answer = [token.piece for token in run.tokens]
-
-    def drafted_from(self, entry: RoundRecord, place: int) -> list[tuple[int, str]]:
-        """(id, piece) from the rejected place on; of a tree only the preferred token there. [] where nothing tells."""
-        ids = [] if self._is_tree else [int(part) for part in entry.drafted_ids.split(",") if _is_id(part)]
-        chain = [(token_id, self._pieces.get(token_id, "")) for token_id in ids[entry.accepted :]]
-        judgement = self.judged.get(entry.round_index)
-        if judgement is not None:
-            return [(judgement.draft_id, judgement.draft_piece), *chain[1:]]
-        token = self._rejected.get((entry.round_index, place))
-        return chain or ([] if token is None else [(token.token_id, token.piece)])
 
 
 def _is_id(part: str) -> bool:

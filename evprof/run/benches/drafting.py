@@ -161,23 +161,21 @@ class DraftingCosts:
 
 def costs_of(turns: Sequence[DraftingTurn]) -> DraftingCosts | None:
     """None where nothing was drafted or no step was timed, and where drafting lay outside stage decode."""
-    found = []
+    drafts: list[float] = []
+    rests: list[tuple[float, float, float]] = []
     for turn in turns:
         step, run = decode_ms_per_token(turn.plain), turn.drafted
-        split, hidden = split_decode(run), any(entry.hidden for entry in run.rounds)
-        if step and split is not None and not hidden:
-            rounds = [entry for entry, _ in split[1]]
-            drafted, spent = sum(entry.drafted for entry in rounds), sum(entry.draft_ns for entry in rounds)
-            rest = stage_ms(run, "decode") or 0.0
-            verify = (rest - ms_from_ns(spent) - prepare_ms(run)) / len(rounds)
-            draft = ms_from_ns(spent) / drafted / step if drafted else None
-            found.append((draft, verify / step, prepare_ms(run) / step, step))
-    if not found:
+        split, decode = split_decode(run), stage_ms(run, "decode")
+        if not step or split is None or decode is None or any(entry.hidden for entry in run.rounds):
+            continue
+        rounds = [entry for entry, _ in split[1]]
+        drafted, spent = sum(entry.drafted for entry in rounds), ms_from_ns(sum(entry.draft_ns for entry in rounds))
+        drafts += [spent / drafted / step] if drafted else []
+        rests.append(((decode - spent - prepare_ms(run)) / len(rounds) / step, prepare_ms(run) / step, step))
+    if not rests:
         return None
-    drafts = [draft for draft, *_ in found if draft is not None]
-    return DraftingCosts(
-        median(drafts) if drafts else 0.0, *(median(row[place] for row in found) for place in (1, 2, 3))
-    )
+    verify, preparation, step_ms = (median(column) for column in zip(*rests, strict=True))
+    return DraftingCosts(median(drafts) if drafts else 0.0, verify, preparation, step_ms)
 
 
 def predicted_speedup(costs: DraftingCosts, runs: Sequence[RunLog]) -> float | None:
