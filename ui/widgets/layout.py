@@ -48,20 +48,13 @@ class _Follower(QObject):
         return False
 
 
-def area_of(part: QWidget) -> QScrollArea | None:
-    """The area in which a part is scrolled."""
-    around = part.parentWidget()
-    while around is not None and not isinstance(around, QScrollArea):
-        around = around.parentWidget()
-    return around
-
-
 def bring_into_sight(part: QWidget) -> None:
-    """Scrolls the area that a part stands in as little as shows the part, or as much of it as half the area holds;
-    not where a third of that is seen: nothing moves without need."""
-    area = area_of(part)
-    ground = None if area is None else area.widget()
-    if area is not None and ground is not None:
+    """Scrolls the area around a part so that it is visible, or as much of it as half the area holds; does nothing
+    where a third of the area shows it."""
+    area = part.parentWidget()
+    while area is not None and not isinstance(area, QScrollArea):
+        area = area.parentWidget()
+    if area is not None and (ground := area.widget()) is not None:
         height, top = area.viewport().height(), part.mapTo(ground, QPoint()).y()
         seen = area.verticalScrollBar().value() + height - top
         if seen < min(part.height(), height // 3):
