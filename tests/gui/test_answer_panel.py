@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,15 +126,6 @@ def test_it_follows_an_answer_that_goes_on(
     wait_until(lambda: is_said("drives on"))
 
 
-def test_an_answer_that_ends_early_parts_where_it_ends(
-    panel: AnswerPanel, selection: Selection, controller: RunController, recording: RecordLog
-) -> None:
-    recording.post(RunEnded(B, FINISHED))
-    controller.pull()
-    selection.set_runs(B, A)
-    assert panel.said.text() == "They part after 3 words: A goes on with “dri” at 120 ms, B with “stops.” at 50.0 ms."
-
-
 def test_a_click_on_a_phrase_selects_its_first_token_in_the_run_of_that_side(
     panel: AnswerPanel, selection: Selection
 ) -> None:
@@ -201,15 +191,6 @@ def test_both_texts_and_the_timeline_are_marked_where_they_part(
     for widget in (timeline, pair):
         widget.deleteLater()
     pair.close_feeds()
-
-
-def test_an_answer_nobody_expects_has_no_keyword(
-    panel: AnswerPanel, selection: Selection, controller: RunController
-) -> None:
-    for run in controller.runs.values():
-        run.info.sample = replace(run.info.sample, reference=None)
-    selection.set_runs(A, B)
-    assert panel.keyword.isHidden()
 
 
 def test_long_answers_are_compared_once_they_are_over(

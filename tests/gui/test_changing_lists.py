@@ -79,16 +79,3 @@ def test_the_lines_in_sight_stay_when_one_comes(lines: LineList, current: int | 
     show(lines, 41, current)
     QApplication.processEvents()
     assert place(lines, 10) == before
-
-
-def test_a_list_at_its_top_stays_there(lines: LineList) -> None:
-    show(lines, 41)
-    QApplication.processEvents()
-    assert lines.viewport().rect().contains(place(lines, 41))
-
-
-def test_a_line_that_becomes_the_current_one_comes_into_sight(lines: LineList) -> None:
-    show(lines, 40, 40)
-    show(lines, 41, 5)
-    QApplication.processEvents()
-    assert lines.viewport().rect().contains(place(lines, 5))

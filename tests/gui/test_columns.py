@@ -24,11 +24,10 @@ from evprof.view.columns import ShownModel, columns_of
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import StageStrip
-from ui.players.frame_strip import best_grid
 from ui.run_facts.run_text import stage_now
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.style.theme import ThemeHolder, light
+from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture
@@ -62,18 +61,6 @@ def test_a_speculative_run_shows_proposals_left_and_the_answer_right(pair: Model
     counters = dict(pair.left.counters.entries)
     assert counters["drafted"] == str(sum(entry.drafted for entry in run.rounds))
     assert counters["accepted"] == str(sum(entry.accepted for entry in run.rounds))
-
-
-def test_both_columns_share_one_grid(pair: ModelPair, runs: dict[int, RunLog]) -> None:
-    pair.show_columns(*columns_of(runs, (None, 2)))
-    for left, right in (
-        (pair.left.input, pair.right.input),
-        (pair.left.strip, pair.right.strip),
-        (pair.left.counters, pair.right.counters),
-        (pair.left.answer, pair.right.answer),
-    ):
-        assert left.geometry().top() == right.geometry().top()
-        assert left.geometry().height() == right.geometry().height()
 
 
 def test_nothing_jumps_while_text_streams(pair: ModelPair, application: object) -> None:
@@ -180,19 +167,6 @@ def test_stages_share_the_bar_by_duration(themes: ThemeHolder, selection: Select
     assert selection.span == (1, 1)
 
 
-def test_the_stage_at_work_grows_and_looks_different(themes: ThemeHolder, selection: Selection) -> None:
-    run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0))
-    for phase in (BEGIN, END, SETTLED):
-        run.absorb(SpanRecord(1, 0, -1, phase, "target", "load", 0, -1 if phase == BEGIN else 100))
-    run.absorb(SpanRecord(1, 1, -1, BEGIN, "target", "decode", 100, -1))
-    young, old = (strip_of(run, "target", selection, themes, now).segments()[1].width for now in (200, 400))
-    assert old > young
-    live = strip_of(run, "target", selection, themes, 400).grab().toImage()
-    for phase in (END, SETTLED):
-        run.absorb(SpanRecord(1, 1, -1, phase, "target", "decode", 100, 400))
-    assert strip_of(run, "target", selection, themes, 400).grab().toImage() != live
-
-
 @pytest.mark.parametrize("status", [CANCELLED, FAILED])
 def test_a_stage_that_was_cut_off_keeps_its_place(status: str, themes: ThemeHolder, selection: Selection) -> None:
     """An engine that was ended could not say when: its last token tells how far it came."""
@@ -207,25 +181,6 @@ def test_a_stage_that_was_cut_off_keeps_its_place(status: str, themes: ThemeHold
     prefill, decode = strip.segments()
     assert (prefill.duration_ns, decode.duration_ns) == (100, 300)
     assert decode.width / prefill.width == pytest.approx(3, rel=0.02)
-
-
-@pytest.mark.parametrize(("count", "width", "height"), [(5, 330, 112), (8, 330, 112), (8, 180, 112), (1, 300, 112)])
-def test_frames_use_the_room_they_have(count: int, width: float, height: float) -> None:
-    grid = best_grid(count, 4 / 3, width, height)
-    assert grid.columns * grid.rows >= count
-    assert grid.columns * grid.width + (grid.columns - 1) * 4 <= width + 0.01
-    assert grid.rows * (grid.height + 14) + (grid.rows - 1) * 4 <= height + 0.01
-    for columns in range(1, count + 1):
-        rows = -(-count // columns)
-        wide, high = (width - (columns - 1) * 4) / columns, (height - (rows - 1) * 4) / rows - 14
-        assert grid.width >= min(wide, high * 4 / 3) - 0.51
-
-
-def test_another_theme_repaints_the_columns(pair: ModelPair, runs: dict[int, RunLog], themes: ThemeHolder) -> None:
-    pair.show_columns(*columns_of(runs, (1, 2)))
-    dark = pair.right.answer.grab().toImage()
-    themes.set_theme(light())
-    assert pair.right.answer.grab().toImage() != dark
 
 
 def test_a_run_fills_the_column_while_it_goes_on(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -120,18 +119,6 @@ def test_the_same_defect_again_and_again_is_told_once(window: QWidget, wait_unti
     assert len(list(log_folder().glob("crash-*.txt"))) == 1
 
 
-def test_another_defect_meanwhile_joins_the_dialog(window: QWidget, wait_until: Wait) -> None:
-    def other() -> None:
-        raise KeyError("another")
-
-    _hit(_raise)
-    (dialog,) = wait_until(lambda: _dialogs(window))
-    threading.Thread(target=other).start()
-    wait_until(lambda: "another" in dialog.text.toPlainText())
-    assert dialog.sentence.text() == "RuntimeError: a slot went wrong (and 1 more)"
-    assert len(_dialogs(window)) == 1
-
-
 def test_a_window_that_crashed_hard_is_told_at_the_next_start(logs: Path) -> None:
     dies = (
         "import faulthandler; from ui.defects.hard_crash import FaultFile; FaultFile().open(); faulthandler._sigabrt()"
@@ -157,13 +144,3 @@ def test_a_window_that_was_closed_or_killed_leaves_nothing(logs: Path) -> None:
     assert crashed_windows() == []
     assert not list(log_folder().iterdir())
     assert os.getpid() > 0
-
-
-def test_what_qt_puts_before_a_defect_is_left_to_the_report(window: QWidget, wait_until: Wait) -> None:
-    def defect() -> None:
-        way = "Error calling Python override of QObject::eventFilter(): " * 3
-        raise ValueError(f"{way}not a number")
-
-    _hit(defect)
-    (dialog,) = wait_until(lambda: _dialogs(window))
-    assert dialog.sentence.text() == "ValueError: not a number"

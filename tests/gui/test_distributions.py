@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -13,15 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QPoint
-from PySide6.QtGui import QImage
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QToolTip
+from PySide6.QtCore import QEvent
+from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TokenRecord
-from evprof.core.run_info import FINISHED, ImportedFacts, RunInfo
+from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.units import ms_text
@@ -34,7 +29,7 @@ from ui.distributions.window import DistributionsDialog
 from ui.state.newest_errand import MANY_RUNS
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.style.theme import ThemeHolder, dark, light
+from ui.style.theme import ThemeHolder, light
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
@@ -51,23 +46,6 @@ def dialog(
     yield made
     made.close()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def _picture(dialog: DistributionsDialog, scale: int = 1) -> QImage:
-    picture = QImage(dialog.size() * scale, QImage.Format.Format_RGB32)
-    picture.setDevicePixelRatio(scale)
-    dialog.render(picture)
-    return picture
-
-
-def _colors(dialog: DistributionsDialog) -> set[str]:
-    picture = _picture(dialog)
-    return {picture.pixelColor(x, y).name() for x in range(picture.width()) for y in range(picture.height())}
-
-
-def test_without_runs_it_says_what_fills_it(dialog: DistributionsDialog) -> None:
-    assert dialog.empty.isVisible()
-    assert not dialog.body.isVisible()
 
 
 def test_it_follows_the_columns(
@@ -126,27 +104,6 @@ def test_tokens_that_arrive_together_are_the_share_the_curve_begins_at(
     dialog.close()
     dialog.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def test_the_pointer_reads_the_curves(
-    dialog: DistributionsDialog, selection: Selection, monkeypatch: pytest.MonkeyPatch, application: QApplication
-) -> None:
-    assert dialog.times.reading(10) == ""
-    selection.set_runs(1, 2)
-    longest = max(max(curve.values) for curve in dialog.times.curves)
-    first, second = (curve.title for curve in dialog.times.curves)
-    assert dialog.times.reading(longest).endswith(f": {first} 100 %, {second} 100 %")
-    assert dialog.times.reading(longest / 1e6).endswith(f": {first} 0 %, {second} 0 %")
-    application.processEvents()
-    said: list[str] = []
-    monkeypatch.setattr(QToolTip, "showText", lambda _place, text, _widget: said.append(text))
-    ground = dialog.times.viewport()
-    for place in (QPoint(2, 2), QPoint(60, ground.height() // 2), QPoint(ground.width() - 12, ground.height() // 2)):
-        QTest.mouseMove(ground, place)
-        application.processEvents()
-    assert said[0] == ""
-    assert said[1].endswith(f": {first} 0 %, {second} 0 %")
-    assert said[2].endswith(f": {first} 100 %, {second} 100 %")
 
 
 def test_curves_of_the_same_role_have_two_colours_and_tell_their_runs(runs: dict[int, RunLog]) -> None:
@@ -219,47 +176,9 @@ def test_many_runs_are_read_beside_the_window(
     assert not made.errand.is_busy
 
 
-def test_a_window_that_closes_ends_what_its_dialogs_read(themes: ThemeHolder, application: QApplication) -> None:
-    window = MainWindow(themes)
-    window.show()
-    made = DistributionsDialog(window.controller, window.selection, window.holder, window)
-    made.show()
-    began, may_end = threading.Event(), threading.Event()
-
-    def read() -> None:
-        began.set()
-        may_end.wait(30)
-
-    made.errand.ask(read)
-    assert began.wait(30)
-    threading.Timer(0.05, may_end.set).start()
-    window.close()
-    assert may_end.is_set()
-    assert not any(thread.name == "evprof-distributions" for thread in threading.enumerate())
-    window.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
 def test_figures_of_nothing_are_dashes() -> None:
     assert figures([]) == ("0", "–", "–", "–")
     assert figures([0.0, 0.0, 0.0, 1234.0])[:2] == ("4", "0 ms")
-
-
-def test_what_is_said_without_plots_stands_together_at_the_top(
-    application: QApplication, selection: Selection, themes: ThemeHolder
-) -> None:
-    recording = RecordLog()
-    controller = RunController(recording)
-    _start(recording, 1, imported=ImportedFacts("/data/rows.json", "per_sample_rows", 7))
-    controller.pull()
-    selection.set_runs(1, 1)
-    dialog = DistributionsDialog(controller, selection, themes)
-    dialog.show()
-    QApplication.processEvents()
-    assert dialog.times_caption.text() == "The imported file does not tell when each token came."
-    assert dialog.acceptance_caption.geometry().bottom() < dialog.height() / 2
-    dialog.close()
-    controller.close()
 
 
 def test_a_run_that_goes_on_changes_it_once_an_interval(
@@ -292,34 +211,6 @@ def test_a_run_that_goes_on_changes_it_once_an_interval(
     assert dialog.empty.isVisible()
     dialog.close()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def test_it_wears_the_theme(
-    dialog: DistributionsDialog, selection: Selection, themes: ThemeHolder, application: QApplication
-) -> None:
-    selection.set_runs(3, 3)
-    application.processEvents()
-    found = _colors(dialog)
-    assert {dark().window.name(), dark().good.name(), dark().stage("decode").name()} <= found
-    themes.set_theme(light())
-    application.processEvents()
-    found = _colors(dialog)
-    assert {light().window.name(), light().good.name(), light().stage("decode").name()} <= found
-    assert not {dark().window.name(), dark().good.name(), dark().stage("decode").name()} & found
-    assert _picture(dialog, 2).width() == 2 * dialog.width()
-
-
-@pytest.mark.parametrize("size", [(480, 420), (1200, 900)])
-def test_its_size_may_change(
-    dialog: DistributionsDialog, selection: Selection, size: tuple[int, int], application: QApplication
-) -> None:
-    selection.set_runs(2, 3)
-    dialog.resize(*size)
-    application.processEvents()
-    assert (dialog.width(), dialog.height()) == size
-    assert dialog.times.height() >= 120
-    assert dialog.acceptance.height() >= 120
-    assert dark().good.name() in _colors(dialog)
 
 
 def test_the_menu_opens_one_and_closing_frees_it(
@@ -356,37 +247,6 @@ def test_the_menu_opens_one_and_closing_frees_it(
     window.close()
     window.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-_PROBE = """
-import sys
-import ui.window.app, ui.window.main_window
-from ui.style.theme import ThemeHolder
-application = ui.window.app._application()
-window = ui.window.main_window.MainWindow(ThemeHolder())
-window.painted.connect(application.quit)
-window.show()
-application.exec()
-before = "pyqtgraph" in sys.modules
-window.actions_by_name["distributions"].trigger()
-application.processEvents()
-print(before, "pyqtgraph" in sys.modules)
-window.close()
-"""
-
-
-def test_pyqtgraph_is_loaded_when_it_opens_and_no_sooner() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _PROBE],
-        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["False", "True"]
-    assert not done.stderr
 
 
 def test_the_draft_that_only_helps_has_no_curve(runs: dict[int, RunLog]) -> None:

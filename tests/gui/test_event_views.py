@@ -16,8 +16,8 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.events.recording import EventsInMemory
 from evprof.view.event_rates import Region, polarity_counts
-from evprof.view.point_cloud import MOST_POINTS, UNTURNED, ViewAngle
-from ui.players.event_look import POINTS, EventArtist, EventLook
+from evprof.view.point_cloud import UNTURNED, ViewAngle
+from ui.players.event_look import POINTS, EventLook
 from ui.players.event_player import EventPlayer
 from ui.players.event_windows import SAMPLE_US, EventWindows, RateSurvey
 from ui.players.look_choice import LookChoice
@@ -89,18 +89,6 @@ def test_a_drag_chooses_a_region_whose_events_are_counted(
     assert LookChoice(settings).look.region == Region(60, 40, 120, 100)
 
 
-def test_the_button_on_a_narrow_picture_shows_its_whole_number_or_none(player: EventPlayer) -> None:
-    button = player.look_button
-    wide = button.width()
-    assert button.sizeHint().width() == wide
-    player.resize(48, 48)
-    assert player.picture_place() is not None
-    assert button.x() >= 0
-    assert button.width() < wide / 2
-    player.resize(640, 480)
-    assert button.width() == wide
-
-
 def test_one_click_clears_the_region_and_others_play(player: EventPlayer, wait_until: Wait) -> None:
     player._choice.choose(replace(player._choice.look, region=Region(60, 40, 120, 100)))
     wait_until(lambda: not player.is_waiting)
@@ -151,15 +139,6 @@ def busy(count: int, duration_us: int) -> EventWindows:
     numbers = np.arange(count)
     events = EventArray.from_columns(numbers % 64, numbers % 48, numbers * duration_us // count, numbers % 2)
     return EventWindows(EventsInMemory(__file__, "npy", events), holds_all=True)
-
-
-def test_points_that_are_not_drawn_are_told() -> None:
-    artist = EventArtist(busy(MOST_POINTS * 2, 50_000))
-    look = EventLook(rendering=POINTS, span_us=100_000)
-    assert artist.picture_at(50_000, look).shape == (480, 640, 3)
-    assert artist.note == f"{MOST_POINTS:,} of {2 * MOST_POINTS:,} drawn"
-    artist.picture_at(50_000, replace(look, region=Region(0, 0, 8, 8)))
-    assert "drawn" not in artist.note
 
 
 def test_of_a_long_recording_a_part_of_every_bin_is_looked_at() -> None:

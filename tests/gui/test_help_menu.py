@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QMenu, QWidget
 
 from evprof.loaders import help_pages
 from ui.help.help_pages import CONTENTS, HOW_TO_BUILD, TROUBLESHOOTING, HelpPages
-from ui.window.actions import WindowActions
 
 PAGES = (CONTENTS, TROUBLESHOOTING)
 
@@ -68,20 +66,3 @@ def test_without_a_browser_a_sentence_names_the_page(program: Path, monkeypatch:
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: False)
     HelpPages(told.append).open(CONTENTS)
     assert page in told[0]
-
-
-def test_both_pages_are_in_the_checkout() -> None:
-    assert all(help_pages.page_source(name) for name in PAGES)
-
-
-def test_help_is_a_menu_of_its_own(application) -> None:
-    parent = QWidget()
-    menu = WindowActions(parent).menu(parent)
-    (below,) = (below for below in menu.findChildren(QMenu) if below.title() == "Help")
-    assert [action.text() for action in below.actions()] == [
-        "Contents",
-        "Keys and mouse",
-        "Troubleshooting",
-        "About evprof",
-    ]
-    parent.deleteLater()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, QRectF
-from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from evprof.core.recording import RecordLog
 from evprof.loaders.events.opening import open_recording
@@ -22,7 +20,6 @@ from ui.widgets.message_bar import MessageBar
 from ui.work.long_work import LongWork
 from ui.work.queue_dialog import QueueDialog
 from ui.work.work_dialog import WorkDialog
-from ui.work.work_fields import WorkFieldRow
 from ui.work.work_queue import DONE, FAILED, STOPPED, WAITING, WORKING, WorkQueue
 
 _CHILD = """
@@ -125,21 +122,6 @@ def test_a_program_that_is_not_there_is_told(queue: WorkQueue, wait_until: Calla
     assert "cannot be started" in item.sentence
 
 
-def test_the_queue_lists_what_goes_on_with_what_can_be_done_about_it(
-    queue: WorkQueue, themes: ThemeHolder, wait_until: Callable[..., Any]
-) -> None:
-    dialog = QueueDialog(queue, queue._controller, themes)
-    assert not dialog.empty.isHidden()
-    queue.add(FORM, {"what": "a", "wait": ON})
-    queue.add(FORM, {"what": "b"})
-    wait_until(lambda: queue.items[0].progress is not None)
-    assert [entry.state.text for _, entry in dialog.entries] == ["3 of 8 rows · 40 s left", "waiting"]
-    assert not dialog.entries[0][1].bar.isHidden()
-    assert dialog.entries[0][1].bar.value() == 375
-    dialog.close()
-    dialog.deleteLater()
-
-
 def test_what_failed_can_be_tried_again_with_what_was_given(
     application: object, themes: ThemeHolder, wait_until: Callable[..., Any]
 ) -> None:
@@ -180,27 +162,6 @@ def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(application:
     dialog.start()
     assert given[0]["what"] == "a"
     dialog.deleteLater()
-
-
-def test_a_box_to_tick_says_what_it_does(application: object, themes: ThemeHolder) -> None:
-    row = WorkFieldRow(next(field for field in FORM.fields if field.name == "fail"), themes)
-    assert isinstance(row.editor, QCheckBox)
-    assert row.editor.text() == "fail at once"
-    assert [label.text() for label in row.findChildren(QLabel)] == ["Fail", "Whatever it is."]
-
-
-@pytest.mark.parametrize("name", ["what", "output", "fail"])
-def test_a_name_is_level_with_its_field(application: object, themes: ThemeHolder, name: str) -> None:
-    dialog = WorkDialog(FORM, lambda _: "", lambda _: None, themes)
-    dialog.more.setChecked(True)
-    dialog.show()
-    QApplication.processEvents()
-    row = dialog.rows[name]
-    label = next(label for label in row.findChildren(QLabel) if label.text() == row.field.title)
-    first_line = label.contentsRect().top() + label.fontMetrics().height() / 2
-    editor = QRectF(row.editor.rect()).center().toPoint()
-    assert label.mapTo(row, QPoint(0, 0)).y() + first_line == pytest.approx(row.editor.mapTo(row, editor).y(), abs=1)
-    dialog.close()
 
 
 def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
@@ -245,21 +206,6 @@ def test_a_form_says_itself_what_is_wrong_with_an_option(application: QApplicati
     assert dialog.focusWidget() is row.editor
     assert not started
     dialog.close()
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("--output: there is no room.", "Output: there is no room."),
-        ("-o: there is no room.", "Output: there is no room."),
-        ("--other: there is no room.", "--other: there is no room."),
-        ("The disk: there is no room.", "The disk: there is no room."),
-        (": none", ": none"),
-    ],
-)
-def test_what_a_command_says_of_an_option_is_said_of_its_field(said: str, told: str) -> None:
-    fields = tuple(replace(field, short="-o") if field.name == "output" else field for field in FORM.fields)
-    assert replace(FORM, fields=fields).in_its_words(said)[1] == told
 
 
 def test_what_was_made_is_opened_in_the_window(

@@ -71,16 +71,6 @@ def test_a_long_list_is_cut_and_that_is_said(
     assert window.messages.shown.sentence == "list.csv: Only the first 200 rows of the list were read."
 
 
-def test_problems_are_one_sentence(window: MainWindow, tmp_path: Path, recording: Path, wait_until: Wait) -> None:
-    window.open_paths([str(write(tmp_path, recording, 1, "gone.npy,What?,\nalso-gone.npy,,\n"))])
-    wait_until(lambda: not window.opener.is_busy)
-    assert window.messages.shown is not None
-    assert window.messages.shown.sentence == (
-        "list.csv: Row 2 is skipped, because its events 'gone.npy' are not there. "
-        "1 more to know: evprof inspect tells all."
-    )
-
-
 def test_a_list_of_nothing_is_refused(window: MainWindow, tmp_path: Path, recording: Path, wait_until: Wait) -> None:
     path = write(tmp_path, recording, 0, "gone.npy,What?,\n")
     before = window.samples.samples

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from ui.settings.examiner import Examiner
 from ui.settings.model_popover import OWN_CLIP, ModelPopover
-from ui.settings.model_report import LOOKING, WAITING, change_text, model_report, pending_report
+from ui.settings.model_report import LOOKING, change_text, model_report
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder
@@ -167,12 +167,6 @@ def test_a_report_on_a_damaged_one() -> None:
     assert (failed.figures, failed.problem) == ((), "There is no model of that name.")
 
 
-def test_pending_reports_are_as_high_as_the_answer() -> None:
-    found = model_report(document(model("draft", 14), free_gib=40, placement="both"))
-    assert [figure.name for figure in pending_report(is_held=False).figures] == [each.name for each in found.figures]
-    assert pending_report(is_held=True).verdict == WAITING
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -229,25 +223,6 @@ def test_it_looks_while_it_is_open(popover: ModelPopover, anchor: Any) -> None:
     assert len(examiner.asked) == asked
 
 
-def test_every_change_is_asked_about_at_once(popover: ModelPopover, anchor: Any) -> None:
-    examiner = Answering()
-    popover.examine_with(examiner, lambda: {"other": None, "settings": {}})
-    popover.open_below(anchor)
-    popover.boxes["quantization"].setCurrentIndex(2)
-    assert popover.choice.quantization == "int4"
-    assert examiner.asked[-1]["model"]["quantization"] == "int4"
-    popover.boxes["dtype"].setCurrentIndex(2)
-    popover.boxes["device"].setCurrentText("cuda:1")
-    assert examiner.asked[-1]["model"] == {**popover.choice.to_json(), "device": "cuda:1", "dtype": "bfloat16"}
-    popover.boxes["quantization"].setCurrentIndex(0)
-    assert popover.choice.quantization is None
-
-
-def test_nothing_is_said_without_an_examiner(popover: ModelPopover, anchor: Any) -> None:
-    popover.open_below(anchor)
-    assert popover.facts.isHidden()
-
-
 def test_a_clip_folder(popover: ModelPopover, tmp_path: Path) -> None:
     assert popover.clip.text() == OWN_CLIP
     assert popover.no_clip.isHidden()
@@ -272,15 +247,6 @@ def test_a_clip_folder(popover: ModelPopover, tmp_path: Path) -> None:
     popover.no_clip.click()
     assert popover.choice.clip is None
     assert popover.clip.text() == OWN_CLIP
-
-
-def test_the_video_model_takes_no_clip_folder(themes: ThemeHolder) -> None:
-    made = ModelPopover("target", ModelChoice("random:7b-llava"), Recent(None), themes)
-    made.show()
-    assert not made.clip.isVisible()
-    assert not made.no_clip.isVisible()
-    made.hide()
-    made.deleteLater()
 
 
 def test_the_toolbar_names_the_other_model_and_the_settings(themes: ThemeHolder, files: dict[str, str]) -> None:

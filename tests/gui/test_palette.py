@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
@@ -13,7 +12,6 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.recording import RecordLog
 from ui.state.selection import SpanRef, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.timeline.marks import NoteEditor
 from ui.window.main_window import MainWindow
 
 
@@ -36,36 +34,6 @@ def window(themes: ThemeHolder, application: QApplication, scripted_recording: R
 def typed(window: MainWindow, words: str) -> list[str]:
     QTest.keyClicks(window.finding.box.line, words)
     return window.finding.box.titles
-
-
-def test_the_keyboard_goes_on_to_the_timeline_where_a_note_that_was_written_is_closed(
-    window: MainWindow, application: QApplication, wait_until: Callable[..., Any]
-) -> None:
-    window.activateWindow()
-    wait_until(window.isActiveWindow)
-    window.actions_by_name["write_note"].trigger()
-    wait_until(lambda: isinstance(window.focusWidget(), NoteEditor))
-    QTest.keyClicks(window.focusWidget(), "slow")
-    window.actions_by_name["palette"].trigger()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    assert not window.findChildren(NoteEditor)
-    QTest.keyClick(window.finding.box.line, Qt.Key.Key_Escape)
-    assert not window.finding.box.isVisible()
-    assert window.focusWidget() is window.timeline
-
-
-def test_words_of_an_answer_have_dots_where_more_of_it_follows_and_tab_stays(window: MainWindow) -> None:
-    run = window.controller.runs[3]
-    text = "".join(token.piece for token in run.tokens).replace("▁", " ").strip()
-    first, last = text.split()[0], text.split()[-1]
-    window.actions_by_name["find"].trigger()
-    found = typed(window, first)
-    assert any(title.startswith(first) and title.endswith(" …") for title in found), found
-    window.finding.box.line.clear()
-    found = typed(window, last)
-    assert any(title.startswith("… ") and title.endswith(last) for title in found), found
-    QTest.keyClick(window.finding.box.line, Qt.Key.Key_Tab)
-    assert window.finding.box.isVisible()
 
 
 def test_an_action_is_found_and_done(window: MainWindow) -> None:

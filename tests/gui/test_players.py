@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.errors import UserError
@@ -24,7 +22,6 @@ from ui.players.event_player import EventPlayer
 from ui.players.frame_player import FramePlayer, video_player
 from ui.players.picture_feed import PictureFeed, PictureSource, PlayerInput, VideoPictures, event_pictures
 from ui.players.play_clock import InputSpan, PlayClock
-from ui.players.scrubber import Scrubber
 from ui.style.theme import ThemeHolder
 
 Wait = Callable[..., None]
@@ -200,19 +197,6 @@ def test_a_broken_file_says_so_on_the_screen_and_to_the_window(
     player.close_feed()
 
 
-def test_a_player_opens_nothing_before_it_was_painted(
-    files: dict[str, str], themes: ThemeHolder, wait_until: Wait, application: QApplication
-) -> None:
-    """Opening files before the window's first picture would hold that picture up."""
-    player = video_player(themes, PlayClock())
-    player.show_input(PlayerInput(files["video"]), None)
-    application.processEvents()
-    assert not [thread for thread in threading.enumerate() if thread.name == "evprof-pictures" and thread.is_alive()]
-    player.show()
-    wait_until(lambda: player.image is not None)
-    player.close_feed()
-
-
 def test_the_clock_stays_inside_and_starts_over(application: QApplication, wait_until: Wait) -> None:
     clock = PlayClock()
     clock.set_span("a", InputSpan("events", 0, 100_000))
@@ -224,20 +208,3 @@ def test_the_clock_stays_inside_and_starts_over(application: QApplication, wait_
     clock.set_playing(True)
     wait_until(lambda: 0 < clock.position_us < 40_000)
     clock.set_playing(False)
-
-
-def test_scrubbing_with_mouse_and_keys(themes: ThemeHolder) -> None:
-    clock = PlayClock()
-    clock.set_span("a", InputSpan("events", 0, 1_000_000))
-    scrubber = Scrubber(themes, clock)
-    scrubber.resize(600, 24)
-    scrubber.show()
-    track = scrubber.track
-    QTest.mouseClick(track, Qt.MouseButton.LeftButton, pos=QPoint(track.width() // 2, 12))
-    assert clock.position_us == pytest.approx(500_000, abs=5_000)
-    QTest.keyClick(track, Qt.Key.Key_Right)
-    assert clock.position_us == pytest.approx(520_000, abs=5_000)
-    QTest.keyClick(track, Qt.Key.Key_End)
-    assert clock.position_us == 1_000_000
-    QTest.keyClick(track, Qt.Key.Key_Home)
-    assert clock.position_us == 0

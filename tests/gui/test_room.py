@@ -24,12 +24,10 @@ from ui.players.play_clock import PlayClock
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef
-from ui.style.theme import ThemeHolder, light
+from ui.style.theme import ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import ROW, FigureTable, TableRow
 from ui.widgets.layout import side_panel
-from ui.widgets.line_list.drawing import badges_shown, figure_shown
-from ui.widgets.line_list.line import ListLine
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.panel_parts import say, scrolling, sentence
 from ui.window.actions import WindowActions
@@ -103,34 +101,6 @@ def test_panels_of_picture_and_figures_fit_between_the_side_panels(
     panel.finish()
     panel.close()
     panel.deleteLater()
-
-
-def test_a_ratio_gives_way_to_the_name_it_belongs_to(application: QApplication) -> None:
-    line = ListLine(1, "18 · Speculative γ=5", "0.67×", chip="vs 4, 6 ▾", spread="±165 %")
-    assert figure_shown(light(), line, 400) == "0.67× ±165 %"
-    assert figure_shown(light(), line, 150) == "0.67×"
-    assert figure_shown(light(), ListLine(1, "10", "303 ms", spread="±9 %"), 400) == "303 ms", "it stands below"
-
-
-def test_badges_that_have_no_room_are_counted(application: QApplication) -> None:
-    badges = ("warm-up", "trace", "cold")
-    assert badges_shown(light(), badges, 400) == (badges, "")
-    assert badges_shown(light(), badges, 75) == (("warm-up",), "+2")
-    assert badges_shown(light(), badges, 20) == ((), "+3")
-    assert badges_shown(light(), (), 0) == ((), "")
-
-
-def test_a_name_has_a_shorter_one_for_where_it_does_not_fit(themes: ThemeHolder) -> None:
-    table = FigureTable(themes)
-    row = TableRow("decode rate", ("187.3", "4043.1", "21.59×", "165"), unit="tok/s", short="decode")
-    table.resize(270, 100)
-    table.show_rows([row], ("A", "B", "B / A", "± %"))
-    assert table.names == ["decode"]
-    assert table.sizeHint().height() == 2 * ROW, "heads and one line"
-    table.resize(400, 100)
-    table.grab()  # what is not shown hears of its size when it is drawn
-    assert table.names == ["decode rate"]
-    table.deleteLater()
 
 
 def test_no_two_stages_are_shortened_alike() -> None:

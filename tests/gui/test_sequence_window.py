@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QSettings, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -24,9 +24,6 @@ from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.sequences.sequence import open_sequence
 from scripted_engine import ScriptedEngine
-from ui.players.clip_range import ScrubScale
-from ui.players.event_look import EventLook
-from ui.players.look_choice import LookChoice
 from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 from ui.window.pair_views import TAKE
@@ -138,37 +135,6 @@ def test_the_video_is_shown_at_its_offset(window: MainWindow, wait_until: Wait, 
     assert "video from 500 ms on" in player._outside()
 
 
-def test_a_recording_and_a_video_dropped_together_are_one_sample(
-    window: MainWindow, wait_until: Wait, files: dict[str, str]
-) -> None:
-    drop(window, wait_until, files["video"], files["events"])
-    assert (window.toolbar.sample.events_path, window.toolbar.sample.video_path) == (files["events"], files["video"])
-
-
-def test_several_pairs_are_put_together_by_name(
-    window: MainWindow, wait_until: Wait, files: dict[str, str], tmp_path: Path
-) -> None:
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.npy").symlink_to(files["events"])
-        (tmp_path / f"{name}.mp4").symlink_to(files["video"])
-    (tmp_path / "c.npy").symlink_to(files["events"])
-    before = len(window.samples.samples)
-    drop(window, wait_until, *(tmp_path / name for name in ("a.npy", "b.npy", "c.npy", "b.mp4", "a.mp4")))
-    found = [(Path(one.events_path or "").name, Path(one.video_path or "").name) for one in window.samples.samples[:3]]
-    assert found == [("a.npy", "a.mp4"), ("b.npy", "b.mp4"), ("c.npy", "")]
-    assert len(window.samples.samples) == before + 3
-    assert window.toolbar.sample == window.samples.samples[0]
-
-
-def test_a_folder_of_pictures_is_a_video(
-    window: MainWindow, wait_until: Wait, sequence: Path, files: dict[str, str]
-) -> None:
-    drop(window, wait_until, files["events"])
-    drop(window, wait_until, sequence / "images" / "left" / "rectified")
-    assert window.toolbar.sample.events_path == files["events"]
-    assert window.toolbar.sample.video_path == str(sequence / "images" / "left" / "rectified")
-
-
 def test_dragging_says_what_will_be_opened(
     window: MainWindow, wait_until: Wait, sequence: Path, files: dict[str, str], tmp_path: Path
 ) -> None:
@@ -229,28 +195,7 @@ def test_looking_never_happens_on_the_windows_thread(
     assert {thread.name for thread in asked} == {"evprof-finder_0"}
 
 
-def test_closing_leaves_no_thread(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
-    open_whole(window, wait_until, sequence)
-    window.open_paths([str(sequence)])
-    window.close()
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name in ("evprof-finder_0", "evprof-pictures")])
-
-
 # Running what is open.
-
-
-def test_the_button_of_the_empty_timeline_runs_what_is_chosen(
-    window: MainWindow, wait_until: Wait, sequence: Path, requests: list[RunRequest]
-) -> None:
-    button = window.timeline.empty.button
-    assert button.text() == "Run the bundled sample"
-    button.click()
-    assert [request.mode for request in requests] == ["side-by-side", "speculative"]
-    open_whole(window, wait_until, sequence)
-    assert button.text() == "Run interlaken_00_c"
-    requests.clear()
-    button.click()
-    assert [request.sample.name for request in requests] == ["interlaken_00_c"]
 
 
 # Clips.
@@ -272,32 +217,6 @@ def test_the_part_that_is_chosen_is_asked_for(
     window.toolbar.run()
     assert not requests[1].sample.is_clip
     assert len([one for one in window.samples.samples if one.name == "interlaken_00_c"]) == 1
-
-
-def test_handles_on_the_track_choose_it(
-    window: MainWindow, wait_until: Wait, sequence: Path, application: QApplication
-) -> None:
-    open_whole(window, wait_until, sequence)
-    track = window.pair.scrubber.track
-
-    def pull(start_x: float, stop_x: float) -> None:
-        QTest.mousePress(track, LEFT, pos=QPoint(round(start_x), 6))
-        for share in (0.5, 1.0):
-            QTest.mouseMove(track, QPoint(round(start_x + share * (stop_x - start_x)), 6))
-            application.processEvents()
-        QTest.mouseRelease(track, LEFT, pos=QPoint(round(stop_x), 6))
-
-    scale: ScrubScale = track.scale
-    pull(scale.x(0) - 3, scale.x(800_000))
-    assert window.toolbar.sample.start_us == pytest.approx(800_000, abs=20_000)
-    assert window.toolbar.sample.duration_us is None
-    assert window.pair.clock.position_us == window.toolbar.sample.start_us
-    pull(scale.x(scale.stop_us) + 3, scale.x(1_400_000))
-    sample = window.toolbar.sample
-    assert sample.duration_us == pytest.approx(600_000, abs=30_000)
-    pull(scale.x(1_000_000), scale.x(1_300_000))
-    assert window.toolbar.sample.start_us == pytest.approx(1_100_000, abs=30_000)
-    assert window.toolbar.sample.duration_us == sample.duration_us
 
 
 def test_keys_on_the_track_choose_it(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
@@ -365,11 +284,6 @@ def test_players_begin_where_both_halves_are_there(window: MainWindow, wait_unti
     # The next start lists it so.
     remembered = window.recent.samples[0]
     assert (remembered.events_path, remembered.start_us) == (window.toolbar.sample.events_path, 500_000)
-
-
-def test_short_recordings_are_run_whole_without_a_word(window: MainWindow, wait_until: Wait) -> None:
-    wait_until(lambda: len(window.pair.clock.spans) == 2)
-    assert window.messages.shown is None
 
 
 def test_a_run_of_other_files_keeps_its_part(
@@ -493,39 +407,3 @@ def test_a_huge_recording_is_shown_by_windows(
     # The curve of rates looks at a little of each of its bins.
     assert sum(stop - start for start, stop in made[0].asked) < 60_000_000
     assert made[0].threads == {"evprof-pictures"}
-
-
-def test_the_look_is_kept_from_one_start_to_the_next(tmp_path: Path, application: QApplication) -> None:
-    settings = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    choice = LookChoice(settings)
-    told: list[bool] = []
-    choice.changed.connect(lambda: told.append(True))
-    look = EventLook("time-surface", "colour-blind", 25_000)
-    choice.choose(look)
-    choice.choose(look)
-    assert told == [True]
-    settings.sync()
-    again = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    assert LookChoice(again).look == look
-    again.setValue("players/events", "no look at all")
-    assert LookChoice(again).look == EventLook()
-
-
-def test_the_look_button_is_reached_by_keyboard_and_says_what_it_is(window: MainWindow, wait_until: Wait) -> None:
-    player = window.pair.left.player
-    wait_until(lambda: not player.is_waiting and player.image is not None)
-    button = player.look_button  # type: ignore[attr-defined]  # the left player is the event player
-    assert button.isVisible()
-    assert button.focusPolicy() & Qt.FocusPolicy.TabFocus
-    assert "Polarity; one picture gathers the last 10 ms." in button.toolTip()
-    button._fill()
-    menu = button.menu()
-    assert [action.isChecked() for action in menu.actions() if action.text() in ("Polarity", "last 10 ms")] == [
-        True,
-        True,
-    ]
-    colours = next(action for action in menu.actions() if action.text() == "Colours")
-    assert colours.isEnabled()
-    window.pair.look.choose(EventLook("eventgpt"))
-    button._fill()
-    assert not next(action for action in menu.actions() if action.text() == "Colours").isEnabled()

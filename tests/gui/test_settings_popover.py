@@ -15,13 +15,11 @@ from PySide6.QtGui import QStandardItemModel
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QSpinBox
 
-from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
-from evprof.loaders.adapters import bundled_adapters
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.checkpoint_folder import family_named
@@ -207,17 +205,6 @@ def test_what_a_control_shows_is_what_is_set(
         assert form.value(key) == value
 
 
-def test_numbers_of_any_width_are_kept_until_they_are_changed(form: RequestForm, themes: ThemeHolder) -> None:
-    form.take("visual_keep", 1 / 3)
-    form.take("canvas", "800x600")
-    popover = SettingsPopover(form, themes)
-    canvas = popover.rows["canvas"].field
-    assert isinstance(canvas, ChoiceBox)
-    assert canvas.currentText() == "800x600"
-    popover.refresh()
-    assert form.settings.switches.visual_keep == 1 / 3
-
-
 def test_a_canvas_can_be_typed(popover: SettingsPopover, form: RequestForm) -> None:
     field = popover.rows["canvas"].field
     assert isinstance(field, ChoiceBox)
@@ -397,17 +384,6 @@ def test_a_map_of_caches_runs_in_its_own_mode_alone(
     assert popover.rows["drafter"].mark.state == INEXACT
 
 
-def test_the_mode_of_maps_needs_one(
-    popover: SettingsPopover, form: RequestForm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ui.settings.request_form.bundled_map", lambda: None)
-    assert form.mode_problem("kv-adapted") == "needs a trained map of caches"
-    form.choose_mode("kv-adapted")
-    assert form.mode == "side-by-side"
-    popover.take_adapter(describe_adapter(tmp_path / "map", "kv", draft=BUNDLED_DRAFT))
-    assert form.mode == "kv-adapted"
-
-
 def test_drafters_without_a_model_need_only_a_video(form: RequestForm) -> None:
     form.sample = Sample(video_path=bundled_sample().video_path)
     assert form.mode_problem("speculative") == "needs events"
@@ -416,14 +392,6 @@ def test_drafters_without_a_model_need_only_a_video(form: RequestForm) -> None:
     assert form.mode_problem("parallel-prefill") == "needs events"
     form.choose_mode("speculative")
     assert (form.request().draft, form.request().roles) == (None, ("target",))
-
-
-def test_a_folder_that_is_no_adapter_is_told(popover: SettingsPopover, form: RequestForm, tmp_path: Path) -> None:
-    popover.take_adapter(str(tmp_path))
-    assert "is no trained adapter" in popover.problem.text()
-    assert form.settings.speculation == SpeculationSettings()
-    touch(popover, "warmup")
-    assert popover.problem.text() == ""
 
 
 def test_a_button_asks_for_the_folder_of_an_adapter(
@@ -458,34 +426,6 @@ def test_a_button_asks_for_the_folder_of_an_adapter(
     assert len(asked) == 2
     assert form.settings.speculation.adapter == row.control.choices[row.field.currentIndex()][0][1]
     popover.hide()
-
-
-@pytest.mark.parametrize(
-    ("taken", "reason"),
-    [
-        ({"cache": "fp8"}, "choose the static KV cache instead of fp8."),
-        ({"cache": "dynamic"}, "choose the static KV cache instead of dynamic."),
-        ({"early_exit": 3}, "Early exit decides token by token how far to go."),
-    ],
-)
-def test_a_compiled_step_says_what_stands_against_it(
-    popover: SettingsPopover, taken: dict[str, Any], reason: str
-) -> None:
-    form = popover.form
-    form.take("step", "compiled")
-    popover.refresh()
-    assert choice_states(popover, "step")["compiled"] == (True, "")
-    for key, value in taken.items():
-        form.take(key, value)
-    popover.refresh()
-    is_offered, tip = choice_states(popover, "step")["compiled"]
-    assert not is_offered
-    assert reason in tip
-    row = popover.rows["step"]
-    # It keeps its place, is marked as not in use, says why, and can be changed.
-    assert (row.mark.state, row.field.isEnabled()) == (IDLE, True)
-    assert reason in row.field.toolTip()
-    assert form.request().settings.switches.step == "auto"
 
 
 def test_cuda_graphs_need_cuda(popover: SettingsPopover, form: RequestForm, toolbar: Toolbar) -> None:
@@ -537,17 +477,6 @@ def test_modes_need_what_their_models_read(
     assert {mode: form.mode_problem(mode) for mode in problems} == problems
 
 
-def test_an_input_that_nobody_reads_is_said(tmp_path: Path) -> None:
-    events = tmp_path / "scene.npy"
-    events.write_bytes(b"")
-    form = RequestForm()
-    form.sample = Sample(str(events))
-    assert form.problem == ""
-    form.take("draft_input", "video")
-    form.take("target_input", "video")
-    assert form.problem == "No model reads what is open: needs a video."
-
-
 @pytest.fixture
 def toolbar(themes: ThemeHolder, tmp_path: Path) -> Iterator[Toolbar]:
     made = Toolbar(themes, Recent(tmp_path / "recent.json"))
@@ -576,23 +505,6 @@ def test_the_button_counts_what_is_not_at_its_default(toolbar: Toolbar) -> None:
     assert toolbar.settings.text() == ""
 
 
-def test_modes_follow_what_the_models_read(toolbar: Toolbar) -> None:
-    toolbar.set_sample(Sample(events_path=bundled_sample().events_path))
-    toolbar.mode.menu().aboutToShow.emit()
-    actions = {str(action.data()): action for action in toolbar.mode.menu().actions()}
-    assert actions["speculative"].text().endswith("needs a video")
-    field = toolbar.settings_popover.rows["target_input"].field
-    assert isinstance(field, ChoiceBox)
-    field.setCurrentIndex(1)
-    toolbar.mode.menu().aboutToShow.emit()
-    assert actions["speculative"].isEnabled()
-    assert toolbar.form.mode == "side-by-side"
-    found: list[RunRequest] = []
-    toolbar.run_requested.connect(found.append)
-    toolbar.run()
-    assert found[0].input_of("target") == "events"
-
-
 def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplication) -> None:
     popover = toolbar.settings_popover
     popover.open_below(toolbar.settings)
@@ -610,44 +522,6 @@ def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplica
     popover.hide()
 
 
-def test_fields_below_one_another_have_the_same_edges(toolbar: Toolbar, application: QApplication) -> None:
-    popover = toolbar.settings_popover
-    for info in bundled_adapters():
-        popover.take_adapter(str(info.folder))
-    popover.open_below(toolbar.settings)
-    application.processEvents()
-    columns: dict[int, set[tuple[int, int]]] = {}
-    for row in popover.rows.values():
-        holder = row.field.parentWidget()
-        assert holder is not None
-        columns.setdefault(holder.x(), set()).add((row.field.x(), row.field.width()))
-    assert len(columns) == 4
-    assert all(len(edges) == 1 for edges in columns.values()), columns
-    popover.hide()
-
-
-def test_fields_to_type_into_show_whole_words_that_can_be_typed(toolbar: Toolbar, application: QApplication) -> None:
-    """Somebody who changes a figure in a word of the list has typed what is understood."""
-    popover = toolbar.settings_popover
-    popover.open_below(toolbar.settings)
-    application.processEvents()
-    for row in popover.rows.values():
-        if isinstance(row.field, ChoiceBox) and row.control.is_free:
-            for value, word in row.control.choices:
-                assert value in (word, row.control.default), row.control.key
-                row.show_value(value)
-                line = row.field.lineEdit()
-                assert line is not None
-                assert line.fontMetrics().horizontalAdvance(word) <= line.width() - 8, row.control.key
-    longer = popover.rows["tree"]
-    longer.show_value("12,11,10,9,8,7,6,5,4,3,2,1")
-    assert isinstance(longer.field, ChoiceBox)
-    typed = longer.field.lineEdit()
-    assert typed is not None
-    assert typed.cursorPosition() == 0, "longer words show how they begin"
-    popover.hide()
-
-
 def test_settings_survive_a_restart(toolbar: Toolbar, themes: ThemeHolder, tmp_path: Path) -> None:
     popover = toolbar.settings_popover
     popover.open_below(toolbar.settings)
@@ -661,18 +535,6 @@ def test_settings_survive_a_restart(toolbar: Toolbar, themes: ThemeHolder, tmp_p
     (tmp_path / "recent.json").write_text('{"settings": {"switches": {"cache": "magic"}}}')
     assert Recent(tmp_path / "recent.json").settings == GenerationSettings()
     again.deleteLater()
-
-
-@pytest.mark.parametrize("width", [1600, 880])
-def test_settings_open_in_windows_of_any_width(toolbar: Toolbar, application: QApplication, width: int) -> None:
-    toolbar.resize(width, 44)
-    application.processEvents()
-    toolbar.open_settings()
-    popover = toolbar.settings_popover
-    assert popover.isVisible()
-    assert popover.x() >= popover.screen().availableGeometry().left()
-    assert popover.y() >= toolbar.mapToGlobal(toolbar.rect().center()).y()
-    popover.hide()
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from PySide6.QtCore import QPoint, QPointF, QSettings, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QImage, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -99,18 +97,6 @@ def test_a_click_selects_the_token_and_a_selected_token_is_marked(
     assert selection.token == (2, view.flow.marks[0].position)
     QTest.keyClick(view, Qt.Key.Key_Right)
     assert selection.token == (2, view.flow.marks[1].position)
-
-
-def test_hovering_tells_id_round_and_latency(
-    runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection
-) -> None:
-    view = shown_text(runs[3], "target", selection, themes)
-    assert view.flow is not None
-    mark = next(entry for entry in view.flow.marks if entry.origin == "accepted")
-    said = view.describe(mark)
-    assert f"id {mark.tokens[0].token_id}" in said
-    assert "accepted in round 1" in said
-    assert "after the token before" in said
 
 
 def drag(view: TokenText, start: QPoint, stop: QPoint) -> None:
@@ -270,22 +256,6 @@ def test_folded_rejections_leave_the_answer_to_read(themes: ThemeHolder, selecti
     view.deleteLater()
 
 
-def test_a_folded_first_word_leaves_no_space(themes: ThemeHolder, selection: Selection) -> None:
-    look = TextLook()
-    look.deeds()["fold_rejected"]()
-    run = RunLog(RunInfo(1, 1, 0, "target", "parallel-prefill", start_ns=0, status="finished"))
-    run.absorb(TokenRecord(1, "target", 0, 1, "bonus", 0, 1, " A"))
-    run.absorb(TokenRecord(1, "draft", 0, 2, "rejected", 0, 1, " The"))
-    run.absorb(TokenRecord(1, "target", 1, 3, "target", -1, 2, " bus"))
-    view = TokenText(selection, themes, look)
-    view.resize(420, 300)
-    view.show_column(ShownModel(run, "target"))
-    assert view.toPlainText() == "A bus"
-    QTest.keyClick(view, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
-    assert view.plain_text() == "A bus"
-    view.deleteLater()
-
-
 def confident(chance: float) -> RunLog:
     run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0, status="finished"))
     run.absorb(TokenRecord(1, "target", 0, 7, "target", -1, 0, " word"))
@@ -314,29 +284,3 @@ def test_a_line_is_as_long_as_the_model_was_sure(themes: ThemeHolder, selection:
         pictures.append(picture)
         view.deleteLater()
     assert inks[1] > 3 * inks[0] > 0
-
-
-def test_lines_come_with_the_odds_of_a_run_that_ends(themes: ThemeHolder, selection: Selection) -> None:
-    look = TextLook()
-    look.deeds()["confidence"]()
-    run, whole = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0)), confident(0.5)
-    run.absorb(whole.tokens[0])
-    view = TokenText(selection, themes, look)
-    view.resize(420, 60)
-    view.show_column(ShownModel(run, "target"))
-    before = view.viewport().grab().toImage()
-    for record in whole.alternatives.values():
-        run.absorb(record)
-    view.refresh()
-    assert view.viewport().grab().toImage() != before
-    view.deleteLater()
-
-
-def test_how_answers_are_drawn_is_remembered(tmp_path: Path) -> None:
-    file = str(tmp_path / "kept.ini")
-    look = TextLook(QSettings(file, QSettings.Format.IniFormat))
-    assert not look.shows_confidence
-    look.deeds()["confidence"]()
-    assert TextLook(QSettings(file, QSettings.Format.IniFormat)).shows_confidence
-    look.deeds()["confidence"]()
-    assert not TextLook(QSettings(file, QSettings.Format.IniFormat)).shows_confidence

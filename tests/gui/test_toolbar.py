@@ -10,20 +10,18 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QToolButton, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.generation import ModelChoice
 from evprof.export.formats import FORMATS
 from evprof.loaders.bundled import bundled_sample
 from ui.settings.checkpoint_folder import family_of
 from ui.settings.file_filters import event_filters, video_filters
 from ui.settings.request_form import RequestForm
-from ui.settings.tool_buttons import ModelButton
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
-from ui.style.theme import BUTTON_PX, ThemeHolder
+from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture
@@ -99,14 +97,6 @@ def test_while_something_runs_it_can_be_stopped_and_more_put_into_the_queue(tool
     assert stopped == [True]
 
 
-def test_beside_long_work_a_run_goes_into_the_queue_and_nothing_is_there_to_stop(toolbar: Toolbar) -> None:
-    toolbar.set_held(True)
-    assert toolbar.run_button.text() == "Queue"
-    assert not toolbar.stop_button.isEnabled()
-    toolbar.set_held(False)
-    assert toolbar.run_button.text() == "Run"
-
-
 def test_opened_halves_make_a_sample_and_never_mix_with_another_scene(toolbar: Toolbar) -> None:
     opened: list[Sample] = []
     toolbar.sample_opened.connect(opened.append)
@@ -127,22 +117,6 @@ def test_everything_fits_in_one_row(toolbar: Toolbar, application: QApplication,
     assert max(part.geometry().right() for part in parts) < width
     ordered = sorted(parts, key=lambda part: part.geometry().left())
     assert all(one.geometry().right() < other.geometry().left() for one, other in pairwise(ordered))
-
-
-def test_parts_are_equally_high_and_words_have_as_much_room_behind_as_before(
-    toolbar: Toolbar, application: QApplication
-) -> None:
-    toolbar.put_first(QToolButton())
-    application.processEvents()
-    parts = [part for part in toolbar.children() if isinstance(part, QWidget) and part.isVisible()]
-    assert {part.height() for part in parts} == {BUTTON_PX}
-    for button in (toolbar.events, toolbar.video, toolbar.trace, toolbar.stop_button, toolbar.export):
-        assert button.text()
-        picture = button.grab().toImage()
-        ground = picture.pixel(4, BUTTON_PX // 2)
-        inside = range(3, button.width() - 3)
-        inked = [x for x in inside if any(picture.pixel(x, y) != ground for y in range(4, BUTTON_PX - 4))]
-        assert abs(inked[0] - (button.width() - 1 - inked[-1])) <= 4, button.text()
 
 
 def test_exports_are_told_by_key(toolbar: Toolbar) -> None:
@@ -206,23 +180,6 @@ def test_a_form_keeps_the_wanted_mode() -> None:
     assert form.mode == "target"
     form.sample = Sample("/a.npy", "/a.mp4")
     assert form.mode == "speculative"
-
-
-def test_a_models_button_names_what_was_chosen_for_it(themes: ThemeHolder) -> None:
-    button = ModelButton("target")
-    button.show_choice(ModelChoice("random:7b-llava", "cuda:1", "bfloat16", "int4"), 400)
-    assert button.text() == "random:7b-llava · cuda:1 · bfloat16 · int4"
-    assert "weights int4" in button.toolTip()
-    button.show_choice(ModelChoice("random:7b-llava"), 92)
-    assert button.text().endswith("…")
-    assert "weights" not in button.toolTip()
-
-
-def test_the_token_limit_reaches_the_settings_at_once(toolbar: Toolbar) -> None:
-    toolbar.tokens.setValue(17)
-    assert toolbar.form.settings.max_new_tokens == 17
-    toolbar.settings_popover.reset.click()
-    assert toolbar.form.settings.max_new_tokens == 17
 
 
 def test_file_dialogs_offer_every_format() -> None:

@@ -105,10 +105,6 @@ def cells(table: RecordTable) -> list[list[str]]:
     return [line.split("\t") for line in table.model.as_text(range(table.model.rowCount())).split("\n")]
 
 
-def test_an_empty_window_teaches_what_fills_it(dialog: TraceDialog) -> None:
-    assert dialog.body.currentWidget() is dialog.empty
-
-
 def test_pages_show_the_figures_of_the_trace(dialog: TraceDialog, trace_path: Path) -> None:
     opened(dialog, trace_path)
     analysis = TraceAnalysis(read_trace(trace_path))
@@ -122,14 +118,6 @@ def test_pages_show_the_figures_of_the_trace(dialog: TraceDialog, trace_path: Pa
     assert cells(dialog.kernels)[1][:3] == ["sm90_xmma_gemm_bf16", "5", "100 µs"]
     assert not dialog.memory.body.isHidden()
     assert dialog.modules.tree.isHidden()
-
-
-def test_the_first_tab_begins_where_the_name_does(
-    application: QApplication, dialog: TraceDialog, trace_path: Path
-) -> None:
-    opened(dialog, trace_path)
-    application.processEvents()
-    assert dialog.pages.tabBar().x() == dialog.name.x()
 
 
 def test_operators_can_be_told_by_shapes_and_kernels_by_launch(dialog: TraceDialog, trace_path: Path) -> None:
@@ -210,18 +198,6 @@ def test_a_kernel_tells_what_launched_it(application: QApplication, dialog: Trac
     assert dialog.timeline.chosen is None
 
 
-def test_zoom_and_fit(application: QApplication, dialog: TraceDialog, trace_path: Path) -> None:
-    opened(dialog, trace_path)
-    page = dialog.timeline
-    dialog.pages.setCurrentWidget(page)
-    application.processEvents()
-    whole = page.scene.scale
-    page.zoom(4.0, 100.0)
-    assert page.scene.scale.span_ns < whole.span_ns
-    QTest.keyClick(page, Qt.Key.Key_F)
-    assert page.scene.scale == whole
-
-
 def test_a_range_is_summed_by_operator(dialog: TraceDialog, trace_path: Path) -> None:
     opened(dialog, trace_path)
     read = dialog.read_trace
@@ -230,12 +206,6 @@ def test_a_range_is_summed_by_operator(dialog: TraceDialog, trace_path: Path) ->
     dialog.timeline.choose_range(TimeRange(200 * US - start, 500 * US - start))
     assert cells(dialog.timeline.operators)[1][:2] == ["aten::mm", "2"]
     assert not dialog.timeline.below.isHidden()
-
-
-def test_what_no_operator_covers_is_named(trace_path: Path) -> None:
-    found = trace_stretch(TraceAnalysis(read_trace(trace_path)), 200 * US, 300 * US)
-    assert [(row.name, row.calls) for row in found.operators] == [("aten::mm", 2)]
-    assert (found.length_ns, found.uncovered_ns) == (100 * US, 40 * US)
 
 
 def test_a_table_sorts_filters_and_copies(application: QApplication) -> None:
@@ -378,25 +348,3 @@ def test_the_menu_opens_the_run_s_trace(traced_window: MainWindow) -> None:
     assert dialog.read_trace is not None
     assert dialog.read_trace.path.name == "run.pt.trace.json"
     dialog.close()
-
-
-def test_a_dropped_trace_opens_its_window(traced_window: MainWindow, trace_path: Path) -> None:
-    traced_window.open_paths((str(trace_path),), waits=True)
-    dialog = traced_window.findChild(TraceDialog)
-    assert dialog is not None
-    wait(lambda: dialog.read_trace is not None)
-    assert dialog.pages.count() == 6
-    dialog.close()
-
-
-def test_a_trace_without_kernels_says_so(dialog: TraceDialog, tmp_path: Path) -> None:
-    """On a processor the table of kernels was empty below its heads, and operators had columns of zeros."""
-    path = tmp_path / "cpu.pt.trace.json"
-    entries = [one for one in json.loads(trace_text())["traceEvents"] if one.get("cat") != "kernel"]
-    path.write_text(json.dumps({"baseTimeNanoseconds": 0, "traceEvents": entries}), encoding="utf-8")
-    opened(dialog, path)
-    kernels, heads = dialog.kernels, [column.head for column in dialog.operators.model.columns]
-    assert kernels.empty is not None
-    assert not kernels.empty.isHidden()
-    assert not kernels.view.isVisibleTo(kernels)
-    assert not any("device" in head or "tensor" in head for head in heads)

@@ -109,34 +109,6 @@ def test_the_start_page_goes_with_esc_and_its_buttons_are_the_windows_actions(wi
     assert window.focusWidget() is window.timeline
 
 
-def test_a_message_covers_no_way_on(window: MainWindow, application: QApplication) -> None:
-    page = window.welcome.page
-    page.open()
-    window.messages.post("A sentence that takes two lines of the window. " * 5, "warn")
-    application.processEvents()
-    below = window.messages.mapTo(window, window.messages.rect().topLeft()).y()
-    assert window.messages.isVisible()
-    for button in (*page.buttons.values(), page.close_button):
-        assert button.mapTo(window, button.rect().bottomLeft()).y() < below, button.text()
-
-
-def test_esc_uncovers_the_window_that_opened_with_the_start_page(
-    application: QApplication, themes: ThemeHolder, settings: QSettings, wait_until: Wait
-) -> None:
-    made = MainWindow(themes, settings)
-    made.welcome.page.open()
-    made.show()
-    made.activateWindow()
-    wait_until(made.isActiveWindow)
-    focused = made.focusWidget()
-    assert focused is made.welcome.page.buttons["demo"]
-    QTest.keyClick(focused, Qt.Key.Key_Escape)
-    assert not made.welcome.page.isVisible()
-    assert made.focusWidget() is made.timeline
-    made.close()
-    made.deleteLater()
-
-
 def test_the_start_page_goes_before_anything_is_done_below_it(
     window: MainWindow, session_file: Path, wait_until: Wait
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,18 +18,12 @@ from ui.players.clip_range import (
     NOTHING,
     ClipRange,
     ScrubScale,
-    duration_words,
-    moment_words,
 )
 from ui.samples.clip_choice import (
-    MOST_CLIPS,
     clip_of,
     clips_of,
     cut_sentence,
-    files_of,
-    identity,
     obstacle,
-    sample_name,
     too_long_sentence,
     with_clip,
 )
@@ -85,17 +78,6 @@ def test_whatever_hands_do_is_a_part_of_the_whole(first: int, second: int, third
     assert clip.is_all or clip.moved(third).end_us - clip.moved(third).begin_us == clip.end_us - clip.begin_us
 
 
-def test_words() -> None:
-    assert [duration_words(us) for us in (50_000, 1_000_000, 12_550_000, 1_500, 623_484_000)] == [
-        "50 ms",
-        "1 s",
-        "12.55 s",
-        "1.5 ms",
-        "623.5 s",
-    ]
-    assert [moment_words(us) for us in (0, 120_000, 3_250_000, -500_000)] == ["0 ms", "120 ms", "3.25 s", "-500 ms"]
-
-
 def test_scale_and_grips() -> None:
     scale = ScrubScale(0, 12_000_000, 624)
     assert [scale.x(0), scale.x(12_000_000)] == [12, 612]
@@ -117,14 +99,6 @@ def test_a_video_that_begins_before_the_events_has_its_place() -> None:
     assert scale.time_us(scale.x(-1_000_000)) == -1_000_000
 
 
-def test_clips_are_told_apart_in_a_list() -> None:
-    clip = with_clip(SAMPLE, WHOLE.from_here(2_000_000, 50_000))
-    assert files_of(clip) == files_of(SAMPLE)
-    assert identity(clip) != identity(SAMPLE)
-    assert identity(replace(clip, prompt="Where?")) == identity(clip)
-    assert sample_name(replace(SAMPLE, name="")) == "drive.h5 + drive.mp4"
-
-
 def test_a_sample_is_cut_end_to_end_over_what_both_halves_cover() -> None:
     clips = clips_of(SAMPLE, (1_200_000, 11_200_000), 1_000_000)
     assert len(clips) == 10
@@ -134,20 +108,6 @@ def test_a_sample_is_cut_end_to_end_over_what_both_halves_cover() -> None:
     assert {clip.video_offset_us for clip in clips} == {1_200_000}
     assert clips_of(SAMPLE, (0, 999_999), 1_000_000) == []
     assert cut_sentence((1_200_000, 11_200_000), 1_000_000) == "10 clips of 1 s are listed."
-
-
-def test_a_clip_that_is_called_after_its_part_stays_so() -> None:
-    clip = clips_of(SAMPLE, (1_200_000, 11_200_000), 1_000_000)[0]
-    assert with_clip(clip, WHOLE.from_here(3_500_000, 50_000)).name == "drive 3.50 s"
-    assert with_clip(clip, WHOLE).name == "drive"
-    assert clips_of(clip, (0, 2_000_000), 1_000_000)[1].name == "drive 1.00 s"
-    assert with_clip(SAMPLE, WHOLE.from_here(3_500_000, 50_000)).name == "drive"
-
-
-def test_a_long_cut_is_listed_in_part_and_that_is_said() -> None:
-    common = (0, 60_000_000)
-    assert len(clips_of(SAMPLE, common, 50_000)) == MOST_CLIPS
-    assert cut_sentence(common, 50_000).startswith("1,200 clips of 50 ms; the first 200 are listed.")
 
 
 @pytest.mark.parametrize(
@@ -190,11 +150,3 @@ def test_events_that_complete_a_video_begin_without_its_clip() -> None:
     assert not form.open_events("/data/drive.h5").is_clip
     form.sample = with_clip(Sample("/data/drive.h5"), WHOLE.from_here(2_000_000, 1_000_000))
     assert form.open_video("/data/drive.mp4").start_us == 2_000_000
-
-
-def test_frames_drawn_elsewhere_have_no_parts_and_no_length(tmp_path: Path) -> None:
-    form = RequestForm()
-    for events in (str(tmp_path), str(tmp_path / "000001_*.png")):
-        form.sample = Sample(events, "/data/drive.mp4")
-        assert "carry no times" in obstacle(form.sample, form.sample, 500_000)
-        assert too_long_sentence(form, 500_000) == ""

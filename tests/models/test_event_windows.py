@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import opening
-from evprof.loaders.events.recording import EventRecording, EventsInMemory, RecordingInfo
-from evprof.loaders.pictures.palette import PALETTES
+from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS
 from ui.players import event_windows
@@ -106,16 +104,6 @@ def test_windows_across_blocks_lose_and_double_nothing() -> None:
     assert len(windows.between(4_000_000, 5_000_000)) == 0
 
 
-def test_one_part_is_held() -> None:
-    recording = counted(seconds=60, per_second=50_000)
-    windows = EventWindows(recording)
-    for second in range(60):
-        windows.between(second * 1_000_000, second * 1_000_000 + 10_000)
-        assert len(windows._events) <= 2 * BLOCK_EVENTS
-    windows.close()
-    assert recording.is_closed
-
-
 def test_the_last_events_are_looked_for_backwards() -> None:
     recording = counted(seconds=20, per_second=50_000)
     windows = EventWindows(recording)
@@ -166,14 +154,6 @@ def test_recordings_are_held_where_that_is_the_better_way(
     assert same(windows.between(0, 1000), recording.events.slice_count(0, 50))
     windows.close()
     assert recording.is_closed
-
-
-def test_what_is_in_memory_already_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = tmp_path / "held.npz"
-    path.write_bytes(b"whatever")
-    monkeypatch.setattr(event_windows, "SMALL_EVENTS", 0)
-    monkeypatch.setattr(opening, "open_recording", lambda _: EventsInMemory(path, "npz", busy_second(1, 100)))
-    assert len(open_windows(str(path))._events) == 100
 
 
 def test_a_recording_that_fails_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,20 +225,6 @@ def test_a_moment_without_events_is_an_empty_picture() -> None:
         assert len(np.unique(picture.reshape(-1, 3), axis=0)) == 1
 
 
-def test_the_palette_follows_the_theme_unless_another_was_chosen() -> None:
-    assert EventLook().in_theme(is_dark=True).palette == "dark"
-    assert EventLook().in_theme(is_dark=False).palette == "light"
-    assert EventLook(palette="colour-blind").in_theme(is_dark=False).palette == "colour-blind"
-    assert EventLook("eventgpt").in_theme(is_dark=True).palette == "eventgpt"
-
-
-@pytest.mark.parametrize(
-    "look", [EventLook(), EventLook("voxel", "light", 100_000), EventLook("count", "dark", 5_000, 25_000)]
-)
-def test_looks_survive_a_settings_file(look: EventLook) -> None:
-    assert EventLook.from_text(look.text) == look
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -273,12 +239,6 @@ def test_looks_survive_a_settings_file(look: EventLook) -> None:
 )
 def test_a_settings_file_of_nonsense_means_the_defaults(text: str) -> None:
     assert EventLook.from_text(text) == EventLook()
-
-
-def test_words_of_a_look() -> None:
-    assert EventLook(span_us=25_000).words == "25 ms"
-    assert EventLook(count=25_000).words == "25 k events"
-    assert set(PALETTES) >= {"eventgpt", "dark", "light", "colour-blind"}
 
 
 def test_an_empty_recording_is_a_sentence() -> None:

@@ -29,13 +29,6 @@ def test_one_half_may_complete_what_is_open() -> None:
     assert opening_of([VIDEO]).headline == "Open a video"
 
 
-def test_one_of_each_belong_together_whatever_they_are_called() -> None:
-    found = opening_of([OpeningPath("/d/camera.mkv", "video"), OTHER])
-    assert halves(found.samples) == [("/d/other.npy", "/d/camera.mkv")]
-    assert found.half is None
-    assert found.headline == "Open one sample: events and video"
-
-
 def test_several_belong_together_by_name() -> None:
     found = opening_of([OTHER, EVENTS, VIDEO, OpeningPath("/d/alone.mp4", "video")])
     assert halves(found.samples) == [
@@ -44,13 +37,6 @@ def test_several_belong_together_by_name() -> None:
         (None, "/d/alone.mp4"),
     ]
     assert found.headline == "Open 3 samples"
-
-
-def test_files_beside_a_sequence_stay_by_themselves() -> None:
-    whole = Sample("/s/events.h5", "/s/images", name="s")
-    found = opening_of([OpeningPath("/s", "sequence", (whole,)), EVENTS])
-    assert found.samples[0] == whole
-    assert halves(found.samples[1:]) == [("/d/drive.raw", None)]
 
 
 def test_everything_at_once_is_said_in_a_line() -> None:
@@ -69,11 +55,6 @@ def test_what_cannot_be_opened_is_a_short_sentence(tmp_path: Path) -> None:
     assert found.kind == ""
     assert found.problem == f"{tmp_path / 'notes.md'}: is of no known kind."
     assert found.words == "cannot be opened"
-
-
-def test_a_checkpoint_is_no_input(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    assert "is a checkpoint; the window opens events, videos, sequences" in look_at(str(tmp_path)).problem
 
 
 def test_a_bundled_folder_is_a_sequence() -> None:
