@@ -19,9 +19,9 @@ from evprof.core.sample import Sample
 from evprof.metrics.comparison.answers import SAME
 from evprof.view.columns import columns_of
 from ui.columns import answer_comparison
+from ui.columns.answer_comparison import PartingMarks
 from ui.columns.answer_panel import AnswerPanel
 from ui.columns.model_pair import ModelPair
-from ui.columns.parting_marks import PartingMarks
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TokenRef
 from ui.style.theme import ThemeHolder

@@ -20,7 +20,7 @@ from evprof.run.legacy_import import import_files
 from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import SessionSource
 from evprof.view.columns import columns_of
-from ui.distributions.figures import distributions, pools
+from ui.distributions.window import distributions, pools
 from ui.runs import run_list
 from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList

@@ -20,7 +20,7 @@ from ui.style.theme import ThemeHolder
 from ui.widgets.following_panel import FollowingPanel
 from ui.window.main_window import MainWindow
 from ui.window.panels import PANELS
-from ui.work.requests import Requests
+from ui.work.long_work import Requests
 
 
 @pytest.fixture

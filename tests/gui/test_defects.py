@@ -17,10 +17,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 from evprof.cli.terminal.crash import write_report
 from evprof.core.errors import UserError
 from evprof.core.files.user_folders import log_folder
-from ui.defects.crash_dialog import CrashDialog
-from ui.defects.defect_net import DefectNet
+from ui.defects.defect_net import CrashDialog, DefectNet, LastRecords
 from ui.defects.hard_crash import FaultFile, crashed_windows
-from ui.defects.last_records import LastRecords
 from ui.state.run_controller import RunController
 
 pytestmark = pytest.mark.logs_warnings

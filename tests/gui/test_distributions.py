@@ -24,8 +24,7 @@ from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.session_writer import SessionWriter
 from evprof.view.columns import ShownModel, columns_of
-from ui.distributions.figures import distributions, figures, pools
-from ui.distributions.window import DistributionsDialog
+from ui.distributions.window import DistributionsDialog, distributions, figures, pools
 from ui.state.newest_errand import MANY_RUNS
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection

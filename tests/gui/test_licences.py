@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import evprof
-from ui.help.about import AboutDialog
-from ui.help.licences import LicencesDialog
+from ui.help.about import AboutDialog, LicencesDialog
 
 HOSTILE = '<img src="/dev/zero">'
 

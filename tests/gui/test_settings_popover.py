@@ -25,8 +25,7 @@ from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.checkpoint_folder import family_named
 from ui.settings.controls import controls, lowest, value_of, value_shown
 from ui.settings.request_form import RequestForm
-from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow
-from ui.settings.settings_popover import SettingsPopover
+from ui.settings.settings_popover import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, SettingsPopover
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder

@@ -22,8 +22,7 @@ from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.stretches import trace_stretch
 from ui.state.chosen import TimeRange
 from ui.style.theme import ThemeHolder
-from ui.traces.columns import Column, time_of
-from ui.traces.record_table import RecordTable
+from ui.traces.record_table import Column, RecordTable, time_of
 from ui.traces.slice_lane import SliceHit, SliceLane
 from ui.traces.window import TraceDialog
 from ui.window.main_window import MainWindow

@@ -2,22 +2,117 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
 import threading
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from PySide6.QtCore import QObject, Qt, Signal, qVersion
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QObject, Qt, QUrl, Signal, qVersion
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDialog, QPlainTextEdit, QPushButton, QWidget
 
 from evprof.core.errors import UserError
-from ui.defects.crash_dialog import CrashDialog
-from ui.defects.last_records import LastRecords
+from evprof.core.messages import Message
+from evprof.core.records import STREAM_OF, SpanRecord
+from evprof.core.safe_text import plain
+from ui.state.outside import open_outside
+from ui.state.run_controller import RunController
+from ui.style.theme import GRID
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.label import Label
+
+_MOST_CHARACTERS = 200_000
+_WORDS = (
+    "What was measured is kept. The report holds versions, where in the program it happened and the last records, no "
+    "picture, event, prompt or answer. Attach it when you tell of the defect."
+)
+
+
+class CrashDialog(QDialog):
+    """Shows the report. Does not block the window."""
+
+    def __init__(self, title: str, sentence: str, report: Path | None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.report = report
+        self.setWindowTitle("A defect of evprof")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setMinimumSize(480, 320)
+        self.resize(640, 440)
+        self.sentence = in_role(Label(sentence), "bad")
+        self._words = in_role(Label(_WORDS), "dim")
+        self._place = in_role(Label(str(report or "The report could not be written; copy what stands here.")), "small")
+        for label in (self.sentence, self._words, self._place):
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.text = QPlainTextEdit(plain(_read(report) or sentence, _MOST_CHARACTERS))
+        self.text.setReadOnly(True)
+        self.text.setAccessibleName("Report")
+        self.copy_button = QPushButton("Copy")
+        self.copy_button.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
+        self.folder_button = QPushButton("Open folder")
+        self.folder_button.setEnabled(report is not None)
+        self.folder_button.clicked.connect(self._open_folder)
+        self.go_on_button = in_role(QPushButton("Go on"), "primary")
+        self.go_on_button.setDefault(True)
+        self.go_on_button.clicked.connect(self.accept)
+        buttons = beside(self.copy_button, self.folder_button, None, self.go_on_button, spacing=GRID)
+        head = in_role(Label(title), "title")
+        margins = (3 * GRID, 2 * GRID, 3 * GRID, 2 * GRID)
+        parts = (head, self.sentence, self._words, (self.text, 1), self._place, buttons)
+        stacked(*parts, on=self, margins=margins, spacing=GRID)
+        self._others = 0
+
+    def add(self, sentence: str, report: Path | None) -> None:
+        """Another defect came meanwhile."""
+        self._others += 1
+        self.text.appendPlainText(f"\n———\n\n{plain(_read(report) or sentence, _MOST_CHARACTERS)}")
+        first = self.sentence.text().partition(" (and ")[0]
+        self.sentence.setText(f"{first} (and {self._others} more)")
+
+    def _open_folder(self) -> None:
+        if self.report is not None:
+            open_outside(QUrl.fromLocalFile(str(self.report.parent)))
+
+
+def _read(report: Path | None) -> str:
+    if report is not None:
+        with contextlib.suppress(OSError), report.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST_CHARACTERS)
+    return ""
+
+
+_MESSAGES = 20
+_SPANS = 20
+
+
+class LastRecords(QObject):
+    """Keeps the last messages by kind and run."""
+
+    def __init__(self, controller: RunController) -> None:
+        super().__init__(controller)
+        self._controller = controller
+        self._messages: deque[str] = deque(maxlen=_MESSAGES)
+        controller.message.connect(self._note)
+
+    def _note(self, message: Message) -> None:
+        facts = (f"{name} {getattr(message, name)}" for name in ("run_id", "status", "state") if hasattr(message, name))
+        self._messages.append(" ".join([type(message).__name__, *facts]))
+
+    def lines(self) -> list[str]:
+        """Lines of a report. Called on any thread."""
+        controller = self._controller
+        found = [f"runs: {len(controller.runs)}, busy: {controller.is_busy}", "last messages:"]
+        found += [f"  {text}" for text in list(self._messages)]
+        found.append("last intervals:")
+        spans = controller.recording.streams[STREAM_OF[SpanRecord]]
+        return found + [f"  {row!r}" for row in spans.rows(max(0, len(spans) - _SPANS))]
+
 
 logger = logging.getLogger(__name__)
 

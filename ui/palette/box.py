@@ -9,7 +9,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 from shiboken6 import isValid
 
-from ui.palette.found import Found, Lookup
+from ui.palette.sources import Found, Lookup
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.escape import asks_for_escape

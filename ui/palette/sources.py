@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,42 @@ from evprof.view.lanes import Track
 from evprof.view.matching import match
 from evprof.view.span_table import SpanTable
 from evprof.view.timescale import time_text
-from ui.palette.found import MOST, Found, Lookup, best
 from ui.run_facts.run_text import run_title
 from ui.state.chosen import SpanRef, TokenRef
 
 if TYPE_CHECKING:
     from ui.state.run_controller import RunController
     from ui.state.selection import Selection
+
+
+MOST = 40
+"""Lines of one kind; what somebody looks for further down is found sooner by another word."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One line: what it is called, a figure or keys at its right, what is said below it, and what choosing it does."""
+
+    title: str
+    act: Callable[[], object]
+    figure: str = ""
+    second: str = ""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A kind of things that can be found. `find` hears what was typed and gives the best first, at most MOST."""
+
+    kind: str
+    find: Callable[[str], list[Found]]
+
+
+def best(query: str, things: Iterable[Found]) -> list[Found]:
+    """The things whose title or second line fits, best first; of equals, the one given first."""
+    scored = ((match(query, f"{thing.title} {thing.second}"), thing) for thing in things)
+    fitting = [(score, thing) for score, thing in scored if score is not None]
+    return [thing for _, thing in sorted(fitting, key=lambda one: -one[0])[:MOST]]
+
 
 CONTEXT = 28
 """Letters shown before and after a word that was found in an answer."""

@@ -3,20 +3,133 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QPolygonF, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from evprof.view.event_rates import Rates, Region
+from evprof.view.event_rates import Rates, Region, rate_words
+from evprof.view.lanes import Floats
+from evprof.view.real_time import KEEPS_UP
+from ui.players.clip_range import moment_words
 from ui.players.event_look import POINTS, EventLook
 from ui.players.frame_player import ASPECT, INPUT_PX, FramePlayer
 from ui.players.look_choice import LookButton, LookChoice
 from ui.players.picture_feed import event_pictures
 from ui.players.play_clock import PlayClock
-from ui.players.rate_curve import HEIGHT as RATE_PX
-from ui.players.rate_curve import RateCurve
 from ui.style.theme import ThemeHolder
+from ui.widgets.drawn import Drawn
+
+if TYPE_CHECKING:
+    from evprof.metrics.costs.two_clocks import SensedWindow
+
+
+RATE_PX = 20
+_WINDOW_PX = 3
+
+
+class RateCurve(Drawn):
+    """Two areas from a middle line, as long as the recording; a click goes there.
+
+    Below them a bar for each part of the recording that runs took: red where computing took longer than sensing.
+    """
+
+    def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget) -> None:
+        super().__init__(themes, parent)
+        self._clock = clock
+        self.rates: Rates | None = None
+        self._in_region = False
+        self.windows: list[SensedWindow] = []
+        self.setAccessibleName("Event rate")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.hide()
+        clock.position_changed.connect(self._redraw)
+
+    def show_rates(self, rates: Rates | None, in_region: bool) -> None:
+        """Rates of a region or of the whole sensor; None takes them away."""
+        self.rates, self._in_region = rates, in_region
+        self.update()
+
+    def show_windows(self, windows: list[SensedWindow]) -> None:
+        """Parts of the recording that runs took, with their pace."""
+        if windows != self.windows:
+            self.windows = windows
+            self.update()
+
+    def words_at(self, moment_us: int) -> str:
+        """What is known of a moment of the recording."""
+        rates = self.rates
+        place = None if rates is None else rates.place_of(moment_us)
+        if rates is None or place is None:
+            return ""
+        if not rates.looked_us[place]:
+            return f"{moment_words(moment_us)}: not counted yet"
+        on, off = rate_words(rates.on_per_s[place]), rate_words(rates.off_per_s[place])
+        where = " in the region" if self._in_region else ""
+        start, stop = rates.edges(place)
+        looked = f"\n{rates.looked_us[place] / 1000:.3g} of every {(stop - start) / 1000:.3g} ms were counted"
+        told = f"{moment_words(moment_us)}: ON {on}, OFF {off}{where}{looked if rates.is_sampled else ''}"
+        return "\n".join(
+            (told, *(_window_words(one) for one in self.windows if one.start_us <= moment_us < one.stop_us))
+        )
+
+    def moment_at(self, x: float) -> int:
+        """The moment of the recording at a place."""
+        share = min(1.0, max(0.0, x / max(1, self.width())))
+        return 0 if self.rates is None else round(share * (self.rates.stop_us - 1))
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        rates = self.rates
+        if rates is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme, middle = self._themes.theme, (self.height() - _WINDOW_PX) / 2
+        on, off = np.nan_to_num(rates.on_per_s), np.nan_to_num(rates.off_per_s)
+        highest = max(1e-9, float(on.max()), float(off.max()))
+        painter.setPen(Qt.PenStyle.NoPen)
+        for heights, color in ((on, theme.text_dim), (-off, theme.alpha(theme.text_dim, 0.5))):
+            painter.setBrush(color)
+            painter.drawPolygon(self._area(rates, heights / highest * (middle - 1), middle))
+        painter.fillRect(QRectF(0, middle - 0.5, self.width(), 1), theme.line)
+        scale = self.width() / rates.stop_us
+        for one in self.windows:
+            color = theme.bad if one.factor > KEEPS_UP else theme.alpha(theme.text_dim, 0.7)
+            left, right = one.start_us * scale, min(one.stop_us, rates.stop_us) * scale
+            painter.fillRect(QRectF(left, self.height() - 2, max(1.5, right - left - 1), 2), color)
+        x = min(self.width() - 1.0, self._clock.position_us / rates.stop_us * self.width())
+        if x >= 0:
+            painter.fillRect(QRectF(x - 0.5, 0, 1.5, self.height()), theme.accent)
+
+    def _area(self, rates: Rates, heights: Floats, middle: float) -> QPolygonF:
+        scale = self.width() / rates.stop_us
+        points = [QPointF(0, middle)]
+        for place, height in enumerate(heights.tolist()):
+            start, stop = rates.edges(place)
+            points += [QPointF(start * scale, middle - height), QPointF(stop * scale, middle - height)]
+        points.append(QPointF(self.width(), middle))
+        return QPolygonF(points)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.mouseMoveEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._clock.set_playing(False)
+            self._clock.seek(self.moment_at(event.position().x()))
+
+    def tip_at(self, point: QPoint) -> str:
+        """The rates under the pointer."""
+        return self.words_at(self.moment_at(point.x()))
+
+
+def _window_words(one: SensedWindow) -> str:
+    """`run 7: 0.48 ms of computing for 1 ms of the scene`."""
+    behind = ", falling behind" if one.factor > KEEPS_UP else ""
+    return f"run {one.run_id}: {one.factor:.2f} ms of computing for 1 ms of the scene{behind}"
+
 
 _INSET = 4
 _DRAG_PX = 4.0

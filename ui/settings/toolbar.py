@@ -29,9 +29,9 @@ from ui.widgets.label import Label
 
 if TYPE_CHECKING:
     from ui.settings.examiner import Examiner
-    from ui.settings.file_filters import InputDialogs
     from ui.settings.model_popover import ModelPopover
     from ui.settings.settings_popover import SettingsPopover
+    from ui.settings.tool_buttons import InputDialogs
 
 HEIGHT = 44
 COMPACT_BELOW = 1480
@@ -283,7 +283,7 @@ class Toolbar(QFrame):
 
     @cached_property
     def _dialogs(self) -> InputDialogs:
-        from ui.settings.file_filters import InputDialogs
+        from ui.settings.tool_buttons import InputDialogs
 
         return InputDialogs(self, lambda: self.form.sample)
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QPoint, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHeaderView, QSizePolicy, QToolTip, QTreeWidget, QTreeWidgetItem, QWidget
 
 from evprof.core.safe_text import plain
-from evprof.core.units import count_text, percent_text
+from evprof.core.units import bytes_text, count_text, percent_text
+from evprof.metrics.traces.memory import MemoryCurve
 from evprof.metrics.traces.modules import ModuleRow
 from evprof.metrics.traces.overview import CATEGORIES, DeviceUse, TraceOverview
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.timeline.lane import blended
-from ui.traces.columns import share_text, time_of
-from ui.traces.reading import ReadTrace
+from ui.traces.reading import MOST_ALLOCATIONS, ReadTrace
+from ui.traces.record_table import ALLOCATIONS, OPERATOR_MEMORY, RecordTable, share_text, time_of
 from ui.widgets.boxes import beside, stacked
 from ui.widgets.drawn import Drawn
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.panel_parts import say, scrolling, section_head, sentence
+from ui.widgets.panel_parts import WordSwitch, say, scrolling, section_head, sentence
+from ui.widgets.plots import PlotView
 
 _BAR_PX, _TABLE_PX = 22, 420
 
@@ -190,3 +194,122 @@ def _module_items(rows: Iterable[ModuleRow]) -> list[QTreeWidgetItem]:
         item.addChildren(_module_items(row.children))
         items.append(item)
     return items
+
+
+_CURVE_PX = 190
+_MIB = 1 << 20
+
+
+class MemoryCurvePlot(PlotView):
+    """Allocated MiB as a filled line, reserved MiB as a thin line, over the trace's time in ms."""
+
+    def __init__(self, themes: ThemeHolder) -> None:
+        self._curve: MemoryCurve | None = None
+        self._start_ns = 0
+        super().__init__(themes, "ms from the trace's beginning · MiB")
+        self.left.setTicks(None)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        themes.changed.connect(lambda _: self.restyle())
+
+    def sizeHint(self) -> QSize:
+        return QSize(400, _CURVE_PX)
+
+    def show_curve(self, curve: MemoryCurve | None, span: tuple[int, int]) -> None:
+        """Shows another device's curve over a span of time, ns."""
+        self._curve, self._start_ns = curve, span[0]
+        name = "" if curve is None else f"Memory of {curve.device}, at most {bytes_text(curve.peak_bytes)}"
+        self.setAccessibleName(name)
+        self.box.setXRange(0, max(1e-6, (span[1] - span[0]) / 1e6), padding=0)
+        self.draw()
+
+    def draw(self) -> None:
+        """Both lines and the peak."""
+        self._clear()
+        curve, theme = self._curve, self.theme
+        if curve is None or not len(curve.times_ns):
+            return
+        ms = (curve.times_ns - self._start_ns) / 1e6
+        reserved, allocated = curve.reserved_bytes / _MIB, curve.allocated_bytes / _MIB
+        self.box.setYRange(0, 1.15 * max(float(reserved.max()), float(allocated.max()), 1e-3), padding=0)
+        ground = pg.mkBrush(theme.alpha(theme.accent, 0.22))
+        self.box.addItem(pg.PlotCurveItem(ms, reserved, stepMode="right", pen=pg.mkPen(theme.text_dim)))
+        filled = {"pen": pg.mkPen(theme.accent, width=1.5), "fillLevel": 0, "brush": ground}
+        self.box.addItem(pg.PlotCurveItem(ms, allocated, stepMode="right", **filled))
+        peak = (curve.peak_at_ns - self._start_ns) / 1e6, curve.peak_bytes / _MIB
+        is_right = 2 * peak[0] > self.box.viewRange()[0][1]
+        self._write(f"● peak {bytes_text(curve.peak_bytes)}", peak, theme.text, (1.0 if is_right else 0.0, 1.0))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        curve = self._curve
+        if curve is None:
+            return
+        at_ms = self.box.mapSceneToView(self.mapToScene(event.position().toPoint())).x()
+        at = int(np.searchsorted(curve.times_ns, self._start_ns + at_ms * 1e6, side="right")) - 1
+        totals = [("allocated", curve.allocated_bytes), ("reserved", curve.reserved_bytes)]
+        lines = [time_of(round(at_ms * 1e6)), *(f"{name} {bytes_text(int(levels[at]))}" for name, levels in totals)]
+        QToolTip.showText(event.globalPosition().toPoint(), "\n".join(lines) if at >= 0 else "", self)
+
+
+class MemoryPage(QWidget):
+    """The curve of one device, below it operators or allocations."""
+
+    def __init__(self, themes: ThemeHolder) -> None:
+        super().__init__()
+        self._read: ReadTrace | None = None
+        self.empty = EmptyState(
+            "No memory in this trace",
+            "It was recorded without profile_memory. Traces of evprof's own runs have it: switch on Trace, press Run.",
+        )
+        self.plot = MemoryCurvePlot(themes)
+        self.devices: WordSwitch | None = None
+        self.what = WordSwitch([("operators", "By operator"), ("allocations", "Largest allocations")])
+        self.table = RecordTable("Memory", OPERATOR_MEMORY, self.what)
+        self.note = sentence("small")
+        self._devices_row = beside()
+        self.body = QWidget()
+        stacked(self._devices_row, self.plot, GRID, (self.table, 1), self.note, on=self.body, spacing=GRID // 2)
+        stacked(self.empty, (self.body, 1), on=self, margins=(0, GRID, 0, 0))
+        self.what.chosen.connect(self._fill)
+
+    def show_trace(self, read: ReadTrace) -> None:
+        """Shows another trace."""
+        self._read = read
+        memory = read.analysis.memory
+        has_any = bool(memory.curves or memory.operators or len(memory.allocations))
+        self.empty.setVisible(not has_any)
+        self.body.setVisible(has_any)
+        self._offer_devices(memory.curves)
+        self._show_curve(0)
+        self._fill()
+
+    def _offer_devices(self, curves: Sequence[MemoryCurve]) -> None:
+        if self.devices is not None:
+            self.devices.hide()
+            self.devices.deleteLater()
+            self.devices = None
+        if len(curves) > 1:
+            self.devices = WordSwitch([(str(at), curve.device) for at, curve in enumerate(curves)])
+            self.devices.chosen.connect(lambda key: self._show_curve(int(key)))
+            self._devices_row.addWidget(self.devices)
+
+    def _show_curve(self, at: int) -> None:
+        if self._read is not None:
+            analysis = self._read.analysis
+            curves = analysis.memory.curves
+            self.plot.show_curve(curves[at] if curves else None, (analysis.start_ns, analysis.end_ns))
+            self.plot.setVisible(bool(curves))
+
+    def _fill(self, *_: object) -> None:
+        if self._read is None:
+            return
+        memory = self._read.analysis.memory
+        if self.what.key == "operators":
+            self.table.show_records(memory.operators, OPERATOR_MEMORY)
+            say(self.note, "Memory belongs to the innermost operator that runs on the thread; a release to its maker.")
+            return
+        self.table.show_records(self._read.largest, ALLOCATIONS)
+        count, start = len(memory.allocations), self._read.analysis.start_ns
+        shown = f"The largest {MOST_ALLOCATIONS:,} of {count:,}. " if count > MOST_ALLOCATIONS else ""
+        times = f"Times are the trace's own, which begins at {time_of(start)}. – lies outside the trace."
+        say(self.note, f"{shown}{times}")

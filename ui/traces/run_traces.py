@@ -17,10 +17,9 @@ from ui.runs.run_details import Detail, DetailSection
 from ui.state.chosen import Chosen
 from ui.timeline.scene import TimelineScene
 from ui.timeline.timeline_view import TimelineView
-from ui.traces.columns import time_of
 from ui.traces.reading import ReadTrace, TraceReading
-from ui.traces.slice_lane import SliceLane
-from ui.traces.slice_looks import SliceLooks
+from ui.traces.record_table import time_of
+from ui.traces.slice_lane import SliceLane, SliceLooks
 
 MOST_OPERATORS = 6
 

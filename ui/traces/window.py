@@ -20,18 +20,17 @@ from PySide6.QtWidgets import (
 from evprof.core.units import percent_text
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
-from ui.traces.columns import (
+from ui.traces.overview_page import MemoryPage, ModulePage, OverviewPage
+from ui.traces.reading import ReadTrace, TraceReading
+from ui.traces.record_table import (
     DEVICE,
     KERNELS,
     KERNELS_BY_LAUNCH,
     OPERATORS,
     OPERATORS_BY_SHAPES,
     OPERATORS_BY_STACK,
+    RecordTable,
 )
-from ui.traces.memory_page import MemoryPage
-from ui.traces.overview_page import ModulePage, OverviewPage
-from ui.traces.reading import ReadTrace, TraceReading
-from ui.traces.record_table import RecordTable
 from ui.traces.timeline_page import TimelinePage
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState

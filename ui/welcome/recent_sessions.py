@@ -17,7 +17,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.session.autosave import autosave_folder
 from ui.state.recent import Recent
 from ui.style.theme import GRID
-from ui.welcome.start_page import CARD_PX
+from ui.welcome.welcome import CARD_PX
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.elided import elided_text
 from ui.widgets.label import Label

@@ -2,22 +2,150 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ui.state.newest_errand import NewestErrand
 from ui.state.recent import Recent
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
-from ui.style.theme import ThemeHolder
-from ui.welcome.start_page import StartPage
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.escape import asks_for_escape, is_escape
+from ui.widgets.label import Label
+from ui.widgets.panel_parts import section_head, sentence
 
 if TYPE_CHECKING:
-    from ui.welcome.recent_sessions import RecentSession
+    from ui.welcome.recent_sessions import RecentSession, SessionCard
+
+
+OPENINGS = (
+    ("demo", "Run the bundled demo", "primary"),
+    ("open_session", "Open a session…", ""),
+    ("open_sequence", "Open a folder with events and video…", ""),
+    ("open_events", "Open events…", ""),
+    ("open_video", "Open a video…", ""),
+)
+"""Actions of the window by name, what a button calls them, and its role."""
+
+_PER_ROW = 3
+_NARROW_PX = 1100
+_LEFT_PX = 33 * GRID
+CARD_PX = QSize(25 * GRID, 21 * GRID)
+"""The page keeps room for a row of cards before they are known."""
+
+
+class StartPage(QWidget):
+    """Lies over the ground until something is opened or run, or the person goes on without.
+
+    Signals:
+        asked(str): an action of the window, by name.
+        session_chosen(str): the path of a recent session.
+    """
+
+    asked = Signal(str)
+    session_chosen = Signal(str)
+
+    def __init__(self, themes: ThemeHolder, ground: QWidget, home: QWidget) -> None:
+        """`home` gets the keyboard when the page is left."""
+        super().__init__(ground)
+        self._ground = ground
+        self._home = home
+        self.cards: list[SessionCard] = []
+        self.buttons: dict[str, QPushButton] = {}
+        in_role(self, "panel").setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Start page")
+        self._right = QWidget()
+        self._grid = QGridLayout()
+        self._grid.setAlignment(Qt.AlignmentFlag.AlignLeft)
+        self._grid.setSpacing(2 * GRID)
+        self._none = sentence()
+        self._none.setText("Sessions that you save or close are listed here.")
+        self._none.hide()
+        self._lay_out()
+        ground.installEventFilter(self)
+        themes.changed.connect(self.update)
+        self.hide()
+
+    def _lay_out(self) -> None:
+        words = in_role(Label("See what each model does, when, and what drafting saves."), "dim")
+        words.setWordWrap(True)
+        left = QWidget()
+        left.setFixedWidth(_LEFT_PX)
+        column = stacked(in_role(Label("evprof"), "title"), words, GRID, on=left, spacing=GRID)
+        for name, text, role in OPENINGS:
+            button = in_role(QPushButton(text), role) if role else QPushButton(text)
+            button.clicked.connect(lambda _=False, name=name: self.asked.emit(name))
+            self.buttons[name] = button
+            column.addWidget(button)
+        hint = in_role(Label("or drop files and folders onto the window"), "small")
+        column.addWidget(hint)
+        self.close_button = in_role(QPushButton("Go to the window (Esc)"), "link")
+        self.close_button.clicked.connect(self.leave)
+        column.addWidget(self.close_button)
+        column.addStretch(1)  # a message covers the lowest part of the page
+        stacked(section_head("Recent sessions"), self._none, self._grid, None, on=self._right, spacing=2 * GRID)
+        inner = beside(left, self._right, spacing=6 * GRID)
+        margins = (4 * GRID, 5 * GRID, 4 * GRID, 4 * GRID)
+        beside(None, inner, None, on=self, margins=margins)
+
+    def open(self) -> None:
+        """Covers the ground."""
+        self.setGeometry(self._ground.rect())
+        self._arrange()
+        self.raise_()
+        self.show()
+        self.buttons["demo"].setFocus()
+
+    def leave(self) -> None:
+        """Uncovers the ground."""
+        focused = self.window().focusWidget()
+        had_focus = self.isAncestorOf(focused)
+        self.hide()
+        if had_focus:
+            self._home.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def show_sessions(self, sessions: Sequence[RecentSession]) -> None:
+        """Shows what was open lately."""
+        from ui.welcome.recent_sessions import SessionCard
+
+        for card in self.cards:
+            card.hide()
+            card.deleteLater()
+        self.cards = [SessionCard(session) for session in sessions]
+        for card in self.cards:
+            card.clicked.connect(lambda _=False, card=card: self.session_chosen.emit(str(card.session.path)))
+        self._none.setVisible(not self.cards)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        per_row = _PER_ROW if self._ground.width() >= _NARROW_PX else _PER_ROW - 1
+        # Room for a whole row, so that nothing moves when the sessions were looked up.
+        self._right.setFixedWidth(per_row * (CARD_PX.width() + 2 * GRID) - 2 * GRID)
+        for place, card in enumerate(self.cards):
+            self._grid.addWidget(card, place // per_row, place % per_row)
+
+    def event(self, event: QEvent) -> bool:
+        """Esc uncovers the window before it does anything in it."""
+        return asks_for_escape(event) or super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if is_escape(event):
+            self.leave()
+        else:
+            super().keyPressEvent(event)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and not self.isHidden():
+            self.setGeometry(self._ground.rect())
+            self._arrange()
+        return super().eventFilter(watched, event)
 
 
 class Welcome(QObject):

@@ -24,8 +24,8 @@ from evprof.loaders.bundled import bundled_samples
 from evprof.run.works.work_form import OFFERS, OVERHEAD
 from evprof.session.facts import MARKS, Mark
 from evprof.view.timescale import time_text
+from ui.columns.answer_comparison import PartingMarks
 from ui.columns.model_pair import ModelPair
-from ui.columns.parting_marks import PartingMarks
 from ui.help.help_pages import HelpPages
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
@@ -60,8 +60,7 @@ from ui.window.pair_views import TAKE, Clips, PairViews
 from ui.window.panels import PANELS
 from ui.window.window_dialogs import AbandonedSessions, TraceViewer, WindowDialogs, WindowPalette
 from ui.window.window_memory import Layouts, WindowMemory
-from ui.work.long_work import LongWork
-from ui.work.requests import Requests, is_of_demo
+from ui.work.long_work import LongWork, Requests, is_of_demo
 
 SWITCH_INTERVAL_S = 0.0003
 """How long the pump and the session writer run while the window waits for the interpreter (Python's default: 5 ms)."""

@@ -25,8 +25,7 @@ from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
 from evprof.view.lanes import Track
 from ui.palette.box import PaletteBox
-from ui.palette.found import Found, Lookup, best
-from ui.palette.sources import runs_source, settings_source, spans_source, tokens_source
+from ui.palette.sources import Found, Lookup, best, runs_source, settings_source, spans_source, tokens_source
 from ui.runs.run_list import RunList
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
