@@ -45,7 +45,6 @@ class TokenMark(NamedTuple):
 
     @property
     def is_rejected(self) -> bool:
-        """Whether it was drafted and thrown away."""
         return self.origin == ORIGIN_REJECTED
 
     @property

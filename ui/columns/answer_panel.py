@@ -56,7 +56,6 @@ class DiffSheet(QTableWidget):
         themes.changed.connect(self._fill)
 
     def show_diff(self, diff: AnswerDiff | None, run_ids: tuple[int, int]) -> None:
-        """Shows another diff."""
         self._spans, self._run_ids = () if diff is None else diff.spans, run_ids
         self.setAccessibleDescription(self.as_text())
         self._fill()

@@ -104,17 +104,14 @@ class ModelColumn:
 
     @property
     def players(self) -> list[FramePlayer]:
-        """The players of either kind of input."""
         return list(self._players.values())
 
     @property
     def player(self) -> FramePlayer:
-        """The player of the model's kind of input."""
         return self._players[self._kind]
 
     @property
     def column(self) -> ShownModel | None:
-        """What is shown."""
         return self._column
 
     def set_alone(self, is_alone: bool) -> None:
@@ -170,7 +167,6 @@ class ModelColumn:
             self.player.show()
 
     def refresh(self) -> None:
-        """Follows the run: cheap when nothing happened."""
         self.strip.refresh()
         column = self._column
         if column is None:

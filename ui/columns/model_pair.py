@@ -134,7 +134,6 @@ class ModelPair(QWidget):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no player waits for a picture."""
         return not any(player.is_waiting for column in (self.left, self.right) for player in column.players)
 
     def show_sample(self, sample: Sample | None) -> None:
@@ -149,7 +148,6 @@ class ModelPair(QWidget):
         self.scrubber.track.update()
 
     def set_measuring(self, is_measuring: bool) -> None:
-        """Players pause while a run is measured."""
         self.clock.set_suspended(is_measuring)
 
     def close_feeds(self) -> None:
@@ -186,7 +184,6 @@ class ClockLink(QObject):
             self.show_windows()
 
     def _window(self, run: RunLog, role: str) -> SensedWindow | None:
-        """Computed once for each run that is over."""
         from evprof.metrics.costs.two_clocks import window_of
 
         known = self._windows.get((run.run_id, role))
@@ -195,7 +192,6 @@ class ClockLink(QObject):
         return known[2]
 
     def show_windows(self) -> None:
-        """Of the recording and model in either column."""
         from evprof.metrics.costs.two_clocks import windows_of
 
         runs = {} if self._controller is None else self._controller.runs

@@ -65,7 +65,6 @@ class StageStrip(Drawn):
         return QSize(160, HEIGHT)
 
     def show_column(self, column: ShownModel | None) -> None:
-        """Shows the stages of one model of a run."""
         self._column = column
         self._version = -1
         self.refresh()
@@ -146,7 +145,6 @@ class StageStrip(Drawn):
         painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, text)
 
     def segment_at(self, point: QPoint) -> Segment | None:
-        """The stage under a point."""
         return next((part for part in self.segments() if part.left <= point.x() <= part.left + part.width), None)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -155,7 +153,6 @@ class StageStrip(Drawn):
             self._selection.select(SpanRef(self._column.run.run_id, segment.span.span_id))
 
     def tip_at(self, point: QPoint) -> str:
-        """The stage, its time and its share."""
         segment = self.segment_at(point)
         if segment is None or self._column is None:
             return ""
@@ -179,11 +176,9 @@ class CounterRow(Drawn):
 
     @property
     def entries(self) -> list[tuple[str, str]]:
-        """Name and figure of each counter."""
         return list(self._entries)
 
     def set_entries(self, entries: list[tuple[str, str]]) -> None:
-        """Shows (name, figure) pairs."""
         if entries != self._entries:
             self._entries = entries
             self.updateGeometry()
@@ -203,7 +198,6 @@ class CounterRow(Drawn):
         return 2 if is_narrow and len(self._entries) > 1 else 1
 
     def places(self) -> list[QRectF]:
-        """Where each counter stands."""
         in_line = max(1, -(-len(self._entries) // self._lines()))
         width = self.width() / in_line
         return [

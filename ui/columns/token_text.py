@@ -77,7 +77,6 @@ class TextLook(QObject):
         return not self._is("text/differences-unmarked")
 
     def deeds(self) -> dict[str, Callable[[], object]]:
-        """What each action of the menu does."""
         return {
             "confidence": lambda: self.toggle("text/confidence"),
             "fold_rejected": lambda: self.toggle("text/folded"),
@@ -90,7 +89,6 @@ class TextLook(QObject):
         return self._chosen[key]
 
     def toggle(self, key: str) -> None:
-        """Changes one option and remembers it."""
         self._chosen[key] = not self._is(key)
         if self._settings is not None:
             self._settings.setValue(key, self._chosen[key])
@@ -129,12 +127,10 @@ class TokenText(QTextEdit):
 
     @property
     def flow(self) -> AnswerFlow | None:
-        """The marks on display."""
         return self._flow
 
     @property
     def marked(self) -> list[int]:
-        """Indices of the marks that belong to the selection."""
         return list(self._marked)
 
     @property
@@ -176,7 +172,6 @@ class TokenText(QTextEdit):
             self._put(0)
 
     def refresh(self) -> None:
-        """Adds what the run has gained."""
         flow = self._flow
         if flow is None:
             return
@@ -265,7 +260,6 @@ class TokenText(QTextEdit):
         return data
 
     def mark_at(self, point: QPoint) -> TokenMark | None:
-        """The mark under a point of the viewport."""
         place = QPointF(point) + QPointF(0, self.verticalScrollBar().value())
         at = self.document().documentLayout().hitTest(place, Qt.HitTestAccuracy.ExactHit)
         index = bisect_right(self._starts, at) - 1 if 0 <= at < self._end else -1

@@ -69,7 +69,6 @@ class CrashDialog(QDialog):
         self._others = 0
 
     def add(self, sentence: str, report: Path | None) -> None:
-        """Another defect came meanwhile."""
         self._others += 1
         self.text.appendPlainText(f"\n———\n\n{plain(_read(report) or sentence, _MOST_CHARACTERS)}")
         first = self.sentence.text().partition(" (and ")[0]
@@ -152,7 +151,6 @@ class DefectNet(QObject):
         threading.excepthook = self._catch_of_thread
 
     def fold(self) -> None:
-        """Stops catching."""
         sys.excepthook, threading.excepthook = self._hooks
 
     def _catch(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -44,7 +44,6 @@ class FaultFile:
             faulthandler.enable(self._file, all_threads=True)
 
     def close(self) -> None:
-        """The window ended as it should: nothing is left."""
         if self._file is not None:
             faulthandler.disable()
             if sys.__stderr__ is not None:

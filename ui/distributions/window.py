@@ -137,7 +137,6 @@ class DistributionsDialog(FollowingDialog):
     _key: object = None
 
     def make_views(self, themes: ThemeHolder) -> None:
-        """Its parts."""
         self.errand = NewestErrand("evprof-distributions", self)
         self.errand.done.connect(self._show)
         self.empty = EmptyState(
@@ -212,6 +211,5 @@ class DistributionsDialog(FollowingDialog):
         super().done(result)
 
     def restyle(self) -> None:
-        """The plots."""
         self.times.restyle()
         self.acceptance.restyle()

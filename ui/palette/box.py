@@ -65,11 +65,9 @@ class PaletteBox(QFrame):
 
     @property
     def titles(self) -> list[str]:
-        """What is listed."""
         return [found.title for found in self._found]
 
     def leave(self) -> None:
-        """Closes; the keyboard goes back to where it was."""
         if not self.isVisible():
             return
         self.hide()

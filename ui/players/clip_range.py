@@ -40,12 +40,10 @@ class ClipRange:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is cut away."""
         return self.start_us is None and self.length_us is None
 
     @property
     def begin_us(self) -> int:
-        """Where it starts."""
         return self.start_us or 0
 
     @property
@@ -68,7 +66,6 @@ class ClipRange:
         return f"{self.length_words} at {moment_words(self.begin_us)}"
 
     def all(self) -> Self:
-        """Without a clip."""
         return type(self)(self.whole_us)
 
     def from_here(self, position_us: int, length_us: int | None) -> Self:
@@ -88,13 +85,11 @@ class ClipRange:
         return self._made(self.begin_us, max(position_us, self.begin_us + LEAST_US))
 
     def moved(self, begin_us: int) -> Self:
-        """As long as before, elsewhere."""
         length = self.end_us - self.begin_us
         start = max(0, min(begin_us, self.whole_us - length))
         return self._made(start, start + length)
 
     def _made(self, start_us: int, stop_us: int) -> Self:
-        """What reaches from one end to the other is no clip."""
         start, stop = max(0, start_us), min(stop_us, self.whole_us)
         if stop - start < LEAST_US:
             return self.all()

@@ -57,11 +57,9 @@ class EventLook:
 
     @property
     def is_as_model(self) -> bool:
-        """Whether pictures are drawn exactly as EventGPT's."""
         return self.rendering == AS_MODEL
 
     def in_theme(self, is_dark: bool) -> Self:
-        """The same with the palette that is meant in a theme."""
         if self.is_as_model:
             return replace(self, palette=AS_MODEL)
         return replace(self, palette="dark" if is_dark else "light") if self.palette == BY_THEME else self

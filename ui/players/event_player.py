@@ -59,7 +59,6 @@ class RateCurve(Drawn):
             self.update()
 
     def words_at(self, moment_us: int) -> str:
-        """What is known of a moment of the recording."""
         rates = self.rates
         place = None if rates is None else rates.place_of(moment_us)
         if rates is None or place is None:
@@ -76,7 +75,6 @@ class RateCurve(Drawn):
         )
 
     def moment_at(self, x: float) -> int:
-        """The moment of the recording at a place."""
         share = min(1.0, max(0.0, x / max(1, self.width())))
         return 0 if self.rates is None else round(share * (self.rates.stop_us - 1))
 
@@ -121,7 +119,6 @@ class RateCurve(Drawn):
             self._clock.seek(self.moment_at(event.position().x()))
 
     def tip_at(self, point: QPoint) -> str:
-        """The rates under the pointer."""
         return self.words_at(self.moment_at(point.x()))
 
 
@@ -161,7 +158,6 @@ class EventPlayer(FramePlayer):
         return QSize(round((INPUT_PX - RATE_PX - _INSET) * ASPECT), INPUT_PX)
 
     def rates_known(self, rates: Rates | None) -> None:
-        """Draws them below the picture."""
         self.rate_curve.show_rates(rates, self.look.region is not None)
 
     def picture_placed(self, place: QRectF | None) -> None:
@@ -180,7 +176,6 @@ class EventPlayer(FramePlayer):
         self.picture_placed(self.picture_place())
 
     def room(self) -> QRectF:
-        """Leaves room for the curve below a recording."""
         room = super().room()
         return room.adjusted(0, 0, 0, -RATE_PX - _INSET) if self.is_drawn else room
 
@@ -188,7 +183,6 @@ class EventPlayer(FramePlayer):
 
     @property
     def is_in_space(self) -> bool:
-        """Whether the picture can be turned."""
         return self.is_drawn and self.look.rendering == POINTS
 
     def region_place(self) -> QRectF | None:
@@ -247,7 +241,6 @@ class EventPlayer(FramePlayer):
         self.update()
 
     def tip_at(self, point: QPoint) -> str:
-        """What a drag does here."""
         if not self.is_drawn:
             return ""
         clear = self.clear_place()

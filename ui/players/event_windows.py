@@ -78,7 +78,6 @@ class EventWindows:
         return events.slice_count(max(0, len(events) - count), len(events))
 
     def close(self) -> None:
-        """Closes the file and forgets the events."""
         self._events = NO_EVENTS
         self._recording.close()
 

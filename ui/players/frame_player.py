@@ -99,12 +99,10 @@ class FramePlayer(Drawn):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether a look decides how the picture is drawn."""
         return self._state.is_drawn and self._image is not None
 
     @property
     def told(self) -> str:
-        """The note of the file's picture."""
         return self._state.note if self._image is not None else ""
 
     @property
@@ -152,7 +150,6 @@ class FramePlayer(Drawn):
         self.update()
 
     def ask_again(self) -> None:
-        """Requests the picture at the position again."""
         self._seek(self._clock.position_us)
 
     def close_feed(self) -> None:
@@ -251,7 +248,6 @@ class FramePlayer(Drawn):
         """For players with widgets on their picture's edge."""
 
     def room(self) -> QRectF:
-        """Where pictures may stand."""
         return QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

@@ -47,7 +47,6 @@ class FramePictures:
 
     @property
     def duration_us(self) -> int:
-        """From the first start to the last end."""
         return max((record.end_us for record in self.records), default=0) - self.origin_us
 
     @property
@@ -123,17 +122,14 @@ class FrameStrip(Drawn):
         self.update()
 
     def show_seen(self, is_seen: bool) -> None:
-        """Marks the frames as the input of the selection."""
         if is_seen != self.is_seen:
             self.is_seen = is_seen
             self.update()
 
     def refresh(self) -> None:
-        """Draws new frames."""
         self.update()
 
     def cells(self) -> list[QRectF]:
-        """Where each picture is drawn."""
         pictures = self._pictures
         if pictures is None or not pictures.images:
             return []
@@ -198,7 +194,6 @@ class FrameStrip(Drawn):
         return label if index else f"{label} ms"
 
     def index_at(self, point: QPoint) -> int | None:
-        """The picture under a point."""
         return next((index for index, cell in enumerate(self.cells()) if cell.contains(point.toPointF())), None)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -209,7 +204,6 @@ class FrameStrip(Drawn):
             self._clock.seek(self._pictures.slices[index].stop_us)
 
     def tip_at(self, point: QPoint) -> str:
-        """The frame's number and time."""
         index = self.index_at(point)
         if index is None or self._pictures is None:
             return ""

@@ -40,7 +40,6 @@ class LookChoice(QObject):
         return self._look
 
     def choose(self, look: EventLook) -> None:
-        """Takes another look and remembers it."""
         if look == self.look:
             return
         self._look = look

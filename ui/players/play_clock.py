@@ -52,7 +52,6 @@ class PlayClock(QObject):
 
     @property
     def spans(self) -> list[InputSpan]:
-        """When each input is shown."""
         return list(self._spans.values())
 
     @property
@@ -62,7 +61,6 @@ class PlayClock(QObject):
 
     @property
     def stop_us(self) -> int:
-        """The end of the input that ends last; 0 without any."""
         return max((span.stop_us for span in self._spans.values()), default=0)
 
     @property
@@ -102,7 +100,6 @@ class PlayClock(QObject):
             self.position_changed.emit(position_us)
 
     def set_playing(self, is_playing: bool) -> None:
-        """Plays or stands."""
         if is_playing == self.is_playing:
             return
         self.is_playing = is_playing
@@ -117,7 +114,6 @@ class PlayClock(QObject):
             self._run()
 
     def next_rate(self) -> None:
-        """The next of the speeds on offer."""
         self.rate = RATES[(RATES.index(self.rate) + 1) % len(RATES)]
         self.changed.emit()
 

@@ -74,7 +74,6 @@ class ScrubTrack(Drawn):
 
     @property
     def scale(self) -> ScrubScale:
-        """The present scale of the track."""
         return ScrubScale(self._clock.start_us, self._clock.stop_us, self.width())
 
     def show_moments(self, first: FramePictures | None, second: FramePictures | None) -> None:
@@ -205,7 +204,6 @@ class ScrubTrack(Drawn):
             self.clip_changed.emit(clip)
 
     def tip_at(self, point: QPoint) -> str:
-        """The part to run on top, the inputs below."""
         if point.y() <= _CLIP_BOTTOM:
             if not self.is_editable:
                 return f"The run took {self.clip.words}" if not self.clip.is_all else ""
@@ -262,7 +260,6 @@ class Scrubber(QWidget):
 
     @property
     def clip(self) -> ClipRange:
-        """The part on display."""
         return self.track.clip
 
     def show_clip(self, clip: ClipRange, obstacle: str = "") -> None:

@@ -40,7 +40,6 @@ def identity(sample: Sample) -> Hashable:
 
 
 def sample_name(sample: Sample) -> str:
-    """Its own name, or its files'."""
     paths = [path for path in (sample.events_path, sample.video_path) if path]
     return sample.name or " + ".join(input_name(path) for path in paths)
 
@@ -93,7 +92,6 @@ def clips_of(sample: Sample, common_us: tuple[int, int], length_us: int) -> list
 
 
 def cut_sentence(common_us: tuple[int, int], length_us: int) -> str:
-    """What came of a cut."""
     count = max(0, (common_us[1] - common_us[0]) // length_us)
     clips = f"{count_text(count, 'clip')} of {duration_words(length_us)}"
     if count > MOST_CLIPS:

@@ -47,7 +47,6 @@ class DropOverlay(Drawn):
 
     @property
     def headline(self) -> str:
-        """What will happen."""
         if self._opening is not None:
             return self._opening.headline
         return f"Looking at {input_name(self._paths[0]) if len(self._paths) == 1 else f'{len(self._paths)} files'} …"
@@ -72,7 +71,6 @@ class DropOverlay(Drawn):
         self.show()
 
     def show_opening(self, opening: Opening) -> None:
-        """What would be opened is known."""
         if self.isVisible():
             self._opening = opening
             self._fill()
@@ -116,14 +114,12 @@ class FileDrops:
         self._open_paths = open_paths
 
     def enter(self, event: QDragEnterEvent) -> None:
-        """Accepts files and folders, and looks at them."""
         if paths := _local_paths(event.mimeData()):
             event.acceptProposedAction()
             self.overlay.show_paths(paths)
             self._look(paths)
 
     def leave(self) -> None:
-        """They left the window."""
         self.overlay.hide()
         self._forget()
 

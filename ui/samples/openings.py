@@ -46,12 +46,10 @@ class OpeningPath:
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return input_name(self.path)
 
     @property
     def words(self) -> str:
-        """What it is, in a word or two."""
         if self.kind == "manifest":
             return count_text(len(self.samples), "sample")
         if self.kind == "sequence" and self.samples and self.samples[0].video_path is None:
@@ -76,7 +74,6 @@ class Opening:
 
     @property
     def headline(self) -> str:
-        """What will happen, in a line."""
         parts = []
         if self.half is not None:
             parts.append("Open events" if self.half.kind == "events" else "Open a video")

@@ -39,11 +39,9 @@ class Durations:
 
     @property
     def is_busy(self) -> bool:
-        """Whether lengths are still to be read."""
         return self._left > 0
 
     def ask(self, sample: Sample) -> None:
-        """Requests a sample's length, once."""
         if sample not in self.known:
             self.known[sample] = None
             self._left += 1
@@ -97,7 +95,6 @@ class SampleList(QWidget):
 
     @property
     def samples(self) -> list[Sample]:
-        """What is listed."""
         return list(self._samples)
 
     def add(self, sample: Sample) -> None:
@@ -139,7 +136,6 @@ class SampleList(QWidget):
         return found
 
     def set_current(self, sample: Sample | None) -> None:
-        """Marks the sample that will be run next."""
         self._current = sample
         self._fill()
 

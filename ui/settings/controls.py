@@ -43,7 +43,6 @@ def chosen(settings: SpeculationSettings) -> DrafterChoice:
 
 
 def settings_of(choice: DrafterChoice) -> dict[str, str | None]:
-    """The two settings of a choice."""
     kind, adapter = choice
     return {"drafter": kind if kind in DRAFTERS else MODEL, "adapter": adapter}
 
@@ -59,7 +58,6 @@ def adapter_words(kind: str, name: str) -> str:
 
 
 def choice_words(choice: DrafterChoice) -> str:
-    """A choice in words, also without its folder."""
     kind, adapter = choice
     info = adapter_of(adapter)
     name = Path(adapter or "").name if info is None else info.name
@@ -145,7 +143,6 @@ def control_of(entry: Setting) -> Setting:
 
 
 def controls() -> dict[str, Setting]:
-    """Every setting that has a control, by key."""
     listed = (*OF_MEASURING, *(entry for entry in SETTINGS.values() if entry.has_control))
     return {entry.key: control_of(entry) for entry in listed}
 
@@ -156,7 +153,6 @@ def value_of(settings: GenerationSettings, key: str) -> Any:
 
 
 def with_choice(settings: GenerationSettings, key: str, value: Any) -> GenerationSettings:
-    """The settings after a control took a value."""
     for changed, to in settings_of(value).items() if key == DRAFTER else ((key, value),):
         settings = with_value(settings, changed, to)
     return settings
@@ -179,7 +175,6 @@ def number_of(entry: Setting, value: Any) -> float:
 
 
 def value_shown(entry: Setting, number: float) -> Any:
-    """The value that a field's number stands for."""
     if entry.has_none and number <= lowest(entry):
         return None
     found = number / entry.range.scale

@@ -46,7 +46,6 @@ class Examiner(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the program works on a question."""
         return self._asked is not None
 
     def hold(self, is_held: bool) -> None:
@@ -70,7 +69,6 @@ class Examiner(QObject):
         self._wanted = None
 
     def close(self) -> None:
-        """Ends the program."""
         self._is_closed, self._wanted = True, None
         self._process.kill()
         self._process.waitForFinished(_CLOSE_MS)

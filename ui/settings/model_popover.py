@@ -157,11 +157,9 @@ class ModelPopover(QFrame):
 
     @property
     def choice(self) -> ModelChoice:
-        """What is chosen now."""
         return self._choice
 
     def open_below(self, widget: QWidget) -> None:
-        """Shows itself under its button."""
         self._fill()
         self._offer()
         self._look()
@@ -185,7 +183,6 @@ class ModelPopover(QFrame):
             self._fit()
 
     def choose_folder(self, folder: str) -> None:
-        """Takes a checkpoint folder, or says why not."""
         try:
             family_of(folder, self._role)
         except UserError as error:

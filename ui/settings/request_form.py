@@ -53,7 +53,6 @@ class RequestForm:
         return self._wanted_mode
 
     def choose_mode(self, mode: str) -> None:
-        """Asks for a mode."""
         self._wanted_mode = mode
 
     def mode_problem(self, mode: str) -> str:
@@ -69,7 +68,6 @@ class RequestForm:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The models that will run."""
         return self.here.taking_part
 
     # Settings, by the names of their controls.
@@ -100,18 +98,15 @@ class RequestForm:
         return refusal_of(choice, mode, self.draft.name, self.target.name)
 
     def value(self, key: str) -> Any:
-        """A setting, or how often is measured."""
         return self.measuring[key] if key in self.measuring else value_of(self.settings, key)
 
     def take(self, key: str, value: Any) -> None:
-        """Sets one setting and nothing else."""
         if key in self.measuring:
             self.measuring[key] = value
         else:
             self.settings = with_choice(self.settings, key, value)
 
     def reset(self) -> None:
-        """Everything back to its default."""
         for key, control in self.controls.items():
             self.take(key, control.default)
 

@@ -63,7 +63,6 @@ class SettingMark(Drawn):
         self.setFixedSize(QSize(12, BUTTON_PX))
 
     def show_state(self, state: str) -> None:
-        """Shows PLAIN, CHANGED, INEXACT or IDLE."""
         if state != self.state:
             self.state = state
             self.update()
@@ -114,19 +113,18 @@ class SettingRow(QObject):
 
     @property
     def field_px(self) -> int:
-        """The width that the field needs, at most _MOST_PX."""
         words = [self._themes.theme.text_width(word) for _, word in self.control.choices]
         around = _TYPED_AROUND_PX if self.control.is_free else _AROUND_PX
         return min(_MOST_PX, max(FIELD_PX, round(max(words, default=0)) + around))
 
     def show_value(self, value: Any) -> None:
-        """Makes the field show a value."""
         was_blocked = self.field.blockSignals(True)
         if isinstance(self.field, ChoiceBox) and self.control.is_free:
             words = dict(self.control.choices).get(value, str(value))
             if _words_of(self.field) != words:  # text that is being typed keeps its cursor
                 self.field.setEditText(words)
-                self.field.lineEdit().setCursorPosition(0)
+                if (line := self.field.lineEdit()) is not None:
+                    line.setCursorPosition(0)
         elif isinstance(self.field, ChoiceBox):
             values = [known for known, _ in self.control.choices]
             self.field.setCurrentIndex(values.index(value) if value in values else -1)
@@ -186,7 +184,6 @@ class DrafterRow(SettingRow):
             self.field.view().setMinimumWidth(_LIST_PX)
 
     def add_choice(self, value: Any, words: str) -> None:
-        """Lists one more choice."""
         if any(value == known for known, _ in self.control.choices) or not isinstance(self.field, ChoiceBox):
             return
         was_blocked = self.field.blockSignals(True)
@@ -195,7 +192,6 @@ class DrafterRow(SettingRow):
         self.field.blockSignals(was_blocked)
 
     def show_value(self, value: Any) -> None:
-        """Makes the field show a value, listed so far or not."""
         self._value = value
         self.add_choice(value, choice_words(value))
         super().show_value(value)

@@ -96,7 +96,6 @@ class SettingsButton(ToolButton):
         super().__init__("", "Settings", parent)
 
     def show_form(self, form: RequestForm) -> None:
-        """Counts again."""
         names = {key: control.name for key, control in form.controls.items()}
         changed, idle = form.changed, form.idle
         style = Qt.ToolButtonStyle
@@ -181,7 +180,6 @@ class ExportButton(MenuButton):
         menu.triggered.connect(self._take)
 
     def set_has_trace(self, has_trace: bool) -> None:
-        """Whether there is a torch trace to open."""
         self._tensorboard.setEnabled(has_trace)
 
     def _take(self, action: QAction) -> None:
@@ -216,7 +214,6 @@ def event_filters() -> str:
 
 
 def video_filters() -> str:
-    """For a dialog that asks for videos."""
     return ";;".join([_filter("Videos", VIDEO_SUFFIXES), _ALL])
 
 
@@ -232,15 +229,12 @@ class InputDialogs:
         self._sample = sample
 
     def recordings(self) -> list[str]:
-        """Event recordings."""
         return QFileDialog.getOpenFileNames(self._parent, "Open events", self._place(), event_filters())[0]
 
     def videos(self) -> list[str]:
-        """Videos."""
         return QFileDialog.getOpenFileNames(self._parent, "Open video", self._place(), video_filters())[0]
 
     def folder(self, title: str) -> str:
-        """A folder."""
         return QFileDialog.getExistingDirectory(self._parent, title, self._place())
 
     def _place(self) -> str:

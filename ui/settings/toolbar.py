@@ -205,7 +205,6 @@ class Toolbar(QFrame):
 
     @property
     def sample(self) -> Sample:
-        """What will be run next."""
         return self.form.sample
 
     def set_sample(self, sample: Sample) -> None:
@@ -218,7 +217,6 @@ class Toolbar(QFrame):
         self._show_state()
 
     def take_clip(self, sample: Sample) -> None:
-        """Takes another part of the sample that is open."""
         self.form.sample = sample
         self._show_state()
 
@@ -248,13 +246,11 @@ class Toolbar(QFrame):
         self._show_state()
 
     def set_has_trace(self, has_trace: bool) -> None:
-        """Whether there is a torch trace to open."""
         if has_trace != self._has_trace:
             self._has_trace = has_trace
             self._show_state()
 
     def choose_mode(self, mode: str) -> None:
-        """Asks for a mode, as the menu does."""
         self.form.choose_mode(mode)
         self._show_state()
 
@@ -288,11 +284,9 @@ class Toolbar(QFrame):
         return InputDialogs(self, lambda: self.form.sample)
 
     def browse_events(self) -> None:
-        """Asks for event recordings."""
         self._choose(self._dialogs.recordings())
 
     def browse_video(self) -> None:
-        """Asks for videos."""
         self._choose(self._dialogs.videos())
 
     def browse_sequence(self) -> None:
@@ -312,7 +306,6 @@ class Toolbar(QFrame):
         self._take_sample(self.form.open_events(path))
 
     def open_video(self, path: str) -> None:
-        """Takes a video."""
         self._take_sample(self.form.open_video(path))
 
     def open_sample(self, sample: Sample) -> None:

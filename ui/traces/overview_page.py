@@ -44,7 +44,6 @@ class CategoryBar(Drawn):
         self.setFixedHeight(_BAR_PX)
 
     def show_overview(self, found: TraceOverview) -> None:
-        """Shows another division."""
         self._shares = [(one.name, one.share, time_of(one.ns)) for one in found.categories if one.share]
         self.setAccessibleName(", ".join(f"{name} {percent_text(share, 1)}" for name, share, _ in self._shares))
         self.update()
@@ -68,7 +67,6 @@ class CategoryBar(Drawn):
             painter.drawText(room.adjusted(6, 0, 0, -1), int(Qt.AlignmentFlag.AlignVCenter), label)
 
     def tip_at(self, point: QPoint) -> str:
-        """The category under the pointer."""
         for room, name, share, took in self._parts():
             if room.contains(point):
                 return f"{name}: {took}, {percent_text(share, 1)}"
@@ -107,7 +105,6 @@ class OverviewPage(QWidget):
         stacked(scrolling(ground), on=self)
 
     def show_trace(self, read: ReadTrace) -> None:
-        """Shows another trace."""
         analysis, found = read.analysis, read.analysis.overview
         slices = count_text(len(analysis.trace.slices), "slice")
         say(self.problems, "\n".join(analysis.problems))
@@ -174,7 +171,6 @@ class ModulePage(QWidget):
         stacked(self.empty, (self.tree, 1), on=self)
 
     def show_trace(self, read: ReadTrace) -> None:
-        """Shows another trace."""
         rows = read.analysis.modules
         self.empty.setVisible(not rows)
         self.tree.setVisible(bool(rows))
@@ -223,7 +219,6 @@ class MemoryCurvePlot(PlotView):
         self.draw()
 
     def draw(self) -> None:
-        """Both lines and the peak."""
         self._clear()
         curve, theme = self._curve, self.theme
         if curve is None or not len(curve.times_ns):
@@ -273,7 +268,6 @@ class MemoryPage(QWidget):
         self.what.chosen.connect(self._fill)
 
     def show_trace(self, read: ReadTrace) -> None:
-        """Shows another trace."""
         self._read = read
         memory = read.analysis.memory
         has_any = bool(memory.curves or memory.operators or len(memory.allocations))

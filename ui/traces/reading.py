@@ -78,7 +78,6 @@ class TraceReading(QObject):
         thread.start()
 
     def stop(self) -> None:
-        """Reads no further; no signal follows."""
         self._number += 1
         self._stop.set()
         self.is_busy = False

@@ -57,7 +57,6 @@ def _bytes(count: int) -> str:
 
 
 def _column(head: str, field: str, written: Callable[[Any], str], tip: str = "") -> Column:
-    """A column of one attribute of a record."""
     value = attrgetter(field)
     return Column(head, value, lambda record: written(value(record)), tip)
 
@@ -153,7 +152,6 @@ class RecordModel(QAbstractTableModel):
         self._fill()
 
     def filter(self, word: str) -> None:
-        """Shows those whose texts hold a word."""
         self._word = word.strip().casefold()
         self._fill()
 
@@ -204,7 +202,6 @@ class RecordModel(QAbstractTableModel):
         return _alignment(column) if role == Qt.ItemDataRole.TextAlignmentRole else None
 
     def as_text(self, rows: Sequence[int]) -> str:
-        """Heads and lines, tab-separated."""
         lines = [[column.head for column in self.columns]]
         lines += [[column.text(self.records[row]) for column in self.columns] for row in rows]
         return "\n".join("\t".join(line) for line in lines)

@@ -83,11 +83,9 @@ class RunTraces(QObject):
 
     @property
     def path(self) -> Path | None:
-        """The trace of the run on show, where it still lies."""
         return None if self._track is None else trace_file(self._track.run)
 
     def look(self, *_: object) -> None:
-        """Follows what the timeline shows."""
         shown = [track for _, track in self._scene.of_each_run if trace_file(track.run) is not None]
         track = shown[0] if shown else None
         if track is not None and self._track is not None and track.run is self._track.run:
@@ -124,7 +122,6 @@ class RunTraces(QObject):
         self._timeline.show_wanted_lanes()
 
     def _place(self, *_: object) -> None:
-        """Puts the slices where the run lies on the axis."""
         if self._read is None or self._clock is None or self._track is None:
             return
         offset = self._clock.offset_ns - self._track.zero_ns

@@ -85,7 +85,6 @@ class SliceLooks:
         return palette_of([self.look(kind, theme).ground for kind in self._shown_kinds])
 
     def is_on_device(self, at: int) -> bool:
-        """Whether a slice is work of a device."""
         return int(self.roles[at]) in DEVICE_WORK
 
     @cached_property
@@ -96,12 +95,10 @@ class SliceLooks:
         return found
 
     def name(self, at: int) -> str:
-        """A slice's name."""
         trace = self.analysis.trace
         return trace.text(int(trace.slices.names[at]))
 
     def facts(self, at: int) -> list[tuple[str, str]]:
-        """What is known of a slice, for cards and tables."""
         trace = self.analysis.trace
         slices, device = trace.slices, trace.device
         found = [
@@ -184,7 +181,6 @@ class SliceLane(Lane):
 
     @property
     def key(self) -> str:
-        """Threads and streams are told apart by their names."""
         return self._key
 
     def names(self) -> tuple[str, str]:
@@ -197,7 +193,6 @@ class SliceLane(Lane):
         return Timescale(scale.start_ns - self.offset_ns, scale.end_ns - self.offset_ns, scale.width_px)
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
-        """Row by row."""
         if self.lane is None or self.looks is None:
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
@@ -230,7 +225,6 @@ class SliceLane(Lane):
             painter.drawRect(box.adjusted(-1, -1, 1, 1))
 
     def hit(self, pos: QPointF) -> Hit | None:
-        """The slice under the pointer."""
         at = int((pos.y() - TOP_PX) // ROW_PX)
         if self.lane is None or self.looks is None or not 0 <= at < len(self.lane.rows):
             return None

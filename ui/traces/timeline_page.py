@@ -74,7 +74,6 @@ class TimelinePage(QWidget):
         say(self.teaches, _TEACHES)
 
     def show_trace(self, read: ReadTrace) -> None:
-        """Shows another trace."""
         self._read = read
         self._view = None
         self.functions.setVisible(read.function_lanes is not read.lanes)
@@ -127,12 +126,10 @@ class TimelinePage(QWidget):
             self.stack.overlay.update()
 
     def zoom(self, factor: float, at_px: float) -> None:
-        """Zooms around a position of the drawing area."""
         start, end = self._extent
         self._look(self.scene.scale.zoomed(factor, at_px, longest_ns=2 * (end - start)))
 
     def pan(self, by_px: float) -> None:
-        """Moves the view."""
         self._look(self.scene.scale.panned(by_px))
 
     def _look(self, scale: Timescale) -> None:
@@ -140,7 +137,6 @@ class TimelinePage(QWidget):
         self._rescale()
 
     def fit(self, *_: object) -> None:
-        """Shows everything."""
         self._view = None
         self._rescale()
 
@@ -190,7 +186,6 @@ class TimelinePage(QWidget):
         return [(name, f"{self.looks.name(partners[0])}{more}")]
 
     def choose_range(self, chosen: TimeRange) -> None:
-        """Sums a range: the operators that began in it."""
         if self._read is None:
             return
         self.scene.selection.select(chosen)

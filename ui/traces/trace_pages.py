@@ -80,6 +80,5 @@ class TracePages(QObject):
             self._inspector.more = self.run_traces.sections
 
     def close(self) -> None:
-        """Nothing more is read."""
         if self.run_traces is not None:
             self.run_traces.reading.close()

@@ -120,7 +120,6 @@ class TraceDialog(QDialog):
     # Opening.
 
     def browse(self) -> None:
-        """Asks for a trace."""
         path, _ = QFileDialog.getOpenFileName(self, "Open trace", self._folder(), FILES)
         if path:
             self.open_trace(Path(path))
@@ -129,7 +128,6 @@ class TraceDialog(QDialog):
         return str(self.read_trace.path.parent) if self.read_trace is not None else ""
 
     def open_trace(self, path: Path) -> None:
-        """Reads a trace in the background, and shows it."""
         self.read_trace = None
         say(self.name, path.name)
         self.reading.read(path)
@@ -137,7 +135,6 @@ class TraceDialog(QDialog):
         self._show_state()
 
     def stop(self) -> None:
-        """Reads no further."""
         self.reading.stop()
         say(self.name, "")
         self._show_state()
@@ -202,7 +199,6 @@ class TraceDialog(QDialog):
         event.acceptProposedAction()
 
     def done(self, result: int) -> None:
-        """What is being read is not wanted any more."""
         self.reading.close()
         super().done(result)
 

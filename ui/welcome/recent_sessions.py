@@ -44,7 +44,6 @@ class RecentSession:
 
     @property
     def when(self) -> str:
-        """The day and the minute."""
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.changed_s))
 
 

@@ -96,7 +96,6 @@ class StartPage(QWidget):
         beside(None, inner, None, on=self, margins=margins)
 
     def open(self) -> None:
-        """Covers the ground."""
         self.setGeometry(self._ground.rect())
         self._arrange()
         self.raise_()
@@ -104,7 +103,6 @@ class StartPage(QWidget):
         self.buttons["demo"].setFocus()
 
     def leave(self) -> None:
-        """Uncovers the ground."""
         focused = self.window().focusWidget()
         had_focus = self.isAncestorOf(focused)
         self.hide()
@@ -112,7 +110,6 @@ class StartPage(QWidget):
             self._home.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def show_sessions(self, sessions: Sequence[RecentSession]) -> None:
-        """Shows what was open lately."""
         from ui.welcome.recent_sessions import SessionCard
 
         for card in self.cards:

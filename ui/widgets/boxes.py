@@ -27,7 +27,6 @@ def stacked(
 def beside(
     *parts: Part, on: QWidget | None = None, margins: Margins = (0, 0, 0, 0), spacing: int | None = None
 ) -> QHBoxLayout:
-    """The same with parts beside each other."""
     return _filled(QHBoxLayout(on) if on is not None else QHBoxLayout(), parts, margins, spacing)
 
 
@@ -67,6 +66,5 @@ def put_parts(box: QLayout) -> None:
 
 
 def in_role(widget: _Widget, role: str) -> _Widget:
-    """The widget with a role that the style sheet knows."""
     widget.setProperty("role", role)
     return widget

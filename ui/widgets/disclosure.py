@@ -27,7 +27,6 @@ class Disclosure(QWidget):
 
     @property
     def text(self) -> str:
-        """What it says, folded away or not."""
         return self._text
 
     def say(self, text: str, word: str = "") -> None:

@@ -33,7 +33,6 @@ class Drawn(QWidget):
         return ""
 
     def event(self, event: QEvent) -> bool:
-        """Qt's hook."""
         return show_tip(event, self, self.tip_at) or super().event(event)
 
     def _redraw(self, *_: object) -> None:

@@ -39,13 +39,11 @@ class EmptyState(QWidget):
         column.addStretch(1)
 
     def say(self, heading: str, sentence: str) -> None:
-        """Says something else."""
         self._heading.setText(heading)
         self._sentence.setText(sentence)
 
     @property
     def words(self) -> tuple[str, str]:
-        """What it says."""
         return self._heading.text(), self._sentence.text()
 
     def _act(self) -> None:

@@ -15,5 +15,4 @@ def asks_for_escape(event: QEvent) -> bool:
 
 
 def is_escape(event: QEvent) -> bool:
-    """Whether it is about this key."""
     return isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape

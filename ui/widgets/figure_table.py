@@ -87,12 +87,10 @@ class FigureTable(Drawn):
 
     @property
     def rows(self) -> list[TableRow]:
-        """The rows on display."""
         return list(self._rows)
 
     @property
     def names(self) -> list[str]:
-        """Their names at this width."""
         return [place.name for place in self._places]
 
     def reset_widths(self) -> None:
@@ -101,7 +99,6 @@ class FigureTable(Drawn):
         self._fit()
 
     def show_rows(self, rows: Sequence[TableRow], heads: tuple[str, ...] = ()) -> None:
-        """Shows rows below optional column heads."""
         if list(rows) == self._rows and heads == self._heads:
             self._begins_anew = False
             return
@@ -114,7 +111,6 @@ class FigureTable(Drawn):
         self.update()
 
     def as_text(self) -> str:
-        """Tab-separated lines."""
         lines = [("", *self._heads)] if self._heads else []
         lines += [(f"{row.name} {row.unit}".strip(), *row.cells) for row in self._rows]
         return "\n".join("\t".join(line) for line in lines)
@@ -240,7 +236,6 @@ class FigureTable(Drawn):
         return text
 
     def tip_at(self, point: QPoint) -> str:
-        """The row's tip."""
         tips = (place.row.tip for place in self._places if 0 <= point.y() - place.top < place.height)
         return next(tips, "")
 

@@ -39,7 +39,6 @@ class FollowingDialog(QDialog):
         self._fill()
 
     def make_views(self, themes: ThemeHolder) -> None:
-        """Makes what it shows."""
         raise NotImplementedError
 
     def show_runs(self) -> None:

@@ -46,7 +46,6 @@ class FollowingPanel(QWidget):
         controller.session_replaced.connect(self._fill)
 
     def make_views(self, themes: ThemeHolder) -> None:
-        """Makes what it shows."""
         raise NotImplementedError
 
     def show_runs(self) -> None:

@@ -62,5 +62,4 @@ def bring_into_sight(part: QWidget) -> None:
 
 
 def rule() -> QFrame:
-    """A thin line."""
     return in_role(QFrame(), "rule")

@@ -131,16 +131,13 @@ class MessageBar(QFrame):
             self._count()
 
     def dismiss(self) -> None:
-        """Goes on to the next notice, or hides."""
         self.shown = None
         self._next()
 
     def retract(self, sentence: str) -> None:
-        """Removes a sentence that is no longer true."""
         self._drop(lambda notice: notice.sentence == sentence)
 
     def withdraw(self, action: str) -> None:
-        """Removes notices whose action is no longer possible."""
         self._drop(lambda notice: notice.action == action)
 
     def _drop(self, is_meant: Callable[[Notice], bool]) -> None:
@@ -151,7 +148,6 @@ class MessageBar(QFrame):
             self._count()
 
     def clear(self) -> None:
-        """Drops all messages."""
         self._waiting.clear()
         self.dismiss()
 
@@ -175,7 +171,6 @@ class MessageBar(QFrame):
         self._more.setText(f"{len(self._waiting)} more" if self._waiting else "")
 
     def act(self) -> None:
-        """Does what the notice on show offers."""
         notice = self.shown
         self.dismiss()
         if notice is not None and notice.on_action is not None:

@@ -14,7 +14,6 @@ from ui.widgets.label import Label
 
 
 def section_head(text: str) -> QLabel:
-    """An upper-case head."""
     return in_role(Label(text.upper()), "head")
 
 
@@ -129,14 +128,12 @@ class WordSwitch(QWidget):
 
     @property
     def key(self) -> str:
-        """The key of the chosen word."""
         return self._keys[self._group.checkedId()]
 
     def _button(self, key: str) -> QAbstractButton:
         return self._group.button(self._keys.index(key))
 
     def rename(self, key: str, word: str) -> None:
-        """Writes another word for a key."""
         self._button(key).setText(word)
 
     def offer(self, key: str, is_offered: bool) -> None:
@@ -147,18 +144,14 @@ class WordSwitch(QWidget):
 
     @property
     def offered(self) -> list[str]:
-        """The keys of the words that are not hidden."""
         return [key for key in self._keys if not self._button(key).isHidden()]
 
     def tell(self, key: str, tip: str) -> None:
-        """Sets the tool tip of a word."""
         self._button(key).setToolTip(tip)
 
     def hold(self, key: str) -> None:
-        """Chooses a word without a signal."""
         self._button(key).setChecked(True)
 
     def choose(self, key: str) -> None:
-        """Chooses a word as a click does."""
         self.hold(key)
         self.chosen.emit(key)

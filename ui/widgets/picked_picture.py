@@ -39,22 +39,18 @@ class PickedPicture(Drawn):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     def places(self) -> Sequence[Place]:
-        """Every part, in the order of the arrow keys."""
         raise NotImplementedError
 
     def place_at(self, point: QPoint) -> int | None:
-        """The number of the part under a point."""
         found = (number for number, place in enumerate(self.places()) if place.box.contains(point.toPointF()))
         return next(found, None)
 
     @property
     def current(self) -> Place | None:
-        """The part that is pointed at."""
         places = self.places()
         return places[self._current] if self._current is not None and self._current < len(places) else None
 
     def paint_current(self, painter: QPainter) -> None:
-        """A line around the part that is pointed at."""
         place = self.current
         if place is not None:
             painter.setPen(QPen(self._themes.theme.text, 1))
@@ -62,7 +58,6 @@ class PickedPicture(Drawn):
             painter.drawRect(place.box.adjusted(0.5, 0.5, -0.5, -0.5))
 
     def point_at(self, number: int | None) -> None:
-        """Makes a part the current one, or none."""
         if number != self._current:
             self._current = number
             place = self.current
@@ -70,7 +65,6 @@ class PickedPicture(Drawn):
             self.update()
 
     def tip_at(self, point: QPoint) -> str:
-        """What lies there."""
         number = self.place_at(point)
         return "" if number is None else self.places()[number].tip
 

@@ -82,11 +82,9 @@ class PlotView(pg.GraphicsView):
 
     @property
     def theme(self) -> Theme:
-        """The theme in force."""
         return self._themes.theme
 
     def restyle(self) -> None:
-        """Takes the theme's colours and draws anew."""
         theme = self.theme
         self.setBackground(theme.window)
         font = theme.font(SMALL_PX)
@@ -167,7 +165,6 @@ class LatencyPlot(PlotView):
         self.draw()
 
     def draw(self) -> None:
-        """Curves, and one dotted line at the half."""
         self._clear()
         values = [value for curve in self.curves for value in curve.values]
         low, high = self.bounds_ms = log_bounds(values) or _UNKNOWN_MS
@@ -203,13 +200,11 @@ class AcceptancePlot(BarPlot):
         self.setAccessibleName("Accepted drafts by position")
 
     def show_positions(self, positions: Sequence[PlaceOutcomes]) -> None:
-        """Shows other counts."""
         self.positions = tuple(positions)
         self.setAccessibleDescription(", ".join(f"{_counts(position)} at {position.place}" for position in positions))
         self.draw()
 
     def draw(self) -> None:
-        """Bars and what stands above them."""
         self._clear()
         count = len(self.positions)
         self.box.setRange(xRange=(0.4, max(count, 1) + 0.6), yRange=(0, 118), padding=0)

@@ -59,11 +59,9 @@ class LongWork:
         controller.busy_changed.connect(self._note_busy)
 
     def offer(self, works: Works) -> None:
-        """From now on this can be done."""
         self.queue.works = works
 
     def form(self, name: str) -> WorkForm | None:
-        """The form of a kind of work."""
         if not self._forms and self.queue.works is not None:
             self._forms = {form.offer.name: form for form in self.queue.works.forms()}
         return self._forms.get(name)
@@ -85,12 +83,10 @@ class LongWork:
         self.ask(item.form.offer.name, {name: value for name, value in item.values.items() if value})
 
     def begin(self, form: WorkForm, values: Mapping[str, str]) -> None:
-        """Puts it into the queue, and shows that."""
         self.queue.add(form, values)
         self.show_queue()
 
     def show_queue(self) -> None:
-        """What goes on and what waits."""
         from ui.work.queue_dialog import QueueDialog
 
         shown = next((found for found in self._window.findChildren(QueueDialog) if found.isVisible()), None)
@@ -131,7 +127,6 @@ class LongWork:
             QApplication.alert(self._window)
 
     def close(self) -> None:
-        """Ends what is at work."""
         self.queue.close()
 
 

@@ -57,7 +57,6 @@ class _Entry(QWidget):
         stacked(beside((name, 1), *buttons, spacing=2 * GRID), self.state, self.bar, on=self, spacing=2)
 
     def show_item(self, item: WorkItem) -> None:
-        """Shows how far it is."""
         self.state.say(item.told(), _TONES.get(item.state, "dim"))
         share = item.progress.share if item.progress is not None and not item.is_over else None
         self.bar.setVisible(share is not None)

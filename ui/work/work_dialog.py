@@ -109,7 +109,6 @@ class WorkFieldRow(QWidget):
         return editor.text() if isinstance(editor, QLineEdit) else ""
 
     def give(self, value: str) -> None:
-        """Gives a value, as if it had been typed."""
         editor = self.editor
         if isinstance(editor, QCheckBox):
             editor.setChecked(value == ON)
@@ -203,7 +202,6 @@ class WorkDialog(QDialog):
 
     @property
     def values(self) -> dict[str, str]:
-        """What was given, by field."""
         return {name: row.value for name, row in self.rows.items()}
 
     def _show_rows(self, *_: object) -> None:
@@ -234,7 +232,6 @@ class WorkDialog(QDialog):
         row.editor.setFocus()
 
     def start(self) -> None:
-        """Starts it, or says what is missing."""
         values = self.values
         missing = self.form.missing(values)
         if missing:
@@ -252,5 +249,4 @@ class WorkDialog(QDialog):
 
 
 def _comes_later(row: WorkFieldRow) -> bool:
-    """What must be given stands first."""
     return not row.field.is_required

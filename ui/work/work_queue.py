@@ -37,13 +37,11 @@ class WorkItem:
 
     @property
     def title(self) -> str:
-        """What is done to what: "Measure a suite · stages"."""
         first = next((self.values.get(entry.name, "") for entry in self.form.fields if not entry.option), "")
         return " · ".join(part for part in (self.form.offer.title, first.strip()) if part)
 
     @property
     def is_over(self) -> bool:
-        """Whether it will change no more."""
         return self.state in _OVER
 
     @property
@@ -63,7 +61,6 @@ class WorkItem:
 
     @property
     def again(self) -> Mapping[str, str]:
-        """What is given to go on where it was stopped."""
         can_resume = any(entry.name == "resume" for entry in self.form.fields)
         return {**self.values, "resume": ON} if can_resume else self.values
 
@@ -90,7 +87,6 @@ class WorkProcess(QProcess):
         self.errorOccurred.connect(self._fail)
 
     def begin(self, argv: Sequence[str]) -> None:
-        """Starts a program."""
         self.start(argv[0], list(argv[1:]))
 
     def stop(self) -> None:
@@ -107,7 +103,7 @@ class WorkProcess(QProcess):
 
     def _read(self) -> None:
         while self.canReadLine():
-            self._take(self.readLine().data())
+            self._take(bytes(self.readLine().data()))
 
     def _take(self, raw: bytes) -> None:
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -120,7 +116,7 @@ class WorkProcess(QProcess):
 
     def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
         self._read()
-        self._take(self.readAll().data())
+        self._take(bytes(self.readAll().data()))
         self.ended.emit(code if status == QProcess.ExitStatus.NormalExit else -1)
 
     def _fail(self, error: QProcess.ProcessError) -> None:
@@ -150,11 +146,9 @@ class WorkQueue(QObject):
 
     @property
     def at_work(self) -> WorkItem | None:
-        """What is being done."""
         return next((item for item in self.items if item.state in (WORKING, STOPPING)), None)
 
     def add(self, form: WorkForm, values: Mapping[str, str]) -> WorkItem:
-        """Puts a piece of work last."""
         item = WorkItem(form, dict(values))
         self.items.append(item)
         self._begin_next()
@@ -170,7 +164,6 @@ class WorkQueue(QObject):
             self.changed.emit()
 
     def remove(self, item: WorkItem) -> None:
-        """Takes out what waits or is over."""
         if item in self.items and item is not self.at_work:
             self.items.remove(item)
             self.changed.emit()
@@ -181,7 +174,6 @@ class WorkQueue(QObject):
         self.add(item.form, item.again)
 
     def put_first(self, item: WorkItem) -> None:
-        """Makes what waits the next."""
         if item.state == WAITING:
             self.items.remove(item)
             waiting = (place for place, other in enumerate(self.items) if other.state == WAITING)
@@ -189,7 +181,6 @@ class WorkQueue(QObject):
             self.changed.emit()
 
     def close(self) -> None:
-        """Ends what is at work; what waits is forgotten."""
         self.items = []
         if self._process is not None:
             self._process.end()

@@ -43,12 +43,10 @@ class ListLine:
 
     @property
     def has_second(self) -> bool:
-        """Whether it takes two lines."""
         return bool(self.second or self.icons or self.chip or self.spread or self.badges)
 
     @property
     def words(self) -> str:
-        """All it says, for those who hear it."""
         column = f"column {' and '.join(self.column)}" if self.column else ""
         return ", ".join(
             filter(None, (self.name, self.figure, self.spread, *self.badges, self.second, self.chip, column))

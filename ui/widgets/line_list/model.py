@@ -39,11 +39,9 @@ class LineModel(QAbstractListModel):
         return None
 
     def row_of(self, key: object) -> int | None:
-        """Where the line of a key stands."""
         return self._keys.index(key) if key is not None and key in self._keys else None
 
     def show(self, lines: Sequence[ListLine]) -> None:
-        """Replaces the lines."""
         fresh = lines if isinstance(lines, PagedLines) else list(lines)
         keys = fresh.keys if isinstance(fresh, PagedLines) else [line.key for line in fresh]
         is_same, self._keys = keys == self._keys, keys

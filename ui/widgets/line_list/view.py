@@ -61,7 +61,6 @@ class LineList(QListView):
 
     @property
     def lines(self) -> list[ListLine]:
-        """What is shown."""
         return list(self._lines.lines)
 
     @property
