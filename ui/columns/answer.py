@@ -1,11 +1,12 @@
 """The text of an answer as marks: rejected tokens in their place, byte pieces as characters; and which are selected.
 
-It follows a growing run without starting over, and uses no Qt.
+It uses no Qt.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -54,7 +55,7 @@ class TokenMark(NamedTuple):
 
 
 class AnswerFlow:
-    """The marks of one run in reading order, the same however the run's tokens came in.
+    """The marks of one run in reading order.
 
     Rejected tokens of a round come after its accepted ones and before the token that replaced them.
     `proposals_only` shows what a draft proposed: accepted and rejected tokens, not the target's own.
@@ -64,33 +65,18 @@ class AnswerFlow:
         self.run = run
         self.marks: list[TokenMark] = []
         self.proposals_only = proposals_only
-        self._emitted: list[TokenRecord] = []
-        self._accepted_end: dict[int, int] = {}  # round -> index after its last accepted token
-        self._rejected: dict[int, list[TokenRecord]] = {}
-        self._place: dict[int, int] = {}  # round -> index of the emitted token that its rejected ones stand before
-        self._rounds_at: dict[int, list[int]] = {}  # the inverse, rounds in order
-        self._read_tokens = 0
-        self._read_rejected = 0
+        self._known = 0
 
     def update(self) -> int | None:
-        """Reads the new tokens of the run. Returns the index of the first mark that changed, None for no change."""
-        if self.run.count("tokens") == self._read_tokens + self._read_rejected:
+        """Reads the run again. Returns the index of the first mark that changed, None for no change."""
+        count = self.run.count("tokens")
+        if count == self._known:
             return None
-        tokens, rejected = self.run.tokens[self._read_tokens :], self.run.rejected[self._read_rejected :]
-        if not tokens and not rejected:
-            return None
-        self._read_tokens += len(tokens)
-        self._read_rejected += len(rejected)
-        restart = min(len(self._emitted), self._take_in(tokens, rejected))
-        # A group of byte pieces may go on in what came.
-        while restart and _is_byte(self._emitted[restart - 1]):
-            restart -= 1
-        keep = len(self.marks)
-        while keep and self.marks[keep - 1].anchor >= restart:
-            keep -= 1
-        del self.marks[keep:]
-        self.marks.extend(self._built(restart))
-        return keep
+        self._known = count
+        before, self.marks = self.marks, list(self._built())
+        pairs = enumerate(zip(before, self.marks, strict=False))
+        changed = next((place for place, (old, new) in pairs if old != new), min(len(before), len(self.marks)))
+        return changed if changed < max(len(before), len(self.marks)) else None
 
     def plain_text(self, start: int = 0, stop: int | None = None) -> str:
         """The answer's own text of marks start…stop-1."""
@@ -98,79 +84,55 @@ class AnswerFlow:
         # The first mark has lost its space already.
         return text.removeprefix(" ") if not start and self.marks and self.marks[0].is_rejected else text
 
-    def _take_in(self, tokens: Sequence[TokenRecord], rejected: Sequence[TokenRecord]) -> int:
-        """Adds tokens and places rejected ones. Returns the lowest index whose rejected tokens changed."""
-        touched = {token.round_index for token in rejected}
-        # Where nothing followed yet, something may now.
-        touched.update(self._rounds_at.get(len(self._emitted), ()))
-        for token in tokens:
-            if token.origin == ORIGIN_ACCEPTED:
-                self._accepted_end[token.round_index] = len(self._emitted) + 1
-                touched.add(token.round_index)
-            elif self.proposals_only:
-                continue
-            self._emitted.append(token)
-        for token in rejected:
-            self._rejected.setdefault(token.round_index, []).append(token)
-        changed = len(self._emitted)
-        for number in touched & self._rejected.keys():
-            before, place = self._place.get(number), self._place_of(number)
-            if before is not None:
-                self._rounds_at[before].remove(number)
-                changed = min(changed, before)
-            insort(self._rounds_at.setdefault(place, []), number)
-            self._place[number] = place
-            changed = min(changed, place)
-        return changed
-
-    def _place_of(self, number: int) -> int:
-        """After the round's accepted tokens; without such before what stands where its first token was drafted for."""
-        if number in self._accepted_end:
-            return self._accepted_end[number]
-        first = min(token.position for token in self._rejected[number])
-        return bisect_left(self._emitted, first, key=lambda token: token.position)
-
-    def _built(self, start: int) -> Iterator[TokenMark]:
-        is_first = start == 0
-        for mark in self._grouped(start):
+    def _built(self) -> Iterator[TokenMark]:
+        marks = self._grouped()
+        first = next(marks, None)
+        if first is not None:
             # The space before a first word, which sentencepiece puts there, is no text.
-            yield mark._replace(text=mark.text.removeprefix(" ")) if is_first else mark
-            is_first = False
+            yield first._replace(text=first.text.removeprefix(" "))
+        yield from marks
 
-    def _grouped(self, start: int) -> Iterator[TokenMark]:
-        group: list[int] = []
-        held: list[TokenMark] = []
-        for index in range(start, len(self._emitted)):
-            # A character spelled by several bytes is not torn apart by what was rejected between them.
-            if index in self._rounds_at:
-                held.extend(self._rejections(index))
-            if group and not (_is_byte(self._emitted[index]) and _is_byte(self._emitted[group[-1]])):
-                yield self._mark(group)
-                group = []
-            if not group:
-                yield from held
-                held = []
-            group.append(index)
-        if group:
-            yield self._mark(group)
+    def _grouped(self) -> Iterator[TokenMark]:
+        """Marks; byte pieces that spell one character are one, and rejections between them come after it."""
+        emitted = [one for one in self.run.tokens if not self.proposals_only or one.origin == ORIGIN_ACCEPTED]
+        rejected_at = self._rejections(emitted)
+        start, held = 0, list(rejected_at[0])
+        while start < len(emitted):
+            yield from held
+            held, stop = [], start + 1
+            while stop < len(emitted) and is_byte(emitted[start].piece) and is_byte(emitted[stop].piece):
+                held += rejected_at[stop]
+                stop += 1
+            yield _mark(emitted, start, stop)
+            start = stop
+            held += rejected_at[stop]
         yield from held
-        yield from self._rejections(len(self._emitted))
 
-    def _rejections(self, anchor: int) -> Iterator[TokenMark]:
-        for number in self._rounds_at.get(anchor, ()):
-            for token in self._rejected[number]:
-                text, _ = _read(token.piece)
-                yield TokenMark(text.replace("\n", "↵"), ORIGIN_REJECTED, anchor, (token,))
+    def _rejections(self, emitted: Sequence[TokenRecord]) -> defaultdict[int, list[TokenMark]]:
+        """Marks of rejected tokens by the index of the emitted token that they stand before, rounds in order."""
+        after = {one.round_index: place for place, one in enumerate(emitted, 1) if one.origin == ORIGIN_ACCEPTED}
+        rounds: dict[int, list[TokenRecord]] = {}
+        for token in self.run.rejected:
+            rounds.setdefault(token.round_index, []).append(token)
+        marks: defaultdict[int, list[TokenMark]] = defaultdict(list)
+        for number, tokens in sorted(rounds.items()):
+            # Without accepted tokens: before the token at the position of the round's first one.
+            first = min(token.position for token in tokens)
+            place = after.get(number, bisect_left(emitted, first, key=lambda token: token.position))
+            for token in tokens:
+                text = _read(token.piece)[0].replace("\n", "↵")
+                marks[place].append(TokenMark(text, ORIGIN_REJECTED, place, (token,)))
+        return marks
 
-    def _mark(self, indices: list[int]) -> TokenMark:
-        start = indices[0]
-        first = self._emitted[start]
-        latency = first.t_ns - self._emitted[start - 1].t_ns if start else None
-        if len(indices) == 1:
-            text, steers = _read(first.piece)
-            return TokenMark(text, first.origin, start, (first,), latency, steers)
-        group = tuple(self._emitted[index] for index in indices)
-        return TokenMark(_text_of([token.piece for token in group]), first.origin, start, group, latency)
+
+def _mark(emitted: Sequence[TokenRecord], start: int, stop: int) -> TokenMark:
+    first = emitted[start]
+    latency = first.t_ns - emitted[start - 1].t_ns if start else None
+    if stop == start + 1:
+        text, steers = _read(first.piece)
+        return TokenMark(text, first.origin, start, (first,), latency, steers)
+    group = tuple(emitted[start:stop])
+    return TokenMark(_text_of([token.piece for token in group]), first.origin, start, group, latency)
 
 
 def _text_of(pieces: Sequence[str]) -> str:
@@ -182,10 +144,6 @@ def _text_of(pieces: Sequence[str]) -> str:
 def _read(piece: str) -> tuple[str, bool]:
     """The text of a piece that stands alone, and whether it steers: answers say the same again and again."""
     return _text_of([piece]), is_control(piece)
-
-
-def _is_byte(token: TokenRecord) -> bool:
-    return is_byte(token.piece)
 
 
 def marks_of(flow: AnswerFlow | None, chosen: Chosen | None) -> list[int]:
