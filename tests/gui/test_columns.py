@@ -207,7 +207,7 @@ def test_a_run_fills_the_column_while_it_goes_on(
     sample = Sample(files["events"], files["video"])
     request = RunRequest("target", sample, target=ModelChoice("scripted"), settings=GenerationSettings())
     engine = threading.Thread(
-        target=ScriptedEngine(speed=1.5).run, args=(request, controller.recording, threading.Event())
+        target=ScriptedEngine(speed=0.5).run, args=(request, controller.recording, threading.Event())
     )
     engine.start()
     wait_until(lambda: "finished" in states)

@@ -20,6 +20,7 @@ from evprof.core.records import (
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
+from ui.columns.answer import MOST_TOKENS
 from ui.columns.token_text import TextLook, TokenText
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
@@ -41,20 +42,29 @@ def shown_text(run: RunLog, role: str, selection: Selection, themes: ThemeHolder
 
 
 def test_a_long_answer_is_followed_to_its_end(themes: ThemeHolder, selection: Selection) -> None:
-    run = long_run(5000)
+    run = long_run(1500)
     view = shown_text(run, "target", selection, themes)
-    assert view.plain_text().count("token") == 5000
-    run.absorb(TokenRecord(1, "target", 5000, 1, "target", -1, 1, " more" * 60))
+    assert view.plain_text().count("token") == 1500
+    run.absorb(TokenRecord(1, "target", 1500, 1, "target", -1, 1, " more" * 60))
     view.refresh()
     assert view.toPlainText().endswith("more more")
     assert view.verticalScrollBar().value() == view.verticalScrollBar().maximum()
 
 
+def test_a_very_long_answer_is_cut_and_copied_whole(themes: ThemeHolder, selection: Selection) -> None:
+    run = long_run(MOST_TOKENS + 50)
+    view = shown_text(run, "target", selection, themes)
+    assert view.flow is not None
+    assert len(view.flow.marks) == MOST_TOKENS
+    assert view.toPlainText().count("token") == MOST_TOKENS
+    assert view.plain_text().count("token") == MOST_TOKENS + 50
+
+
 def test_scrolling_away_stops_following(themes: ThemeHolder, selection: Selection) -> None:
-    run = long_run(3000)
+    run = long_run(1500)
     view = shown_text(run, "target", selection, themes)
     view.verticalScrollBar().setValue(10)
-    run.absorb(TokenRecord(1, "target", 3000, 1, "target", -1, 1, " more" * 60))
+    run.absorb(TokenRecord(1, "target", 1500, 1, "target", -1, 1, " more" * 60))
     view.refresh()
     assert view.verticalScrollBar().value() == 10
 

@@ -19,6 +19,9 @@ from evprof.core.text import is_byte, is_control, join_pieces
 from evprof.view.token_places import round_of_span
 from ui.state.chosen import Chosen, RoundRef, TimeRange, TokenRef
 
+MOST_TOKENS = 2_000
+"""Tokens of an answer that are shown; the window's longest answer has 4,096."""
+
 
 class TokenMark(NamedTuple):
     """One token, or the byte tokens that spell one stretch of text together.
@@ -66,20 +69,25 @@ class AnswerFlow:
         self.marks: list[TokenMark] = []
         self.proposals_only = proposals_only
         self._known = 0
+        self.is_cut = False
+        """Whether the run has more tokens than are shown."""
 
     def update(self) -> int | None:
         """Reads the run again. Returns the index of the first mark that changed, None for no change."""
         count = self.run.count("tokens")
-        if count == self._known:
+        if count == self._known or self.is_cut:
             return None
-        self._known = count
+        self._known, self.is_cut = count, len(self.run.tokens) > MOST_TOKENS
         before, self.marks = self.marks, list(self._built())
         pairs = enumerate(zip(before, self.marks, strict=False))
         changed = next((place for place, (old, new) in pairs if old != new), min(len(before), len(self.marks)))
         return changed if changed < max(len(before), len(self.marks)) else None
 
     def plain_text(self, start: int = 0, stop: int | None = None) -> str:
-        """The answer's own text of marks start…stop-1."""
+        """The answer's own text of marks start…stop-1; by default the whole answer, also where it is cut."""
+        if self.is_cut and not start and stop is None:
+            shown = [one for one in self.run.tokens if not self.proposals_only or one.origin == ORIGIN_ACCEPTED]
+            return join_pieces([token.piece for token in shown if not is_control(token.piece)])
         text = "".join(mark.text for mark in self.marks[start:stop] if mark.is_answer)
         # The first mark has lost its space already.
         return text.removeprefix(" ") if not start and self.marks and self.marks[0].is_rejected else text
@@ -94,7 +102,8 @@ class AnswerFlow:
 
     def _grouped(self) -> Iterator[TokenMark]:
         """Marks; byte pieces that spell one character are one, and rejections between them come after it."""
-        emitted = [one for one in self.run.tokens if not self.proposals_only or one.origin == ORIGIN_ACCEPTED]
+        tokens = self.run.tokens[:MOST_TOKENS]
+        emitted = [one for one in tokens if not self.proposals_only or one.origin == ORIGIN_ACCEPTED]
         rejected_at = self._rejections(emitted)
         start, held = 0, list(rejected_at[0])
         while start < len(emitted):
@@ -113,6 +122,8 @@ class AnswerFlow:
         after = {one.round_index: place for place, one in enumerate(emitted, 1) if one.origin == ORIGIN_ACCEPTED}
         rounds: dict[int, list[TokenRecord]] = {}
         for token in self.run.rejected:
+            if self.is_cut and token.position > emitted[-1].position:
+                continue
             rounds.setdefault(token.round_index, []).append(token)
         marks: defaultdict[int, list[TokenMark]] = defaultdict(list)
         for number, tokens in sorted(rounds.items()):

@@ -39,6 +39,8 @@ LINE_PX = 24.0
 _DIFFERENT, _CHOSEN = 0.16, 0.32
 """Opacity of the background of words that the other answer lacks, and of the selected tokens."""
 
+_CUT = " … (copying takes all of the answer)"
+
 _UNDERLINES = {
     ORIGIN_ACCEPTED: QTextCharFormat.UnderlineStyle.SingleUnderline,
     ORIGIN_BONUS: QTextCharFormat.UnderlineStyle.DotLine,
@@ -107,6 +109,7 @@ class TokenText(QTextEdit):
         self._look = look or TextLook(parent=self)
         self._flow: AnswerFlow | None = None
         self._starts: list[int] = []
+        self._end = 0
         self._marked: list[int] = []
         self._parting: int | None = None
         self._differing: list[tuple[int, int | None]] = []
@@ -169,6 +172,7 @@ class TokenText(QTextEdit):
     def _show_all(self, *_: object) -> None:
         if self._flow is not None or self._starts:
             self.clear()
+            self._end = 0
             self._put(0)
 
     def refresh(self) -> None:
@@ -197,6 +201,9 @@ class TokenText(QTextEdit):
         del self._starts[changed:]
         for text, style in self._stretches(marks, changed, cursor.position()):
             cursor.insertText(text, style)
+        self._end = cursor.position()
+        if self._flow is not None and self._flow.is_cut:
+            cursor.insertText(_CUT, _Styles(self._themes.theme).dim)
         cursor.endEditBlock()
         self._marked = marks_of(self._flow, self._selection.chosen)
         self._show_backgrounds()
@@ -224,10 +231,6 @@ class TokenText(QTextEdit):
                 held += part
         if held:
             yield held, held_style
-
-    @property
-    def _end(self) -> int:
-        return self.document().characterCount() - 1
 
     def _span(self, index: int) -> tuple[int, int]:
         """Characters of a mark without the spaces before its word."""
@@ -431,7 +434,7 @@ class _Styles:
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
         self._made: dict[str, QTextCharFormat] = {}
-        self.plain = self._format(theme.text)
+        self.plain, self.dim = self._format(theme.text), self._format(theme.text_dim)
 
     def of(self, mark: TokenMark) -> QTextCharFormat:
         """The format of a mark; accepted text keeps the plain colour."""
@@ -443,7 +446,7 @@ class _Styles:
     def _make(self, key: str) -> QTextCharFormat:
         theme = self._theme
         if key == "control":
-            return self._format(theme.text_dim)
+            return self.dim
         if key == ORIGIN_REJECTED:
             style = self._format(theme.alpha(theme.origin(key), 0.8))
             style.setFontStrikeOut(True)

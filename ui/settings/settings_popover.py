@@ -47,7 +47,7 @@ NAME_PX, FIELD_PX = 14 * GRID, 14 * GRID
 _AROUND_PX, _TYPED_AROUND_PX = 37, 48
 """Width of a list's arrow and margins, without and with a line to type into."""
 
-_MOST_PX, _LIST_PX = FIELD_PX + 11 * GRID, 24 * GRID
+_MOST_PX, _LIST_PX = FIELD_PX + 11 * GRID + 4, 24 * GRID
 """Widest field, and least width of the drafters' list: names of adapters can be long."""
 
 PLAIN, CHANGED, INEXACT, IDLE = "", "changed", "inexact", "idle"
@@ -262,7 +262,7 @@ class SettingsPopover(QFrame):
             column = QWidget()
             self._fill(QGridLayout(column), heads)
             parts += [in_role(QFrame(), "vrule"), column] if place else [column]
-        across = beside(*parts, spacing=2 * GRID)
+        across = beside(*parts, spacing=GRID + 4)
         stacked(across, rule(), self._footer(), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, GRID), spacing=GRID)
         self.refresh()
 
