@@ -102,12 +102,9 @@ def draw_look(session: Path, theme: str, size: str, out: Path, words: list[str])
 
 def _begin_anew(application: QApplication, window: MainWindow, session: Path) -> None:
     """Actions change what they meet: the next one finds the session as it opens, every panel where it was at first."""
-    from ui.timeline.marks import NoteEditor
     from ui.window import app
 
     window.messages.clear()
-    for editor in window.findChildren(NoteEditor):  # nothing here takes the focus from it, which closes it
-        editor.deleteLater()
     window.actions_by_name["reset_layout"].trigger()
     window.open_paths([str(session)], waits=True)
     app.settle(application, window)

@@ -15,7 +15,7 @@ from typing import Any
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 import pytest
-from PySide6.QtCore import QEvent, QMessageLogContext, QtMsgType, qInstallMessageHandler
+from PySide6.QtCore import QEvent, QMessageLogContext, QSettings, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
@@ -33,6 +33,7 @@ from told import told
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
+from ui.window.main_window import MainWindow
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +82,33 @@ def themes(application: QApplication) -> Iterator[ThemeHolder]:
     holder = ThemeHolder()
     yield holder
     holder.detach()
+
+
+@pytest.fixture
+def make_window(themes: ThemeHolder, application: QApplication) -> Iterator[Callable[..., MainWindow]]:
+    """Makes visible windows without an engine; they are freed after the test."""
+    made: list[MainWindow] = []
+
+    def make(settings: QSettings | None = None, path: Path | None = None) -> MainWindow:
+        window = MainWindow(themes, settings)
+        made.append(window)
+        window.session.path = path
+        window.resize(1280, 720)
+        window.show()
+        application.processEvents()
+        return window
+
+    yield make
+    for window in made:
+        window.close()
+        window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def window(make_window: Callable[..., MainWindow], tmp_path: Path) -> MainWindow:
+    """A window whose session is kept in the test's folder."""
+    return make_window(path=tmp_path / "window.evprof")
 
 
 @pytest.fixture

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.run.session_writer import SessionWriter
 from evprof.session.autosave import abandoned, autosave_folder
-from ui.style.theme import ThemeHolder
-from ui.window.main_window import MainWindow
 
 
 @pytest.fixture
@@ -31,15 +26,6 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             recording.post(RunEnded(1, "finished"))
         path.with_name(path.name + "-lock").touch()
     return paths
-
-
-@pytest.fixture
-def window(application: QApplication, themes: ThemeHolder) -> Iterator[MainWindow]:
-    made = MainWindow(themes)
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def test_they_are_told_and_one_is_opened_and_one_removed(application, window, killed, wait_until) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
 
 from evprof.core.errors import UserError
@@ -20,10 +18,8 @@ from evprof.run.session_writer import SessionWriter
 from evprof.session import opened
 from evprof.session.facts import Mark
 from evprof.session.opened import open_session
-from evprof.session.reading import Damage, SessionReading, load_session, read_session
+from evprof.session.reading import Damage, SessionReading, read_session
 from ui.runs import run_remarks
-from ui.style.theme import ThemeHolder
-from ui.timeline.marks import NoteEditor
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
@@ -41,18 +37,6 @@ class _Resting:
     def attach(self, recording: RecordLog) -> None: ...
 
     def close(self) -> None: ...
-
-
-@pytest.fixture
-def window(themes: ThemeHolder, application: QApplication) -> Iterator[MainWindow]:
-    """An empty window without an engine."""
-    made = MainWindow(themes)
-    made.resize(1280, 720)
-    made.show()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture
@@ -111,19 +95,6 @@ def test_of_sessions_that_are_being_read_the_last_one_asked_for_is_shown(
     wait_until(lambda: window.session.is_idle)
     QApplication.processEvents()
     assert window.session.path == other_file
-
-
-def test_a_note_that_is_being_written_is_kept_when_another_session_comes(
-    window: MainWindow, session_file: Path, other_file: Path, wait_until: Wait
-) -> None:
-    window.session.read(session_file)
-    window.controller.marks.add(Mark(4, 1_000_000, 1_000_000))
-    window.timeline.marking.note(window.controller.marks.marks[0])
-    QTest.keyClicks(window.findChild(NoteEditor), "slow here")
-    window.session.read(other_file)
-    assert [mark["note"] for mark in load_session(session_file).facts["marks"]] == ["slow here"]
-    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    assert not window.findChildren(NoteEditor)
 
 
 @pytest.mark.parametrize("field", ["name", "note"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
@@ -22,7 +21,7 @@ from evprof.view.lanes import Track
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import HEIGHT, StageStrip
 from ui.run_facts.figures import compare
-from ui.run_facts.run_text import lacking, stage_now, stages_in_order
+from ui.run_facts.run_text import lacking, stage_now
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_details import span_sections
 from ui.runs.run_summary import summary_sections
@@ -130,10 +129,6 @@ def test_the_strip_has_one_segment_per_interval(
     assert {themes.theme.stage(name).name() for name in ("prefill", "decode")} <= found
 
 
-def test_stages_stand_in_their_order(imported: RunLog) -> None:
-    assert [span.name for span in stages_in_order(imported, "draft")] == list(STAGES)
-
-
 def test_figures_have_a_line_for_the_piece_and_none_for_what_is_in_it(controller: RunController) -> None:
     a, b = ShownModel(controller.runs[1], "draft"), ShownModel(controller.runs[2], "target")
     rows = {row.name: row for row in compare(a, b)}
@@ -237,12 +232,3 @@ def test_the_comparison_takes_a_basis_that_the_file_has_a_total_on(
     panel.show_columns(None, other)
     assert panel.basis.key == "model-only"
     made.close()
-
-
-def test_bytes_of_a_file_are_told_as_all_bytes_are(imported: RunLog) -> None:
-    assert imported.info.imported is not None
-    figures = {"kv_cache_bytes": 333_447_168.0, "wall_ms": 820.25}
-    imported.info = replace(imported.info, imported=replace(imported.info.imported, figures=figures))
-    told = {fact.name: fact.text for fact in facts(imported, None, (IMPORTED,))}
-    assert told["kv cache"] == "318.0 MiB"
-    assert told["total in the file"] == "820.25 ms"

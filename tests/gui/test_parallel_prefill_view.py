@@ -31,7 +31,6 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine
-from told import told
 from ui.columns.model_pair import ModelPair
 from ui.runs.run_entries import RunEntries
 from ui.runs.speculation_panel import SpeculationPanel
@@ -269,42 +268,3 @@ def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Sele
     style = text.document().firstBlock().begin().fragment().charFormat()
     assert style.underlineStyle() == QTextCharFormat.UnderlineStyle.DashUnderline
     controller.close()
-
-
-@pytest.mark.parametrize("mode", ["speculative", "parallel-prefill", "kv-adapted", "something-newer"])
-@pytest.mark.parametrize(
-    "asked", [None, 7, "lookup", [], {"drafter": ["x"]}, {"drafter": "newer", "adapter": 3}, {"tree": 5, "hidden": "x"}]
-)
-def test_settings_that_mean_nothing_break_nothing(
-    pair: ModelPair, themes: ThemeHolder, selection: Selection, mode: str, asked: object
-) -> None:
-    recording = RecordLog()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, **told({"speculation": asked, "gamma": "many"}))))
-    recording.append(RoundRecord(1, 0, 5, 5, 5, 5, 3, 7, 1, "1,x,,2", 1))
-    controller = RunController(recording)
-    controller.pull()
-    runs = controller.runs
-    pair.show_columns(*columns_of(runs, pair_for(runs, 1)))
-    pair.refresh()
-    panel = SpeculationPanel(themes)
-    panel.show_run(runs[1], runs)
-    assert len(RunEntries().lines(runs)) == 1
-    view = TimelineView(controller, selection, themes)
-    selection.set_runs(*pair_for(runs, 1))
-    view.grab()
-    view.close()
-    for widget in (view, panel):
-        widget.deleteLater()
-    controller.close()
-
-
-def test_the_panel_counts_hidden_tokens(controller: RunController, themes: ThemeHolder) -> None:
-    panel = SpeculationPanel(themes)
-    runs = controller.runs
-    panel.show_run(runs[HIDDEN], runs)
-    hidden = [entry for entry in runs[HIDDEN].rounds if entry.hidden]
-    rows = {row.name: row.cells for row in panel.table.rows}
-    accepted, drafted = sum(entry.accepted for entry in hidden), sum(entry.drafted for entry in hidden)
-    assert rows["hidden accepted / drafted"][0] == f"{accepted} / {drafted}"
-    panel.show_run(runs[LOOKUP], runs)
-    assert "hidden accepted / drafted" not in {row.name for row in panel.table.rows}

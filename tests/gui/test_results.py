@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QDropEvent
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
 from ui.comparison.sources import read_any
-from ui.style.theme import ThemeHolder
 from ui.window import exporting
 from ui.window.app import save_screenshot
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def imports_in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imports are kept in the test's folder."""
+    monkeypatch.setattr(exporting, "_place", lambda paths: tmp_path / "kept" / f"{paths[0].stem}.evprof")
 
 
 def _sample(number: int, factor: float) -> dict[str, Any]:
@@ -48,22 +53,6 @@ def legacy(tmp_path: Path) -> Path:
     document = {"timestamp": "20260124_193405", "config": {"eventgpt_frames": 1, "videollava_frames": 8}, **rows}
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
-
-
-@pytest.fixture
-def window(
-    themes: ThemeHolder, application: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MainWindow]:
-    """A window that keeps imports in the test's folder."""
-    monkeypatch.setattr(exporting, "_place", lambda paths: tmp_path / "kept" / f"{paths[0].stem}.evprof")
-    made = MainWindow(themes)
-    made.resize(1280, 720)
-    made.show()
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def _drop(window: MainWindow, *paths: Path) -> None:
@@ -135,16 +124,6 @@ def test_results_stand_beside_sessions_in_the_comparison(legacy: Path) -> None:
     read = read_any(legacy)
     assert read.title == "one_vs_eight.json"
     assert len(read.runs) == 6
-
-
-def test_the_actions_have_keys(window: MainWindow) -> None:
-    for name in ("import_results", "write_report", "compare"):
-        action = window.actions_by_name[name]
-        assert not action.shortcut().isEmpty()
-        menus = [window.menu_button.menu(), *(one.menu() for one in window.menu_button.menu().actions())]
-        assert any(action in menu.actions() for menu in menus if isinstance(menu, QMenu))
-    keys = [action.shortcut().toString() for action in window.actions() if not action.shortcut().isEmpty()]
-    assert len(keys) == len(set(keys))
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt
-from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QWheelEvent
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -73,39 +73,6 @@ def view(make_view: Callable[[RunController], TimelineView], controller: RunCont
     made.selection.set_runs(1, 2)
     QApplication.processEvents()
     return made
-
-
-def test_the_first_run_is_laid_out_once(
-    make_view: Callable[[RunController], TimelineView], controller: RunController
-) -> None:
-    """Not once for each part that comes in the place of the empty timeline."""
-    made = make_view(controller)
-    heights: list[int] = []
-    made.stack.resized.connect(lambda: heights.append(made.scroll_area.height()))
-    made.selection.set_runs(1, 2)
-    QApplication.processEvents()
-    assert set(heights) <= {made.scroll_area.height()}
-    assert made.scroll_area.geometry().bottom() == made.height() - 1
-    assert (made.empty.isVisible(), made.head.isVisible(), made.minimap.isVisible()) == (False, True, True)
-    made.selection.set_runs(None, None)
-    QApplication.processEvents()
-    assert (made.empty.isVisible(), made.scroll_area.isVisible()) == (True, False)
-    assert made.empty.geometry() == made.rect()
-
-
-def test_lanes_fold_before_the_first_layout_as_they_do_after_it(
-    controller: RunController, selection: Selection, themes: ThemeHolder
-) -> None:
-    view = TimelineView(controller, selection, themes)
-    view.resize(1100, 620)
-    selection.set_runs(1, 2)
-    folded = [lane.key for lane in view.stack.in_sight() if lane.is_folded]
-    room_px = view.stack.room_px
-    view.show()
-    QApplication.processEvents()
-    assert view.stack.room_px == room_px
-    assert [lane.key for lane in view.stack.in_sight() if lane.is_folded] == folded
-    free(view)
 
 
 def _wheel(view: TimelineView, x: float, steps: QPoint, modifiers: Qt.KeyboardModifier) -> None:
@@ -265,22 +232,6 @@ def test_the_card_tells_exact_figures(view: TimelineView) -> None:
     assert facts["duration"] == f"{(span.duration_ns or 0) / 1e6:.3f} ms"
     assert "2089" in facts["in embeddings"]
     assert card.parentWidget() is view
-
-
-@pytest.mark.parametrize("per_px", [1.0, 2.0])
-def test_a_lane_drawn_into_a_picture_is_as_sharp_as_the_picture(view: TimelineView, per_px: float) -> None:
-    lane = view.stage_lane(0)
-    lane.grab()
-    drawn = QImage(lane.size() * per_px, QImage.Format.Format_RGB32)
-    drawn.setDevicePixelRatio(per_px)
-    drawn.fill(lane.scene.theme.panel)
-    fresh = drawn.copy()
-    lane.render(drawn)
-    painter = QPainter(fresh)
-    lane._paint_gutter(painter)
-    painter.end()
-    gutter = QRect(0, 0, int(GUTTER_PX * per_px), int((lane.height() - 1) * per_px))
-    assert drawn.copy(gutter) == fresh.copy(gutter)
 
 
 def test_parts_are_found_below_their_stage(view: TimelineView) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF, QSettings, Qt
+from PySide6.QtCore import QPointF, QSettings, Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QWidget
 
 from evprof.session.facts import MOST_MARKS, Mark, marks_of
 from evprof.session.reading import load_session
 from ui.state.mark_book import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.timeline.marks import MarkPanel, NoteEditor
+from ui.timeline.marks import MarkPanel
 from ui.timeline.scene import GUTTER_PX
 from ui.window.actions import ENTRIES, TIMELINE
 from ui.window.main_window import MainWindow
@@ -26,20 +26,15 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, session_file: Path, tmp_path: Path) -> Iterator[MainWindow]:
+def window(make_window: Callable[..., MainWindow], session_file: Path, tmp_path: Path) -> MainWindow:
     """A window that shows the speculative run of a saved session."""
-    settings = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    made = MainWindow(themes, settings)
+    made = make_window(QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
     made.resize(1440, 900)
-    made.show()
     made.session.read(session_file)
     made.selection.set_runs(3, 3)
-    application.processEvents()
+    QApplication.processEvents()
     made.activateWindow()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return made
 
 
 def _press(widget: QWidget, keys: str) -> None:
@@ -101,19 +96,6 @@ def test_m_marks_the_middle_of_the_view_where_nothing_is_pointed_at(window: Main
     assert "marked already" in window.messages.shown.sentence
 
 
-def test_m_without_a_run_says_what_a_mark_needs(window: MainWindow) -> None:
-    window.selection.set_runs(None, None)
-    _press(window, "M")
-    assert not window.controller.marks.marks
-    assert window.messages.shown is not None
-    assert "run a sample or choose a run" in window.messages.shown.sentence
-
-
-def test_every_key_of_the_timeline_stands_in_the_key_help(window: MainWindow) -> None:
-    listed = dict(window.actions_by_name.gestures())[TIMELINE]
-    assert {keys for keys, _ in listed} >= {"W", "A", "F", "Shift+F", ",", "[", "]", "R", "M", "Esc", "Alt+Left"}
-
-
 def test_back_and_forward_go_through_views_and_selections(window: MainWindow) -> None:
     timeline, selection = window.timeline, window.selection
     run_id = 3
@@ -143,14 +125,6 @@ def test_there_is_no_way_back_to_before_the_first_run_was_shown(window: MainWind
     assert selection.runs == (1, 2)
 
 
-def test_a_session_whose_runs_are_not_shown_is_not_called_unmeasured(window: MainWindow) -> None:
-    window.selection.set_runs(None, None)
-    assert window.timeline.empty.isVisibleTo(window)
-    assert window.timeline.empty.title.text() == "No run is shown"
-    window.actions_by_name["new_session"].trigger()
-    assert window.timeline.empty.title.text() == "Nothing has been measured yet"
-
-
 def test_the_way_back_leaves_deleted_runs_out(window: MainWindow) -> None:
     """They left the columns empty."""
     selection, history = window.selection, window.timeline.history
@@ -166,17 +140,6 @@ def test_the_way_back_leaves_deleted_runs_out(window: MainWindow) -> None:
     window.runs.remarks.restore([3])
     _press(window, "Alt+Left")
     assert selection.runs == (3, 3)
-
-
-def test_gliding_is_one_step_of_the_history(window: MainWindow, wait_until: Wait) -> None:
-    timeline, selection = window.timeline, window.selection
-    timeline.history.note()
-    QTest.keyPress(window, Qt.Key.Key_W)
-    first = selection.view_range
-    wait_until(lambda: selection.view_range not in (None, first))
-    QTest.keyRelease(window, Qt.Key.Key_W)
-    _press(window, "Alt+Left")
-    assert selection.view_range is None
 
 
 def test_a_token_turns_into_the_range_of_its_step(window: MainWindow) -> None:
@@ -205,12 +168,12 @@ def test_steps_keep_to_the_kind_that_is_selected(window: MainWindow) -> None:
     assert not window.controller.runs[3].spans[ref.span_id].is_stage
 
 
-def test_marks_are_kept_in_the_session_with_their_notes(window: MainWindow, session_file: Path) -> None:
+def test_marks_are_kept_in_the_session_with_their_notes(
+    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     window.selection.select(TimeRange(2 * MS, 5 * MS))
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_, **__: ("slow here", True))
     _press(window, "Shift+M")
-    editor = window.timeline.findChildren(NoteEditor)[0]
-    QTest.keyClicks(editor, "slow here")
-    QTest.keyClick(editor, Qt.Key.Key_Return)
     window.selection.clear()
     _point(window, 40)
     _press(window, "M")
@@ -218,48 +181,6 @@ def test_marks_are_kept_in_the_session_with_their_notes(window: MainWindow, sess
     assert sorted(mark.note for mark in marks) == ["", "slow here"]
     window.session.close()
     assert marks_of(load_session(session_file).facts) == marks
-
-
-@pytest.mark.parametrize(("key", "kept"), [("Return", "slow here"), ("Esc", "")])
-def test_enter_keeps_a_note_and_esc_does_not(window: MainWindow, key: str, kept: str) -> None:
-    """Esc was the window's own: it took the selection and left the field open."""
-    window.selection.select(TimeRange(2 * MS, 5 * MS))
-    _press(window, "Shift+M")
-    (editor,) = window.timeline.findChildren(NoteEditor)
-    QTest.keyClicks(editor, "slow here")
-    _press(editor, key)
-    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    assert window.timeline.findChildren(NoteEditor) == []
-    assert [mark.note for mark in window.controller.marks.marks] == [kept]
-    assert window.selection.chosen == TimeRange(2 * MS, 5 * MS)
-    assert window.timeline.hasFocus()
-
-
-def test_a_field_in_which_nothing_was_written_goes_with_a_click_elsewhere(window: MainWindow) -> None:
-    window.selection.select(TimeRange(2 * MS, 5 * MS))
-    _press(window, "Shift+M")
-    (editor,) = window.timeline.findChildren(NoteEditor)
-    QApplication.processEvents()
-    assert editor.hasFocus()
-    QTest.mouseClick(window.toolbar.prompt, Qt.MouseButton.LeftButton)
-    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    assert window.timeline.findChildren(NoteEditor) == []
-    assert window.toolbar.prompt.hasFocus()
-
-
-def test_a_note_that_is_being_written_is_kept_when_the_window_closes(window: MainWindow, session_file: Path) -> None:
-    """It came after the session's end: a second writer began, which nobody closed."""
-    window.selection.select(TimeRange(2 * MS, 5 * MS))
-    _press(window, "Shift+M")
-    (editor,) = window.timeline.findChildren(NoteEditor)
-    QApplication.processEvents()
-    assert editor.hasFocus()
-    QTest.keyClicks(editor, "slow here")
-    window.close()
-    QApplication.processEvents()
-    assert [mark.note for mark in marks_of(load_session(session_file).facts)] == ["slow here"]
-    window.session.note("late", 1)
-    assert window.session.file == session_file
 
 
 def test_esc_takes_a_message_away_before_the_selection(window: MainWindow) -> None:
@@ -283,10 +204,6 @@ def test_figures_of_a_range_are_copied_as_the_panel_tells_them(window: MainWindo
     assert lines[0][0] == "Selected range"
     assert ("length", "4.00 ms", "") in lines
     assert any(line[1:] == ("sum", "share") for line in lines)
-
-
-def test_menus_show_the_keys_that_are_held(window: MainWindow) -> None:
-    assert window.actions_by_name["zoom_in"].shortcut().toString() == "W"
 
 
 def test_a_deleted_mark_comes_back(window: MainWindow) -> None:
@@ -346,12 +263,6 @@ def test_marks_of_a_deleted_run_go_and_come_with_it(window: MainWindow) -> None:
     # The panel says so where all marks are gone.
     window.runs.remarks.delete([1, 3])
     assert not panel.empty.isHidden()
-
-
-def test_another_session_has_marks_of_its_own(window: MainWindow) -> None:
-    window.controller.marks.add(Mark(3, MS, MS))
-    window.session.start_new()
-    assert window.controller.marks.marks == []
 
 
 def test_escape_takes_the_ruler_first(window: MainWindow) -> None:

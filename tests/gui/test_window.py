@@ -5,35 +5,30 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QRect, QSettings, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QDropEvent, QFontMetricsF
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QMenu, QScrollArea
+from PySide6.QtWidgets import QApplication, QDockWidget, QMenu, QScrollArea
 
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
-from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
-from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
 from scripted_process import engine_argv
-from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import Host
-from ui.state.selection import TimeRange
 from ui.status.status_bar import WAITING
 from ui.style.screen_fit import fit_to_screen
 from ui.style.theme import ThemeHolder
-from ui.window.app import picture_of, save_screenshot, settle
+from ui.window.app import save_screenshot, settle
 from ui.window.main_window import MainWindow
-from ui.window.panels import PANELS
 from ui.work.queue_dialog import QueueDialog
 
 Wait = Callable[..., None]
@@ -41,20 +36,6 @@ Wait = Callable[..., None]
 
 def _engine(speed: float) -> list[str]:
     return engine_argv(f"script:{speed:g}")
-
-
-@pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
-    """A window without an engine, whose session is saved in the test's folder."""
-    made = MainWindow(themes)
-    made.session.path = tmp_path / "window.evprof"
-    made.resize(1280, 720)
-    made.show()
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture
@@ -242,16 +223,6 @@ def test_runs_that_wait_are_told_at_the_foot_also_beside_long_work(
     assert "wait" not in window.status.text()
 
 
-def test_the_foot_says_nothing_of_runs_of_another_session(
-    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, session_file: Path
-) -> None:
-    start(50.0)
-    window.requests.submit(_request("target"))
-    wait_until(lambda: "run 1 finished" in window.status.text() and not window.controller.is_busy)
-    window.session.read(session_file)
-    assert "finished" not in window.status.text()
-
-
 def test_another_session_waits_for_the_run_and_loses_nothing(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, session_file: Path
 ) -> None:
@@ -283,21 +254,6 @@ def test_a_session_opens_in_the_background_and_shows_its_last_run(
     assert window.selection.runs == (1, 2)
     assert window.windowTitle() == "scripted.evprof – evprof"
     assert window.timeline.scroll_area.isVisible()
-
-
-def test_the_same_pictures_with_the_samples_gone(
-    window: MainWindow, session_file: Path, application: QApplication, wait_until: Wait
-) -> None:
-    window.open_paths([str(session_file)])
-    wait_until(lambda: window.controller.runs)
-    window.following.show_run(3)
-    settle(application, window)
-    run = window.controller.runs[3]
-    assert len(run.frames["draft"]) == 5
-    assert run.info.text
-    picture = picture_of(window, 1.0)
-    colors = {picture.pixelColor(x, y).name() for x in range(180, 990, 3) for y in range(360, 690, 3)}
-    assert {window.holder.theme.stage(name).name() for name in ("prefill", "decode", "verify", "draft")} <= colors
 
 
 def test_a_foreign_file_is_refused_in_a_sentence(window: MainWindow, tmp_path: Path, wait_until: Wait) -> None:
@@ -415,33 +371,6 @@ def test_layout_and_theme_come_back(themes: ThemeHolder, application: QApplicati
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
-def test_the_toolbar_is_shown_once_with_the_first_sample(
-    themes: ThemeHolder, application: QApplication, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: list[Sample] = []
-    show = Toolbar._show_state
-    monkeypatch.setattr(Toolbar, "_show_state", lambda self: (shown.append(self.sample), show(self)))
-    made = MainWindow(themes)
-    assert shown == [made.samples.samples[0]]
-    assert made.toolbar.prompt.text() == made.samples.samples[0].prompt
-    assert made.toolbar.prompt.cursorPosition() == 0
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def test_the_keys_are_listed_and_work_everywhere(window: MainWindow, application: QApplication) -> None:
-    window.actions_by_name["keys"].trigger()
-    dialogs = window.findChildren(QDialog)
-    shown = [dialog for dialog in dialogs if dialog.isVisible()]
-    assert len(shown) == 1
-    shown[0].close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    window.selection.select(TimeRange(1, 2))
-    QTest.keyClick(window, Qt.Key.Key_Escape)
-    assert window.selection.time_range is None
-
-
 @pytest.mark.parametrize(("theme", "scale"), [("dark", 1.0), ("light", 2.0)])
 def test_a_picture_has_the_size_asked_for(
     application: QApplication, session_file: Path, tmp_path: Path, theme: str, scale: float
@@ -453,26 +382,6 @@ def test_a_picture_has_the_size_asked_for(
     picture = QImage(str(out))
     assert (picture.width(), picture.height()) == (round(1280 * scale), round(720 * scale))
     assert (picture.pixelColor(5, 300).lightness() < 128) == (theme == "dark")
-
-
-def test_an_answer_has_a_track_of_its_own(window: MainWindow, session_file: Path, wait_until: Wait) -> None:
-    window.open_paths([str(session_file)])
-    wait_until(lambda: window.controller.runs)
-    window.following.show_run(3)
-    left, right = window.timeline.scene.tracks[:2]
-    assert left is not None
-    assert right is not None
-    assert (left.is_answer, right.is_answer, right.role) == (False, True, TARGET)
-
-
-def test_a_message_moves_nothing_under_the_mouse(window: MainWindow, application: QApplication) -> None:
-    settle(application, window)
-    places = [window.pair.mapToGlobal(QPoint()), window.timeline.mapToGlobal(QPoint()), window.timeline.size()]
-    window.messages.post("Something went wrong. " * 12)
-    settle(application, window)
-    assert window.messages.isVisible()
-    assert window.messages.geometry().bottom() == window.body.geometry().bottom()
-    assert places == [window.pair.mapToGlobal(QPoint()), window.timeline.mapToGlobal(QPoint()), window.timeline.size()]
 
 
 def test_panels_are_dragged_only_while_they_are_arranged(window: MainWindow, application: QApplication) -> None:
@@ -518,21 +427,6 @@ def test_panels_are_dragged_only_while_they_are_arranged(window: MainWindow, app
     assert (told.sentence, told.action) == ("The layout “upright - mine” was saved.", "")
 
 
-@pytest.mark.parametrize("show", ["show_comparison", "show_clinic"])
-@pytest.mark.parametrize("room", [QRect(0, 0, 1280, 690), QRect(0, 0, 960, 520)])
-def test_windows_beside_the_main_one_are_no_higher_than_the_screen(
-    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, show: str, room: QRect
-) -> None:
-    """1280x720 at 100 %, and 1920x1080 at 200 %, less what a desktop takes."""
-    monkeypatch.setattr("ui.style.screen_fit.room_on_screen", lambda _: room)
-    window.open_paths([str(session_file)], waits=True)
-    fit_to_screen(window, room)
-    getattr(window.dialogs, show)()
-    (dialog,) = [found for found in window.findChildren(QDialog) if found.isVisible()]
-    assert room.size().boundedTo(dialog.size()) == dialog.size()
-    dialog.close()
-
-
 def test_a_window_on_a_small_screen_at_200_percent_is_no_larger_than_the_screen(
     window: MainWindow, session_file: Path
 ) -> None:
@@ -557,20 +451,6 @@ def test_a_window_on_a_small_screen_at_200_percent_is_no_larger_than_the_screen(
             assert metrics.horizontalAdvance(figure) <= place.width(), figure
     for toolbar_part in (window.toolbar.run_button, window.toolbar.stop_button, window.toolbar.export):
         assert window.rect().contains(QRect(toolbar_part.mapTo(window, QPoint(0, 0)), toolbar_part.size()))
-
-
-def test_no_tabs_are_left_behind_by_a_layout_that_was_reset(window: MainWindow, application: QApplication) -> None:
-    settle(application, window)
-    for name in ("marks", "kv", "visual"):
-        window.actions_by_name[name].trigger()
-    settle(application, window)
-    assert sorted(bar.count() for bar in window.body.tab_bars() if bar.isVisible()) == [2, 4]
-    window.actions_by_name["reset_layout"].trigger()
-    settle(application, window)
-    assert [bar for bar in window.body.tab_bars() if bar.isVisible()] == []
-    window.body.show_panel("kv")
-    settle(application, window)
-    assert [bar.count() for bar in window.body.tab_bars() if bar.isVisible()] == [2]
 
 
 def test_a_panel_that_floats_can_be_moved_and_is_docked_again_by_a_reset(
@@ -610,43 +490,3 @@ def test_the_address_of_tensorboard_stays_until_it_is_dismissed(
     window.messages.dismiss()
     window.messages.post("Read and gone.", "info")
     wait_until(lambda: window.messages.shown is None)
-
-
-class _Busy:
-    """An engine that is at work for as long as it is asked."""
-
-    is_busy = True
-
-    def submit(self, request: RunRequest) -> None:
-        """Nobody asks for more."""
-
-    def stop(self) -> None:
-        """It goes on."""
-
-    def attach(self, recording: RecordLog) -> None:
-        """The test fills the recording."""
-
-    def close(self) -> None:
-        """Nothing to end."""
-        self.is_busy = False
-
-
-def test_nobody_reads_what_two_runs_say_to_tell_them_apart(
-    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
-) -> None:
-    """It made objects of all rows of both, each time another run was chosen."""
-    compared: list[tuple[int, object]] = []
-
-    def noted(self: RunLog, other: object) -> bool:
-        if self is not other:
-            compared.append((self.run_id, other))
-        return self is other
-
-    window.session.read(session_file)
-    for name in (entry.name for entry in PANELS):
-        window.body.toggle(name)
-    monkeypatch.setattr(RunLog, "__eq__", noted)
-    for pair in ((1, 2), (3, 3), (None, 4), (1, 3), (4, 4)):
-        window.selection.set_runs(*pair)
-        wait_until(lambda: window.is_at_rest)
-    assert not compared

@@ -82,9 +82,6 @@ class AxisHead(QWidget):
         taken = [room for room, _ in flags]
         if tag:
             taken.append(tag[0])
-        if self.scene.note_px is not None:
-            left, right = self.scene.note_px
-            taken.append(QRectF(left, 0, right - left, self.height()))
         self._paint_ticks(painter, taken)
         self._paint_marks(painter, flags)
         self._paint_range(painter)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QInputDialog, QLineEdit, QMenu, QWidget
+from PySide6.QtCore import QObject, QPoint, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import QInputDialog, QMenu, QWidget
 
 from evprof.session.facts import LONGEST_NOTE, Mark
 from evprof.view.timescale import time_text
@@ -12,78 +12,23 @@ from ui.state.mark_book import MarkBook, go_to
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TimeRange
 from ui.style.theme import GRID, ThemeHolder
-from ui.timeline.scene import GUTTER_PX, TimelineScene
+from ui.timeline.scene import TimelineScene
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.escape import asks_for_escape, is_escape
 from ui.widgets.line_list.line import ListLine
 from ui.widgets.line_list.view import LineList
 from ui.widgets.panel_parts import section_head
 
-_NOTE_PX = 240
 
-
-class NoteEditor(QLineEdit):
-    """A field that opens over a mark: Enter or a click elsewhere keeps what was written, Esc does not.
-
-    Signals:
-        written(str): the note as it is to be kept.
-        left(): it closes.
-    """
-
-    written = Signal(str)
-    left = Signal()
-
-    def __init__(self, note: str, parent: QWidget) -> None:
-        super().__init__(note, parent)
-        self._ground = parent
-        self._is_open = True
-        self.setMaxLength(LONGEST_NOTE)
-        self.setPlaceholderText("Note on this mark")
-        self.setAccessibleName("Note on this mark")
-        self.setFixedWidth(_NOTE_PX)
-        self.selectAll()
-        self.editingFinished.connect(self.finish)
-
-    def finish(self) -> None:
-        if self._is_open:
-            self.written.emit(self.text())
-        self._leave()
-
-    def _leave(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self.left.emit()
-        self.deleteLater()
-
-    def event(self, event: QEvent) -> bool:
-        """Esc is for the note, and not for what is selected."""
-        return asks_for_escape(event) or super().event(event)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """A click elsewhere closes it; Qt says that editing has finished only of what was changed."""
-        super().focusOutEvent(event)
-        if event.reason() not in (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason):
-            self.finish()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc leaves the note as it was; after it and Enter the timeline has the keyboard again."""
-        if is_escape(event):
-            self._leave()
-        else:
-            super().keyPressEvent(event)
-        if is_escape(event) or event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self._ground.setFocus()
+def ask_note(book: MarkBook, mark: Mark, parent: QWidget) -> None:
+    title = f"Note on the mark at {time_text(mark.start_ns)}"
+    note, is_given = QInputDialog.getText(parent, title, "Note", text=mark.note)
+    if is_given:
+        book.write_note(mark, note[:LONGEST_NOTE])
 
 
 class Marking(QObject):
-    """What keys, flags and menus do to marks.
-
-    Signals:
-        note_moved(): the field for a note covers another part of the axis, or none any more.
-    """
-
-    note_moved = Signal()
+    """What keys, flags and menus do to marks."""
 
     def __init__(self, scene: TimelineScene, controller: RunController, selection: Selection, ground: QWidget) -> None:
         super().__init__(ground)
@@ -151,31 +96,7 @@ class Marking(QObject):
             self.note(found)
 
     def note(self, mark: Mark) -> None:
-        """Opens the field for a mark's note beside its flag."""
-        editor = NoteEditor(mark.note, self._ground)
-        editor.written.connect(lambda note: self.book.write_note(mark, note))
-        x = GUTTER_PX + round(self._scene.scale.x(mark.start_ns + self._scene.shift_of(mark.run_id)))
-        editor.move(QPoint(min(max(x, 4), max(4, self._ground.width() - _NOTE_PX - 8)), 30))
-        covered = editor.x() - GUTTER_PX, editor.x() + _NOTE_PX - GUTTER_PX
-        editor.left.connect(lambda: self._uncover(covered))
-        self._cover(covered)
-        editor.show()
-        editor.raise_()
-        # A menu that is closing would take the focus back.
-        QTimer.singleShot(0, editor, editor.setFocus)
-
-    def _cover(self, part: tuple[float, float] | None) -> None:
-        self._scene.note_px = part
-        self.note_moved.emit()
-
-    def _uncover(self, part: tuple[float, float]) -> None:
-        if self._scene.note_px == part:  # else the field for another note opened meanwhile
-            self._cover(None)
-
-    def finish_note(self) -> None:
-        """Keeps the note that is being written, if one is."""
-        for editor in self._ground.findChildren(NoteEditor):
-            editor.finish()
+        ask_note(self.book, mark, self._ground)
 
     def go_to(self, mark: Mark) -> None:
         go_to(mark, self._controller.runs, self._selection)
@@ -261,10 +182,7 @@ class MarkPanel(QWidget):
             self._controller.marks.delete(mark)
 
     def write_note(self, mark: Mark) -> None:
-        title = f"Note on the mark at {time_text(mark.start_ns)}"
-        note, is_given = QInputDialog.getText(self, title, "Note", text=mark.note)
-        if is_given:
-            self._controller.marks.write_note(mark, note[:LONGEST_NOTE])
+        ask_note(self._controller.marks, mark, self)
 
     def _offer(self, mark: object, place: QPoint) -> None:
         if not isinstance(mark, Mark):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from evprof.view.decimate import merged_bars
@@ -36,7 +36,6 @@ class Minimap(QWidget):
     def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.scene = scene
-        self._picture: QPixmap | None = None
         self._drag: tuple[str, float, TimeRange] | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
@@ -45,11 +44,6 @@ class Minimap(QWidget):
 
     def sizeHint(self) -> QSize:
         return QSize(600, HEIGHT_PX)
-
-    def restart(self, *_: object) -> None:
-        """The runs have grown, or there are other runs or colours."""
-        self._picture = None
-        self.update()
 
     @property
     def whole(self) -> Timescale:
@@ -65,33 +59,9 @@ class Minimap(QWidget):
     # Painting.
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        theme = self.scene.theme
-        ratio = self.devicePixelRatioF()
-        if self._picture is None or self._picture.size() != self.size() * ratio:
-            self._picture = self._drawn(ratio)
-        # Of a fraction of a pixel the picture may have lost its part.
+        """All runs, dimmed outside the view."""
+        painter, theme = QPainter(self), self.scene.theme
         painter.fillRect(self.rect(), theme.panel)
-        painter.drawPixmap(0, 0, self._picture)
-        box = self.view_box().translated(GUTTER_PX, 0)
-        dim = theme.alpha(theme.window, 0.62)
-        painter.fillRect(QRectF(GUTTER_PX, 0, box.left() - GUTTER_PX, self.height() - 1), dim)
-        painter.fillRect(QRectF(box.right(), 0, self.width() - box.right(), self.height() - 1), dim)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(theme.accent, 1))
-        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 2, 2)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.accent)
-        for x in (box.left() + 0.5, box.right() - 0.5):
-            painter.drawRoundedRect(QRectF(x - 1.5, box.center().y() - 4, 3, 8), 1.5, 1.5)
-        painter.end()
-
-    def _drawn(self, ratio: float) -> QPixmap:
-        picture = QPixmap(self.size() * ratio)
-        picture.setDevicePixelRatio(ratio)
-        theme = self.scene.theme
-        picture.fill(theme.panel)
-        painter = QPainter(picture)
         painter.setPen(QPen(theme.line, 1))
         painter.drawLine(QPointF(0, self.height() - 0.5), QPointF(self.width(), self.height() - 0.5))
         painter.drawLine(QPointF(GUTTER_PX - 0.5, 0), QPointF(GUTTER_PX - 0.5, self.height()))
@@ -106,9 +76,19 @@ class Minimap(QWidget):
         top = (self.height() - 1 - (len(shown) - 1) * step - high) / 2
         for place, (_, track) in enumerate(shown):
             self._draw_track(painter, track, (top + place * step, high))
-        self._draw_marks(painter)
+        for _, when in self.scene.placed_marks():
+            painter.fillRect(QRectF(round(self.whole.x(when.start_ns)), 1, 2, self.height() - 3), theme.warn)
+        box, dim = self.view_box(), theme.alpha(theme.window, 0.62)
+        painter.fillRect(QRectF(0, 0, box.left(), self.height() - 1), dim)
+        painter.fillRect(QRectF(box.right(), 0, self.width() - box.right(), self.height() - 1), dim)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(theme.accent, 1))
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 2, 2)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.accent)
+        for x in (box.left() + 0.5, box.right() - 0.5):
+            painter.drawRoundedRect(QRectF(x - 1.5, box.center().y() - 4, 3, 8), 1.5, 1.5)
         painter.end()
-        return picture
 
     def _draw_track(self, painter: QPainter, track: Track, band: tuple[float, float]) -> None:
         row = track.stages.rows(track.zero_ns, track.now(self.scene.clock_ns))
@@ -118,11 +98,6 @@ class Minimap(QWidget):
             drafts = is_drafting(track.run, track.role, name)
             color = self.scene.theme.stage("draft" if drafts else stages_in(name)[-1])
             painter.fillRect(QRectF(x0, band[0], max(1.0, x1 - x0), band[1]), color)
-
-    def _draw_marks(self, painter: QPainter) -> None:
-        for _, when in self.scene.placed_marks():
-            x = round(self.whole.x(when.start_ns))
-            painter.fillRect(QRectF(x, 1, 2, self.height() - 3), self.scene.theme.warn)
 
     # The mouse.
 

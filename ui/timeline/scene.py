@@ -47,9 +47,6 @@ class TimelineScene:
     pointer_px: float | None = None
     """Where the pointer is over the lanes, from their left end; what time that is changes with the scale."""
 
-    note_px: tuple[float, float] | None = None
-    """Ends of the field in which a mark's note is being written, over the axis."""
-
     ruler: TimeRange | None = None
     """What is being measured."""
 

@@ -75,7 +75,6 @@ class TimelineView(QWidget):
         holder.changed.connect(self._set_theme)
         controller.runs_changed.connect(self._note_changed)
         controller.ticked.connect(self.advance)
-        controller.figures_due.connect(self.minimap.restart)
         controller.session_replaced.connect(self._forget)
         controller.marks.changed.connect(self._show_marks)
         selection.runs_changed.connect(self._rebuild)
@@ -122,7 +121,6 @@ class TimelineView(QWidget):
         head.mark_chosen.connect(self.marking.go_to)
         head.note_asked.connect(self.marking.note)
         head.menu_asked.connect(offers.show_head)
-        self.marking.note_moved.connect(head.update)
         self.minimap.moved.connect(zooming.look_at)
         self.minimap.fit_asked.connect(zooming.fit)
         self.empty.run_requested.connect(self.run_requested)
@@ -228,7 +226,7 @@ class TimelineView(QWidget):
         view = self.selection.view_range
         if view is not None and self.scene.shown and not shows_enough(view, self.scene.extent()):
             self.selection.set_view_range(None)
-        self.minimap.restart()
+        self.minimap.update()
         self._show_marks()
         self._show_wanted()
         self.stack.fold_lanes()
@@ -253,7 +251,7 @@ class TimelineView(QWidget):
         self.scene.marks = self.controller.marks.of_runs({track.run.run_id for _, track in self.scene.shown})
         self.head.update()
         self.stack.overlay.update()
-        self.minimap.restart()
+        self.minimap.update()
 
     def _show_wanted(self) -> None:
         has_any = bool(self.scene.shown)
@@ -373,5 +371,5 @@ class TimelineView(QWidget):
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme
         self.empty.update()
-        self.minimap.restart()
+        self.minimap.update()
         self._repaint_lanes()

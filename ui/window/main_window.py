@@ -168,27 +168,8 @@ class MainWindow(QMainWindow):
         self.opener.trace_opened.connect(self.trace_pages.show_trace)
         self.drops = FileDrops(self, self.holder, self.opener.look, self.opener.forget, self.open_paths)
         self.opener.seen.connect(self.drops.overlay.show_opening)
-        self.dialogs = WindowDialogs(
-            self,
-            self.session,
-            self.controller,
-            self.selection,
-            self.holder,
-            toolbar=self.toolbar,
-            messages=self.messages,
-            runs=self.runs,
-        )
-        self.finding = WindowPalette(
-            self,
-            self.holder,
-            self.actions_by_name,
-            controller=self.controller,
-            selection=self.selection,
-            following=self.following,
-            timeline=self.timeline,
-            toolbar=self.toolbar,
-            samples=self.samples,
-        )
+        self.dialogs = WindowDialogs(self)
+        self.finding = WindowPalette(self)
         self.machine = MachineNote(self.controller, self.status)
         self.long_work = LongWork(
             self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
@@ -242,8 +223,8 @@ class MainWindow(QMainWindow):
             "find": self.finding.show_things,
             "contents": self.help.contents,
             "troubleshooting": self.help.troubleshooting,
-            "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
-            "about": lambda: self.dialogs.show_about(self.status.environment),
+            "keys": self.dialogs.show_keys,
+            "about": self.dialogs.show_about,
             "quit": self.close,
         }
 
@@ -306,7 +287,6 @@ class MainWindow(QMainWindow):
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
-        self.session.leaving.connect(self.timeline.marking.finish_note)
         self.session.opened.connect(self._show_recording)
         self.session.saved.connect(self._note_saved)
         self.session.moved.connect(self._show_title)
@@ -498,7 +478,6 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""
-        self.timeline.marking.finish_note()
         for dialog in self.findChildren(QDialog):
             dialog.reject()  # which ends its threads
         self._memory.remember(self, self.body, self.holder)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import QKeySequence
@@ -26,16 +26,10 @@ from evprof.core.units import bytes_text
 from evprof.view.lanes import Track
 from ui.palette.box import PaletteBox
 from ui.palette.sources import Found, Lookup, best, runs_source, settings_source, spans_source, tokens_source
-from ui.runs.run_list import RunList
 from ui.samples.sample_list import SampleList
-from ui.settings.toolbar import Toolbar
 from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
-from ui.state.run_following import RunFollowing
-from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
-from ui.style.theme import ThemeHolder
-from ui.timeline.timeline_view import TimelineView
 from ui.widgets.message_bar import INFO, KEPT, WARNING, MessageBar
 from ui.window.actions import WindowActions
 
@@ -43,68 +37,54 @@ if TYPE_CHECKING:
     from evprof.run.tensorboard import TensorBoard
     from evprof.session.autosave import Autosaved
     from ui.window.exporting import Post
+    from ui.window.main_window import MainWindow
 
 _Dialog = TypeVar("_Dialog", bound=QDialog)
 
 
 class WindowDialogs:
-    """Opens them above `window`; one that is open already comes to the front instead."""
+    """Opens dialogs above the window; one that is open already comes to the front instead."""
 
-    def __init__(
-        self,
-        window: QWidget,
-        session: WindowSession,
-        controller: RunController,
-        selection: Selection,
-        holder: ThemeHolder,
-        *,
-        toolbar: Toolbar,
-        messages: MessageBar,
-        runs: RunList,
-    ) -> None:
+    def __init__(self, window: MainWindow) -> None:
         self._window = window
-        self._session = session
-        self._controller = controller
-        self._selection = selection
-        self._holder = holder
-        self._toolbar = toolbar
-        self._messages = messages
-        self._runs = runs
 
     def ask_session(self) -> None:
         from evprof.session.autosave import autosave_folder
 
-        folder = autosave_folder() if self._session.path is None else self._session.path.parent
+        session = self._window.session
+        folder = autosave_folder() if session.path is None else session.path.parent
         start = str(folder) if folder.is_dir() else ""
         path, _ = QFileDialog.getOpenFileName(self._window, "Open session", start, "Sessions (*.evprof);;All files (*)")
         if path:
-            self._session.open(Path(path))
+            session.open(Path(path))
 
-    def show_keys(self, gestures: Sequence[tuple[str, list[tuple[str, str]]]]) -> None:
+    def show_keys(self) -> None:
         from ui.help.shortcuts import ShortcutsDialog
 
-        ShortcutsDialog(gestures, self._window).show()
+        ShortcutsDialog(self._window.actions_by_name.gestures(), self._window).show()
 
-    def show_about(self, environment: dict[str, Any]) -> None:
+    def show_about(self) -> None:
         from ui.help.about import AboutDialog
 
-        AboutDialog(environment, self._holder, self._window).show()
+        AboutDialog(self._window.status.environment, self._window.holder, self._window).show()
 
     def show_distributions(self) -> None:
         from ui.distributions.window import DistributionsDialog
 
+        window = self._window
         self._show(
             DistributionsDialog,
-            lambda: DistributionsDialog(self._controller, self._selection, self._holder, self._window),
+            lambda: DistributionsDialog(window.controller, window.selection, window.holder, window),
         )
 
     def show_clinic(self) -> None:
         from ui.clinic.window import ClinicDialog
 
         def make() -> ClinicDialog:
-            made = ClinicDialog(self._controller, self._selection, self._holder, self._window)
-            made.run_asked.connect(self._toolbar.run_once)
-            made.baseline_asked.connect(self._runs.offer_baseline)
+            window = self._window
+            made = ClinicDialog(window.controller, window.selection, window.holder, window)
+            made.run_asked.connect(window.toolbar.run_once)
+            made.baseline_asked.connect(window.runs.offer_baseline)
             return made
 
         self._show(ClinicDialog, make)
@@ -113,8 +93,9 @@ class WindowDialogs:
         from ui.comparison.window import ComparisonDialog
 
         def make() -> ComparisonDialog:
-            made = ComparisonDialog(self._session, self._controller, self._selection, self._holder, self._window)
-            made.post_late = self._messages.post
+            window = self._window
+            made = ComparisonDialog(window.session, window.controller, window.selection, window.holder, window)
+            made.post_late = window.messages.post
             return made
 
         self._show(ComparisonDialog, make)
@@ -218,37 +199,22 @@ class AbandonedDialog(QDialog):
 
 
 class WindowPalette:
-    """Opens the box; what it finds is asked of the window's parts when something is typed."""
+    """The palette of actions (Ctrl+Shift+P) and of everything in the shown runs (/), read when something is typed."""
 
-    def __init__(
-        self,
-        window: QWidget,
-        themes: ThemeHolder,
-        actions: WindowActions,
-        *,
-        controller: RunController,
-        selection: Selection,
-        following: RunFollowing,
-        timeline: TimelineView,
-        toolbar: Toolbar,
-        samples: SampleList,
-    ) -> None:
-        self.box = PaletteBox(themes, window, timeline)
+    def __init__(self, window: MainWindow) -> None:
+        selection, toolbar = window.selection, window.toolbar
+        self.box = PaletteBox(window.holder, window, window.timeline)
 
         def tracks() -> list[Track]:
-            return [track for _, track in timeline.scene.shown]
+            return [track for _, track in window.timeline.scene.shown]
 
         controls = {key: control for key, control in toolbar.form.controls.items() if control.has_control}
-        runs = runs_source(controller, following.show_run)
+        runs = runs_source(window.controller, window.following.show_run)
         settings = settings_source(controls, toolbar.open_setting)
-        self._commands = [Lookup("Actions", lambda query: best(query, _actions(actions))), settings, runs]
-        self._things = [
-            spans_source(tracks, selection),
-            tokens_source(tracks, selection),
-            runs,
-            Lookup("Samples", lambda query: best(query, _samples(samples))),
-            settings,
-        ]
+        actions = Lookup("Actions", lambda query: best(query, _actions(window.actions_by_name)))
+        samples = Lookup("Samples", lambda query: best(query, _samples(window.samples)))
+        self._commands = [actions, settings, runs]
+        self._things = [spans_source(tracks, selection), tokens_source(tracks, selection), runs, samples, settings]
 
     def show_commands(self) -> None:
         self.box.ask(self._commands, "What to do: an action, a setting, a run")
