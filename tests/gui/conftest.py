@@ -16,7 +16,7 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 import pytest
 from PySide6.QtCore import QEvent, QMessageLogContext, QSettings, QtMsgType, qInstallMessageHandler
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QInputDialog
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
@@ -74,6 +74,12 @@ def no_window_left(application: QApplication, qt_warnings_fail: None) -> None:
     assert not held, f"an earlier test left behind: {held}"
     # What is alive without a window stays; the next collection need not look at it, which would take 60 ms.
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def no_modal_dialog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question for a line of text is answered with Cancel; an open dialog would block the test."""
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_, **__: ("", False))
 
 
 @pytest.fixture
