@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from evprof.export.report.documents.contents import ITEMS, TITLES, numbered
-from evprof.export.report.documents.item import FULL, NONE, PARTLY, Availability
+from evprof.export.report.documents import FULL, ITEMS, NONE, PARTLY, TITLES, Availability, numbered
 
 _HEAD = f"""# The five documents
 

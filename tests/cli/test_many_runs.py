@@ -10,7 +10,7 @@ import pytest
 from benchmarks.many_runs import CONFIGURATIONS, ManyRuns, write_many_runs
 from benchmarks.sessions import STEPS
 from evprof.cli.sessions import show
-from evprof.export.report.sections.runs import pipeline
+from evprof.export.report.sections import stages
 
 
 @pytest.fixture(scope="module")
@@ -54,5 +54,5 @@ def test_a_report_reads_some_logs_of_many_and_says_so(
         return (tmp_path / name).read_text()
 
     assert "of parts of stages" not in told("all.md")
-    monkeypatch.setattr(pipeline, "MOST_LOOKED_INTO", 2)
+    monkeypatch.setattr(stages, "MOST_READ", 2)
     assert "mean times of 3 runs; times of parts of stages are means of 2 of these runs" in told("some.md")

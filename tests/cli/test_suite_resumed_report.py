@@ -26,9 +26,8 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import RUNNING, MemoryFacts, SetupFacts
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source, gather
-from evprof.export.report.html import html
-from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Badge, Report, ReportPlot, Table
+from evprof.export.report.rendering import html, markdown
 from evprof.export.report.writing import build_report
 from evprof.session.reading import load_session
 from evprof.session.store import WRITER_GONE

@@ -12,16 +12,25 @@ from typing import Any
 import pytest
 
 from evprof.cli import build_parser
-from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.documents.contents import ITEMS, TITLES, numbered
-from evprof.export.report.documents.item import FULL, NONE, PARTLY
-from evprof.export.report.documents.sections import answers, document_sections, part_of
-from evprof.export.report.html import html
-from evprof.export.report.markdown import markdown
+from evprof.export.report.data import ReportData
+from evprof.export.report.documents import (
+    CLAIMS,
+    FULL,
+    ITEMS,
+    NONE,
+    PARTLY,
+    SHOWS,
+    TITLES,
+    answered,
+    document_sections,
+    numbered,
+    part_of,
+)
 from evprof.export.report.parts import Heading, Report, Table
-from evprof.export.report.readings import ReportReading
+from evprof.export.report.rendering import html, markdown
 from evprof.export.report.writing import build_report
 from evprof.run.suites.ready import DOCUMENTS, READY
+from report_blocks import data_of_cells
 from site_pages.documents import page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,11 +39,7 @@ MakeData = Callable[..., ReportData]
 
 @pytest.fixture
 def report_data() -> MakeData:
-    def make(*cells: Any, facts: dict[str, Any] | None = None) -> ReportData:
-        runs = [run for place, cell in enumerate(cells) for run in cell.runs(1 + 100 * place)]
-        return gather([Source(Path("s.evprof"), runs, {}, facts or {})])
-
-    return make
+    return data_of_cells
 
 
 @pytest.fixture
@@ -60,6 +65,7 @@ def test_every_way_has_a_command_that_is_understood_or_a_reason(item: Any) -> No
         assert way.mark in {FULL, PARTLY, NONE}
         assert way.source if way.mark != NONE else way.reason
         assert way.mark != PARTLY or way.reason
+    assert item.shows in {"", CLAIMS, *SHOWS}
     if item.measured.source:
         words = shlex.split(item.measured.source)
         assert build_parser().parse_args(words[1:]).command == words[1]
@@ -86,18 +92,8 @@ def test_a_part_has_the_cells_called_after_it(measured: ReportData) -> None:
     assert part_of(measured, ("loading",)) is measured
 
 
-def test_figures_of_a_part_are_its_own(measured: ReportData) -> None:
-    """What was read of the whole is kept by place, and places are others in a part."""
-    whole = measured.summary(2, ReportReading("total", lambda run: float(run.run_id)))
-    part = part_of(measured, ("stages",))
-    assert whole == part.summary(0, ReportReading("total", lambda run: float(run.run_id)))
-    assert part.summary(0, ReportReading("total", lambda run: 0.0)) != measured.summary(
-        0, ReportReading("total", lambda run: 1.0)
-    )
-
-
 def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
-    found = {entry.number: entry for entry in answers(measured)}
+    found = {entry.number: entry for entry in answered(measured)}
     assert len(found) == len(ITEMS)
     assert found["002.2"].mark == FULL
     assert any(isinstance(block, Table) for block in found["002.2"].blocks)
@@ -112,7 +108,7 @@ def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
 
 
 def test_imported_files_have_marks_of_their_own(report_data: MakeData, cell_runs: ModuleType) -> None:
-    found = {entry.number: entry for entry in answers(report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002))}
+    found = {entry.number: entry for entry in answered(report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002))}
     assert found["002.2"].mark == FULL
     assert found["000.2"].mark == NONE
     assert found["000.2"].reason == "result files hold no shapes of tensors"
@@ -121,7 +117,7 @@ def test_imported_files_have_marks_of_their_own(report_data: MakeData, cell_runs
 def test_the_report_counts_its_items_and_writes_them_in_order(measured: ReportData) -> None:
     summary, *documents = document_sections(measured)
     counts = next(block for block in summary.blocks if isinstance(block, Table))
-    marks = Counter(entry.mark for entry in answers(measured))
+    marks = Counter(entry.mark for entry in answered(measured))
     assert [cell.text for cell in counts.rows[-1][2:]] == [str(marks[mark]) for mark in (FULL, PARTLY, NONE)]
     heads = [block.text for section in documents for block in section.blocks if isinstance(block, Heading)]
     assert [head.split()[1] for head in heads] == [number for name in TITLES for number, _ in numbered(name)]

@@ -10,11 +10,12 @@ import pytest
 from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source, gather
-from evprof.export.report.parts import Bullets, Table
-from evprof.export.report.sections.runs import energy
+from evprof.export.report.sections.memory import energy
 from evprof.view.power_line import power_line
 from exported import chrome_trace, tables
 from fake_nvml import MS, powered_recording
+from report_blocks import said
+from report_blocks import tables as tables_of
 
 
 @pytest.fixture
@@ -61,16 +62,15 @@ def test_power_of_a_processor_is_the_mean_between_two_steps_of_its_counter(runs:
 
 
 def test_the_report_tells_energy_and_which_runs_were_slowed_down(runs: list[RunLog]) -> None:
-    found = energy.section(gather([Source(Path("s.evprof"), runs)]))
-    figures, stages = (block for block in found.blocks if isinstance(block, Table))
+    found = energy(gather([Source(Path("s.evprof"), runs)]))
+    figures, stages = tables_of(found)
     assert [row[-1].text for row in figures.rows] == ["0 of 1 runs", "1 of 1 runs"]
     assert figures.rows[0][2].text == "1,187 J"
     assert stages.heads == ("configuration", "load", "preprocess", "vision", "prefill", "decode", "unattributed")
-    (said,) = (block for block in found.blocks if isinstance(block, Bullets))
-    assert "thermal slowdown" in str(said)
+    assert "thermal slowdown" in said(found)
 
 
 def test_runs_without_samples_have_no_table_of_energy(runs: list[RunLog]) -> None:
     for run in runs:
         run.power.clear()
-    assert energy.section(gather([Source(Path("s.evprof"), runs)])).missing
+    assert energy(gather([Source(Path("s.evprof"), runs)])) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,22 +11,24 @@ import pytest
 from evprof.core.batches import BatchRow
 from evprof.core.records import SETTLED, SpanRecord, TensorRecord
 from evprof.core.run_info import MemoryFacts
-from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Paragraph, ReportPlot, Section, Table, Verbatim
-from evprof.export.report.sections.runs import answer_lengths, overview, pipeline, sample_list, switches
-from evprof.export.report.sections.sizes import alignment, memory, models, scaling
-from evprof.export.report.sections.speculation import both_models
+from evprof.export.report.data import ReportData
+from evprof.export.report.parts import Table, Verbatim
+from evprof.export.report.sections import memory, models
+from evprof.export.report.sections.answers import samples
+from evprof.export.report.sections.comparisons import both_models, one_setting, same_input
+from evprof.export.report.sections.drafts import alignment
+from evprof.export.report.sections.overview import lengths
+from evprof.export.report.sections.scaling import frames
+from evprof.export.report.sections.speculation import by_answer_length
+from evprof.export.report.sections.stages import operations
+from report_blocks import data_of_cells, plots, rows_of, said, tables
 
 MakeData = Callable[..., ReportData]
 
 
 @pytest.fixture
 def report_data() -> MakeData:
-    def make(*cells: Any, facts: dict[str, Any] | None = None) -> ReportData:
-        runs = [run for place, cell in enumerate(cells) for run in cell.runs(1 + 100 * place)]
-        return gather([Source(Path("s.evprof"), runs, {}, facts or {})])
-
-    return make
+    return data_of_cells
 
 
 @pytest.fixture
@@ -35,26 +36,17 @@ def published(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
     return report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
 
 
-def tables(section: Section) -> list[Table]:
-    return [block for block in section.blocks if isinstance(block, Table)]
-
-
-def rows_of(table: Table) -> dict[str, list[str]]:
-    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
-
-
 def test_the_prompt_has_a_column_of_text(published: ReportData) -> None:
-    table = overview.lengths_table(published)
+    (table,) = tables(lengths(published))
     place = table.heads.index("of it text")
     assert [row[place].text for row in table.rows] == ["59", "35"]
 
 
 def test_both_models_side_by_side(published: ReportData) -> None:
     """Document 002's results: 7.3× the prompt, 1.55× the decode time, 7.3× the cache, each with its interval."""
-    (table,) = tables(both_models.section(published))
+    (table,) = tables(both_models(published))
     rows = rows_of(table)
-    said = [block.text for block in both_models.section(published).blocks if isinstance(block, Paragraph)]
-    assert said == ["What is told as prefill of LLaVA-1.5, 8 video frames holds the vision pass once more."]
+    assert said(both_models(published)) == ("The prefill of LLaVA-1.5, 8 video frames holds the vision pass once more.")
     assert rows["prompt, positions"][:5] == ["636", "", "4,643", "", "7.30×"]
     assert rows["decode"][4].startswith("1.55× [")
     assert rows["KV cache"][4].startswith("7.30×")
@@ -68,7 +60,7 @@ def test_shares_and_language_model_against_vision(report_data: MakeData, cell_ru
     target = cell_runs.Cell(
         role="target", stages={"load": 1.0, "vision": 9.0, "prefill": 90.0, "decode": 900.0}, **here
     )
-    rows = rows_of(tables(both_models.section(report_data(draft, target)))[0])
+    rows = rows_of(tables(both_models(report_data(draft, target)))[0])
     assert rows["prefill + decode"][1] == "98.4 %"
     assert rows["prefill and decode / vision"][:3:2] == ["135.0×", "110.0×"]
     assert rows["total, end-to-end"][1] == "100 %"
@@ -86,7 +78,7 @@ def test_files_that_time_generation_in_one_piece_have_a_rate(report_data: MakeDa
         )
         for role, spent, tokens in (("draft", 1000.0, 45), ("target", 2500.0, 100))
     ]
-    rows = rows_of(tables(both_models.section(report_data(*both)))[0])
+    rows = rows_of(tables(both_models(report_data(*both)))[0])
     assert rows["answer / (vision, prefill and decode), rate"][0].startswith("45.0")
 
 
@@ -136,7 +128,7 @@ def test_a_diagram_shows_the_shapes_that_were_seen(report_data: MakeData, cell_r
 
 def test_operations_have_inputs_outputs_times_and_shares(report_data: MakeData, cell_runs: ModuleType) -> None:
     data = _with_tensors(report_data(cell_runs.DRAFT_002.with_(is_imported=False, tokens=(1, 2, 3))))
-    (table,) = tables(pipeline.section(data))
+    (table,) = tables(operations(data))
     rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in table.rows}
     inside = rows["", "tower"]
     assert inside[:3] == ["picture [480, 640, 3] uint8", "features [5, 577, 1024] float16", "2.000 ± 0 ms"]
@@ -149,7 +141,7 @@ def test_samples_are_listed_one_by_one(report_data: MakeData, cell_runs: ModuleT
         is_imported=False, samples=12, tokens=range(45), text="A road. " * 60, name="stages · side-by-side"
     )
     data = _with_tensors(report_data(cell))
-    (table,) = tables(sample_list.section(data))
+    (table,) = tables(samples(data))
     assert len(table.rows) == 10
     assert [cell.text for cell in table.rows[0][:3]] == ["sample 0", "480 × 640", "[582, 4096]"]
     assert table.rows[0][3].text.endswith("…")
@@ -162,13 +154,12 @@ def test_memory_tells_dtypes_apart_only_with_an_interval(report_data: MakeData, 
     data = report_data(one, other)
     for run in data.runs:
         run.info.memory = MemoryFacts(weights_bytes=1, peak_rss_bytes=5 << 20)
-    peaks, dtypes = tables(memory.section(data))
+    peaks, dtypes = tables(memory.peaks(data))
     assert [row[1].text for row in peaks.rows] == ["bfloat16", "float16"]
     (row,) = dtypes.rows
     total = row[dtypes.heads.index("total, end-to-end")]
     assert (row[0].text, total.text.startswith("1.00×"), total.tone) == ("float16 / bfloat16", True, "")
-    said = " ".join(block.text for block in memory.section(data).blocks if isinstance(block, Paragraph))
-    assert "whole process" in said
+    assert "whole process" in said(memory.peaks(data))
 
 
 def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -202,13 +193,13 @@ def test_alignment_by_position(report_data: MakeData, cell_runs: ModuleType) -> 
     }
     rows = [{**base, "sample": "bus", "position": place, "cosine": value} for place, value in enumerate((0.25, 0.75))]
     none = {**base, "sample": "car", "position": 0, "cosine": None}
-    section = alignment.section(report_data(cell_runs.Cell(), facts={"feature_alignment": [*rows, none, "x", {}]}))
+    section = alignment(report_data(cell_runs.Cell(), facts={"feature_alignment": [*rows, none, "x", {}]}))
     found = rows_of(tables(section)[0])
     assert found["bus"] == ["encoder", "2", "3", "0.500", "0.250", "0.750", "0.125", "0.500", "0.250"]
     assert found["car"][3] == "n/a (n = 0)"
-    (plot,) = [block for block in section.blocks if isinstance(block, ReportPlot)]
+    (plot,) = plots(section)
     assert [series.x for series in plot.series] == [(0.0, 1.0)]
-    assert alignment.section(report_data(cell_runs.Cell())).missing
+    assert alignment(report_data(cell_runs.Cell())) == []
 
 
 def test_totals_by_length_of_the_answer(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -225,7 +216,7 @@ def test_totals_by_length_of_the_answer(report_data: MakeData, cell_runs: Module
                 settings={**asked, "speculation": {"begins": "prefill"}},
             ),
         ]
-    (table,) = tables(answer_lengths.section(report_data(*cells)))
+    (table,) = tables(by_answer_length(report_data(*cells)))
     ratio = table.heads.index("alone / drafted")
     assert [(row[0].text, row[ratio].text.split()[0], row[ratio].tone) for row in table.rows] == [
         ("5", "1.00×", ""),
@@ -243,7 +234,7 @@ def test_settings_are_compared_one_at_a_time(report_data: MakeData, cell_runs: M
     data = report_data(
         plain, kept, plain.with_(name="again"), plain.with_(name="two", settings={"seed": 1, "frames": 3})
     )
-    (table,) = tables(switches.section(data))
+    (table,) = tables(one_setting(data))
     assert [[cell.text for cell in row[:3]] for row in table.rows] == [
         ["tokens kept: all → 0.5 by attention", "plain", "kept"],
         ["frames: model's own → 3 frames", "plain", "two"],
@@ -266,7 +257,7 @@ def test_both_models_shown_the_same_input(report_data: MakeData, cell_runs: Modu
         cell("target", "events", 30.0),
         cell("target", "x", 1.0),
     )
-    (block,) = switches.same_input(data)
+    (block,) = same_input(data)
     assert isinstance(block, Table)
     assert [row[0].text.split()[0] for row in block.rows] == ["events"]
     assert block.rows[0][3].text.startswith("3.00×")
@@ -284,7 +275,7 @@ def test_cells_past_the_context_are_told(report_data: MakeData, cell_runs: Modul
         {"cell": "64", "models": {"target": name}, "frames": 64, "event_frames": None, "reason": "it is too long"},
         {"cell": "32", "models": {"target": "another"}, "frames": 32, "event_frames": None, "reason": "too long"},
     ]
-    table = tables(scaling.section(report_data(*cells, facts={"suite": {"left_out": left_out}})))[0]
+    table = tables(frames(report_data(*cells, facts={"suite": {"left_out": left_out}})))[0]
     assert [row[0].text for row in table.rows] == ["1", "8", "64"]
     assert (table.rows[-1][-1].text, table.rows[-1][-1].note) == ("left out", "it is too long")
     assert table.rows[-1][table.heads.index("visual by layout")].text == "36,864"

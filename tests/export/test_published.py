@@ -11,14 +11,17 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.markdown import markdown
-from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
-from evprof.export.report.sections.imported.published import section
-from evprof.export.report.sections.runs import generation, overview, stage_breakdown
+from evprof.export.report.parts import Badge, Table
+from evprof.export.report.rendering import markdown
+from evprof.export.report.sections import overview, stages
+from evprof.export.report.sections.comparisons import fewer_or_faster_tokens
+from evprof.export.report.sections.imported import section
 from evprof.export.report.writing import build_report
 from evprof.metrics.published import common_blocks, known_report, published_files
 from evprof.run.legacy_import import import_files
 from evprof.session.reading import load_session
+from report_blocks import said as texts
+from report_blocks import tables
 from saved_runs import saved_runs
 
 # Means in ms of the published comparison: stages 1 to 2, vision, prefill, decode; then tokens and MiB.
@@ -47,16 +50,6 @@ def exact(legacy_shapes: ModuleType, rows: int = 4) -> dict[str, Any]:
             sample.update(total_time=sum(times), prefill_len=length, kv_cache_mb=kv_mb)
         value[side]["stats"] = legacy_shapes._one_vs_eight_stats(value[side]["samples"])
     return value
-
-
-def tables(found: Section) -> list[Table]:
-    return [block for block in found.blocks if isinstance(block, Table)]
-
-
-def texts(found: Section) -> str:
-    parts = [block.text for block in found.blocks if isinstance(block, Paragraph)]
-    parts += [item for block in found.blocks if isinstance(block, Bullets) for item in block.items]
-    return "\n".join(parts)
 
 
 def row_of(table: Table, start: str) -> list[str]:
@@ -194,7 +187,7 @@ def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(
 
 
 def test_a_stage_of_two_models_says_that_it_is_of_both(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    found = stage_breakdown.section(gathered(tmp_path, legacy_shapes.end_to_end(4)))
+    found = stages.section(gathered(tmp_path, legacy_shapes.end_to_end(4)))
     assert "vision + prefill and decode are of both models together, the draft's and the target's" in texts(found)
     assert "alone" not in next(line for line in texts(found).splitlines() if "of both models" in line)
 
@@ -203,7 +196,7 @@ def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: 
     data = gathered(tmp_path, legacy_shapes.end_to_end(4))
     over = next(table for table in tables(overview.section(data)) if "per token" in table.heads)
     shown = {row[0].text: row[list(over.heads).index("per token")].text for row in over.rows}
-    each = next(table for table in tables(generation.section(data)) if "ms per token, other" in table.heads)
+    each = next(table for table in tables(fewer_or_faster_tokens(data)) if "ms per token, other" in table.heads)
     for row in each.rows:
         name = row[0].text.split(" / ")[0]
         other = row[list(each.heads).index("ms per token, other")].text

@@ -13,11 +13,11 @@ from evprof.core.vocabulary.expected_answer import ExpectedAnswer
 from evprof.core.vocabulary.scoring import CHOICE, RIGHT, SCORING_RULES
 from evprof.export.files import write_export
 from evprof.export.report.data import Source, gather
-from evprof.export.report.parts import Bullets, Paragraph, Table
-from evprof.export.report.sections.runs.accuracy import MISSING, section
+from evprof.export.report.sections.answers import accuracy
 from evprof.metrics.comparison.accuracy import accuracy_of, by_task, paired_accuracy
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.gathering import configurations_of
+from report_blocks import said, tables
 
 CHOICES = ("a car", "a bus", "a bicycle")
 
@@ -45,13 +45,8 @@ def runs() -> list[RunLog]:
     return [*_cell("good", good, 1), *_cell("poor", poor, 101, stages=slow)]
 
 
-def _tables(runs: list[RunLog]) -> list[Table]:
-    found = section(gather([Source(Path("s.evprof"), runs)]))
-    return [block for block in found.blocks if isinstance(block, Table)]
-
-
 def test_scores_stand_beside_time_by_task_and_in_pairs(runs):
-    scores, tasks, pairs = _tables(runs)
+    scores, tasks, pairs = tables(accuracy(gather([Source(Path("s.evprof"), runs)])))
     rows = {row[0].text: dict(zip(scores.heads, (cell.text for cell in row), strict=True)) for row in scores.rows}
     assert rows["good"]["right answers"].startswith("100.0 %")
     assert rows["poor"]["right answers"].startswith("12.5 %")
@@ -70,17 +65,13 @@ def test_scores_stand_beside_time_by_task_and_in_pairs(runs):
     (row,) = pairs.rows
     assert [cell.text for cell in row[:6]] == ["poor", "8", "1", "7", "0", "0"]
     assert float(row[7].text) == pytest.approx(2 / 2**7, abs=0.001)
-    found = section(gather([Source(Path("s.evprof"), runs)]))
-    assert any(
-        isinstance(block, Paragraph) and "poor: right less often than good" in block.text for block in found.blocks
-    )
-    (rules,) = (block for block in found.blocks if isinstance(block, Bullets))
-    assert SCORING_RULES[CHOICE].sentence in rules.items
+    found = said(accuracy(gather([Source(Path("s.evprof"), runs)])))
+    assert "poor: right less often than good" in found
+    assert SCORING_RULES[CHOICE].sentence in found
 
 
-def test_without_an_expected_answer_the_section_says_how_to_give_one():
-    runs = Cell(samples=3, is_imported=False).runs()
-    assert section(gather([Source(Path("s.evprof"), runs)])).missing == MISSING
+def test_without_an_expected_answer_there_is_nothing():
+    assert accuracy(gather([Source(Path("s.evprof"), Cell(samples=3, is_imported=False).runs())])) == []
 
 
 def test_the_comparison_tells_the_same(runs):
@@ -147,7 +138,7 @@ def test_rates_of_lists_with_free_text_say_how_many_can_be_right_or_wrong(runs):
         if run.info.sample.task == "counting":
             expected = ExpectedAnswer((long,), task="counting")
             run.info.sample = replace(run.info.sample, reference=long, expected=expected)
-    scores, *_ = _tables(runs)
+    scores, *_ = tables(accuracy(gather([Source(Path("s.evprof"), runs)])))
     rows = {row[0].text: dict(zip(scores.heads, (cell.text for cell in row), strict=True)) for row in scores.rows}
     assert rows["good"]["n"] == "8"
     assert rows["good"]["right answers"].endswith(" of 4")

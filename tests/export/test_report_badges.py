@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from evprof.export.report.contents import SECTIONS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.figures import rows_cell
 from evprof.export.report.parts import Badge, Cell, Section, Table
-from evprof.export.report.sections.reproduction import commands
+from evprof.export.report.sections.environment import commands
+from evprof.export.report.writing import SECTIONS
 
 COUNTS = {"n", "runs", "samples", "rows", "parameters", "finished", "did not", "pairs", "answers compared"}
 """Heads of columns that count what stands behind figures, or describe a model."""

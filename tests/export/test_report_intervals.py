@@ -21,7 +21,7 @@ def test_asking_the_same_samples_again_makes_no_mean_surer(cell_runs: ModuleType
             runs.append(run)
     data = gather([Source(Path("one.evprof"), runs)], END_TO_END)
     reading = readings.part("vision")
-    found = data.summary(0, reading)
+    found = data.summary(data.columns[0], reading)
     assert found is not None
     assert found.count == 30
     assert found.ci95 is not None

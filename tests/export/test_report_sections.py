@@ -14,16 +14,18 @@ from evprof.core.records import BEGIN, SETTLED, Record, SpanRecord, TensorRecord
 from evprof.core.run_info import FAILED, FINISHED, ImportedFacts, LengthFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.export.report.contents import SECTIONS
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.html import html
-from evprof.export.report.markdown import markdown
-from evprof.export.report.parts import Badge, Cell, Paragraph, ReportPlot, Section, Table
-from evprof.export.report.sections.runs import distributions, environment, overview, stage_breakdown
-from evprof.export.report.sections.sizes import shapes
-from evprof.export.report.sections.speculation import failures
-from evprof.export.report.writing import build_report
+from evprof.export.report.parts import Badge, Cell, ReportPlot, Section
+from evprof.export.report.rendering import html, markdown
+from evprof.export.report.sections.environment import failures, section
+from evprof.export.report.sections.models import shapes
+from evprof.export.report.sections.overview import section as overview
+from evprof.export.report.sections.stages import section as stages_section
+from evprof.export.report.sections.stages import shares
+from evprof.export.report.sections.statistics import distributions
+from evprof.export.report.writing import SECTIONS, build_report
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
+from report_blocks import column, plots, tables
 from told import told
 
 MS = 1_000_000
@@ -99,14 +101,6 @@ def data_of(*runs: RunLog, basis: str | None = END_TO_END, **facts: object) -> R
     return gather([Source(Path("s.evprof"), runs, {"device": "CPU", "torch": "2"}, facts)], basis, "evprof report")
 
 
-def tables(section: Section) -> list[Table]:
-    return [block for block in section.blocks if isinstance(block, Table)]
-
-
-def column(table: Table, head: str) -> list[Cell]:
-    return [row[table.heads.index(head)] for row in table.rows]
-
-
 def jittered(run_id: int, factor: float, cell: str = "draft") -> RunLog:
     return made(run_id, cell, {name: duration * factor for name, duration in TIMES.items()})
 
@@ -120,24 +114,19 @@ def repeated() -> ReportData:
 
 
 def test_the_means_are_those_of_the_runs(repeated: ReportData) -> None:
-    means = tables(stage_breakdown.section(repeated))[0]
-    prefill = [66.0 * factor for factor in FACTORS]
-    assert column(means, "prefill")[0].text == f"{fmean(prefill):.1f} ± {stdev(prefill):.1f}"
-    totals = [170.0 * factor - factor + 1 for factor in FACTORS]
-    assert column(means, "total")[0].text == f"{fmean(totals):.1f} ± {stdev(totals):.1f}"
-    assert column(means, "unattributed")[0].text == "1.000 ± 0"
-
-
-def test_shares_are_of_the_total_and_add_up(repeated: ReportData) -> None:
-    details = tables(stage_breakdown.section(repeated))[-1]
-    shares = [float(cell.text.removesuffix(" %")) for cell in column(details, "share")]
-    assert sum(shares[:-1]) == pytest.approx(100, abs=0.2)
-    assert column(details, "stage")[-1].text == "total"
+    (details,) = tables(shares(repeated))
+    means = dict(zip((cell.text for cell in column(details, "stage")), column(details, "mean ± std"), strict=True))
+    prefill, totals = [66.0 * factor for factor in FACTORS], [170.0 * factor - factor + 1 for factor in FACTORS]
+    assert means["prefill"].text == f"{fmean(prefill):.1f} ± {stdev(prefill):.1f} ms"
+    assert means["total"].text == f"{fmean(totals):.1f} ± {stdev(totals):.1f} ms"
+    assert means["unattributed"].text == "1.000 ± 0 ms"
+    parts = [float(cell.text.removesuffix(" %")) for cell in column(details, "share")]
+    assert sum(parts[:-1]) == pytest.approx(100, abs=0.2)
     assert {cell.text for cell in column(details, "n")} == {"6"}
 
 
 def test_three_bases_leave_out_what_they_say(repeated: ReportData) -> None:
-    bases = tables(stage_breakdown.section(repeated))[1]
+    bases = tables(stages_section(repeated))[0]
     base = fmean(FACTORS)
     for head, whole in (("end to end", 169 * base + 1), ("without load", 167 * base + 1), ("model only", 164 * base)):
         assert float(column(bases, head)[0].text.split(" ")[0]) == pytest.approx(whole, abs=0.06)
@@ -146,10 +135,10 @@ def test_three_bases_leave_out_what_they_say(repeated: ReportData) -> None:
 @pytest.mark.parametrize(("basis", "stages"), [(WITHOUT_LOAD, 5), (MODEL_ONLY, 3)])
 def test_a_basis_leaves_its_stages_out_everywhere(basis: str, stages: int) -> None:
     data = data_of(made(1), basis=basis)
-    means = tables(stage_breakdown.section(data))[0]
-    assert "load" not in means.heads
-    assert len(means.heads) == 2 + stages
-    assert "load" not in [cell.text for cell in column(tables(distributions.section(data))[0], "time")]
+    (details,) = tables(shares(data))
+    assert "load" not in [cell.text for cell in column(details, "stage")]
+    assert len(details.rows) == 1 + stages
+    assert "load" not in [cell.text for cell in column(tables(distributions(data))[0], "time")]
 
 
 def test_failed_rows_and_warm_up_are_in_no_figure() -> None:
@@ -161,10 +150,10 @@ def test_failed_rows_and_warm_up_are_in_no_figure() -> None:
         made(4, times=slow, status=FAILED, error="CUDA out of memory."),
         made(5, times=slow, warmup=True),
     )
-    first = tables(overview.section(data))[0]
+    first = tables(overview(data))[0]
     assert [cell.text for cell in column(first, "runs")] == ["2"]
     assert column(first, "total")[0].text == "170.0 ± 0 ms"
-    told = tables(failures.section(data))
+    told = tables(failures(data))
     assert [cell.text for cell in told[0].rows[0]] == ["CUDA out of memory.", "draft", "s3, s4", "failed", "2"]
     assert [cell.text for cell in told[1].rows[0]][1:] == ["2", "2", "50.0 %"]
 
@@ -177,11 +166,12 @@ def test_over_nothing_there_is_no_report_but_the_errors() -> None:
 def test_what_was_measured_in_one_piece_is_never_split() -> None:
     facts = ImportedFacts("rows.json", "five_stages", 0)
     times = {"preprocess": 3.0, "vision+prefill": 72.0, "decode": 92.0}
-    section = stage_breakdown.section(data_of(made(1, times=times, imported=facts), basis=None))
-    means = tables(section)[0]
-    assert means.heads == ("configuration", "preprocess", "vision + prefill", "decode", "total")
-    assert column(means, "vision + prefill")[0] == Cell("72.00", Badge.IMPORTED)
-    plot = next(block for block in section.blocks if isinstance(block, ReportPlot))
+    data = data_of(made(1, times=times, imported=facts), basis=None)
+    (details,) = tables(shares(data))
+    names = [cell.text for cell in column(details, "stage")]
+    assert names == ["preprocess", "vision + prefill", "decode", "total"]
+    assert column(details, "mean ± std")[1] == Cell("72.00 ms", Badge.IMPORTED)
+    (plot,) = plots(stages_section(data))
     assert [series.color for series in plot.series] == ["preprocess", "vision+prefill", "decode"]
     assert "vision and prefill are one interval (draft)" in markdown(build_report(data_of(made(1, times=times))))
 
@@ -189,9 +179,9 @@ def test_what_was_measured_in_one_piece_is_never_split() -> None:
 def test_a_stage_that_holds_another_once_more_is_told() -> None:
     facts = ImportedFacts("rows.json", "one_vs_eight", 0)
     times = {"preprocess": 3.0, "vision": 6.0, "vision+prefill": 72.0, "decode": 92.0}
-    section = stage_breakdown.section(data_of(made(1, times=times, imported=facts), basis=None))
-    assert "prefill" in tables(section)[0].heads
-    assert "told as prefill holds vision once more" in markdown(build_report(data_of(made(1, times=times))))
+    (details,) = tables(shares(data_of(made(1, times=times, imported=facts), basis=None)))
+    assert "prefill" in [cell.text for cell in column(details, "stage")]
+    assert "recorded as prefill holds vision once more" in markdown(build_report(data_of(made(1, times=times))))
 
 
 def test_totals_count_on_the_widest_basis_that_all_have() -> None:
@@ -201,41 +191,41 @@ def test_totals_count_on_the_widest_basis_that_all_have() -> None:
     assert data_of(made(2), basis=None).basis == END_TO_END
     assert data_of(old, made(2), basis=None).basis == WITHOUT_LOAD
     assert data_of(old, basis=END_TO_END).basis == END_TO_END
-    without = stage_breakdown.section(data_of(old, basis=END_TO_END))
-    assert column(tables(without)[1], "end to end")[0].text == "n/a (n = 0)"
+    without = stages_section(data_of(old, basis=END_TO_END))
+    assert column(tables(without)[0], "end to end")[0].text == "n/a (n = 0)"
 
 
 def test_configurations_of_equal_shapes_are_told_once() -> None:
     data = data_of(made(1, "a"), made(2, "b"), made(3, "c", {"vision": 3.0, "decode": 4.0}))
-    told = tables(shapes.section(data))
+    told = tables(shapes(data))
     assert [table.caption for table in told] == ["a, b", "c"]
     assert [cell.text for cell in told[1].rows[0]] == ["vision", "out", "vision", "float32", "[1, 4]", "16 B"]
     other = made(4, "d")
     other.spans[2].tensors[0] = other.spans[2].tensors[0]._replace(shape="8,4", nbytes=128)
-    told = tables(shapes.section(data_of(made(1, "a"), other)))
+    told = tables(shapes(data_of(made(1, "a"), other)))
     assert [table.heads[4:] for table in told] == [("a", "d")]
     rows = {row[0].text: [cell.text for cell in row[4:]] for row in told[0].rows}
     assert rows["vision"] == ["[1, 4], 16 B", "[8, 4], 128 B"]
     assert rows["prefill"] == ["[1, 4], 16 B", "″"]
     facts = ImportedFacts("rows.json", "five_stages", 0)
-    assert shapes.section(data_of(made(1, imported=facts))).missing
+    assert shapes(data_of(made(1, imported=facts))) == []
 
 
 def test_numbered_tensors_of_one_shape_are_one_line() -> None:
     run = made(1)
     for number, high in ((0, 336), (3, 335), (7, 336)):
         run.absorb(TensorRecord(1, 0, "in", f"frame {number}", f"3,{high},336", "uint8", 100))
-    first = tables(shapes.section(data_of(run)))[0].rows[0]
+    first = tables(shapes(data_of(run)))[0].rows[0]
     assert [cell.text for cell in first] == ["load", "in", "frame", "uint8", "3 × [3, 335…336, 336]", "300 B"]
 
 
 def test_outliers_and_warm_up_are_flagged_with_their_runs() -> None:
     factors = (6.0, 1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0)
     data = data_of(*(jittered(number, factor) for number, factor in enumerate(factors, start=11)))
-    row = tables(distributions.section(data))[0]
+    row = tables(distributions(data))[0]
     assert column(row, "outliers")[0] == Cell("1", Badge.DERIVED, "warn", "run 11")
     assert column(row, "warming up")[0] == Cell("1", Badge.DERIVED, "warn", "run 11")
-    few = tables(distributions.section(data_of(made(1), jittered(2, 9.0))))[0]
+    few = tables(distributions(data_of(made(1), jittered(2, 9.0))))[0]
     assert column(few, "outliers")[0].text == "n/a"
 
 
@@ -281,8 +271,6 @@ def test_facts_of_a_wrong_kind_are_no_error(wrong: object) -> None:
     run = made(1, environment={"gpu": wrong, "gpu_end": wrong})
     run.info.sample = Sample.from_facts({"name": "s", "prompt": "?", "events": wrong, "video": wrong})
     data = data_of(run, suite=wrong, imports=wrong)
-    for section in (overview, stage_breakdown, shapes, distributions, failures, environment):
-        assert section.section(data).title
     assert build_report(data).facts or wrong is None
 
 
@@ -296,7 +284,7 @@ def test_the_state_of_a_gpu_is_told_before_and_after() -> None:
         )
         for number in (1, 2)
     ]
-    gpu = next(table for table in tables(environment.section(data_of(*runs))) if table.heads[0] == "GPU")
+    gpu = next(table for table in tables(section(data_of(*runs))) if table.heads[0] == "GPU")
     row = next(row for row in gpu.rows if row[0].text == "temperature, °C")
     assert [cell.text for cell in row] == ["temperature, °C", "40", "43", "40 to 43"]
 
@@ -334,14 +322,6 @@ def test_the_same_session_gives_the_same_report(repeated: ReportData) -> None:
         assert write(build_report(repeated)) == write(build_report(again))
 
 
-def test_sections_come_in_reading_order(repeated: ReportData) -> None:
-    titles = [section.title for section in build_report(repeated).sections]
-    places = [titles.index(title) for title in ("Overview", "Stages", "Shapes", "Statistics", "Failures")]
-    assert places == sorted(places)
-    assert titles[-1] == "Environment and how to make it again"
-    assert len(set(titles)) == len(titles)
-
-
 def test_the_head_says_what_the_report_is_over() -> None:
     data = data_of(
         made(1), made(2, started_at="2026-01-24T21:00:00+00:00"), made(3, status=FAILED), suite={"title": "Mine"}
@@ -351,4 +331,4 @@ def test_the_head_says_what_the_report_is_over() -> None:
     assert report.summary == "2 runs of 1 configuration on 2 samples; 1 run failed and enters no figure."
     assert dict(report.facts)["Recorded"] == "2026-01-24 20:15 to 21:00 UTC"
     assert build_report(data, "Other").title == "Other"
-    assert any(isinstance(block, Paragraph) and block.tone == "warn" for block in failures.section(data).blocks)
+    assert len({section.title for section in report.sections}) == len(SECTIONS)

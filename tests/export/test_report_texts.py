@@ -13,10 +13,10 @@ from evprof.core.recording import RecordLog
 from evprof.core.records import TokenRecord
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import ImportedFacts, RunInfo
-from evprof.export.report import contents
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Badge, Section, Table
-from evprof.export.report.sections.runs.texts import MISSING, generation_text, section
+from evprof.export.report.parts import Badge
+from evprof.export.report.sections.answers import generated_texts, generation_text
+from report_blocks import tables, texts
 from told import told
 
 Answer = tuple[str, str, str, str | None]
@@ -59,14 +59,6 @@ def data_of() -> Gather:
     return build
 
 
-def tables_of(found: Section) -> list[Table]:
-    return [block for block in found.blocks if isinstance(block, Table)]
-
-
-def texts_of(table: Table) -> list[list[str]]:
-    return [[cell.text for cell in row] for row in table.rows]
-
-
 def test_lengths_stand_beside_the_settings(data_of: Gather) -> None:
     data = data_of(
         [
@@ -76,8 +68,8 @@ def test_lengths_stand_beside_the_settings(data_of: Gather) -> None:
             ("long", "two", "a red bus on the road here now", None),
         ]
     )
-    lengths = tables_of(section(data))[0]
-    rows = texts_of(lengths)
+    lengths = tables(generated_texts(data))[0]
+    rows = texts(lengths)
     assert rows[0][:3] == ["short", "greedy, at most 64 tokens", "2"]
     assert rows[0][4].startswith("2.5")
     assert rows[0][5] == "baseline"
@@ -89,7 +81,7 @@ def test_lengths_stand_beside_the_settings(data_of: Gather) -> None:
 
 def test_what_answers_share_is_over_pairs_of_samples(data_of: Gather) -> None:
     data = data_of([("a", "one", "A bus here", None), ("b", "two", "nothing", None), ("b", "one", "a bus", None)])
-    (row,) = texts_of(tables_of(section(data))[1])
+    (row,) = texts(tables(generated_texts(data))[1])
     assert row[:3] == ["a", "b", "1"]
     # Of {a, bus, here} two; of {a, bus, here} and {a, bus} two of three.
     assert row[3] == "66.7 %"
@@ -100,9 +92,9 @@ def test_what_answers_share_is_over_pairs_of_samples(data_of: Gather) -> None:
 def test_answers_stand_side_by_side_as_they_are(data_of: Gather) -> None:
     text = "<script>|*x*\n一" + "long " * 400
     data = data_of([("a", "one", text, None), ("b", "one", "", None), ("b", "two", "alone", None)])
-    shown = tables_of(section(data))[-2]
+    shown = tables(generated_texts(data))[-2]
     assert shown.caption == "one: “What?”"
-    rows = texts_of(shown)
+    rows = texts(shown)
     assert rows[0][1].startswith("<script>|*x*\n一")
     assert rows[0][1].endswith("…")
     assert shown.rows[0][1].note == f"the first 1,200 of {len(text):,} characters"
@@ -111,7 +103,7 @@ def test_answers_stand_side_by_side_as_they_are(data_of: Gather) -> None:
 
 def test_imported_answers_say_so(data_of: Gather) -> None:
     data = data_of([("a", "one", "a bus", None)], imported=ImportedFacts("old.json", "five-stage", 0))
-    assert tables_of(section(data))[0].rows[0][4].badge is Badge.IMPORTED
+    assert tables(generated_texts(data))[0].rows[0][4].badge is Badge.IMPORTED
 
 
 def test_how_it_was_generated() -> None:
@@ -137,11 +129,7 @@ class RunBookOf:
         self.runs = list(book.runs.values())
 
 
-def test_no_texts_say_what_is_missing(data_of: Gather) -> None:
+def test_without_texts_there_is_nothing(data_of: Gather) -> None:
     data = data_of([("a", "one", "", None)])
     data.runs[0].info.text = None
-    assert section(data) == Section("Generated texts", missing=MISSING)
-
-
-def test_the_report_has_the_section() -> None:
-    assert section in contents.SECTIONS
+    assert generated_texts(data) == []

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from benchmarks.part_files import write_results
-from evprof.export.report.sections.runs.pipeline import MOST_LOOKED_INTO
+from evprof.export.report.sections.stages import MOST_READ
 from evprof.export.report.writing import write_report
 from evprof.run.legacy_import import import_files
 from evprof.session.opened import SessionSource
 
-SAMPLES = MOST_LOOKED_INTO + 40
+SAMPLES = MOST_READ + 40
 
 
 def test_rows_of_imported_runs_are_read_of_some_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,5 +29,5 @@ def test_rows_of_imported_runs_are_read_of_some_alone(tmp_path: Path, monkeypatc
     monkeypatch.setattr(SessionSource, "rows", noted)
     write_report([path], tmp_path / "report.html")
     assert f"{SAMPLES} samples" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert len(set(read)) <= 2 * MOST_LOOKED_INTO
+    assert len(set(read)) <= 2 * MOST_READ
     assert len(read) <= len(set(read)) + 2 * 50, "most are read once"

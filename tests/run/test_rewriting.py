@@ -11,7 +11,7 @@ from benchmarks.many_runs import ManyRuns, write_many_runs
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.run_book import RunBook
 from evprof.export.report.data import Source, gather
-from evprof.export.report.html import html
+from evprof.export.report.rendering import html
 from evprof.export.report.writing import build_report
 from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.configurations.baselines import engine_session

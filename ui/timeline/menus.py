@@ -46,7 +46,7 @@ def table_text(lines: Sequence[Line], form: str) -> str:
         csv.writer(out, lineterminator="\n").writerows(row.values() for row in rows)
         return out.getvalue()
     if form == "Markdown":
-        from evprof.export.report.markdown import escaped
+        from evprof.export.report.rendering import escaped
 
         head, *rest = ([escaped(cell) for cell in line] for line in lines)
         marks = ["---", *("---:" for _ in head[1:])]

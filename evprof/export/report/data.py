@@ -1,8 +1,9 @@
-"""What a report is about: the rows of one or several sessions, failed ones apart, gathered into configurations."""
+"""The data of a report: the rows of one or several sessions, failed ones apart, gathered into configurations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 from evprof.core.errors import UserError
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.export.report.configurations import configuration_names
+from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.figures import figure_cell
 from evprof.export.report.parts import Badge, Cell
 from evprof.export.report.readings import ReportReading
@@ -20,11 +21,15 @@ from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.comparison.document import Configuration, configurations_of
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.configurations.baselines import RunPool, pools_of
+from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import Observation, mean_of, observe
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
 from evprof.session.facts import told_facts
 
-_LONGEST_ERROR = 300
+SEPARATOR = " · "
+"""Between the parts of a configuration's name."""
+
+_LONGEST_ERROR, _MOST_ERRORS = 300, 10
 
 T = TypeVar("T")
 
@@ -49,8 +54,8 @@ class ReportData:
     """Everything sections read.
 
     `columns` are the configurations, finished and comparable runs only; `failures` the rows that ended otherwise (of a
-    row tried again, only its last attempt counts); `warmups` the finished runs that no figure takes in: for warming up,
-    profiled, or cold.
+    repeated row only its last attempt counts); `warmups` the finished runs that enter no figure: warm-up, profiled, or
+    cold.
     """
 
     sources: tuple[Source, ...]
@@ -59,49 +64,48 @@ class ReportData:
     warmups: tuple[RunLog, ...]
     basis: str = END_TO_END
     command: str = ""
-    _read: dict[tuple[int, str], list[Observation]] = field(default_factory=dict, repr=False, compare=False)
-    _summaries: dict[tuple[int, str], Summary | None] = field(default_factory=dict, repr=False, compare=False)
-    _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _kept: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def names(self) -> list[str]:
-        """What each of `columns` is called, in order; no two are equal."""
+        """The name of each of `columns`, in order; no two are equal."""
         return configuration_names(self.columns)
+
+    @cached_property
+    def _name_of(self) -> dict[int, str]:
+        return {id(column): name for column, name in zip(self.columns, self.names, strict=True)}
+
+    def name(self, column: Configuration) -> str:
+        """The configuration's name in this report."""
+        return self._name_of[id(column)]
 
     @cached_property
     def comparability(self) -> Comparability | None:
         """Whether the configurations can be compared with the first; None without any."""
         return comparability(self.columns) if self.columns else None
 
-    def values(self, place: int, reading: ReportReading) -> list[float]:
-        """A figure of every run of the configuration at `place` that has it, in order of the runs; read once."""
-        return [entry.value for entry in self._observed(place, reading)]
+    def values(self, column: Configuration, reading: ReportReading) -> list[float]:
+        """A figure of every run of the configuration that has it, in order of the runs; read once."""
+        return [entry.value for entry in self._observed(column, reading)]
 
-    def _observed(self, place: int, reading: ReportReading) -> list[Observation]:
-        known = self._read.get((place, reading.name))
-        if known is None:
-            column = self.columns[place]
-            known = self._read[place, reading.name] = observe(column.runs, reading.read, column.session)
-        return known
+    def _observed(self, column: Configuration, reading: ReportReading) -> list[Observation]:
+        key = (id(column), reading.name, "values")
+        return self.once(key, lambda: observe(column.runs, reading.read, column.session))
 
-    def summary(self, place: int, reading: ReportReading) -> Summary | None:
-        """What is to be said of `values`; None over nothing. Mean and interval are over samples (`estimates`)."""
-        if (place, reading.name) not in self._summaries:
-            values = self._observed(place, reading)
-            found = summarize([entry.value for entry in values])
-            estimate = mean_of(values) if found else None
-            if found and estimate:
-                found = replace(found, mean=estimate.value, ci95=estimate.interval)
-            self._summaries[place, reading.name] = found
-        return self._summaries[place, reading.name]
+    def summary(self, column: Configuration, reading: ReportReading) -> Summary | None:
+        """The statistics of `values`, with mean and interval over samples; None over nothing."""
 
-    def cell(self, place: int, reading: ReportReading) -> Cell:
-        """The figure as it is told."""
-        return figure_cell(self.summary(place, reading), reading.unit, reading.badge(self.badge(place)))
+        def summarized() -> Summary | None:
+            observed = self._observed(column, reading)
+            summary = summarize([entry.value for entry in observed])
+            estimate = mean_of(observed) if summary else None
+            return replace(summary, mean=estimate.value, ci95=estimate.interval) if summary and estimate else summary
 
-    def badge(self, place: int) -> Badge:
-        """What a figure read off the runs of the configuration at `place` is: measured here, or imported."""
-        return Badge.MEASURED if self.columns[place].runs[0].info.imported is None else Badge.IMPORTED
+        return self.once((id(column), reading.name, "summary"), summarized)
+
+    def cell(self, column: Configuration, reading: ReportReading) -> Cell:
+        """The figure as a cell."""
+        return figure_cell(self.summary(column, reading), reading.unit, reading.badge(badge_of(column.runs)))
 
     @cached_property
     def runs(self) -> list[RunLog]:
@@ -116,12 +120,12 @@ class ReportData:
     def _pools(self) -> dict[str, RunPool]:
         return pools_of(self.columns)
 
-    def once(self, name: str, work: Callable[[], T]) -> T:
-        """What `work` finds, which several sections ask for under this name: it is done once."""
-        if name not in self._found:
-            self._found[name] = work()
-        found: T = self._found[name]
-        return found
+    def once(self, key: object, work: Callable[[], T]) -> T:
+        """The result of `work`, computed once under this key."""
+        if key not in self._kept:
+            self._kept[key] = work()
+        kept: T = self._kept[key]
+        return kept
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -129,9 +133,19 @@ class ReportData:
         return next((source.environment for source in self.sources if source.environment), {})
 
     def facts(self, key: str) -> list[Any]:
-        """The facts of that name of all sessions that have one, in order: "suite", "ceilings", "imports", "views"; of a
-        merged one also those that it keeps of its sources."""
+        """The facts of that name of all sessions that have one, in order: "suite", "ceilings", "imports"; of a merged
+        one also those of its sources."""
         return [fact for source in self.sources for fact in told_facts(source.facts, key)]
+
+    def noted_rows(self, key: str) -> Iterator[dict[str, Any]]:
+        """The rows of all facts of that name that are lists of rows; a file may hold anything there."""
+        for fact in self.facts(key):
+            yield from (row for row in (fact if isinstance(fact, list) else ()) if isinstance(row, dict))
+
+    @property
+    def suites(self) -> list[dict[str, Any]]:
+        """What the sessions' suites noted of themselves."""
+        return [suite for suite in self.facts("suite") if isinstance(suite, dict)]
 
 
 def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: str = "") -> ReportData:
@@ -141,18 +155,28 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
     """
     listed = tuple(sources)
     kept = [(source, last_attempts(source.runs)) for source in listed]
-    found = [
+    columns = tuple(
         column
         for source, runs in kept
         for column in configurations_of([run for run in runs if run.info.status == FINISHED], str(source.path))
-    ]
+    )
     failures = tuple(run for _, runs in kept for run in runs if run.info.status != FINISHED and not run.info.warmup)
-    if not found and not any(map(_holds_statistics, listed)):
+    if not columns and not any(map(_holds_statistics, listed)):
         raise UserError(_nothing_finished(listed, failures))
-    taken = {id(run) for column in found for run in column.runs}
-    warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and id(run) not in taken)
-    shared = basis or widest_basis([column.runs for column in found])
-    return ReportData(listed, tuple(found), failures, warmups, shared, command)
+    used = {id(run) for column in columns for run in column.runs}
+    warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and id(run) not in used)
+    shared = basis or widest_basis([column.runs for column in columns])
+    return ReportData(listed, columns, failures, warmups, shared, command)
+
+
+def badge_of(runs: Iterable[RunLog], otherwise: Badge = Badge.MEASURED) -> Badge:
+    """The badge of a figure read off these runs: imported when any of them is."""
+    return Badge.IMPORTED if any(run.info.imported is not None for run in runs) else otherwise
+
+
+def is_imported(column: Configuration) -> bool:
+    """Whether a configuration comes from a file of another program."""
+    return column.runs[0].info.imported is not None
 
 
 def _holds_statistics(source: Source) -> bool:
@@ -166,10 +190,74 @@ def _holds_statistics(source: Source) -> bool:
 
 def _nothing_finished(sources: Sequence[Source], failures: Sequence[RunLog]) -> str:
     names = ", ".join(source.path.name for source in sources)
-    errors = dict.fromkeys(run.info.error or run.info.status for run in failures)
+    errors = list(dict.fromkeys(run.info.error or run.info.status for run in failures))
     if not errors:
         return f"There is nothing to report: {names} holds no finished run that is neither warm-up nor profiled."
-    told = list(errors)[:10]
-    listed = "; ".join(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}…" for error in told)
-    more = f"; and {len(errors) - 10:,} other errors" if len(errors) > 10 else ""
-    return f"There is nothing to report: none of {len(failures):,} runs in {names} finished. Errors: {listed}{more}."
+    shown = [error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}…" for error in errors[:_MOST_ERRORS]]
+    more = f"; and {len(errors) - _MOST_ERRORS:,} other errors" if len(errors) > _MOST_ERRORS else ""
+    return (
+        f"There is nothing to report: none of {len(failures):,} runs in {names} finished. Errors: {'; '.join(shown)}"
+        f"{more}."
+    )
+
+
+def configuration_names(columns: Sequence[Configuration]) -> list[str]:
+    """One name per column, in order; no two are equal.
+
+    The name of the suite's cell, or else mode, model and what is not at its default. What tells two of one name apart
+    (model, role, session, run) is added to both; what all end in is left out.
+    """
+    names = [_name(column) for column in columns]
+    for distinguish in (_model, _role, lambda column: Path(column.session).stem, lambda column: f"run {column.run_id}"):
+        if len(set(names)) == len(names):
+            break
+        parts = [distinguish(column) for column in columns]
+        known: dict[str, set[str]] = {}
+        for name, part in zip(names, parts, strict=True):
+            known.setdefault(name, set()).add(part)
+        names = [
+            f"{name}{SEPARATOR}{part}" if part and len(known[name]) > 1 else name
+            for name, part in zip(names, parts, strict=True)
+        ]
+    return _numbered(_without_common_ends(names))
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """Names of equal text, as of a session given twice, get a number."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return numbered
+
+
+def _without_common_ends(names: list[str]) -> list[str]:
+    """`EventGPT` and `LLaVA` for `EventGPT · rows.json` and `LLaVA · rows.json`; a mode of all goes too."""
+
+    def are_equal(place: int) -> bool:
+        return len(parts) > 1 and len({part[place] for part in parts}) == 1 and all(len(part) > 1 for part in parts)
+
+    parts = [name.split(SEPARATOR) for name in names]
+    while are_equal(-1):
+        parts = [part[:-1] for part in parts]
+    if are_equal(0) and mode_of(parts[0][0]).is_side_by_side:
+        parts = [part[1:] for part in parts]
+    return [SEPARATOR.join(part) for part in parts]
+
+
+def _name(column: Configuration) -> str:
+    run = column.runs[0]
+    if run.info.cell:
+        return run.info.cell
+    return SEPARATOR.join(part for part in (run.info.mode, _model(column), run_label([run])) if part)
+
+
+def _model(column: Configuration) -> str:
+    run = column.runs[0]
+    model = run.info.models.get(run.info.role)
+    return model.name if model else run.info.role
+
+
+def _role(column: Configuration) -> str:
+    return column.runs[0].info.role

@@ -1,23 +1,25 @@
-"""What a report is made of: sections of paragraphs, tables and plots. Values only; how they look is the writers'.
+"""What a report is made of: sections of paragraphs, tables and plots. Values only; `rendering` makes pages of them.
 
-Every figure carries a badge that says where it comes from. Texts are plain: writers escape whatever they are given.
+Every figure carries a badge that names its origin. Texts are plain: the templates escape them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 T = TypeVar("T")
 
+NOT_AVAILABLE = "n/a"
+
 
 class Badge(StrEnum):
-    """Where a figure comes from."""
+    """The origin of a figure."""
 
     MEASURED = "measured"
-    """Clocked or counted in a run of ours, or a mean of such."""
+    """Clocked or counted in a run of evprof, or a mean of such."""
     DERIVED = "derived"
     """Computed from measured figures: ratios, rates, fitted slopes, intervals."""
     THEORETICAL = "theoretical"
@@ -26,17 +28,19 @@ class Badge(StrEnum):
     """Read from a file that another program wrote."""
 
 
-NOT_AVAILABLE = "n/a"
-
-
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table. `tone`: "good", "bad", "warn" or ""; `note` is told beside it (a tooltip, a footnote)."""
+    """One cell of a table. `tone` is "good", "bad", "warn", "dim" or ""; `note` becomes a footnote of the section."""
 
     text: str
     badge: Badge | None = None
     tone: str = ""
     note: str = ""
+
+
+CellOf = Callable[[T], Cell | str]
+ColumnsOf = Iterable[tuple[str, CellOf[T]]]
+"""Heads of a table, each with what makes a cell, or its plain text, of an item."""
 
 
 @dataclass(frozen=True)
@@ -53,24 +57,21 @@ class Table:
             raise ValueError(f"a row of the table '{self.caption}' is not as long as its heads")
 
 
-ColumnsOf = Iterable[tuple[str, Callable[[T], Cell | str]]]
-"""Heads of a table, each with what makes a cell, or its plain text, of an item."""
-
-
 def table_of(items: Iterable[T], columns: ColumnsOf[T], caption: str = "", text_columns: int = 1) -> Table:
-    """A table with a row for every item, and a column for every head."""
+    """A table with a row for every item and a column for every head."""
     listed = tuple(columns)
-    rows = tuple(tuple(_cell(of_item(item)) for _, of_item in listed) for item in items)
+    rows = tuple(row_of(*(of_item(item) for _, of_item in listed)) for item in items)
     return Table(tuple(head for head, _ in listed), rows, caption, text_columns)
 
 
-def _cell(made: Cell | str) -> Cell:
-    return Cell(made) if isinstance(made, str) else made
+def row_of(*cells: Cell | str) -> tuple[Cell, ...]:
+    """A row; texts become cells without a badge."""
+    return tuple(Cell(cell) if isinstance(cell, str) else cell for cell in cells)
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences. `tone` "warn": what a reader must not overlook; `see` is the heading of a report that they lead to."""
+    """Sentences. `tone` "warn" marks a warning; `see` is the heading of the report that they lead to."""
 
     text: str
     tone: str = ""
@@ -80,7 +81,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Heading:
-    """What the blocks up to the next heading of a section are about."""
+    """The subject of the blocks up to the next heading of a section."""
 
     text: str
 
@@ -105,8 +106,7 @@ class PlotSeries:
     """One named row of values of a plot, `y[i]` at `x[i]`; None where nothing was measured.
 
     `color` names a stage ("prefill"), a role ("draft", "target") or "" (the next free one). `low` and `high` are ends
-    of intervals, `is_line`: points are joined (a fit, a formula), otherwise drawn as points or bars.
-    Points of one `family`, as the stages of one model, have one shape; without one each series has its own.
+    of intervals. With `is_line` points are joined (a fit, a formula), otherwise drawn as points or bars.
     """
 
     name: str
@@ -117,7 +117,6 @@ class PlotSeries:
     high: tuple[float | None, ...] = ()
     is_line: bool = False
     badge: Badge | None = None
-    family: str = ""
 
 
 STACKED, GROUPED, POINTS = "stacked", "grouped", "points"
@@ -125,8 +124,8 @@ STACKED, GROUPED, POINTS = "stacked", "grouped", "points"
 
 @dataclass(frozen=True)
 class ReportPlot:
-    """A picture of series. `kind`: STACKED bars (lying, one per label, series are its parts), GROUPED bars (lying), or
-    POINTS and lines over a numeric x. `labels` name the bars; `unit` is the values'."""
+    """A picture of series. `kind`: STACKED bars (horizontal, one per label, series are its parts), GROUPED bars
+    (horizontal), or POINTS and lines over a numeric x. `labels` name the bars; `unit` is that of the values."""
 
     kind: str
     title: str
@@ -136,8 +135,7 @@ class ReportPlot:
     y_title: str = ""
     unit: str = ""
     caption: str = ""
-    is_log_x: bool = False
-    is_log_y: bool = False
+    is_log: bool = False
 
 
 Block = Heading | Paragraph | Bullets | Table | Verbatim | ReportPlot
@@ -145,7 +143,7 @@ Block = Heading | Paragraph | Bullets | Table | Verbatim | ReportPlot
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it. `missing` says, instead of blocks, what would have to be measured."""
+    """A heading and its blocks. `missing` says, instead of blocks, what would have to be measured."""
 
     title: str
     blocks: tuple[Block, ...] = ()
@@ -154,21 +152,27 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report. `facts` are (name, text) pairs for the head: sources, dates, device; above them stands `warning`,
-    what a reader must not overlook."""
+    """A whole report. `facts` are (name, text) pairs for the head, below the `warning`."""
 
     title: str
     summary: str = ""
     facts: tuple[tuple[str, str], ...] = ()
-    sections: tuple[Section, ...] = field(default_factory=tuple)
+    sections: tuple[Section, ...] = ()
     warning: str = ""
 
 
 def not_available(reason: str = "") -> Cell:
-    """A cell for what was not measured; `reason` says why or how many samples there were."""
+    """A cell for what was not measured."""
     return Cell(f"{NOT_AVAILABLE} {reason}".strip(), tone="dim")
 
 
-def text_cells(texts: Sequence[str]) -> tuple[Cell, ...]:
-    """Plain cells."""
-    return tuple(Cell(text) for text in texts)
+def headed(title: str, blocks: Iterable[Block]) -> list[Block]:
+    """The blocks under a heading of their own; nothing without blocks."""
+    listed = list(blocks)
+    return [Heading(title), *listed] if listed else []
+
+
+def section_of(title: str, blocks: Iterable[Block], missing: str) -> Section:
+    """A section of these blocks; without any it says what is missing."""
+    listed = tuple(blocks)
+    return Section(title, listed) if listed else Section(title, missing=missing)

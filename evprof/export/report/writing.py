@@ -1,22 +1,71 @@
-"""Reports from session files to one Markdown or HTML file: reads, gathers, sets, writes; whole or not at all."""
+"""Reports from session files to one Markdown or HTML file: reads, gathers, renders, writes; whole or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
-from evprof.export.report.contents import BESIDE_DOCUMENTS, SECTIONS, WITHOUT_RUNS
+from evprof.core.sample import UNKNOWN
+from evprof.core.units import count_text
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.documents.sections import document_sections
-from evprof.export.report.head import facts_of, summary_of
-from evprof.export.report.html import html
-from evprof.export.report.markdown import markdown
-from evprof.export.report.parts import Report
+from evprof.export.report.documents import document_sections
+from evprof.export.report.parts import Report, Section
+from evprof.export.report.rendering import html, markdown
+from evprof.export.report.sections import (
+    answers,
+    claims,
+    comparisons,
+    environment,
+    imported,
+    limits,
+    memory,
+    models,
+    overview,
+    scaling,
+    speculation,
+    stages,
+    statistics,
+)
+from evprof.metrics.configurations.gathering import sample_key
 from evprof.metrics.figures.stages import BASES
 
-SUFFIXES = (".md", ".html")
+WRITERS = {".md": markdown, ".html": html}
+"""Suffixes of files, and what renders them."""
+
+FEW_SESSIONS = 3
+"""From as many on sessions are named without their folders; the commands at the end name them in full."""
+
+SectionOf = Callable[[ReportData], Section]
+
+SECTIONS: tuple[SectionOf, ...] = (
+    overview.section,
+    stages.section,
+    comparisons.section,
+    models.section,
+    scaling.section,
+    limits.section,
+    memory.section,
+    speculation.section,
+    answers.section,
+    statistics.section,
+    claims.section,
+    imported.section,
+    environment.section,
+)
+"""The sections in reading order."""
+
+BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (
+    answers.section,
+    statistics.section,
+    imported.section,
+    environment.section,
+)
+"""What stands after the five documents in a report of their order."""
+
+WITHOUT_RUNS: tuple[SectionOf, ...] = (imported.section, environment.section)
+"""Of sessions into which nothing but statistics was imported."""
 
 
 def write_report(
@@ -28,12 +77,12 @@ def write_report(
     basis: str | None = None,
     by_documents: bool = False,
 ) -> None:
-    """Writes what the sessions at `paths` say to `output`, a `.md` or `.html`.
+    """Writes a report of the sessions at `paths` to `output`, a `.md` or `.html`.
 
-    `command` is what the report tells as the way to make it again; `basis` is what totals count, by default the widest
-    on which every configuration has a total; `by_documents`: in the order of the five documents. Raises UserError for
-    another suffix or basis (exit code 2), for what is no session, when no run finished, and when the place cannot be
-    used.
+    `command` is the command line that makes the report again; `basis` is what totals count, by default the widest on
+    which every configuration has a total; `by_documents`: in the order of the five documents. Raises UserError for
+    another suffix or basis (exit code 2), for a file that is no session, when no run finished, and when the path cannot
+    be written.
     """
     sources = [read_source(Path(path)) for path in paths]
     write_sources(sources, output, title=title, command=command, basis=basis, by_documents=by_documents)
@@ -57,7 +106,7 @@ def write_sources(
     data = gather(sources, basis, command)
     if require_comparable and data.comparability is not None:
         data.comparability.require()
-    text = document(build_report(data, title, by_documents=by_documents), output.suffix.lower())
+    text = WRITERS[output.suffix.lower()](build_report(data, title, by_documents=by_documents))
     try:
         with whole_file(output) as stream:
             stream.write(text)
@@ -67,9 +116,9 @@ def write_sources(
 
 def check_output(output: Path) -> None:
     """Raises UserError unless a report may be written there: known by its suffix, no folder, no session."""
-    if output.suffix.lower() not in SUFFIXES:
+    if output.suffix.lower() not in WRITERS:
         raise UserError(
-            f"A report is Markdown or HTML: name '{output}' with the ending {' or '.join(SUFFIXES)}.", exit_code=USAGE
+            f"A report is Markdown or HTML: name '{output}' with the ending {' or '.join(WRITERS)}.", exit_code=USAGE
         )
     if not output.absolute().parent.is_dir():
         raise UserError(f"There is no folder '{output.absolute().parent}' to write '{output.name}' to; make it first.")
@@ -79,7 +128,7 @@ def check_output(output: Path) -> None:
 
 
 def read_source(path: Path) -> Source:
-    """One session as sections want it. Raises UserError for anything else."""
+    """One session as sections read it. Raises UserError for anything else."""
     from evprof.session.opened import open_session
 
     session = open_session(path)
@@ -92,10 +141,9 @@ def read_source(path: Path) -> Source:
 
 def build_report(data: ReportData, title: str | None = None, *, by_documents: bool = False) -> Report:
     """All sections in reading order under a head, or the five documents and what stands in none of them."""
-    listed = WITHOUT_RUNS if not data.columns else BESIDE_DOCUMENTS if by_documents else SECTIONS
-    sections = tuple(section(data) for section in listed)
-    if by_documents and data.columns:
-        sections = (*document_sections(data), *sections)
+    makers = WITHOUT_RUNS if not data.columns else BESIDE_DOCUMENTS if by_documents else SECTIONS
+    documents = document_sections(data) if by_documents and data.columns else ()
+    sections = (*documents, *(section(data) for section in makers))
     warning = data.comparability.sentence if data.comparability is not None else ""
     return Report(title or default_title(data), summary_of(data), facts_of(data), sections, warning)
 
@@ -109,6 +157,51 @@ def default_title(data: ReportData) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def document(report: Report, suffix: str) -> str:
-    """The report as text in the format that a file's suffix asks for."""
-    return html(report) if suffix == ".html" else markdown(report)
+def summary_of(data: ReportData) -> str:
+    """One sentence: what was measured, how often, and what is missing."""
+    if not data.columns:
+        return "Imported statistics; the sessions hold no run that finished."
+    text = f"{count_text(len(data.runs), 'run')} of {count_text(len(data.columns), 'configuration')}"
+    if samples := _sample_count(data):
+        text += f" on {count_text(samples, 'sample')}"
+    if failed := len(data.failures):
+        text += f"; {count_text(failed, 'run')} failed and {'enters' if failed == 1 else 'enter'} no figure"
+    return f"{text}."
+
+
+def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
+    """Names and texts for the head; only what is known."""
+    suites = [suite for source in data.sources if isinstance(suite := source.facts.get("suite"), dict)]
+    planned = sum(count for suite in suites if isinstance(count := suite.get("planned_runs"), int))
+    # Of sessions among which only some are suites, no plan covers the whole.
+    is_planned = 0 < planned < 1 << 63 and len(suites) == len(data.sources)
+    done = f"{len(data.runs):,} of {planned:,} planned" if is_planned else str(len(data.runs))
+    # A suite that was continued has warmed up more often, which says nothing about its results.
+    warm = "" if suites else f", {len(data.warmups):,} for warming up"
+    paths = [source.path for source in data.sources]
+    facts = {
+        "Sessions": ", ".join(str(path) if len(paths) < FEW_SESSIONS else path.name for path in paths),
+        "Recorded": _dates(data),
+        "Device": str(data.environment.get("device") or ""),
+        "Configurations": str(len(data.columns)),
+        "Samples": str(_sample_count(data) or ""),
+        "Runs": f"{done}, {len(data.failures):,} failed{warm}",
+        "Totals": f"{data.basis} unless said otherwise" if data.columns else "",
+    }
+    return tuple((name, text) for name, text in facts.items() if text)
+
+
+def _sample_count(data: ReportData) -> int:
+    """How many different (sample, prompt) pairs the comparable runs have; 0 where they are not known."""
+    return len({sample_key(run) for run in data.runs if run.info.sample != UNKNOWN})
+
+
+def _dates(data: ReportData) -> str:
+    """First and last moment a run began, UTC; empty where no run has one, as in imported files."""
+    known = sorted(run.info.started_at for run in (*data.runs, *data.failures) if run.info.started_at)
+    if not known:
+        return ""
+    first, last = (moment.replace("T", " ")[:16] for moment in (known[0], known[-1]))
+    if first == last:
+        return f"{first} UTC"
+    return f"{first} to {last[11:] if first[:10] == last[:10] else last} UTC"

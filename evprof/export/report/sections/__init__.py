@@ -1,1 +1,1 @@
-"""The sections of a report, one function of the data in each file."""
+"""The sections of a report: each a function of its data; blocks that documents show by name are functions too."""

@@ -1,1 +1,0 @@
-"""Plots of a report as SVG for HTML, and as bars of characters for Markdown."""

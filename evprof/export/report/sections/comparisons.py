@@ -1,0 +1,359 @@
+"""Section: pairs of configurations: both models side by side, fewer or faster tokens, and one setting at a time.
+
+`contributions` splits the differences by stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_log import RunLog
+from evprof.core.units import TIMES, count_text
+from evprof.core.vocabulary.figures import FIGURES, LENGTHS
+from evprof.core.vocabulary.modes import mode_of
+from evprof.export.report import readings
+from evprof.export.report.data import ReportData, badge_of
+from evprof.export.report.figures import (
+    count_cell,
+    figure_cell,
+    ms_cell,
+    nothing_measured,
+    number_text,
+    ratio_cell,
+    ratio_text,
+    rows_cell,
+    share_cell,
+    share_text,
+)
+from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, listed, model_pairs, pairs_of
+from evprof.export.report.parts import (
+    Badge,
+    Block,
+    Cell,
+    ColumnsOf,
+    Paragraph,
+    Section,
+    Table,
+    headed,
+    not_available,
+    row_of,
+    section_of,
+    table_of,
+)
+from evprof.export.report.readings import ReportReading, part_title
+from evprof.export.report.sections.contributions import contributions
+from evprof.metrics.arithmetic.statistics import summarize
+from evprof.metrics.comparison.differences import part_reader
+from evprof.metrics.configurations.gathering import Configuration, without_reference
+from evprof.metrics.configurations.settings_text import settings_of
+from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.estimates.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off
+from evprof.metrics.estimates.paired import compare, mean_of, values_of
+from evprof.metrics.figures.decoding import decode_ms_per_token, decode_steps, output_length
+from evprof.metrics.figures.partition import Block as Stages
+from evprof.metrics.figures.partition import name_of, partition, shape_of
+from evprof.metrics.figures.stages import total_ms
+from evprof.metrics.limits.workload import holds_vision
+
+LANGUAGE: Stages = ("prefill", "decode")
+"""LLM decoding, as files of four stages call it."""
+
+MOST_ROWS = 40
+
+Line = tuple[str, ReportReading]
+"""A line of the table of both models: its title, and its figure."""
+
+_AFTER: dict[str, Line] = {
+    "visual_tokens": ("of it text", readings.TEXT_TOKENS),
+    "decode_throughput_tok_s": ("answer / (vision, prefill and decode), rate", readings.GENERATION_RATE),
+}
+"""Figures of this table alone, by those that they follow."""
+
+
+def section(data: ReportData) -> Section:
+    """Every way in which two configurations are compared."""
+    blocks = [
+        *headed("Both models side by side", both_models(data)),
+        *headed("What each stage contributes to the difference", contributions(data)),
+        *headed("Fewer tokens or faster tokens", fewer_or_faster_tokens(data)),
+        *headed("One setting against another", one_setting(data)),
+    ]
+    missing = "Two configurations are needed: a draft and a target, or one with and one without a switch."
+    return section_of("Comparisons", blocks, missing)
+
+
+def both_models(data: ReportData) -> list[Block]:
+    """A table for every draft and target of one request: lengths, stages with shares, totals, rates and caches."""
+    pairs = model_pairs(data)
+    blocks: list[Block] = [_both(pair, data) for pair in pairs]
+    doubled = dict.fromkeys(data.name(side) for pair in pairs for side in pair.sides if holds_vision(side.runs[0]))
+    if doubled:
+        text = f"The prefill of {listed(list(doubled))} holds the vision pass once more."
+        blocks.append(Paragraph(text, tone="warn"))
+    return blocks
+
+
+def _both(pair: ConfigurationPair, data: ReportData) -> Table:
+    base, other = map(data.name, pair.sides)
+    rows = [
+        *(_row(pair, line) for line in _figures(of_lengths=True)),
+        *(_row(pair, line, data.basis) for line in _times(pair, data.basis)),
+        *_within(pair, data.basis),
+        *(_row(pair, line) for line in _figures(of_lengths=False)),
+    ]
+    counted = " and ".join(f"{count_text(len(side.runs), 'run')} of {data.name(side)}" for side in pair.sides)
+    return Table(
+        ("figure", base, "share", other, "share", "ratio", "n"),
+        tuple(row for row in rows if any(cell.badge is not None for cell in row)),
+        f"{other} / {base}: means over samples ± standard deviation, ratios of means with 95 % intervals over the n "
+        f"samples that both measured; {counted}",
+    )
+
+
+def _figures(*, of_lengths: bool) -> Iterator[Line]:
+    """Lengths, or all other figures but those of stages, as the vocabulary names them."""
+    for figure in FIGURES.values():
+        title = figure.title if figure.beside is None else figure.beside
+        if title and (figure.head == LENGTHS) == of_lengths:
+            yield title, readings.figure(figure.key)
+            if figure.key in _AFTER:
+                yield _AFTER[figure.key]
+
+
+def _times(pair: ConfigurationPair, basis: str) -> list[Line]:
+    """Every stage that both measured apart from the others, prefill and decode together, and the total."""
+    blocks = partition({shape_of(run) for run in pair.runs})
+    lines = [
+        (part_title(name_of(block)), ReportReading(name_of(block), part_reader(block)))
+        for block in (*blocks, *([] if LANGUAGE in blocks else [LANGUAGE]))
+    ]
+    return [*lines, (f"total, {basis}", readings.total(basis))]
+
+
+def _row(pair: ConfigurationPair, line: Line, basis: str = "") -> tuple[Cell, ...]:
+    title, reading = line
+    cells: list[Cell | str] = [title]
+    for column in pair.sides:
+        summary = summarize(values_of(column, reading.read))
+        cells.append(figure_cell(summary, reading.unit, reading.badge(badge_of(column.runs))))
+        cells.append(_share(column, reading.read, basis) if basis else "")
+    compared = compare(pair.base, pair.other, reading.read)
+    if compared is None:
+        return row_of(*cells, nothing_measured(), nothing_measured())
+    return row_of(*cells, ratio_cell(compared.ratio, compared.ratio_interval), rows_cell(compared.count))
+
+
+def _share(column: Configuration, read: Read, basis: str) -> Cell:
+    part, whole = mean_of(column, read), mean_of(column, readings.total(basis).read)
+    return share_cell(part / whole) if part is not None and whole else nothing_measured()
+
+
+def _within(pair: ConfigurationPair, basis: str) -> list[tuple[Cell, ...]]:
+    """Ratios within one model: language model / vision, and samples a second."""
+    times = [[mean_of(column, part_reader(block)) for block in (LANGUAGE, ("vision",))] for column in pair.sides]
+    totals = [mean_of(column, readings.total(basis).read) for column in pair.sides]
+    quotients = [f"{number_text(one / two)}{TIMES}" if one and two else None for one, two in times]
+    rates = [number_text(1000 / total) if total else None for total in totals]
+    rows = []
+    for title, texts in (("prefill and decode / vision", quotients), ("samples/s, one at a time", rates)):
+        one, two = (nothing_measured() if text is None else Cell(text, Badge.DERIVED) for text in texts)
+        rows.append(row_of(title, one, "", two, "", "", ""))
+    return rows
+
+
+def fewer_or_faster_tokens(data: ReportData) -> list[Block]:
+    """Lengths with their settings, and for every pair the two ratios that multiply to that of the times."""
+    answered = [column for column in data.columns if values_of(column, _length)]
+    if not answered:
+        return []
+    blocks: list[Block] = [_lengths(answered, data)]
+    compared = [(pair, told) for pair in pairs_of(data) if (told := fewer_or_faster(*pair.sides)) is not None]
+    shown = compared[:MOST_PAIRS]
+    if not shown:
+        return blocks
+    blocks.append(_ratios(shown, data))
+    blocks += [Paragraph(_sentence(pair, told, data), badge=Badge.DERIVED) for pair, told in shown]
+    sides = {id(side): side for pair, _ in shown for side in pair.sides}.values()
+    if cut := [data.name(column) for column in sides if is_mostly_cut_off(column)]:
+        text = f"Most answers of {listed(cut)} are as long as the limit allows: the ratio of counts is the limit's."
+        blocks.append(Paragraph(text, "warn"))
+    if any(told.stages != DECODE for _, told in shown):
+        text = "The file timed decoding together with earlier stages: a shorter answer then looks slower per token."
+        blocks.append(Paragraph(text, "warn"))
+    return blocks
+
+
+def _lengths(columns: list[Configuration], data: ReportData) -> Table:
+    lengths = {id(column): summarize(values_of(column, _length)) for column in columns}
+    heads: ColumnsOf[Configuration] = [
+        ("configuration", data.name),
+        ("generation settings", settings_words),
+        ("length of the answers", lambda column: count_cell(lengths[id(column)], "tokens", badge_of(column.runs))),
+        ("samples", lambda column: rows_cell(known.count if (known := lengths[id(column)]) else None)),
+        ("cut off at the limit", _at_limit),
+    ]
+    return table_of(columns, heads, "Lengths of answers beside the settings they were generated under", text_columns=2)
+
+
+def _length(run: RunLog) -> float | None:
+    """Tokens of the answer; of a file that counts decode steps only, those."""
+    return output_length(run) or decode_steps(run)
+
+
+def settings_words(column: Configuration) -> str:
+    """How the answers of a configuration were generated; of an imported file only what it says."""
+    info = column.runs[0].info
+    settings, given = info.settings, info.given_settings
+    if info.imported is not None and "max_new_tokens" not in given:
+        return "not in the file"
+    how = f"temperature {settings.temperature:g}" if settings.temperature else "greedy"
+    if info.imported is not None and "temperature" not in given:
+        how = "sampling not in the file"
+    past = ", past the end of sequence" if settings.ignore_eos else ""
+    return f"{how}, up to {settings.max_new_tokens:,} tokens{past}"
+
+
+def _at_limit(column: Configuration) -> Cell:
+    """How many answers are as long as allowed: their length is the setting's, not the model's."""
+    lengths = [(output_length(run), run.info.given_settings.get("max_new_tokens")) for run in column.runs]
+    known = [(length, limit) for length, limit in lengths if length is not None and limit is not None]
+    if not known:
+        return Cell("n/a", tone="dim", note="the limit is not known")
+    if all(run.info.settings.ignore_eos for run in column.runs):
+        return Cell("all, as asked")
+    cut = sum(length >= limit for length, limit in known)
+    return Cell(f"{cut:,} of {len(known):,}", badge_of(column.runs), tone="warn" if cut else "")
+
+
+def _ratios(compared: list[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:
+    def step_ms(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
+        return ms_cell(entry[1].step_ms[side], badge_of(entry[0].runs, Badge.DERIVED))
+
+    def ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
+        return ratio_cell(entry[1].total_ms.ratio, entry[1].total_ms.ratio_interval, lower_is_better=True)
+
+    columns: ColumnsOf[tuple[ConfigurationPair, Generation]] = [
+        ("pair", lambda entry: f"{data.name(entry[0].other)} / {data.name(entry[0].base)}"),
+        ("time of", lambda entry: entry[1].name),
+        ("token count ratio", lambda entry: ratio_cell(entry[1].tokens.ratio, entry[1].tokens.ratio_interval)),
+        (
+            "× time per token ratio",
+            lambda entry: ratio_cell(entry[1].step_ratio, entry[1].step_interval, lower_is_better=True),
+        ),
+        ("= time ratio", ratio),
+        ("ms per token, baseline", partial(step_ms, side=0)),
+        ("ms per token, other", partial(step_ms, side=1)),
+        ("samples", lambda entry: rows_cell(entry[1].tokens.count)),
+    ]
+    return table_of(compared, columns, "Ratios with 95 % intervals over samples in pairs", text_columns=2)
+
+
+def _sentence(pair: ConfigurationPair, told: Generation, data: ReportData) -> str:
+    base, other = map(data.name, pair.sides)
+    tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
+    if told.tokens.before == told.tokens.after:
+        return f"{other} and {base} gave the same numbers of tokens on every sample: only time per token differs."
+    if not tokens or not whole:
+        return f"{other} against {base}: a count or a time is 0, so there is no ratio."
+    head = (
+        f"{other} against {base}: {ratio_text(tokens)} as many tokens × {ratio_text(told.step_ratio)} the time per "
+        f"token = {ratio_text(tokens * told.step_ratio)} the time ({told.name})"
+    )
+    interval = told.total_ms.ratio_interval
+    if share is None or (interval is not None and interval[0] <= 1 <= interval[1]):
+        return f"{head}; the times cannot be told apart."
+    if not 0 <= share <= 1:
+        more, less = ("number of tokens", "time per token") if share > 1 else ("time per token", "number of tokens")
+        return f"{head}; the {more} makes up more than all of it, the {less} works the other way."
+    return (
+        f"{head}; in logarithms the number of tokens makes up {share_text(share)} of it and the time per token "
+        f"{share_text(1 - share)}."
+    )
+
+
+Settings = dict[str, str]
+
+
+def one_setting(data: ReportData) -> list[Block]:
+    """A row for every configuration that differs from an earlier one in one setting, and equals none."""
+    known = [(column, _settings(column)) for column in _alone(data)]
+    rows = []
+    for place, (column, settings) in enumerate(known):
+        if any(settings == others for _, others in known[:place]):
+            continue
+        for base, others in known[:place]:
+            differing = [name for name in {**others, **settings} if others.get(name) != settings.get(name)]
+            if base.session == column.session and len(differing) == 1:
+                (name,) = differing
+                words = f"{name}: {others.get(name, '—')} → {settings.get(name, '—')}"
+                cells = _compared(base, column, data.basis, is_judged=True)
+                rows.append(row_of(words, data.name(base), data.name(column), *cells))
+                break
+    heads = (
+        "setting",
+        "first",
+        "second",
+        "total of the first",
+        "of the second",
+        "total",
+        "time per token",
+        "n",
+        "runs",
+    )
+    caption = f"Totals {data.basis}, means over samples; second / first with 95 % intervals, coloured without 1 in them"
+    return [Table(heads, tuple(rows[:MOST_ROWS]), caption, text_columns=3)] if rows else []
+
+
+def same_input(data: ReportData) -> Sequence[Block]:
+    """Draft and target where both read the same kind of input in the same way."""
+    pairs: dict[tuple[str, ...], dict[str, Configuration]] = {}
+    for column in _alone(data):
+        settings = _settings(column)
+        key = tuple(settings.get(name, "") for name in ("reads", "read with", "vision cache", "frame cache"))
+        pairs.setdefault(key, {}).setdefault(column.runs[0].info.role, column)
+    rows = []
+    for (reads, decoder, kept, frames), pair in pairs.items():
+        if DRAFT in pair and TARGET in pair:
+            caches = [f"{name} {value}" for name, value in (("vision cache", kept), ("frame cache", frames))]
+            words = ", ".join([f"{reads} with {decoder}", *(text for text in caches if not text.endswith(" off"))])
+            rows.append(row_of(words, *_compared(pair[DRAFT], pair[TARGET], data.basis, is_judged=False)))
+    heads = ("input", "draft", "target", "target / draft", "time per token", "n", "runs")
+    caption = f"Both models shown the same input, totals {data.basis}, means over samples, ratios with 95 % intervals"
+    return [Table(heads, tuple(rows), caption)] if rows else []
+
+
+def _alone(data: ReportData) -> list[Configuration]:
+    return [column for column in without_reference(data.columns) if not mode_of(column.runs[0].info.mode).is_paired]
+
+
+def _settings(column: Configuration) -> Settings:
+    """Every setting of a configuration by name, with the model that answers and the decoder of its input."""
+    run = column.runs[0]
+    model, loading = run.info.models.get(run.info.role), run.info.loading.get(run.info.role)
+    own = {"role": run.info.role, "model": model.name if model else ""}
+    own["read with"] = (loading.decoder if loading else None) or ""
+    return own | {setting.name: setting.text for setting in settings_of(run, run.info.role)}
+
+
+def _compared(base: Configuration, other: Configuration, basis: str, *, is_judged: bool) -> tuple[Cell | str, ...]:
+    """Both totals, the ratios of total and time per token, samples and runs."""
+    total: Read = partial(total_ms, basis=basis)
+    badge = badge_of((*base.runs, *other.runs))
+    compared = compare(base, other, total)
+    return (
+        *(ms_cell(summarize(values_of(column, total)), badge) for column in (base, other)),
+        *(ratio_between(base, other, read, is_judged=is_judged) for read in (total, decode_ms_per_token)),
+        rows_cell(compared.count if compared else None),
+        f"{len(base.runs)} and {len(other.runs)}",
+    )
+
+
+def ratio_between(base: Configuration, other: Configuration, read: Read, *, is_judged: bool = True) -> Cell:
+    """Other / base of a figure where less is better, over the samples that both measured."""
+    compared = compare(base, other, read)
+    if compared is None:
+        return not_available()
+    interval = compared.ratio_interval
+    return ratio_cell(compared.ratio, interval, lower_is_better=True if is_judged and interval else None)

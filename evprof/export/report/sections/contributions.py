@@ -1,0 +1,179 @@
+"""What each stage adds to the difference between two configurations, and which of them is the bottleneck."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain, compress
+from typing import Any
+
+from evprof.core.records import COVERS
+from evprof.export.report.data import ReportData, badge_of
+from evprof.export.report.figures import interval_cell, ms_cell, number_text, ratio_cell, share_cell, share_text
+from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, pairs_of
+from evprof.export.report.parts import (
+    STACKED,
+    Badge,
+    Block,
+    Cell,
+    Paragraph,
+    PlotSeries,
+    ReportPlot,
+    Table,
+    not_available,
+    row_of,
+)
+from evprof.metrics.comparison.differences import (
+    OVERLAP,
+    REMAINDER,
+    UNATTRIBUTED,
+    configuration_contributions,
+    matched,
+    mean_of_repeats,
+    part_reader,
+)
+from evprof.metrics.estimates.estimates import Read, observe
+from evprof.metrics.estimates.paired import Compared
+from evprof.metrics.figures import stages
+from evprof.metrics.figures.stages import BASES, END_TO_END, WITHOUT_LOAD
+
+WORDS = {
+    UNATTRIBUTED: "covered by no stage",
+    OVERLAP: "covered by several stages at once",
+    REMAINDER: "what only one side measured",
+}
+
+Parts = dict[str, list[dict[str, Any]]]
+"""Of each basis the parts of a difference."""
+
+
+def contributions(data: ReportData) -> list[Block]:
+    """A table of parts, a sentence and a plot for every pair, on all three bases."""
+    pairs = pairs_of(data)
+    blocks = [block for pair in pairs[:MOST_PAIRS] for block in _pair(pair, *map(data.name, pair.sides))]
+    if len(pairs) > MOST_PAIRS:
+        text = f"{len(pairs) - MOST_PAIRS} other pairs are left out here; evprof compare compares them by name."
+        blocks.append(Paragraph(text))
+    return blocks
+
+
+def _pair(pair: ConfigurationPair, base: str, other: str) -> list[Block]:
+    by_basis = {basis: configuration_contributions(pair.base, pair.other, basis) for basis in BASES}
+    totals = {basis: _means(pair, partial(stages.total_ms, basis=basis)) for basis in BASES}
+    parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
+    if not parts:
+        return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
+    rows = [_row(pair, part, by_basis, totals) for part in parts]
+    rows += [_total_row(basis, compared, pair) for basis, compared in totals.items() if compared is not None]
+    heads = ("stage", base, other, "difference", "95 % of the difference", *(f"share, {basis}" for basis in BASES))
+    blocks: list[Block] = [
+        Table(heads, tuple(rows), f"{other} less {base}, mean over the samples that both measured"),
+        Paragraph(_bottleneck(by_basis, totals, base, other), badge=Badge.DERIVED),
+    ]
+    if missing := [basis for basis in BASES if totals[basis] is None]:
+        text = "one side did not measure everything that such a total counts, or timed it in one piece with more."
+        blocks.append(Paragraph(f"No shares {' and '.join(missing)}: {text}"))
+    plot = _plot(pair, base, other, by_basis[END_TO_END] or by_basis[WITHOUT_LOAD])
+    return [*blocks, plot] if plot is not None else blocks
+
+
+def _means(pair: ConfigurationPair, read: Read) -> Compared | None:
+    """A figure of every sample, over the runs of the contributions: a row's two values differ by its difference."""
+    runs = matched(pair.base, pair.other)
+    before, after = ([mean_of_repeats(repeats, read) for repeats in side] for side in (runs.before, runs.after))
+    if runs.is_paired:
+        whole = [one is not None and two is not None for one, two in zip(before, after, strict=True)]
+        keeps = whole, whole
+    else:
+        keeps = [one is not None for one in before], [two is not None for two in after]
+    known = [tuple(compress(side, keep)) for side, keep in zip((before, after), keeps, strict=True)]
+    one, two = (tuple(value for value in side if value is not None) for side in known)
+    first, second = (
+        observe(chain.from_iterable(compress(side, keep)), read, file)
+        for side, keep, file in zip((runs.before, runs.after), keeps, runs.files, strict=True)
+    )
+    return Compared(one, two, runs.is_paired, (first, second)) if one and two else None
+
+
+def _reader(part: str) -> Read:
+    return stages.unattributed_ms if part == UNATTRIBUTED else part_reader(tuple(part.split(COVERS)))
+
+
+def _row(pair: ConfigurationPair, part: str, by_basis: Parts, totals: dict[str, Compared | None]) -> tuple[Cell, ...]:
+    entries = {basis: next((entry for entry in by_basis[basis] if entry["stage"] == part), None) for basis in BASES}
+    entry = next(known for known in entries.values() if known is not None)
+    values = _values(None if part in (OVERLAP, REMAINDER) else _means(pair, _reader(part)), pair)
+    shares = [
+        not_available() if known is None or totals[basis] is None else share_cell(known["share"])
+        for basis, known in entries.items()
+    ]
+    delta = ms_cell(entry["delta_ms"], Badge.DERIVED)
+    return row_of(WORDS.get(part, part), *values, delta, interval_cell(entry["ci95"]), *shares)
+
+
+def _values(compared: Compared | None, pair: ConfigurationPair) -> list[Cell]:
+    if compared is None:
+        return [Cell(""), Cell("")]
+    return [ms_cell(sum(side) / len(side), badge_of(pair.runs)) for side in (compared.before, compared.after)]
+
+
+def _total_row(basis: str, compared: Compared, pair: ConfigurationPair) -> tuple[Cell, ...]:
+    ratio = ratio_cell(compared.ratio, compared.ratio_interval)
+    return row_of(
+        f"total, {basis} (ratio {ratio.text})",
+        *_values(compared, pair),
+        ms_cell(compared.delta, Badge.DERIVED),
+        interval_cell(compared.delta_interval),
+        *(share_cell(1.0) if basis == own else "" for own in BASES),
+    )
+
+
+def _bottleneck(by_basis: Parts, totals: dict[str, Compared | None], base: str, other: str) -> str:
+    """The stage that makes up most of the difference, on every basis, and the stage that works against it."""
+    sentences: list[str] = []
+    against = ""
+    for basis in BASES:
+        compared, parts = totals[basis], [part for part in by_basis[basis] if part["stage"] not in (OVERLAP, REMAINDER)]
+        if compared is None or not parts:
+            continue
+        if _may_be_none(compared):
+            sentences.append(f"Counted {basis} the two cannot be told apart.")
+            continue
+        sign = 1 if compared.delta > 0 else -1
+        slower, faster = (other, base) if sign > 0 else (base, other)
+        ordered = sorted(parts, key=lambda part: sign * part["delta_ms"])
+        largest, worst = ordered[-1], ordered[0]
+        share = f", {share_text(largest['share'])}" if largest["share"] is not None else ""
+        sentences.append(
+            f"Counted {basis}, {slower} takes {number_text(abs(compared.delta))} ms longer than {faster}, most of it "
+            f"for {_words(largest)} ({number_text(sign * largest['delta_ms'])} ms{share})."
+        )
+        if sign * worst["delta_ms"] < -0.01 * abs(compared.delta):
+            against = (
+                f" {_words(worst).capitalize()} works the other way ({number_text(abs(worst['delta_ms']))} ms), so the "
+                "shares of the others add up to more than all."
+            )
+    if not sentences:
+        return f"Of {base} and {other} no total is known on any basis; the differences stand for themselves."
+    return " ".join(sentences) + against
+
+
+def _words(part: dict[str, Any]) -> str:
+    return WORDS.get(part["stage"], str(part["stage"]))
+
+
+def _may_be_none(compared: Compared) -> bool:
+    """Whether the difference, or the ratio, may be none: their intervals part for few and scattered samples."""
+    delta, ratio = compared.delta_interval, compared.ratio_interval
+    return (delta is not None and delta[0] <= 0 <= delta[1]) or (ratio is not None and ratio[0] <= 1 <= ratio[1])
+
+
+def _plot(pair: ConfigurationPair, base: str, other: str, parts: list[dict[str, Any]]) -> ReportPlot | None:
+    series = []
+    for name in (part["stage"] for part in parts if part["stage"] not in (OVERLAP, REMAINDER)):
+        compared = _means(pair, _reader(name))
+        if compared is not None:
+            heights = tuple(sum(side) / len(side) for side in (compared.before, compared.after))
+            color = UNATTRIBUTED if name == UNATTRIBUTED else name.split(COVERS)[-1]
+            series.append(PlotSeries(WORDS.get(name, name), (), heights, color, badge=badge_of(pair.runs)))
+    title = f"{base} and {other} by stage"
+    return ReportPlot(STACKED, title, tuple(series), labels=(base, other), unit="ms") if series else None

@@ -1,0 +1,388 @@
+"""Section: imported files as published and by our definitions, and why these differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evprof.core.units import MIB, TIMES, percent_text
+from evprof.export.report.data import ReportData
+from evprof.export.report.figures import number_text, ratio_cell, rows_cell
+from evprof.export.report.parts import (
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    Paragraph,
+    Section,
+    Table,
+    not_available,
+    row_of,
+    section_of,
+)
+from evprof.metrics.published import (
+    Average,
+    Both,
+    PublishedCell,
+    PublishedFile,
+    PublishedTime,
+    common_blocks,
+    known_report,
+    published_files,
+)
+
+MOST_STATISTICS = 200
+"""Statistics of one file that are listed; the rest is counted."""
+
+_SAME_MS = 0.05
+"""Totals nearer than this print alike."""
+
+_COUNTED_FROM_ONE = ("epoch", "run")
+
+
+def section(data: ReportData) -> Section:
+    """One part per imported file."""
+    files = [file for source in data.sources for file in published_files(source.runs, source.facts.get("imports"))]
+    missing = "no result file was imported (evprof import FILE.json -o S.evprof)."
+    return section_of("As published and by our definitions", [one for file in files for one in _file(file)], missing)
+
+
+def _file(file: PublishedFile) -> list[Block]:
+    facts, name = file.facts, Path(str(file.facts.get("path"))).name
+    written = f", written {facts['written_at']}" if facts.get("written_at") else ""
+    counts = ", ".join(f"{facts.get(key)} {word}" for key, word in _COUNTS.items())
+    blocks: list[Block] = [Paragraph(f"{name}: {facts.get('family')}, {counts}{written}.", badge=Badge.IMPORTED)]
+    if file.pair is not None:
+        blocks += [_pair_table(name, *file.pair), _contributions(file, *file.pair), *_contradiction(file, *file.pair)]
+    elif file.cells:
+        blocks.append(_cell_table(name, file.cells))
+    if differences := _all_differences(file.cells):
+        blocks += [Paragraph("Reasons for the differences:"), Bullets(differences)]
+    blocks += [*_statistics(name, facts), *_series(name, facts)]
+    problems = facts.get("problems")
+    if isinstance(problems, list) and problems:
+        blocks += [Paragraph(f"Problems of {name}:", "warn"), Bullets(tuple(map(str, problems)))]
+    return blocks
+
+
+_COUNTS = {"rows": "rows", "runs": "runs", "failed": "failed", "warmups": "warm-up"}
+
+
+def _pair_table(name: str, draft: PublishedCell, target: PublishedCell) -> Table:
+    heads = (
+        *("", "holds"),
+        *("as published: EventGPT", "video model", "ratio"),
+        *("by our definitions: EventGPT", "video model", "ratio"),
+    )
+    both = draft, target
+    rows = [_row("Prefill length, tokens", *(cell.prefill_length for cell in both), digits=0, ratio_digits=1)]
+    stages = dict.fromkeys(entry.covers[-1] for cell in both for entry in cell.times)
+    rows += [_stage_row(draft.time(stage), target.time(stage)) for stage in stages]
+    rows += [
+        _row(f"{_listed(block).capitalize()}, ms", draft.within(block), target.within(block), holds="together")
+        for block in common_blocks(both)
+        if len(block) > 1 and max(_pieces(cell, block) for cell in both) > 1
+    ]
+    total = _row("Total, ms", draft.total_ms, target.total_ms, digits=1)
+    printed = _row("Total, ms", draft.total_ms, target.total_ms)
+    rows.append((*total[:2], *printed[2:5], *total[5:]))
+    if draft.total_with_warmup_ms or target.total_with_warmup_ms:
+        warm = (Both(None, cell.total_with_warmup_ms or cell.total_ms.ours) for cell in both)
+        rows.append(_row("Total with warm-up, ms", *warm, digits=1))
+    rows += [
+        _row("Prefill, tok/s", *map(_prefill_rate, both), digits=0),
+        _row("Decode, tok/s", draft.decode_tok_s, target.decode_tok_s, digits=1),
+        _row("Samples/s", *(_mapped(cell.total_ms, lambda mean: 1000 / mean) for cell in both)),
+        _row(
+            "KV cache, MiB",
+            *(_mapped(cell.kv_bytes, lambda mean: mean / MIB) for cell in both),
+            digits=1,
+            ratio_digits=1,
+        ),
+        _row("Generated tokens", draft.output_tokens, target.output_tokens, digits=1),
+    ]
+    caption = f"{name}: as published, and the same rows by our definitions"
+    return Table(heads, tuple(row for row in rows if any(cell.badge for cell in row[1:])), caption, text_columns=2)
+
+
+def _pieces(cell: PublishedCell, block: Sequence[str]) -> int:
+    return sum(bool(set(entry.accounts_for) & set(block)) for entry in cell.times)
+
+
+def _stage_row(own: PublishedTime | None, other: PublishedTime | None) -> tuple[Cell, ...]:
+    """One time of both models; ours gives a ratio only where both times hold the same stages."""
+    label = next(entry.name for entry in (own, other) if entry is not None)
+    holds = " / ".join(dict.fromkeys(_listed(entry.covers if entry else ()) for entry in (own, other)))
+    row = list(_row(f"{label}, ms", _times(own), _times(other), has_spread=True, holds=holds))
+    if own is not None and other is not None and own.accounts_for != other.accounts_for:
+        row[7] = Cell("n/a", tone="dim", note="the two times do not cover the same stages")
+    return tuple(row)
+
+
+def _row(
+    label: str,
+    draft: Both,
+    target: Both,
+    *,
+    digits: int = 2,
+    ratio_digits: int = 2,
+    has_spread: bool = False,
+    holds: str = "",
+) -> tuple[Cell, ...]:
+    """Both models as published with the digits that were printed, then by our definitions."""
+
+    def cells(own: Average | None, other: Average | None, places: int) -> list[Cell]:
+        return [*(_value(one, digits, has_spread=has_spread) for one in (own, other)), _ratio(own, other, places)]
+
+    published = cells(draft.published, target.published, ratio_digits)
+    return row_of(label, holds, *published, *cells(draft.ours, target.ours, 2))
+
+
+def _value(value: Average | None, digits: int, *, has_spread: bool = False) -> Cell:
+    if value is None:
+        return not_available()
+    spread = f" ± {value.std:.{digits}f}" if has_spread and value.count > 1 else ""
+    return Cell(f"{value.mean:.{digits}f}{spread}", Badge.IMPORTED)
+
+
+def _ratio(own: Average | None, other: Average | None, digits: int) -> Cell:
+    if own is None or other is None or not own.mean:
+        return not_available()
+    value = other.mean / own.mean
+    return ratio_cell(value) if digits == 2 else Cell(f"{value:.{digits}f}{TIMES}", Badge.DERIVED)
+
+
+def _times(entry: PublishedTime | None) -> Both:
+    return Both(None, None) if entry is None else entry.time_ms
+
+
+def _listed(stages: Sequence[str]) -> str:
+    return " + ".join(stages) or "nothing"
+
+
+def _mapped(value: Both, change: Any) -> Both:
+    """Both averages in another unit, without their spread."""
+    parts = (value.published, value.ours)
+    return Both(*(part and Average(change(part.mean), 0.0, part.count) for part in parts))
+
+
+def _prefill_rate(cell: PublishedCell) -> Both:
+    """Length over time: ours only where the length that was processed is known."""
+    times, lengths = _times(cell.time("prefill")), cell.prefill_length
+
+    def rate(length: Average | None, time: Average | None) -> Average | None:
+        return None if length is None or time is None else Average(1000 * length.mean / time.mean, 0.0, time.count)
+
+    return Both(rate(lengths.published, times.published), rate(lengths.ours, times.ours))
+
+
+def _contributions(file: PublishedFile, draft: PublishedCell, target: PublishedCell) -> Table:
+    """What each stage adds to the difference: in the report's words, by its own table, by our definitions."""
+    report = known_report(file)
+    summed = {stage for cell in (draft, target) for entry in cell.times if entry.is_in_total for stage in entry.covers}
+    ours_whole = _difference(draft.total_ms.ours, target.total_ms.ours)
+    rows = []
+    for block in common_blocks((draft, target)):
+        own, other = draft.within(block), target.within(block)
+        ours = _difference(own.ours, other.ours)
+        published = _ms(_difference(own.published, other.published))
+        words = report.contributions_ms.get(_listed(block)) if report else None
+        rows.append(
+            row_of(
+                _listed(block),
+                *([_said(words)] if report else []),
+                published if summed.issuperset(block) else not_available("(not in its total)"),
+                _ms(ours),
+                _share(ours, ours_whole),
+            )
+        )
+    whole = _ms(_difference(draft.total_ms.published, target.total_ms.published))
+    said = [_said(report.difference_ms)] if report else []
+    rows.append(row_of("in all", *said, whole, _ms(ours_whole), _share(ours_whole, ours_whole)))
+    words_head = ["the report's words"] if report else []
+    heads = ("stage", *words_head, "by the published table", "by our definitions", "share of ours")
+    return Table(heads, tuple(rows), "What each stage adds to the difference of the two models")
+
+
+def _said(value: float | None) -> Cell:
+    return not_available("(not said)") if value is None else Cell(f"{value:,.0f} ms", Badge.IMPORTED)
+
+
+def _contradiction(file: PublishedFile, draft: PublishedCell, target: PublishedCell) -> list[Block]:
+    """Where a known report's words and its own table disagree."""
+    report = known_report(file)
+    wrong = []
+    for stage, said in report.contributions_ms.items() if report else ():
+        known = _difference(_times(draft.time(stage)).published, _times(target.time(stage)).published)
+        if known is not None and abs(known - said) >= 1:
+            wrong.append(f"{stage} {said:,.0f} ms, where its own table gives {known:,.0f} ms")
+    if report is None or not wrong:
+        return []
+    text = (
+        f"The file is the source of {report.title}. Of the {report.difference_ms:,.0f} ms of difference it attributes "
+        f"to {'; to '.join(wrong)}."
+    )
+    return [Paragraph(text, "warn", Badge.DERIVED)]
+
+
+def _difference(own: Average | None, other: Average | None) -> float | None:
+    return None if own is None or other is None else other.mean - own.mean
+
+
+def _ms(value: float | None) -> Cell:
+    return not_available() if value is None else Cell(f"{number_text(value)} ms", Badge.DERIVED)
+
+
+def _share(value: float | None, whole: float | None) -> Cell:
+    return not_available() if value is None or not whole else Cell(percent_text(value / whole), Badge.DERIVED)
+
+
+def _cell_table(name: str, cells: Sequence[PublishedCell]) -> Block:
+    """Configurations one under the other, for files that are no pair of models."""
+    rows = [
+        row_of(
+            cell.label.removesuffix(f" · {name}"),
+            rows_cell(cell.rows - cell.failed),
+            _value(cell.total_ms.published, 2, has_spread=True),
+            _value(cell.total_ms.ours, 2, has_spread=True),
+            _value(cell.decode_tok_s.ours, 1),
+            "; ".join(f"{entry.name}: {_listed(entry.covers)}" for entry in cell.times) or "no stage",
+        )
+        for cell in cells
+        if cell.rows != cell.failed
+    ]
+    if not rows:
+        return Paragraph(f"{name} holds no row that was measured; the failed ones are in the list of failures.", "warn")
+    heads = (
+        *("configuration", "runs", "total as published, ms", "all measured stages, warm-up apart, ms"),
+        *("decode, tok/s", "what was measured"),
+    )
+    return Table(heads, tuple(rows), f"{name}: as published, and the same rows by our definitions")
+
+
+def _all_differences(cells: Sequence[PublishedCell]) -> tuple[str, ...]:
+    """Of all configurations; a sentence that holds for several stands once."""
+    sentences: dict[str, list[str]] = {}
+    for cell in cells:
+        for sentence in _differences(cell):
+            sentences.setdefault(sentence, []).append(cell.label.split(" · ")[0])
+    return tuple(f"{'; '.join(names)}: {sentence}" for sentence, names in sentences.items())
+
+
+def _differences(cell: PublishedCell) -> list[str]:
+    """Why the two columns differ, in words."""
+    reasons = []
+    if cell.warmups:
+        rows = "row that is" if cell.warmups == 1 else "rows that are"
+        reasons.append(f"the published averages take in {cell.warmups} {rows} warm-up; ours keep them apart.")
+    left_out = [entry for entry in cell.times if not entry.is_in_total]
+    published, ours = cell.total_ms.published, cell.total_with_warmup_ms or cell.total_ms.ours
+    if left_out and published is not None and ours is not None and not cell.has_own_total:
+        parts = ", ".join(_listed(entry.accounts_for) for entry in left_out)
+        reasons.append(
+            f"the published total leaves out {parts} ({ours.mean - published.mean:,.1f} ms): {published.mean:.2f} ms "
+            f"become {ours.mean:.2f} ms."
+        )
+    if cell.has_own_total and published and ours and abs(published.mean - ours.mean) > _SAME_MS:
+        reasons.append(
+            f"the published total of {published.mean:,.1f} ms is a sum of sections; the stages in it cover "
+            f"{ours.mean:,.1f} ms."
+        )
+    for entry in cell.times:
+        rest = [stage for stage in entry.covers if stage not in entry.accounts_for]
+        again = f"; {_listed(rest)} is a second pass of what is timed apart as well" if rest else ""
+        if len(entry.covers) > 1:
+            reasons.append(f"“{entry.name}” ({entry.key}) covers {_listed(entry.covers)}{again}.")
+    if "load" not in cell.stages and cell.times:
+        reasons.append("loading was not measured, so there is no end-to-end total.")
+    if cell.prefill_length.published is not None and cell.prefill_length.ours is None:
+        reasons.append(
+            f"the published prefill length ({cell.prefill_length.published.mean:,.0f}) is not what was processed; see "
+            "the problems below."
+        )
+    counted, whole = cell.output_tokens.published, cell.output_tokens.ours
+    if counted is not None and "published_output_tokens" in cell.figures:
+        left = cell.figures["published_output_tokens"].count
+        rest_text = "no row" if whole is None else f"{whole.count:,} rows ({whole.mean:,.1f} tokens)"
+        reasons.append(
+            f"the published length is of all {counted.count:,} rows ({counted.mean:,.1f} tokens); ours is of "
+            f"{rest_text}: the ids of {left:,} are not all of their text."
+        )
+    windows = [cell.figures.get(f"overlap_window_from_{start}_ms") for start in ("load", "vision")]
+    if windows[0] is not None and windows[1] is not None:
+        reasons.append(
+            f"the published overlap window of {windows[0].mean:,.0f} ms begins at the video model's load; when both "
+            f"models begin their vision at the same moment it is {windows[1].mean:,.0f} ms."
+        )
+    return reasons
+
+
+def _statistics(name: str, facts: Mapping[str, Any]) -> list[Block]:
+    """The file's own statistics beside those of its rows, or of its other numbers."""
+    own, computed, steady = (_numbers(facts, key) for key in ("statistics", "recomputed", "without_warmup"))
+    known = [key for key in own if key in computed]
+    ordered = [*known, *(key for key in own if key not in computed)]
+    if not ordered:
+        return []
+    source = "rows" if facts.get("runs") else "other numbers"
+    rows = []
+    for key in ordered[:MOST_STATISTICS]:
+        first = (key, Cell(_six(own[key]), Badge.IMPORTED))
+        if key not in computed:
+            rows.append(row_of(*first, not_available("(cannot be worked out from the file)"), not_available()))
+            continue
+        tone = "" if _agrees(own[key], computed[key]) else "warn"
+        rest = Cell(_six(steady[key]), Badge.DERIVED) if key in steady else not_available()
+        rows.append(row_of(*first, Cell(_six(computed[key]), Badge.DERIVED, tone), rest))
+    agreeing, others = sum(_agrees(own[key], computed[key]) for key in known), len(own) - len(known)
+    caption = (
+        f"{name}: its own statistics, in its own units; {agreeing:,} of {len(known):,} are what its {source} give"
+        + (f", {others:,} more cannot be worked out from it" if others else "")
+        + (f"; the first {MOST_STATISTICS} are shown" if len(ordered) > MOST_STATISTICS else "")
+    )
+    heads = ("statistic", "in the file", f"from its {source}", "without warm-up and zero times")
+    return [Table(heads, tuple(rows), caption)]
+
+
+def _series(name: str, facts: Mapping[str, Any]) -> list[Block]:
+    """Ends and extremes of each list that a file gives by step."""
+    series = facts.get("series")
+    values = series.get("values") if isinstance(series, dict) else None
+    if not isinstance(series, dict) or not isinstance(values, dict):
+        return []
+    axis = str(series.get("axis", "step"))
+    rows = []
+    for key, entries in values.items():
+        known = [
+            (place, float(value))
+            for place, value in enumerate(entries if isinstance(entries, list) else [], int(axis in _COUNTED_FROM_ONE))
+            if _is_number(value)
+        ]
+        if known:
+            low, high = min(known, key=lambda pair: pair[1]), max(known, key=lambda pair: pair[1])
+            first, least, most, last = (
+                Cell(_six(pair[1]), Badge.IMPORTED) for pair in (known[0], low, high, known[-1])
+            )
+            count = Cell(str(len(known)), Badge.IMPORTED)
+            rows.append(row_of(str(key), count, first, least, str(low[0]), most, str(high[0]), last))
+    heads = ("list", f"{axis}s", "first", "lowest", "at", "highest", "at", "last")
+    return [Table(heads, tuple(rows), f"{name}: its lists by {axis}")] if rows else []
+
+
+def _numbers(facts: Mapping[str, Any], key: str) -> dict[str, float]:
+    known = facts.get(key)
+    entries = known.items() if isinstance(known, dict) else ()
+    return {str(name): float(value) for name, value in entries if _is_number(value)}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _agrees(told: float, own: float) -> bool:
+    return abs(told - own) <= 1e-6 * max(abs(told), abs(own), 1e-12)
+
+
+def _six(value: float) -> str:
+    return f"{value:.6g}"

@@ -1,1 +1,0 @@
-"""Sections about imported results and earlier claims."""

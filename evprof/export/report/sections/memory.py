@@ -1,0 +1,241 @@
+"""Section: peaks of memory and by dtype, how caches lie in it, several samples at once, and energy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+from evprof.core.batches import BatchRow
+from evprof.core.records import COVERS, STAGES
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.figures import ENERGY, FIGURES
+from evprof.export.report.data import ReportData, badge_of
+from evprof.export.report.figures import (
+    bytes_cell,
+    count_cell,
+    ms_cell,
+    nothing_measured,
+    rate_cell,
+    ratio_text,
+    rows_cell,
+)
+from evprof.export.report.pairs import number_in
+from evprof.export.report.parts import (
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    ColumnsOf,
+    Paragraph,
+    Section,
+    Table,
+    headed,
+    section_of,
+    table_of,
+)
+from evprof.export.report.readings import ReportReading, figure
+from evprof.export.report.sections.comparisons import ratio_between
+from evprof.metrics.arithmetic.statistics import summarize
+from evprof.metrics.comparison.circumstances import meters
+from evprof.metrics.comparison.figures import remembered_bytes
+from evprof.metrics.configurations.gathering import Configuration, without_reference
+from evprof.metrics.configurations.settings_text import settings_of
+from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.estimates.paired import values_of
+from evprof.metrics.figures.decoding import decode_ms_per_token
+from evprof.metrics.figures.energy import computing_devices, energy_document
+from evprof.metrics.figures.kv_cache import measured_bytes
+from evprof.metrics.figures.stages import total_ms
+from evprof.metrics.figures.throttling import is_throttled, slowed_down, throttle_sentence
+from evprof.session.facts import read_batches
+
+
+def _weights(run: RunLog) -> float | None:
+    model = run.info.models.get(run.info.role)
+    return model.weight_bytes if model is not None else None
+
+
+_ALLOCATED: Read = partial(remembered_bytes, name="peak_allocated_bytes")
+
+PEAKS: dict[str, Read] = {
+    "weights": _weights,
+    "KV cache": measured_bytes,
+    "peak allocated": _ALLOCATED,
+    "peak reserved": lambda run: run.info.memory.peak_reserved_bytes,
+    "peak resident": partial(remembered_bytes, name="peak_rss_bytes"),
+}
+
+_PEAKS_OF_BATCHES = {"allocated": "of the GPU's allocator", "rss": "resident memory of the whole process"}
+_REST = "unattributed"
+
+
+def section(data: ReportData) -> Section:
+    """Peaks, cache layouts, batches and energy; whatever of these was measured."""
+    blocks = [*peaks(data), *layouts(data), *batches(data), *headed("Energy", energy(data))]
+    return section_of("Memory and energy", blocks, "Runs that recorded their memory (imported files rarely do).")
+
+
+def peaks(data: ReportData) -> list[Block]:
+    """Every configuration's peaks, and pairs of configurations that differ in dtype alone."""
+    shown = [
+        column for column in without_reference(data.columns) if any(values_of(column, read) for read in PEAKS.values())
+    ]
+    if not shown:
+        return []
+
+    def peak(column: Configuration, read: Read) -> Cell:
+        return bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
+
+    columns: ColumnsOf[Configuration] = [
+        ("configuration", data.name),
+        ("dtype", _dtype),
+        *((name, partial(peak, read=read)) for name, read in PEAKS.items()),
+    ]
+    blocks: list[Block] = [table_of(shown, columns, "Memory, means over samples", text_columns=2)]
+    if all(_ALLOCATED(run) is None for run in data.runs):
+        text = "Peak resident memory is the whole process's, with all loaded models: it does not tell dtypes apart."
+        blocks.append(Paragraph(text))
+    pairs = [(one, other) for one, other in combinations(shown, 2) if _differ_in_dtype(one, other)]
+    return [*blocks, _dtypes(pairs, data)] if pairs else blocks
+
+
+def _dtype(column: Configuration) -> str:
+    info = column.runs[0].info
+    model = info.models.get(info.role)
+    return "" if model is None else f"{model.dtype}, {model.quantization}" if model.quantization else model.dtype
+
+
+def _differ_in_dtype(one: Configuration, other: Configuration) -> bool:
+    return _dtype(one) != _dtype(other) and _all_else(one) == _all_else(other) and one.session == other.session
+
+
+def _all_else(column: Configuration) -> object:
+    run = column.runs[0]
+    model = run.info.models.get(run.info.role)
+    settings = settings_of(run, run.info.role)
+    others = tuple((setting.key, setting.text) for setting in settings if setting.key != "dtype")
+    return run.info.role, run.info.mode, model.name if model else "", others, bool(model and model.quantization)
+
+
+def _dtypes(pairs: Sequence[tuple[Configuration, Configuration]], data: ReportData) -> Table:
+    reads: dict[str, Read] = {
+        f"total, {data.basis}": partial(total_ms, basis=data.basis),
+        "time per token": decode_ms_per_token,
+        "weights": _weights,
+        "KV cache": measured_bytes,
+        "peak allocated": _ALLOCATED,
+    }
+    columns: ColumnsOf[tuple[Configuration, Configuration]] = [
+        ("dtypes", lambda pair: f"{_dtype(pair[1])} / {_dtype(pair[0])}"),
+        ("configurations", lambda pair: f"{data.name(pair[1])} / {data.name(pair[0])}"),
+        *((name, lambda pair, read=read: ratio_between(*pair, read)) for name, read in reads.items()),
+    ]
+    return table_of(pairs, columns, "One dtype against another, all else equal, with 95 % intervals", text_columns=2)
+
+
+def layouts(data: ReportData) -> list[Block]:
+    """How keys and values of a layer lie in memory, as suites noted it."""
+
+    def sizes(value: Any) -> str:
+        return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else ""
+
+    def a_layer(row: dict[str, Any]) -> float | None:
+        known = row.get("per_layer_bytes")
+        return number_in({"bytes": known[0] if isinstance(known, list) and known else known}, "bytes")
+
+    rows = list(data.noted_rows("cache_layout"))
+    columns: ColumnsOf[dict[str, Any]] = [
+        ("model", lambda row: str(row.get("model") or "")),
+        ("cache", lambda row: str(row.get("cache") or "")),
+        ("keys of a layer", lambda row: sizes(row.get("shape"))),
+        ("strides", lambda row: sizes(row.get("strides"))),
+        ("contiguous", lambda row: ("yes" if row["is_contiguous"] else "no") if "is_contiguous" in row else ""),
+        ("a layer", lambda row: bytes_cell(a_layer(row))),
+        ("in use", lambda row: bytes_cell(number_in(row, "used_bytes"))),
+        ("set aside", lambda row: bytes_cell(number_in(row, "reserved_bytes"))),
+    ]
+    return [table_of(rows, columns, "Memory layout of both caches", text_columns=5)] if rows else []
+
+
+def batches(data: ReportData) -> list[Block]:
+    """Several samples at once, as suites and runs noted it, to the first row of the same model."""
+
+    def to_first(row: BatchRow, name: str) -> Cell:
+        rate, base = getattr(row, name), getattr(firsts[row.model], name)
+        return Cell(ratio_text(rate / base), Badge.DERIVED) if rate and base else nothing_measured()
+
+    noted = [row for source in data.sources for row in read_batches(source.facts)]
+    firsts = {row.model: row for row in reversed(noted)}
+    columns: ColumnsOf[BatchRow] = [
+        ("model", lambda row: row.model),
+        ("batch", lambda row: count_cell(row.batch)),
+        ("rate", lambda row: rate_cell(row.samples_per_s, "samples/s")),
+        ("to the first", partial(to_first, name="samples_per_s")),
+        ("decode", lambda row: rate_cell(row.decode_tok_s)),
+        ("to the first", partial(to_first, name="decode_tok_s")),
+        ("prefill", lambda row: ms_cell(row.prefill_ms)),
+        ("decode", lambda row: ms_cell(row.decode_ms)),
+        ("caches", lambda row: bytes_cell(row.cache_bytes)),
+        ("peak", lambda row: bytes_cell(row.peak_bytes, note=_PEAKS_OF_BATCHES.get(row.peak_of, ""))),
+        ("n", lambda row: rows_cell(row.n)),
+    ]
+    caption = "Several samples at once: medians over n rounds of the same requests; no interval, so no verdict"
+    return [table_of(noted, columns, caption)] if noted else []
+
+
+def energy(data: ReportData) -> list[Block]:
+    """Energy in all, by token and by stage, power, and runs in which a GPU was slowed down."""
+    shown = [column for column in data.columns if any(map(meters, column.runs))]
+    if not shown:
+        return []
+    readings = [(one.title, figure(key)) for key, one in FIGURES.items() if one.head == ENERGY]
+    columns: ColumnsOf[Configuration] = [
+        ("configuration", data.name),
+        (
+            "devices",
+            lambda column: ", ".join(dict.fromkeys(name for run in column.runs for name in computing_devices(run))),
+        ),
+        *((title, partial(data.cell, reading=reading)) for title, reading in readings),
+        ("slowed down", _slowed),
+    ]
+    documents = [energy_document(run) for column in shown for run in column.runs]
+    names = {name for document in documents if document for name in document["stages"]}
+    ordered = sorted(names, key=lambda name: (max(map(STAGES.index, name.split(COVERS))), len(name)))
+    parts: ColumnsOf[Configuration] = [
+        ("configuration", data.name),
+        *((name, partial(data.cell, reading=_energy_of(name))) for name in (*ordered, _REST)),
+    ]
+    return [
+        table_of(shown, columns, "Energy and power, means over samples and repeats", text_columns=2),
+        table_of(shown, parts, "Energy by stage"),
+        Paragraph(
+            "Energy is that of whole devices from a run's zero to its end: idle power and other programs are in it. A "
+            f"stage shorter than a step of the device's counter is n/a; its energy is in {_REST}."
+        ),
+        *_throttling([run for column in shown for run in slowed_down(column.runs)]),
+    ]
+
+
+def _slowed(column: Configuration) -> Cell:
+    known = [run for run in column.runs if is_throttled(run) is not None]
+    return Cell(f"{len(slowed_down(known)):,} of {len(known):,} runs", Badge.MEASURED) if known else nothing_measured()
+
+
+def _energy_of(name: str) -> ReportReading:
+    def read(run: RunLog) -> float | None:
+        document = energy_document(run)
+        if document is None:
+            return None
+        value: float | None = document["unattributed_j"] if name == _REST else document["stages"].get(name)
+        return value
+
+    return ReportReading(f"energy of {name}", read, "J", is_derived=name == _REST)
+
+
+def _throttling(slowed: Sequence[RunLog]) -> Iterator[Block]:
+    if slowed:
+        which = f"{len(slowed):,} runs were" if len(slowed) > 1 else "1 run was"
+        yield Paragraph(f"{which} slowed down; the times are not what the GPU can do:", "warn")
+        yield Bullets(tuple(dict.fromkeys(sentence for run in slowed if (sentence := throttle_sentence(run)))))

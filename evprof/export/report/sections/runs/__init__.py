@@ -1,1 +1,0 @@
-"""Sections about the runs and their answers."""
