@@ -24,7 +24,7 @@ FAMILIES = ("llama", "clip", "qwen2", "llava", "video_llava", "auto")
 
 NOWHERE = (
     # Other libraries' optional companions.
-    *("tkinter", "matplotlib", "IPython", "setuptools", "pip", "pygments"),
+    *("tkinter", "IPython", "setuptools", "pip", "pygments"),
     *("torchvision", "tensorflow", "scipy", "faery", "rosbags", "tensorboard_data_server", "hf_xet"),
     "readline",  # GNU Readline is under the GPL
     # The quantization libraries are left to installations by pip: transformers loads torchao at every start.
