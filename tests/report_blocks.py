@@ -44,7 +44,7 @@ def column(table: Table, head: str) -> list[Cell]:
 
 def said(found: Blocks) -> str:
     """Paragraphs and bullets as one text."""
-    lines = []
+    lines: list[str] = []
     for block in blocks_of(found):
         lines += [block.text] if isinstance(block, Paragraph) else block.items if isinstance(block, Bullets) else []
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`pip install --no-deps evprof` with four packages: it reads sessions, and says what adds the rest."""
+"""`pip install --no-deps evprof` with six packages: it reads sessions, and says what adds the rest."""
 
 from __future__ import annotations
 
@@ -14,8 +14,22 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PACKAGES = ("numpy", "rich", "msgspec", "psutil", "markdown-it-py", "mdurl", "pygments")
-"""The four of docs/python.md, and what rich requires."""
+PACKAGES = (
+    *("numpy", "rich", "msgspec", "psutil", "jinja2", "matplotlib"),
+    *(
+        "markdown-it-py",
+        "mdurl",
+        "pygments",
+        "markupsafe",
+        "contourpy",
+        "cycler",
+        "fonttools",
+        "kiwisolver",
+        "packaging",
+    ),
+    *("pillow", "pyparsing", "python-dateutil"),
+)
+"""The six of docs/python.md, and what these require."""
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -1,7 +1,7 @@
 """Plots of reports, drawn with matplotlib: horizontal bars, points and lines.
 
-`figure_of` gives a matplotlib figure in the colours of the light theme, which saves as SVG, PDF or PNG. `plot_svg` gives
-SVG to set into a page, whose colours are CSS variables, so that one picture suits both themes.
+`figure_of` gives a matplotlib figure in the colours of the light theme, which saves as SVG, PDF or PNG. `plot_svg`
+gives SVG to set into a page, whose colours are CSS variables, so that one picture suits both themes.
 matplotlib is imported when a plot is drawn.
 """
 
@@ -46,7 +46,7 @@ FREE = ("decode", "prefill", "vision", "draft", "verify", "preprocess", "load")
 WIDTH_IN = 7.2
 """Width of a figure in inches: a page's text width, and 9-point text at it."""
 
-_STYLE = {
+_STYLE: Any = {
     "font.size": 9,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,

@@ -8,8 +8,8 @@ from functools import partial
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.pairs import evidence_of
 from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, Section, Table, table_of
-from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED
-from evprof.metrics.claims.table import CheckedClaim, answer_claims
+from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, CheckedClaim
+from evprof.metrics.claims.table import answer_claims
 
 _TONES = {CONFIRMED: "good", REFUTED: "bad", NOT_MEASURED: "dim"}
 
