@@ -1,31 +1,33 @@
-"""Break-even: the predicted speed over drafted tokens, what was measured, sliders for what could be otherwise.
+"""Break-even: the predicted speed over drafted tokens, the measured one, and sliders for other assumptions.
 
 Importing this loads pyqtgraph, which takes some tenths of a second: only what opens the clinic may do it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import log
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSlider, QWidget
 
-from evprof.core.units import count_text, percent_text
+from evprof.core.units import count_text, ms_text, percent_text
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, mode_of
-from evprof.metrics.speculation.break_even import GAMMAS, steady_rounds
-from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, MeasuredSpeedup, Prediction
+from evprof.metrics.speculation import break_even
+from evprof.metrics.speculation.break_even import GAMMAS, Chance, RoundCosts, steady_rounds
+from evprof.metrics.speculation.payoff import DECODE, MeasuredSpeedup, Prediction
 from ui.clinic.figures import Clinic
 from ui.clinic.plots import BreakEvenPlot
-from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
-from ui.run_facts.figures import NOTHING
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import ToneLabel, scrolling, section_head, sentence
+from ui.widgets.panel_parts import ToneLabel, scrolling, sentence
+
+GAMMA, ALPHA, TOKENS, VERIFY = "gamma", "alpha", "tokens", "verify"
+"""What can be changed."""
 
 _NOTHING_HEAD = "Break-even is not known yet"
 _NOTHING = (
@@ -38,11 +40,126 @@ _WITHOUT_ROUNDS = {
     KV_ADAPTED: "Nothing is drafted in this run",
 }
 _CAPTION = (
-    "Line: decoding, reckoned from the rounds there were; a guess elsewhere. Dots: with the draft's own "
+    "Line: decoding, predicted from these rounds; extrapolated beyond. Dots: with the draft's own "
     "stages counted. Square: measured, with its 95 % interval where it is known. Circle: where the sliders stand."
 )
-_TABLE_PX = 80 * GRID
-_HEADS = ("alone", "rounds", "parallel", "alone *", "parallel *")
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A measured prediction and what is assumed instead: None stands for what was measured.
+
+    `alpha` is a chance per token, `tokens` the answer's length, `verify` the cost of a verification in plain steps.
+    """
+
+    measured: Prediction
+    gamma: int | None = None
+    alpha: float | None = None
+    tokens: int | None = None
+    verify: float | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether nothing is assumed."""
+        return self == WhatIf(self.measured)
+
+    def with_value(self, name: str, value: float) -> WhatIf:
+        """The same with one thing assumed."""
+        match name:
+            case "gamma":
+                return replace(self, gamma=round(value))
+            case "tokens":
+                return replace(self, tokens=round(value))
+            case "alpha":
+                return replace(self, alpha=float(value))
+            case _:
+                return replace(self, verify=float(value))
+
+    def value(self, name: str) -> float:
+        """What holds now: assumed or measured."""
+        assumed = {GAMMA: self.gamma, ALPHA: self.alpha, TOKENS: self.tokens, VERIFY: self.verify}[name]
+        if assumed is not None:
+            return float(assumed)
+        found = self.measured
+        if name == GAMMA:
+            return found.mean_gamma
+        return {ALPHA: found.alpha or 0.0, TOKENS: float(found.tokens), VERIFY: found.v}[name]
+
+    @property
+    def mix(self) -> int | Mapping[int, float]:
+        """Drafted tokens a round: as many as assumed, else the shares that were measured."""
+        return self.measured.gamma if self.gamma is None else self.gamma
+
+    @property
+    def chance(self) -> Chance:
+        """Acceptance: the assumed one for every place, else the measured ones by place."""
+        return self.measured.by_place if self.alpha is None else self.alpha
+
+    @property
+    def costs(self) -> RoundCosts:
+        """The measured costs, verification as assumed."""
+        costs, asked = self.measured.costs, self.verify
+        if asked is None or self.measured.v <= 0:
+            return costs
+        scale = asked / self.measured.v
+        return replace(costs, rest_ms={count: value * scale for count, value in costs.rest_ms.items()})
+
+    @property
+    def length(self) -> int:
+        """Tokens of the answer, at least two: the first is the prefill's."""
+        return max(2, round(self.value(TOKENS)))
+
+    def decode_curve(self) -> list[tuple[int, float]]:
+        """(drafted per round, speed of decoding against plain decoding)."""
+        return [(gamma, self._speed(gamma, 0.0)) for gamma in GAMMAS]
+
+    def whole_curve(self) -> list[tuple[int, float]]:
+        """The same with the draft's own stages counted; empty where there are none."""
+        prepared = self.measured.preparation_ms
+        return [(gamma, self._speed(gamma, prepared)) for gamma in GAMMAS] if prepared > 0 else []
+
+    def _speed(self, gamma: int | Mapping[int, float], preparation_ms: float) -> float:
+        return break_even.answer_speedup(self.costs, gamma, self.chance, self.length, preparation_ms)
+
+    @property
+    def speed(self) -> float:
+        """How many times as fast decoding would be here."""
+        return self._speed(self.mix, 0.0)
+
+    @property
+    def saved_ms(self) -> float:
+        """What an answer would save, the draft's own stages counted; below 0 what it would cost."""
+        prepared = self.measured.preparation_ms
+        plain_ms = (self.length - 1) * self.costs.step_ms
+        return plain_ms - break_even.answer_ms(self.costs, self.mix, self.chance, self.length, prepared)
+
+    @property
+    def sentence(self) -> str:
+        """Would it pay, by how much, and from which acceptance on."""
+        saved = self.saved_ms
+        head = f"would save {ms_text(saved)}" if saved > 0 else f"would cost {ms_text(-saved)}"
+        guessed = self.gamma is not None and self.gamma not in self.measured.costs.rest_ms
+        width = f"{self.value(GAMMA):.3g} drafted tokens a round{' (a guess: no such rounds here)' * guessed}"
+        where = f"{width}, {percent_text(self.value(ALPHA))} accepted each"
+        answer = f"an answer of {count_text(self.length, 'token')}"
+        fast = f"decoding {self.speed:.2f} times as fast"
+        return f"With {where}, speculation {head} of {answer} ({fast}); {self._threshold(saved)}."
+
+    def _threshold(self, saved_ms: float) -> str:
+        prepared = self.measured.preparation_ms
+        needed = break_even.break_even_alpha(self.costs, self.mix, self.length, prepared)
+        if needed is None:
+            most, cost = self.value(GAMMA) + 1, self.costs.round_ms(self.mix) / self.costs.step_ms
+            if cost >= most:
+                return (
+                    f"it cannot pay at any acceptance: a round takes as long as {cost:.1f} plain steps and gives at "
+                    f"most {most:.1f} tokens"
+                )
+            return "at this length it cannot pay at any acceptance"
+        if needed == 0:
+            return "it pays at any acceptance"
+        pays = "pays" if saved_ms > 0 else "would pay"
+        return f"it {pays} where more than {percent_text(needed)} of the judged tokens stand"
 
 
 class Scale(NamedTuple):
@@ -155,7 +272,7 @@ class WhatIfSliders(QWidget):
 
 
 class BreakEvenPage(QWidget):
-    """Sentence, plot and sliders, and document 002's table from this machine's runs."""
+    """Sentence, plot and sliders."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -165,20 +282,14 @@ class BreakEvenPage(QWidget):
         self.sentence = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         self.plot = BreakEvenPlot(themes)
         self.sliders = WhatIfSliders()
-        self.table = FigureTable(themes)
-        self.table.setMaximumWidth(_TABLE_PX)
-        self.table.setAccessibleName("Expected answer times by output length")
-        self.slip = sentence("small")
         self.caption = sentence("small")
         self.caption.setText(_CAPTION)
         self.caption.show()
-        self.table_head = section_head("Expected, ms from vision to the last token")
         middle = beside((self.plot, 1), self.sliders, spacing=2 * GRID)
         self.body = QWidget()
         # As high as the sliders at least: they must not be pressed together.
         self.plot.setMinimumHeight(self.sliders.sizeHint().height())
-        below = (self.caption, self.table_head, self.table, self.slip)
-        stacked(self.sentence, (middle, 1), *below, on=self.body, spacing=GRID)
+        stacked(self.sentence, (middle, 1), self.caption, on=self.body, spacing=GRID)
         self.ground = scrolling(self.body)
         stacked(self.empty, (self.ground, 1), on=self, margins=(0, 2 * GRID, 0, 0))
         self.sliders.moved.connect(self._move)
@@ -198,7 +309,6 @@ class BreakEvenPage(QWidget):
             return
         kept = self.state if is_same else None
         self.state = WhatIf(found) if kept is None else WhatIf(found, kept.gamma, kept.alpha, kept.tokens, kept.verify)
-        self._show_table(clinic.expected)
         self.caption.setText(f"{clinic.best} {_CAPTION}".strip())
         self._show()
 
@@ -232,13 +342,6 @@ class BreakEvenPage(QWidget):
         here = None if state.is_measured else (state.value(GAMMA), state.speed)
         self.plot.show_curves(state.decode_curve(), state.whole_curve(), here, _measured_of(clinic, state.measured))
 
-    def _show_table(self, rows: Sequence[Expected]) -> None:
-        self.table.show_rows([_table_row(entry) for entry in rows], _HEADS)
-        for part in (self.table, self.table_head):
-            part.setVisible(bool(rows))
-        self.slip.setText(f"* As document 002 prints it. {SLIP_002}")
-        self.slip.setVisible(any(entry.printed_ms is not None for entry in rows))
-
     def restyle(self) -> None:
         """Takes the theme's colours."""
         self.plot.restyle()
@@ -250,13 +353,3 @@ def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, MeasuredSpee
         return None
     decode = found.of(DECODE)
     return None if decode is None else (found.mean_gamma, decode)
-
-
-def _table_row(entry: Expected) -> TableRow:
-    known = (entry.plain_ms, entry.rounds_ms, entry.parallel_ms)
-    printed = (entry.printed_ms, entry.printed_parallel_ms)
-    cells = (
-        *(NOTHING if value is None else f"{value:,.0f}" for value in known),
-        *(NOTHING if value is None else f"{value:,}" for value in printed),
-    )
-    return TableRow(count_text(entry.tokens, "token"), cells, roles=("", "", "", "dim", "dim"))

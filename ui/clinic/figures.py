@@ -15,7 +15,7 @@ from ui.run_facts.run_text import judgement_of, run_title
 if TYPE_CHECKING:
     from evprof.metrics.speculation.clinic import Definition, PlaceAcceptance
     from evprof.metrics.speculation.failure_modes import Rejection
-    from evprof.metrics.speculation.payoff import Expected, Prediction
+    from evprof.metrics.speculation.payoff import Prediction
 
 KIND_WORDS = dict(zip(KINDS, ("shifted", "surface variant", "content"), strict=True))
 """Kinds of rejections as people read them."""
@@ -47,7 +47,6 @@ class Clinic:
     histogram: dict[int, int]
     rejections: tuple[Rejection, ...]
     prediction: Prediction | None
-    expected: tuple[Expected, ...]
     sentence: str
     judgement: str
     best: str = ""
@@ -73,7 +72,7 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     from evprof.metrics.speculation.clinic import definitions_over, per_position, plain_answer, round_histogram
     from evprof.metrics.speculation.failure_modes import first_rejections
     from evprof.metrics.speculation.outcome import distinct_answers
-    from evprof.metrics.speculation.payoff import expected_table, payoff_of, prediction_of
+    from evprof.metrics.speculation.payoff import payoff_of, prediction_of
     from evprof.metrics.speculation.verdicts import speculation_sentence
     from evprof.metrics.speculation.widths import measured_widths, width_sentence
 
@@ -90,7 +89,6 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
         round_histogram(*distinct),
         tuple(first_rejections(run)),
         prediction_of(run, others),
-        tuple(expected_table(run, others)),
         speculation_sentence(run, others),
         judgement_of(run, payoff_of(run, others)),
         width_sentence(measured_widths(run, others)),

@@ -10,9 +10,8 @@ from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.speculation.failure_modes import Rejection
 from evprof.metrics.speculation.outcome import is_lossy
 from ui.clinic.break_even import BreakEvenPage
-from ui.clinic.definitions import DefinitionsPage
-from ui.clinic.failures import FailuresPage
 from ui.clinic.figures import Clinic, clinic_of, key_of
+from ui.clinic.pages import DefinitionsPage, FailuresPage
 from ui.clinic.plots import HistogramPlot, PlacePlot
 from ui.columns.model_head import LOSSY
 from ui.state.cells import speculative_run

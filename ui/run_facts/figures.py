@@ -321,6 +321,7 @@ def _family(column: ShownModel | None) -> str:
 __all__ = [
     "BASES",
     "BASIS_NAMES",
+    "NOTHING",
     "FigureRow",
     "cells_sentence",
     "column_heads",
