@@ -85,17 +85,23 @@ class DefinitionList(QTableWidget):
             note = f"\n{entry.note[:1].upper()}{entry.note[1:]}." if entry.note else ""
             texts = (entry.name, f"{entry.formula}{note}", counts_text(entry), value_text(entry))
             for column, text in enumerate(texts):
-                if self.item(row, column) is None:
-                    self.setItem(row, column, QTableWidgetItem())
-                self.item(row, column).setText(text)
-                self.item(row, column).setTextAlignment(_alignment(column < 2))
+                item = self._cell(row, column)
+                item.setText(text)
+                item.setTextAlignment(_alignment(column < 2))
         self._write_ticks()
         self.blockSignals(False)
+
+    def _cell(self, row: int, column: int) -> QTableWidgetItem:
+        item: QTableWidgetItem | None = self.item(row, column)
+        if item is None:
+            item = QTableWidgetItem()
+            self.setItem(row, column, item)
+        return item
 
     def tick(self, name: str, *, is_on: bool = True) -> None:
         """Ticks or unticks a figure."""
         row = [entry.name for entry in self._definitions].index(name)
-        self.item(row, 0).setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
+        self._cell(row, 0).setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
 
     def _tick(self, item: QTableWidgetItem) -> None:
         """Keeps the last two that were ticked."""
@@ -112,7 +118,7 @@ class DefinitionList(QTableWidget):
     def _write_ticks(self) -> None:
         for row, entry in enumerate(self._definitions):
             is_on = entry.name in self._chosen
-            self.item(row, 0).setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
+            self._cell(row, 0).setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
 
     def chosen_pair(self) -> tuple[Definition, ...]:
         """The ticked figures, in order of ticking."""
