@@ -95,29 +95,6 @@ def vllm_appended() -> str:
     return "\n".join(json.dumps(entry) for entry in (vllm_serving(), second))
 
 
-def vllm_latency() -> dict[str, Any]:
-    """`vllm bench latency --output-json`."""
-    latencies = [0.81, 0.79, 0.802, 0.798]
-    shares = (10, 25, 50, 75, 90, 99)
-    return {
-        "avg_latency": float(np.mean(latencies)),
-        "std_latency": float(np.std(latencies)),
-        "latencies": latencies,
-        "percentiles": {str(share): float(np.percentile(latencies, share)) for share in shares},
-    }
-
-
-def vllm_throughput() -> dict[str, Any]:
-    """`vllm bench throughput --output-json`."""
-    return {
-        "elapsed_time": 12.5,
-        "num_requests": 100,
-        "total_num_tokens": 38_400,
-        "requests_per_second": 8.0,
-        "tokens_per_second": 3072.0,
-    }
-
-
 def sglang_serving(*, is_detailed: bool = True, accept_length: float | None = None) -> dict[str, Any]:
     """A line of `python -m sglang.bench_serving`; the last request failed."""
     latencies = [first + sum(gaps) + 0.0004 for _, _, first, gaps in REQUESTS]
@@ -261,46 +238,15 @@ def aiperf_records(*, speculates: bool = False) -> str:
     return "".join(json.dumps(row) + "\n" for row in (*rows, aiperf_failure()))
 
 
-def aiperf_summary() -> dict[str, Any]:
-    """`profile_export_aiperf.json`."""
-    latencies = [1000 * (first + sum(gaps)) for _, _, first, gaps in REQUESTS]
-    return {
-        "schema_version": "1.5",
-        "aiperf_version": "0.9.0",
-        "benchmark_id": "abc123",
-        "request_throughput": {"unit": "requests/sec", "avg": 12.0},
-        "request_latency": {
-            "unit": "ms",
-            "avg": sum(latencies) / 3,
-            "min": min(latencies),
-            "max": max(latencies),
-            "p50": sorted(latencies)[1],
-            "count": 3,
-            "sum": sum(latencies),
-        },
-        "request_count": {"unit": "requests", "avg": 3.0},
-        "spec_decode_overall_draft_acceptance_rate": {"unit": "%", "avg": 50.0},
-        "input_config": {"endpoint": {"model_names": ["example/video-7b"], "streaming": True}},
-        "was_cancelled": False,
-        "error_summary": [{"error_details": {"code": 499, "type": "A", "message": "B"}, "count": 1}],
-        "start_time": "2026-07-14T10:15:02+00:00",
-        "end_time": "2026-07-14T10:15:09+00:00",
-        "pooled_spec_decode_acceptance_histogram": {"1": 3, "2": 3},
-    }
-
-
 FILES = {
     "vllm.json": lambda: json.dumps(vllm_serving()),
     "vllm_speculative.json": lambda: json.dumps(vllm_serving(is_speculative=True)),
     "vllm_short.json": lambda: json.dumps(vllm_serving(is_detailed=False)),
     "vllm_appended.json": vllm_appended,
-    "vllm_latency.json": lambda: json.dumps(vllm_latency(), indent=4),
-    "vllm_throughput.json": lambda: json.dumps(vllm_throughput(), indent=4),
     "sglang.jsonl": sglang_lines,
     "sglang_speculative.jsonl": lambda: json.dumps(sglang_serving(accept_length=2.4)) + "\n",
     "sglang_batches.jsonl": sglang_batches,
     "profile_export.jsonl": aiperf_records,
     "profile_export_speculative.jsonl": lambda: aiperf_records(speculates=True),
-    "profile_export_aiperf.json": lambda: json.dumps(aiperf_summary(), indent=2),
 }
 """A file of every kind by its name."""

@@ -29,7 +29,7 @@ def accepted() -> str:
     """What `probe` can tell apart, for sentences."""
     return (
         f"event recordings ({format_titles()}, a folder of PNG event frames), videos and folders of pictures, folders "
-        "with an event recording and its video (DSEC's, or any pair), lists of samples (CSV, JSON or TOML with columns "
+        "with an event recording and its video (DSEC's, or any pair), lists of samples (CSV or JSON with columns "
         "events and video, or EventGPT's instruction JSON), checkpoint folders (with a config.json), sessions "
         "(.evprof), torch traces (.pt.trace.json, .gz) and result files of other programs (.json, .jsonl)"
     )

@@ -350,13 +350,11 @@ class _Import:
         """What a session keeps of the file: see `docs/json.md`."""
         published = self._reader.published
         config = self._file.preview.config if published.config is None else published.config
-        series = published.series
         return found.to_json() | {
             "path": self._path,
             "statistics": self._told,
             "config": {key: value for key, value in config.items() if isinstance(value, str | int | float | bool)},
             "covers": self._reader.covers,
-            **({} if series is None else {"series": {"axis": series.axis, "values": series.values}}),
             "totals": published.totals,
             "names": published.names,
             "recomputed": self._recomputed.values(is_steady=False),

@@ -210,10 +210,7 @@ def manifests(form: str) -> list[bytes]:
     """Lists of samples."""
     if form == "csv":
         text = 'events,video,prompt,start_ms,duration_ms\na.npy,a.mp4,What?,1.5,20\n"b,c.npy",,"x""y",,\n'
-        return [text.encode(), text.replace(",", ";").encode("utf-16")]
-    if form == "toml":
-        table = '[[samples]]\nevents = "a.npy"\nstart_ms = 1.5\n[[samples]]\nvideo = "a.mp4"\nprompt = """x\ny"""\n'
-        return [table.encode()]
+        return [text.encode(), text.replace(",", ";").encode()]
     instruction = [{"id": "1", "event": "a.npy", "conversations": [{"from": "human", "value": "<event>\nWhat?"}]}]
     lines = "\n".join(json.dumps(row) for row in SAMPLES)
     documents: list[Any] = [SAMPLES, {"samples": SAMPLES}, instruction]

@@ -224,10 +224,7 @@ TARGETS: dict[str, Target] = {
             Target(form, f".{form}", read_video, partial(seeds.videos, form), ("av",), MAX_READ_BYTES)
             for form in ("mp4", "mkv", "ts", "avi", "webm", "gif")
         ),
-        *(
-            Target(f"list-{form}", f".{form}", read_manifest, partial(seeds.manifests, form))
-            for form in ("csv", "toml")
-        ),
+        *(Target(f"list-{form}", f".{form}", read_manifest, partial(seeds.manifests, form)) for form in ("csv",)),
         Target("list-json", ".json", read_manifest, partial(seeds.manifests, "json")),
         Target("results", ".json", read_results, seeds.results),
         *(

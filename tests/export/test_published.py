@@ -204,16 +204,6 @@ def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: 
     assert markdown(build_report(data)).count("Time per token is decode time over tokens 2…n") == 1
 
 
-def test_a_report_of_statistics_alone_has_them_and_no_figures_of_runs(
-    serving_shapes: ModuleType, tmp_path: Path
-) -> None:
-    report = build_report(gathered(tmp_path, serving_shapes.vllm_latency()))
-    assert report.summary == "Imported statistics; the sessions hold no run that finished."
-    words = markdown(report)
-    assert "| avg_latency | 0.8 ⁱ | 0.8 ᵈ |" in words
-    assert "| latencies | 4 ⁱ | 0.81 ⁱ |" in words
-
-
 def test_no_statistic_over_nothing_is_printed(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     table = tables(section(gathered(tmp_path, legacy_shapes.with_errors())))[-1]
     names = [row[0].text for row in table.rows]

@@ -60,8 +60,6 @@ def write_dsec_like(
         write_columns(file, "events", events, chunk, **options)
         if offset is not None:
             file["t_offset"] = np.int64(offset)
-        marks = np.arange(0, int(events.t_us[-1]) + 1, 1000)
-        file["ms_to_idx"] = np.searchsorted(events.t_us, marks).astype(np.uint64)
 
 
 def same(found: EventArray, expected: EventArray, offset: int = 0) -> None:
@@ -123,9 +121,6 @@ def test_any_window_of_any_times(tmp_path: Path, small_blocks: None, data: st.Da
         else data.draw(st.sampled_from([500, 1000, 3001]))
     )
     write_dsec_like(path, events, offset, min(chunk, count), **COMPRESSIONS[title])
-    if data.draw(st.booleans()):
-        with h5py.File(path, "r+") as file:
-            del file["ms_to_idx"]
     shift = offset or 0
     with open_recording(path) as recording:
         for _ in range(4):
@@ -142,17 +137,13 @@ def test_any_window_of_any_times(tmp_path: Path, small_blocks: None, data: st.Da
 def test_a_window_reads_little_of_a_long_file(tmp_path: Path) -> None:
     path = tmp_path / "long.h5"
     events = made(1_500_000, span_us=15_000_000)
-    for with_index in (True, False):
-        write_dsec_like(path, events, 5_000, 65_536, **COMPRESSIONS["blosc lz4"])
-        if not with_index:
-            with h5py.File(path, "r+") as file:
-                del file["ms_to_idx"]
-        with open_recording(path) as recording:
-            window = recording.read_time(7_005_000, 7_105_000)
-            low, high = np.searchsorted(events.t_us, [7_000_000, 7_100_000])
-            same(window, events.slice_count(int(low), int(high)), 5_000)
-            # Ten thousand events lie in one or two of 23 chunks; bisection looks at a few more of the times.
-            assert recording.bytes_read < path.stat().st_size * (0.12 if with_index else 0.3)
+    write_dsec_like(path, events, 5_000, 65_536, **COMPRESSIONS["blosc lz4"])
+    with open_recording(path) as recording:
+        window = recording.read_time(7_005_000, 7_105_000)
+        low, high = np.searchsorted(events.t_us, [7_000_000, 7_100_000])
+        same(window, events.slice_count(int(low), int(high)), 5_000)
+        # Ten thousand events lie in one or two of 23 chunks; bisection reads a few more of the times.
+        assert recording.bytes_read < path.stat().st_size * 0.3
 
 
 def test_reading_again_nearby_costs_nothing(tmp_path: Path) -> None:
@@ -267,7 +258,6 @@ def test_rows_of_four_as_in_mvsec(tmp_path: Path) -> None:
         file.create_dataset("davis/left/imu", data=np.zeros((9, 4)))
     with open_recording(path) as recording:
         same(recording.read(), events, 1_504_645_177_400_000)
-        assert recording.info.details["other_places"] == "/davis/right/events"
 
 
 @pytest.mark.parametrize("names", ["xytp", ["x", "y", "timestamp", "polarity"]])
@@ -294,7 +284,7 @@ def test_other_layouts_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "rvt.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("data", (12, 20, 36, 64), np.uint8)
-    with pytest.raises(UserError, match=r"/data \(uint8 \[12, 20, 36, 64\]\)"):
+    with pytest.raises(UserError, match=r"holds /data; "):
         open_recording(path)
 
 

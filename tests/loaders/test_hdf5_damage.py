@@ -307,31 +307,6 @@ def test_files_without_plugins_need_none(good: Path, monkeypatch: pytest.MonkeyP
         assert len(read_events(good)) == N
 
 
-@pytest.mark.parametrize(
-    "index",
-    [
-        np.full(40, 10**15, np.uint64),
-        np.full(40, -1, np.int64),
-        np.arange(40)[::-1].astype(np.uint64) * 70,
-        np.zeros(40, np.uint64),
-        np.full(40, N, np.uint64),
-        np.zeros(1, np.uint64),
-        np.arange(1000).astype(np.uint64),
-    ],
-)
-def test_a_wrong_index_is_noticed_and_left_alone(good: Path, index: np.ndarray) -> None:
-    with h5py.File(good, "r+") as file:
-        del file["ms_to_idx"]
-        file["ms_to_idx"] = index
-    t = columns()["t"].astype(np.int64) + 1_000_000
-    with open_recording(good) as recording:
-        for start in range(1_000_000, 1_040_000, 3_300):
-            expected = t[(t >= start) & (t < start + 5_000)]
-            assert np.array_equal(recording.read_time(start, start + 5_000).t_us, expected)
-        noticed = any("index" in problem for problem in recording.info.problems)
-    assert noticed or len(index) == 1
-
-
 @pytest.mark.parametrize("offset", [b"text", np.nan, 2.0**62, np.zeros(3)])
 def test_offsets_that_are_none(good: Path, offset: Any) -> None:
     with h5py.File(good, "r+") as file:

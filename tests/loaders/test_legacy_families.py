@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from evprof.core.errors import UserError
 from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.family import open_legacy
 from evprof.loaders.legacy.reading import Published
@@ -137,28 +136,3 @@ def test_a_verified_draft_counts_everything_that_was_timed(legacy_shapes: Module
     assert found["summary.output_match_rate"] == 0
     assert "leave out EventGPT's prefill and draft" in told
     assert "not lossless (3 of 3 rows, first row 0)" in told
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ({"task": "L1", "adapter": {}, "data": {}, "training": {}}, "settings of a training"),
-        ([{"id": "a", "event_data": "a.npy", "conversations": []}], "questions and answers"),
-        ([{"sequence_name": "s", "left_events": {}}], "list of event recordings"),
-        ([{"question": "What?", "count": 3}], "count of the questions"),
-        ({"features": {}, "splits": {}}, "description of a data set"),
-        ({"source": "x.json", "num_samples": 5, "extracted_at": "2026"}, "description of extracted outputs"),
-        ({"train_loss": [1.0], "val_loss": [1.1]}, "history of a training"),
-        ({"final_stats": {"train_losses": [1.0]}}, "history of a training"),
-        ({"training_history": [], "baseline": {}, "final": {}}, "history of a training"),
-        ({"before_adapter": {"mean_cosine_similarity": 0.6}, "after_adapter": {}}, "statistics of hidden states"),
-        ({"cos_sim_mean": 0.9, "total_valid_positions": 10}, "statistics of hidden states"),
-        ([{"position": 0, "num_samples": 10, "accept_80": 0.5}], "statistics of hidden states"),
-        ({"total_times": [7.0], "step_statistics": {}}, "a script that runs no model"),
-        (["a", "b"], "list of names"),
-        ({str(token): token for token in range(200)}, "table of token ids"),
-    ],
-)
-def test_a_file_without_measurements_is_refused_by_what_it_is(value: Any, words: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"holds no measurements: it is .*{words}"):
-        open_legacy(written(tmp_path, value))

@@ -40,21 +40,16 @@ def test_the_same_list_in_every_format(data: Path) -> None:
         {"name": "first", "events": "a.npy", "video": "a.mp4", "prompt": "Where?", "reference": "Here."},
         {"name": "second", "events": "b.npy"},
     ]
-    toml = "\n".join(
-        "[[samples]]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in row.items()) for row in rows
-    )
     csv = "name,events,video,prompt,reference\nfirst,a.npy,a.mp4,Where?,Here.\nsecond,b.npy,,,\n"
     for text, kind in {
         csv: "csv",
         csv.replace(",", ";").replace("\n", "\r\n"): "csv",
         csv.replace(",", "\t"): "csv",
-        "\n" + csv.replace(",", "|"): "csv",
         json.dumps(rows): "json",
         json.dumps({"title": "mine", "samples": rows, "licence": {"a": [1]}}): "json",
         "\n".join(json.dumps(row) for row in rows): "json",
-        "# mine\n" + toml: "toml",
     }.items():
-        for encoding in ("utf-8", "utf-8-sig", *(["utf-16"] if kind == "csv" else [])):
+        for encoding in ("utf-8", "utf-8-sig"):
             found = listed(data, text.encode(encoding), "no-suffix")
             assert found.samples == wanted, (text, encoding)
             assert (found.kind, found.rows) == (kind, 2)
@@ -265,12 +260,12 @@ def test_only_the_beginning_decides_what_a_file_is(data: Path) -> None:
         read_manifest(path)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(3))
 def test_the_lists_that_the_page_shows_are_read(tmp_path: Path, number: int) -> None:
     page = (DOCS / "datasets.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```(csv|json|toml)\n(.*?)```", page, re.DOTALL)
+    blocks = re.findall(r"```(csv|json)\n(.*?)```", page, re.DOTALL)
     form, text = blocks[number]
-    assert len(blocks) == 4
+    assert len(blocks) == 3
     for folder in ("", "event_npy/", "mp4/"):
         for name in ("night/000001.npy", "night/000001.mp4", "day/000007.npy"):
             path = tmp_path / folder / name
@@ -290,12 +285,9 @@ def test_the_page_names_every_column_and_limit() -> None:
     assert all(f"`{name}`" in page for names in SYNONYMS.values() for name in names)
     from evprof.loaders.manifests.columns import LONGEST_TEXT
     from evprof.loaders.manifests.manifest import MAX_SAMPLES
-    from evprof.loaders.manifests.rows import MAX_FILE_BYTES, MAX_TOML_BYTES
+    from evprof.loaders.manifests.rows import MAX_FILE_BYTES
 
-    assert (
-        f"{MAX_SAMPLES:,} samples, {MAX_FILE_BYTES >> 20} MiB (TOML {MAX_TOML_BYTES >> 20} MiB), {LONGEST_TEXT:,} "
-        in page
-    )
+    assert f"{MAX_SAMPLES:,} samples, {MAX_FILE_BYTES >> 20} MiB, {LONGEST_TEXT:,} " in page
 
 
 def test_two_thousand_rows_find_their_files(tmp_path: Path) -> None:

@@ -27,14 +27,11 @@ FAMILY_OF = {
     "vllm_speculative.json": "vLLM serving benchmark",
     "vllm_short.json": "vLLM serving benchmark",
     "vllm_appended.json": "vLLM serving benchmark",
-    "vllm_latency.json": "vLLM latency benchmark",
-    "vllm_throughput.json": "vLLM throughput benchmark",
     "sglang.jsonl": "SGLang serving benchmark",
     "sglang_speculative.jsonl": "SGLang serving benchmark",
     "sglang_batches.jsonl": "SGLang one batch",
     "profile_export.jsonl": "AIPerf records",
     "profile_export_speculative.jsonl": "AIPerf records",
-    "profile_export_aiperf.json": "AIPerf statistics",
 }
 
 FIRST = ("preprocess", "vision", "prefill")
@@ -240,28 +237,6 @@ def test_records_of_aiperf_tell_their_speculation(serving_shapes: ModuleType, tm
     _, rows, problems = read(written(tmp_path, json.dumps(wrong)))
     assert "accepted_tokens" not in rows[0].figures
     assert told(problems, "contradict each other")
-
-
-def test_statistics_of_aiperf_keep_their_units(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    reader, rows, problems = read(written(tmp_path, serving_shapes.aiperf_summary()))
-    published = reader.published
-    assert rows == []
-    assert published.told is not None
-    assert published.told["spec_decode_overall_draft_acceptance_rate.avg (%)"] == 50.0
-    assert published.computed["request_latency.avg (ms)"] == pytest.approx(published.told["request_latency.avg (ms)"])
-    assert told(problems, "1 request failed")
-
-
-def test_vllms_other_benchmarks_are_checked_against_their_own_numbers(
-    serving_shapes: ModuleType, tmp_path: Path
-) -> None:
-    for made in (serving_shapes.vllm_latency(), serving_shapes.vllm_throughput()):
-        reader, rows, _ = read(written(tmp_path, made))
-        assert rows == []
-        assert reader.published.told is not None
-        for name, value in reader.published.computed.items():
-            assert reader.published.told[name] == pytest.approx(value), name
-        assert reader.published.computed
 
 
 def test_what_is_wrong_with_a_number_is_told(serving_shapes: ModuleType, tmp_path: Path) -> None:

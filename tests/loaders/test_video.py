@@ -79,8 +79,9 @@ def test_short_gops_are_sought_and_long_ones_decoded_on(videos: Videos, monkeypa
     assert len(passed) <= 3 * 12
     passed.clear()
     frames_of(videos["gop250"], 8)
-    # Through the long group once, then a seek into the second.
-    assert passed == [*range(215), *range(250, 300)]
+    # Through the long group once, then a seek into the second; frames that no other depends on are left out.
+    assert passed == sorted(set(passed))
+    assert set(uniform_indices(300, 8).tolist()) <= set(passed) < {*range(215), *range(250, 300)}
 
 
 def test_times_come_from_the_file_not_from_a_rate(videos: Videos) -> None:

@@ -47,9 +47,7 @@ def hevc(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", ["gop12", "gop250", "open_gop", "mkv", "vfr", "hevc", "hevc layers"])
-def test_frames_that_are_sought_are_those_decoded_in_order(
-    videos: dict[str, Path], hevc: dict[str, Path], name: str
-) -> None:
+def test_leaving_frames_out_changes_no_pixel(videos: dict[str, Path], hevc: dict[str, Path], name: str) -> None:
     videos = videos | hevc
     with VideoFile(videos[name]) as video:
         whole = [video.to_rgb(video.frame(index)) for index in range(len(video.table))]
@@ -80,7 +78,9 @@ def test_windows_and_times(videos: dict[str, Path], name: str) -> None:
 def test_a_frame_asked_for_twice_is_decoded_once(videos: dict[str, Path], passed: list[int]) -> None:
     with open_video(videos["gop12"]) as video:
         assert video.read_at([0, 10, 0, 1_000_000, 5]).indices == [0, 0, 0, 30, 0]
-    assert passed == [0, *range(24, 31)]
+    assert passed[0] == 0
+    assert passed[-1] == 30
+    assert len(passed) == len(set(passed)) <= 8
 
 
 @pytest.mark.parametrize("name", ["gop12", "gop250", "vfr", "mkv"])

@@ -279,14 +279,6 @@ def test_statistics_over_nothing_are_left_out_and_named(legacy_shapes: ModuleTyp
     assert any("3 statistics are over nothing" in problem for problem in summary.files[0].problems)
 
 
-def test_a_file_of_statistics_is_a_fact_of_the_session(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    summary, session, runs = imported(tmp_path, serving_shapes.vllm_latency())
-    (facts,) = session.facts["imports"]
-    assert (runs, summary.runs, facts["runs"]) == ([], 0, 0)
-    assert facts["series"] == {"axis": "iteration", "values": {"latencies": [0.81, 0.79, 0.802, 0.798]}}
-    assert facts["recomputed"]["avg_latency"] == pytest.approx(facts["statistics"]["avg_latency"])
-
-
 def test_runs_without_times_are_read_compared_and_matched(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, legacy_shapes.token_lists())
     first, second, third = configurations_of(runs)

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.cli.run.text import heading
@@ -42,7 +42,6 @@ from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.reading import StoredSession, load_session
 from evprof.view.columns import ShownModel, pair_for
 from evprof.view.lanes import Track
-from example_counts import examples
 from saved_runs import saved_runs
 
 LOAD = "without-load"
@@ -289,22 +288,3 @@ def test_an_export_comes_back_with_equal_figures(
         assert bool(other["error"]) == bool(one["error"])
     for name in ("request_count", "total_osl", "total_spec_decode_steps", "pooled_spec_decode_acceptance_histogram"):
         assert summary.get(name) == document.get(name)
-
-
-@given(made=RUNS, is_speculative=st.booleans())
-@settings(max_examples=examples(0.6))
-def test_our_statistics_are_told_as_aiperfs(
-    made: list[Any], is_speculative: bool, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("export")
-    runs = [
-        run_of(number, before, gaps, accepted if is_speculative else None, status)
-        for number, (before, gaps, accepted, status) in enumerate(made, start=1)
-    ]
-    _, document = exported(runs, folder)
-    summary = import_files([folder / SUMMARY], folder / "S.evprof")
-    assert (summary.files[0].family, summary.runs) == ("AIPerf statistics", 0)
-    (facts,) = load_session(folder / "S.evprof").facts["imports"]
-    told = {name: block for name, block in document.items() if isinstance(block, dict) and "unit" in block}
-    for name, block in told.items():
-        assert facts["statistics"][f"{name}.avg ({block['unit']})"] == block["avg"]

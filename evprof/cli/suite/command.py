@@ -34,7 +34,7 @@ class SuiteCommand(Command):
 
     MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation, drafters,
     parallel-prefill, optimizations, or documents, which is all of these), a grid in a TOML or JSON file, or samples
-    that --suite NAME is measured on: a list of them (CSV, JSON, TOML, EventGPT's instruction JSON), or a folder with a
+    that --suite NAME is measured on: a list of them (CSV, JSON, EventGPT's instruction JSON), or a folder with a
     recording and its video (such as DSEC's), which --clip-ms cuts into clips.
     Without --data the bundled samples are taken, without --draft and --target the bundled pair.
 

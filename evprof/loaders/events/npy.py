@@ -11,8 +11,7 @@ import io
 import math
 import mmap
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,10 +22,10 @@ import numpy.typing as npt
 from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.columns import check_shape, column_keys, events_from_mapping
+from evprof.loaders.events.columns import check_shape, events_from_mapping
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import NPY_MAGIC
-from evprof.loaders.events.pickled import find_pickled_columns, read_pickled_columns
+from evprof.loaders.events.pickled import read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory
 from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip
 from evprof.loaders.paths import opened_file, unreadable
@@ -34,9 +33,6 @@ from evprof.loaders.paths import opened_file, unreadable
 _LONGEST_HEADER = 16_384
 LONGEST_START = 12 + _LONGEST_HEADER
 """Bytes that hold magic, version, length and header of every file that is read."""
-
-_LEAST_MAPPED_PICKLE = 1 << 20
-"""Shorter pickles are read faster than searched."""
 
 _NUMBER = re.compile(r"[<>=|][biuf][1248]\Z")
 _PADDING = re.compile(r"\|V[0-9]{1,3}\Z")
@@ -58,23 +54,18 @@ class NpyHeader:
 
 
 def open_recording(path: str | Path) -> EventRecording:
-    """A `.npy` recording, read in windows. Raises UserError.
+    """A `.npy` recording. Raises UserError.
 
-    Short pickled dicts, and those with arrays of another kind, are read whole: memory is at most about four times the
-    file.
+    Plain arrays are read in windows. Pickled dicts are read whole, in at most about four times the file's memory.
     """
     file = FileBytes(path)
     with file.kept():
         start = io.BytesIO(file.at(0, LONGEST_START))
         header = read_npy_header(start, file.path)
         if header.dtype is None:
-            strips = _pickled_strips(file, start.tell())
-            if strips is None:
-                with closing(file):
-                    return EventsInMemory(path, "npy", _read_pickle(path, start.tell()))
-        else:
-            strips = array_strips(header, start.tell(), file.size, file.path)
-        return open_table(file, "npy", strips)
+            with closing(file):
+                return EventsInMemory(path, "npy", _read_pickle(path, start.tell()))
+        return open_table(file, "npy", array_strips(header, start.tell(), file.size, file.path))
 
 
 def array_strips(header: NpyHeader, offset: int, end: int, name: str) -> dict[str, Strip]:
@@ -89,41 +80,19 @@ def array_strips(header: NpyHeader, offset: int, end: int, name: str) -> dict[st
     return {"rows": row_strip(offset, header.shape[0], dtype)}
 
 
-def _pickled_strips(file: FileBytes, offset: int) -> dict[str, Strip] | None:
-    """Where the columns of a pickled dict lie; None where it must be read whole."""
-    if file.size < _LEAST_MAPPED_PICKLE:
-        return None
-    with _mapped(file.path, offset) as mapped:
-        found = find_pickled_columns(mapped, pickle_budget(file.path, file.size))
-    if found is None:
-        return None
-    columns = {key: found[key] for key in column_keys(found, file.path).values()}
-    strips = {key: Strip(column.offset, column.count, column.dtype) for key, column in columns.items() if column}
-    return strips if len(strips) == len(columns) else None
-
-
 def _read_pickle(path: str | Path, offset: int) -> EventArray:
-    with _mapped(path, offset) as mapped:
-        return events_from_mapping(read_pickled_columns(mapped, pickle_budget(str(path), mapped.size())), str(path))
-
-
-_PICKLE_RATIO = 4
-"""Texts that stand for bytes become as many bytes, once for each array."""
-
-
-def pickle_budget(name: str, size: int) -> Budget:
-    """What a pickle of `size` bytes may take."""
-    return Budget(name, size, _PICKLE_RATIO, spare=1 << 20)
-
-
-@contextmanager
-def _mapped(path: str | Path, offset: int) -> Iterator[mmap.mmap]:
     try:
         with opened_file(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             mapped.seek(offset)
-            yield mapped
+            columns = read_pickled_columns(mapped, pickle_budget(str(path), mapped.size()))
     except OSError as error:
         raise unreadable(path, error) from None
+    return events_from_mapping(columns, str(path))
+
+
+def pickle_budget(name: str, size: int) -> Budget:
+    """The memory for a pickle of `size` bytes: texts that stand for bytes become as many bytes, for each array."""
+    return Budget(name, size, ratio=4, spare=1 << 20)
 
 
 def read_npy_header(file: IO[bytes], name: str) -> NpyHeader:

@@ -10,7 +10,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,9 @@ from evprof.core.budget import MOST_BYTES, PACKED_RATIO, Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.columns import NAMES, events_from_array, events_from_mapping
-from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.file_head import ZIP_MAGIC
-from evprof.loaders.events.npy import LONGEST_START, array_strips, check_length, pickle_budget, read_npy_header, shaped
+from evprof.loaders.events.npy import check_length, pickle_budget, read_npy_header, shaped
 from evprof.loaders.events.pickled import JoinedParts, read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory
-from evprof.loaders.events.tables import Strip, open_table
 from evprof.loaders.paths import opened_file, readable_file, reason
 
 _MAX_MEMBERS = 1_000
@@ -35,70 +32,18 @@ _CHUNK_BYTES = 1 << 20
 
 
 def open_recording(path: str | Path) -> EventRecording:
-    """A `.npz` recording: arrays that were stored uncompressed are read in windows, others whole. Raises UserError."""
-    found = readable_file(path)
+    """A `.npz` recording, read whole. Raises UserError."""
     name = str(path)
-    with _sentences(name), opened_file(found) as file, zipfile.ZipFile(file) as archive:
+    with _sentences(name), opened_file(readable_file(path)) as file, zipfile.ZipFile(file) as archive:
         members = _wanted(archive, name)
-        strips = _stored(found, members, name)
-        if strips is None:
-            return EventsInMemory(path, "npz", _read_whole(archive, members, name))
-    return open_table(FileBytes(path), "npz", strips)
-
-
-def _read_whole(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> EventArray:
-    _check_sizes(members, name)
-    if len(members) > 1 or next(iter(members)) in _SPELLINGS:
-        return events_from_mapping({key: _read_array(archive, member, name) for key, member in members.items()}, name)
-    key, member = next(iter(members.items()))
-    return _read_single(archive, member, f"{name}[{key}]")
-
-
-def _stored(path: Path, members: dict[str, zipfile.ZipInfo], name: str) -> dict[str, Strip] | None:
-    """Where the arrays lie in the file itself; None when they must be unpacked, or are a pickle."""
-    if any(member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 for member in members.values()):
-        return None
-    strips: dict[str, Strip] = {}
-    with closing(FileBytes(path)) as file:
-        for key, member in members.items():
-            begin = _content_offset(file, member)
-            start = io.BytesIO(file.at(begin, min(LONGEST_START, member.file_size)))
-            header = read_npy_header(start, name)
-            if header.dtype is None and len(members) == 1:
-                return None
-            if header.dtype is None:
-                raise UserError(
-                    f"{name}: '{member.filename}' holds Python objects instead of numbers; save plain arrays."
-                )
-            offset, end = begin + start.tell(), begin + min(member.file_size, file.size - begin)
-            check_length(header, end - offset, name)
-            if len(members) == 1 and key.lower() not in _SPELLINGS:
-                table = array_strips(header, offset, end, f"{name}[{key}]")
-                return {part: _checked(strip, begin, end, member.CRC) for part, strip in table.items()}
-            if len(header.shape) != 1:
-                raise UserError(
-                    f"{name}: column '{key}' has the shape {list(header.shape)}; one dimension is expected."
-                )
-            strips[key] = _checked(Strip(offset, header.shape[0], header.dtype), begin, end, member.CRC)
-    return strips
-
-
-def _checked(strip: Strip, begin: int, end: int, checksum: int) -> Strip:
-    """With the archive's checksum, where it is that of this strip and the header before it and of nothing more."""
-    return replace(strip, checked_from=begin, checksum=checksum) if strip.end == end else strip
-
-
-def _content_offset(file: FileBytes, member: zipfile.ZipInfo) -> int:
-    """Where a member's bytes begin: after a header of its own, whose length the directory does not tell."""
-    header = file.at(member.header_offset, 30)
-    if len(header) < 30 or not header.startswith(ZIP_MAGIC):
-        raise zipfile.BadZipFile("a member is not where the directory says")
-    begin = (
-        member.header_offset + 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-    )
-    if member.compress_size != member.file_size or begin + member.file_size > file.size:
-        raise zipfile.BadZipFile("a member is longer than the file")
-    return begin
+        _check_sizes(members, name)
+        key, member = next(iter(members.items()))
+        if len(members) > 1 or key in _SPELLINGS:
+            columns = {key: _read_array(archive, member, name) for key, member in members.items()}
+            events = events_from_mapping(columns, name)
+        else:
+            events = _read_single(archive, member, f"{name}[{key}]")
+        return EventsInMemory(path, "npz", events)
 
 
 _TABLES = ("event_data", "event_bins")

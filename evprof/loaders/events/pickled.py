@@ -11,8 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,79 +36,6 @@ def read_pickled_columns(source: ByteSource, budget: Budget) -> dict[str, npt.ND
             return _joined_fields([_array(part, budget, _row_dtype) for part in parts], budget)
         found = _recording(value)
         return {key: _array(value, budget) for key, value in found.items() if _is_array(value)}
-
-
-def find_pickled_columns(source: PlacedSource, budget: Budget) -> dict[str, FoundColumn | None] | None:
-    """Where the same arrays lie, without reading what is in them; None for short ones and those of more dimensions.
-
-    None altogether where the recording lies in parts, or texts (as Python 2 wrote them) or bytearrays stand for bytes.
-    Raises UserError as `read_pickled_columns` does.
-    """
-    with _sentences(budget.path):
-        try:
-            value = noted(_Skipping(source))
-        except TypeError:
-            # pickletools made a text or a bytearray of what was passed over.
-            return None
-        if _parts(value):
-            return None
-        found = _recording(value)
-        described = {key: _described(value, budget, _dtype) for key, value in found.items() if _is_array(value)}
-    columns: dict[str, FoundColumn | None] = {}
-    for key, (dtype, shape, _, content) in described.items():
-        is_column = isinstance(content, SkippedBytes) and len(shape) == 1
-        columns[key] = FoundColumn(content.offset, shape[0], dtype) if is_column else None
-    return columns
-
-
-@dataclass(frozen=True)
-class FoundColumn:
-    """`count` numbers from `offset` on."""
-
-    offset: int
-    count: int
-    dtype: np.dtype[Any]
-
-
-class SkippedBytes:
-    """Bytes of a file that were passed over; pickletools asks for no more than how many they are."""
-
-    def __init__(self, offset: int, length: int) -> None:
-        self.offset = offset
-        self._length = length
-
-    def __len__(self) -> int:
-        return self._length
-
-
-class PlacedSource(ByteSource, Protocol):
-    """What long contents are passed over in."""
-
-    def seek(self, place: int, /) -> object:
-        """Goes to an offset."""
-
-    def size(self) -> int:
-        """Where it ends."""
-
-
-class _Skipping:
-    """Reads short pieces, and passes over long ones."""
-
-    def __init__(self, source: PlacedSource) -> None:
-        self._source = source
-        self.tell = source.tell
-        self.readline = source.readline
-
-    def read(self, size: int, /) -> Any:
-        """Up to `size` bytes, or the place of that many."""
-        start = self._source.tell()
-        if size < _LONG or start + size > self._source.size():
-            return self._source.read(size)
-        self._source.seek(start + size)
-        return SkippedBytes(start, size)
-
-
-_LONG = 1 << 16
 
 
 @contextmanager
@@ -162,17 +88,7 @@ def _joined_fields(parts: list[npt.NDArray[Any]], budget: Budget) -> JoinedParts
 
 
 def _array(call: NotedCall, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]] | None = None) -> npt.NDArray[Any]:
-    dtype, shape, is_fortran, content = _described(call, budget, dtype_of or _dtype)
-    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
-
-
-def _described(
-    call: NotedCall, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]]
-) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
-    """Type, shape, Fortran order and content of the array of a note, checked against the bytes that are really there.
-
-    The content is bytes, or a Place of them.
-    """
+    """The array of a note, checked against the bytes that the file holds."""
     if call.function.endswith("._frombuffer"):
         if len(call.arguments) != 4:
             raise PickleRefusal("one of its arrays is described wrongly")
@@ -182,13 +98,13 @@ def _described(
         if not (isinstance(call.state, tuple) and len(call.state) == 5):
             raise PickleRefusal("one of its arrays has no content")
         _, shape, dtype_note, is_fortran, data = call.state
-    dtype = dtype_of(dtype_note)
-    content = data if isinstance(data, SkippedBytes) else _bytes(data, budget)
+    dtype = (dtype_of or _dtype)(dtype_note)
+    content = _bytes(data, budget)
     if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
         raise PickleRefusal("one of its arrays has a shape that makes no sense")
     if len(shape) > 4 or math.prod(shape) * dtype.itemsize != len(content):
         raise PickleRefusal(f"one of its arrays says it has shape {list(shape)[:4]} but holds {len(content):,} bytes")
-    return dtype, shape, bool(is_fortran), content
+    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
 
 
 def _dtype(note: Any) -> np.dtype[Any]:

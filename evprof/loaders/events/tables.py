@@ -6,8 +6,7 @@ Any run of events is read by itself; nothing else of the file is touched.
 from __future__ import annotations
 
 import math
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,21 +40,11 @@ _READ_WHOLE = 1 << 19
 
 @dataclass(frozen=True)
 class Strip:
-    """`count` equal items of a file from `offset` on: one column, or rows of all.
-
-    `checksum` (CRC-32) is that of the bytes from `checked_from` to the strip's end, where the file tells it.
-    """
+    """`count` equal items of a file from `offset` on: one column, or rows of all."""
 
     offset: int
     count: int
     dtype: np.dtype[Any]
-    checked_from: int = 0
-    checksum: int | None = None
-
-    @property
-    def end(self) -> int:
-        """The offset after its last byte."""
-        return self.offset + self.count * self.dtype.itemsize
 
 
 def row_strip(offset: int, count: int, dtype: np.dtype[Any]) -> Strip:
@@ -108,21 +97,9 @@ class TableRecording(PiecedRecording):
         return RecordingInfo(self._format, self.count, None, None, *self._limits_us())
 
     def chunks(self) -> Iterator[EventArray]:
-        """All events; at the end of a file with checksums, raises UserError where they do not fit."""
-        sums = {
-            key: zlib.crc32(self._file.at(strip.checked_from, strip.offset - strip.checked_from))
-            for key, strip in self._strips.items()
-            if strip.checksum is not None
-        }
-
-        def note(key: str, content: bytes) -> None:
-            if key in sums:
-                sums[key] = zlib.crc32(content, sums[key])
-
+        """All events."""
         for start in range(0, self.count, _BLOCK_EVENTS):
-            yield self._events(start, min(start + _BLOCK_EVENTS, self.count), note)
-        if any(self._strips[key].checksum != found for key, found in sums.items()):
-            raise UserError(f"{self.path}: its content is damaged (checksums differ); copy or export it again.")
+            yield self._events(start, min(start + _BLOCK_EVENTS, self.count))
 
     def read_count(self, start: int, stop: int) -> EventArray:
         """Reads exactly these rows."""
@@ -159,19 +136,13 @@ class TableRecording(PiecedRecording):
         ends = [(int(chunk.t_us.min()), int(chunk.t_us.max())) for chunk in self.chunks()]
         return min(low for low, _ in ends), max(high for _, high in ends)
 
-    def _events(self, start: int, stop: int, note: Callable[[str, bytes], None] | None = None) -> EventArray:
-        raw = self._raw(start, stop, note)
+    def _events(self, start: int, stop: int) -> EventArray:
+        raw = self._raw(start, stop)
         # Columns of rows are strided: in a line of their own, what follows is several times faster.
         columns = {name: np.ascontiguousarray(raw[key]) for name, key in self._keys.items()}
         return checked_events(columns, self.path, in_seconds=self._in_seconds)
 
-    def _raw(
-        self,
-        start: int,
-        stop: int,
-        note: Callable[[str, bytes], None] | None = None,
-        strips: Mapping[str, Strip] | None = None,
-    ) -> Columns:
+    def _raw(self, start: int, stop: int, strips: Mapping[str, Strip] | None = None) -> Columns:
         """The columns of all strips, or of these, as the file has them, by the file's names or by number."""
         found: dict[str, npt.NDArray[Any]] = {}
         for key, strip in (strips or self._strips).items():
@@ -179,8 +150,6 @@ class TableRecording(PiecedRecording):
             content = self._file.at(strip.offset + start * size, (stop - start) * size)
             if len(content) < (stop - start) * size:
                 raise UserError(f"{self.path}: the file ends before its announced {self.count:,} events.")
-            if note is not None:
-                note(key, content)
             items = np.frombuffer(content, dtype=strip.dtype)
             if strip.dtype.names is not None:
                 found |= {name: items[name] for name in strip.dtype.names if name}

@@ -232,3 +232,14 @@ def mib_bytes(value: float | None) -> int | None:
 def mapping(value: object) -> dict[str, Any]:
     """A JSON object; an empty one for everything else."""
     return value if isinstance(value, dict) else {}
+
+
+def known(values: Mapping[str, float | None]) -> dict[str, float]:
+    """The values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def ratio(above: object, below: object) -> float | None:
+    """One number over another; None unless both are numbers and the second is not 0."""
+    one, other = finite(above), finite(below)
+    return None if one is None or not other else one / other

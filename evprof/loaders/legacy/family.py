@@ -22,19 +22,16 @@ from evprof.loaders.legacy.reading import Preview, RowReader
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.sample_rows import SampleRows
 from evprof.loaders.legacy.servers.aiperf import AiperfRecords
-from evprof.loaders.legacy.servers.aiperf_summary import AiperfSummary
 from evprof.loaders.legacy.servers.batch_lines import SglangBatches
-from evprof.loaders.legacy.servers.engine_totals import VllmLatency, VllmThroughput
 from evprof.loaders.legacy.servers.sglang import SglangServing
 from evprof.loaders.legacy.servers.vllm import VllmServing
 from evprof.loaders.legacy.verified_drafts import VerifiedDrafts
-from evprof.loaders.legacy.without_measurements import described
 from evprof.loaders.paths import opened_file
 
 FAMILIES: tuple[type[RowReader], ...] = (
     *(OneVersusEight, EndToEnd, FiveStages, FourStages, MatchedAnswers, VerifiedDrafts, PrefillRows),
     SampleRows,
-    *(VllmServing, VllmLatency, VllmThroughput, SglangServing, SglangBatches, AiperfRecords, AiperfSummary),
+    *(VllmServing, SglangServing, SglangBatches, AiperfRecords),
 )
 """In order of asking: the laboratory's own, and those of other benchmarks."""
 
@@ -42,10 +39,8 @@ _MARKS = (
     *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),
     *(b"egpt_prefill_time", b"vl_prefill_time", b"egpt_token_ids", b"egpt_error", b"draft_time"),
     *(b"eventgpt_tokens", b"eventgpt_results", b"target_tokens", b"acceptance_estimate", b"egpt_tokens"),
-    *(b"adapted_draft_tokens", b"mean_cosine_similarity", b"cos_sim_mean", b"accept_80", b"phase2_shifted_top1"),
-    *(b"train_loss", b"baseline_acceptance", b"best_val_acc", b"step_statistics", b"total_correct"),
-    *(b'"endpoint_type"', b'"request_throughput"', b'"avg_latency"', b'"total_num_tokens"', b'"sharegpt_output_len"'),
-    *(b'"prefill_latency"', b'"last_ttft"', b'"request_start_ns"', b'"request_latency"'),
+    *(b"adapted_draft_tokens", b'"endpoint_type"', b'"request_throughput"', b'"sharegpt_output_len"'),
+    *(b'"prefill_latency"', b'"last_ttft"', b'"request_start_ns"'),
 )
 _HEAD_BYTES = 1 << 16
 
@@ -126,8 +121,6 @@ def open_legacy(path: str | Path) -> LegacyFile:
     preview = _preview(found)
     family = next((family for family in FAMILIES if family.recognises(preview)), None)
     if family is None:
-        if found_kind := described(preview):
-            raise UserError(f"{found}: holds no measurements: it is {found_kind}.")
         looked_for = "; ".join(family.looks_for for family in FAMILIES)
         raise UserError(f"{found}: is of no family of result files that is known; looked for: {looked_for}.")
     if preview.documents > 1 and not family.reads_documents:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping, sample_name
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, known, mapping, sample_name
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import (
     NO_SAMPLE,
@@ -30,7 +30,6 @@ from evprof.loaders.legacy.rows import (
     llava_model,
 )
 from evprof.loaders.legacy.speculation_formula import speculation_again
-from evprof.loaders.legacy.summary import known
 
 _LISTS = {"eventgpt_results": DRAFT, "videollava_results": TARGET}
 _KEYS = {

@@ -95,14 +95,6 @@ def averages(head: str, side: str, keys: Iterable[str], *kinds: str) -> dict[str
     return {f"{head}.{key}_{kind}": Statistic(side, key, kind) for key in keys for kind in kinds or ("avg",)}
 
 
-@dataclass(frozen=True)
-class StepSeries:
-    """Numbers of a file step by step, each list under its name; `axis` says what a step is: "epoch", "position"."""
-
-    axis: str
-    values: dict[str, list[float | None]]
-
-
 @dataclass
 class Published:
     """What a family's own tables count. `totals`: role -> the keys that its printed total sums, in their order.
@@ -119,7 +111,6 @@ class Published:
     computed: dict[str, float] = field(default_factory=dict)
     told: dict[str, float] | None = None
     over_nothing: frozenset[str] = frozenset()
-    series: StepSeries | None = None
     config: dict[str, Any] | None = None
 
 

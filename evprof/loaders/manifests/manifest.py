@@ -1,4 +1,4 @@
-"""A dataset manifest: a list of samples in CSV, JSON, TOML or EventGPT's instruction JSON, as samples and problems.
+"""A dataset manifest: a list of samples in CSV, JSON or EventGPT's instruction JSON, as samples and problems.
 
 Everything is read once, in order; files are looked for and never opened. What a list gets wrong is told in sentences
 and never stops the rest, unless the file is no list of samples at all.
@@ -40,7 +40,7 @@ _RESULT_KEYS = ("_token_ids", "_time")
 class Manifest:
     """The samples of a dataset in the file's order, each with a name of its own.
 
-    `kind` is csv, json, toml or instruction; `rows` counts entries of the file, also those left out; `problems` are
+    `kind` is csv, json or instruction; `rows` counts entries of the file, also those left out; `problems` are
     sentences that name the row (a CSV's header is none), after 50 of a kind summed up.
     """
 
@@ -69,7 +69,7 @@ def read_manifest(
     found = Path(path)
     form = text_format(first_bytes(found, HEAD_BYTES))
     if form is None:
-        raise UserError(f"{path}: is no text; a list of samples is a CSV, JSON or TOML file.")
+        raise UserError(f"{path}: is no text; a list of samples is a CSV or JSON file in UTF-8.")
     problems = ManifestProblems()
     folder = os.path.abspath(found.parent if root is None else root)
     reading = _Reading(folder, problems, Choices(questions, events_from, video_from))

@@ -1,119 +1,91 @@
-"""Reads the rows of a list of samples from CSV, JSON, JSON lines or TOML, one after the other.
+"""Reads the rows of a list of samples from CSV, JSON or JSON lines, one after the other.
 
-Rows come as they stand in the file: it does not know what their columns mean. JSON is streamed, so that memory holds
-one row at a time; limits keep a file that is no list from being taken for one.
+Memory holds one row at a time. Limits refuse files that are no lists of samples.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from evprof.core.errors import UserError
-from evprof.loaders.json_text import JsonText, MendedJson
 from evprof.loaders.manifests.problems import ManifestProblems, shown
 from evprof.loaders.paths import opened_file, reason
-from evprof.loaders.toml_text import parse_toml
 
-CSV, JSON, TOML = "csv", "json", "toml"
+CSV, JSON = "csv", "json"
 
 MAX_FILE_BYTES = 512 << 20
-MAX_TOML_BYTES = 4 << 20
-"""TOML is read whole, and slowly: for long lists there are the other formats."""
-
 MAX_DEPTH = 32
 MAX_VALUES = 100_000
 """Values in one row, nested ones counted."""
 
+MAX_TEXT_BYTES = 4 << 20
+"""The parser needs time in the square of the length of a text."""
+
 HEAD_BYTES = 65_536
 
 _BOM = b"\xef\xbb\xbf"
-_WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_DELIMITERS = ",;\t|"
-_TOML_LINE = re.compile(r"""\s*(\[\[?[\w\s."'-]+\]\]?\s*(#.*)?|[\w."' -]+=.*)""")
+_DELIMITERS = ",;\t"
 
 Step = tuple[str, Any]
 
 
 @dataclass(frozen=True)
 class ManifestRow:
-    """One entry: its number from 1 (a CSV's header is none) and what stands there, a dict where it is as it should."""
+    """One entry: its number from 1 (a CSV's header is none) and its content, a dict in a valid list."""
 
     number: int
     values: object
 
 
 def text_format(head: bytes) -> str | None:
-    """CSV, JSON or TOML by the first bytes of a file; None when they are no text."""
-    if head.startswith(_WIDE_BOMS):
-        return JSON if head.decode("utf-16", errors="replace").lstrip()[:1] in "[{" else CSV
+    """CSV or JSON by the first bytes of a file; None when they are no text."""
     if b"\0" in head:
         return None
-    text = head.removeprefix(_BOM).decode("utf-8", errors="replace")
-    lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
-    first = next(lines, "").lstrip()
-    if first.startswith("{"):
-        return JSON
-    if _TOML_LINE.fullmatch(first):
-        return TOML
-    return JSON if first.startswith("[") else CSV
+    return JSON if head.removeprefix(_BOM).lstrip()[:1] in (b"{", b"[") else CSV
 
 
 def read_rows(path: Path, form: str, problems: ManifestProblems) -> Generator[ManifestRow, None, None]:
-    """The rows of a file in one of the three formats. Raises UserError, also while rows are being taken."""
+    """The rows of a file. Raises UserError, also while rows are being taken."""
     size = path.stat().st_size
-    limit = MAX_TOML_BYTES if form == TOML else MAX_FILE_BYTES
-    if size > limit:
-        raise UserError(f"{path}: has {size >> 20:,} MiB, more than the {limit >> 20} MiB allowed; split it.")
-    match form:
-        case "toml":
-            values = _toml_rows(path)
-        case "json":
-            values = _json_rows(path)
-        case _:
-            values = _csv_rows(path, problems)
-    for number, entry in enumerate(values, start=1):
-        yield ManifestRow(number, entry)
+    if size > MAX_FILE_BYTES:
+        raise UserError(f"{path}: has {size >> 20:,} MiB, more than the {MAX_FILE_BYTES >> 20} MiB allowed; split it.")
+    with opened_file(path) as file:
+        values = _json_rows(path, file) if form == JSON else _csv_rows(path, file, problems)
+        for number, entry in enumerate(values, start=1):
+            yield ManifestRow(number, entry)
 
 
 def first_row(head: bytes, form: str) -> dict[str, Any] | None:
-    """The first row of a file of which only the beginning is at hand, or for CSV its header; None without one."""
+    """The first row of a file of which only the beginning is read, or for CSV its header; None without one."""
     import ijson
 
-    try:
-        match form:
-            case "toml":
-                return _first_toml_row(head)
-            case "json":
-                file = io.BytesIO(head)
-                found = next(_json_values(MendedJson(file), file), None)
-            case _:
-                text = io.TextIOWrapper(io.BytesIO(head), encoding=_encoding(head), errors="replace", newline="")
-                line = next((line for line in text if line.strip()), "")
-                found = dict.fromkeys(_cells(line, _delimiter(line)))
-    except (UserError, ValueError, OverflowError, SystemError, csv.Error, ijson.JSONError):
-        return None
-    return found if isinstance(found, dict) else None
+    with suppress(UserError, ValueError, OverflowError, SystemError, csv.Error, ijson.JSONError):
+        if form == JSON:
+            row = next(_json_values(io.BytesIO(head.removeprefix(_BOM))), None)
+            return row if isinstance(row, dict) else None
+        text = head.removeprefix(_BOM).decode("utf-8", errors="replace")
+        line = next((line for line in text.splitlines() if line.strip()), "")
+        return dict.fromkeys(_cells(line, _delimiter(line)))
+    return None
 
 
 # CSV
 
 
-def _csv_rows(path: Path, problems: ManifestProblems) -> Iterator[dict[str, str]]:
-    with opened_file(path) as file:
-        encoding = _encoding(file.read(4))
-    with io.TextIOWrapper(opened_file(path), encoding=encoding, newline="") as text:
-        yield from _parsed_csv(path, text, problems)
+def _csv_rows(path: Path, file: BinaryIO, problems: ManifestProblems) -> Iterator[dict[str, str]]:
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        yield from _csv_entries(path, text, problems)
 
 
-def _parsed_csv(path: Path, text: TextIO, problems: ManifestProblems) -> Iterator[dict[str, str]]:
+def _csv_entries(path: Path, text: TextIO, problems: ManifestProblems) -> Iterator[dict[str, str]]:
     number = 1
     try:
         first = next((line for line in text if line.strip()), "")
@@ -126,28 +98,22 @@ def _parsed_csv(path: Path, text: TextIO, problems: ManifestProblems) -> Iterato
                 continue
             if len(cells) > len(header):
                 problems.add("rows with too many cells", f"Row {number}: has more cells than there are columns.")
-            yield _cells_by_name(header, cells)
+            row: dict[str, str] = {}
+            for name, cell in zip(header, cells, strict=False):
+                if name:
+                    row.setdefault(name, cell)
+            yield row
             number += 1
     except UnicodeError:
         raise UserError(f"{path}: is not UTF-8 text near row {number}; save it as UTF-8.") from None
     except csv.Error as error:
-        raise UserError(f"{path}: is no valid CSV in row {number} ({reason(error)}); mend the quotes there.") from None
-
-
-def _cells_by_name(header: list[str], cells: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, cell in zip(header, cells, strict=False):
-        if name:
-            found.setdefault(name, cell)
-    return found
-
-
-def _encoding(start: bytes) -> str:
-    return "utf-16" if start.startswith(_WIDE_BOMS) else "utf-8-sig"
+        raise UserError(
+            f"{path}: is no valid CSV in row {number} ({reason(error)}); correct the quotes there."
+        ) from None
 
 
 def _delimiter(line: str) -> str:
-    """What parts a header: the candidate that makes the most cells of it."""
+    """The delimiter of a header: the candidate that gives the most cells."""
     return max(_DELIMITERS, key=lambda candidate: len(_cells(line, candidate)))
 
 
@@ -155,59 +121,23 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
 
 
-# TOML
-
-
-def _toml_rows(path: Path) -> Iterable[object]:
-    try:
-        with opened_file(path) as file:
-            content = file.read()
-        text = content.removeprefix(_BOM).decode("utf-8")
-        loaded = parse_toml(text)
-    except UnicodeError:
-        raise UserError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
-    except ValueError as error:
-        raise UserError(f"{path}: is no valid TOML ({reason(error)}); mend it there.") from None
-    except RecursionError:
-        raise UserError(f"{path}: is nested too deeply for a list of samples.") from None
-    samples = loaded.get("samples")
-    if not isinstance(samples, list):
-        raise UserError(f"{path}: has no [[samples]]; write one such table per sample.")
-    return samples
-
-
-def _first_toml_row(head: bytes) -> dict[str, Any] | None:
-    """Keys of the first [[samples]] table; the rest of the file, cut off somewhere, is not looked at."""
-    text = head.removeprefix(_BOM).decode("utf-8", errors="replace")
-    found = re.search(r"(?m)^[ \t]*\[\[[ \t]*samples[ \t]*\]\]", text)
-    if found is None:
-        return None
-    body = re.split(r"(?m)^[ \t]*\[", text[found.end() :], maxsplit=1)[0]
-    return dict.fromkeys(re.findall(r"(?m)^[ \t]*[\"']?([\w-]+)[\"']?[ \t]*=", body))
-
-
 # JSON
 
 
-def _json_rows(path: Path) -> Iterator[object]:
+def _json_rows(path: Path, file: BinaryIO) -> Iterator[object]:
     import ijson
 
     number = 0
-    with opened_file(path) as file:
-        for source in (JsonText(file), MendedJson(file)):
-            file.seek(0)
-            try:
-                for place, value in enumerate(_json_values(source, file), start=1):
-                    # Mending costs time and is seldom needed: it begins anew and passes over what was given out.
-                    if place > number:
-                        number = place
-                        yield value
-                return
-            except (ijson.JSONError, ValueError, OverflowError, SystemError) as error:
-                if isinstance(source, MendedJson):
-                    raise UserError(f"{path}: {_json_problem(error)} after row {number}; write it again.") from None
-            except UserError as error:
-                raise UserError(f"{path}: {error.sentence}") from None
+    if file.read(len(_BOM)) != _BOM:
+        file.seek(0)
+    try:
+        for value in _json_values(_Checked(file)):
+            number += 1
+            yield value
+    except (ijson.JSONError, ValueError, OverflowError, SystemError) as error:
+        raise UserError(f"{path}: {_json_problem(error)} after row {number}; write it again.") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error.sentence}") from None
 
 
 def _json_problem(error: Exception) -> str:
@@ -221,15 +151,26 @@ def _json_problem(error: Exception) -> str:
     return f"{what} ({shown(words)})"
 
 
-def _json_values(source: JsonText | MendedJson, file: BinaryIO) -> Iterator[object]:
+class _Checked:
+    """A file. Raises UserError where MAX_TEXT_BYTES lie without a quotation mark."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._unquoted = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes."""
+        data = self._file.read(size)
+        self._unquoted = 0 if b'"' in data else self._unquoted + len(data)
+        if self._unquoted > MAX_TEXT_BYTES:
+            raise UserError(f"a text in it is longer than {MAX_TEXT_BYTES >> 20} MiB; this is no list of samples.")
+        return data
+
+
+def _json_values(source: BinaryIO | _Checked) -> Iterator[object]:
     """Entries of a list, of the list called "samples" in an object, or objects one after the other (JSON lines)."""
     import ijson
 
-    start = file.read(len(_BOM))
-    if start.startswith(_WIDE_BOMS):
-        raise UserError("is UTF-16 text; save it as UTF-8.")
-    if start != _BOM:
-        file.seek(0)
     steps = _Steps(ijson.basic_parse(source, multiple_values=True))
     for kind, _ in steps:
         if kind == "start_array":

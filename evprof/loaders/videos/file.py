@@ -100,6 +100,7 @@ class VideoFile(VideoSource):
 
     def frame(self, index: int) -> VideoFrame:
         """Frame `index` of the presentation order, as decoded (see `to_rgb`). Raises UserError."""
+        self._track.wanted = None
         try:
             return self._find(index)
         except _FrameMissingError:
@@ -107,6 +108,7 @@ class VideoFile(VideoSource):
 
     def walk(self, index: int) -> Iterator[tuple[int, VideoFrame]]:
         """The frames decoded on the way to frame `index`, which is the last. Raises UserError."""
+        self._track.wanted = None
         try:
             yield from self._walk(index)
         except _FrameMissingError:
@@ -143,6 +145,7 @@ class VideoFile(VideoSource):
         longest = max(target - table.key_before(target) + 1 for target in targets)
         self._track.use_threads(longest // _FRAMES_PER_THREAD)
         pictures: dict[int, Picture] = {}
+        self._track.wanted = {int(table.pts[target]) for target in targets} if table.is_timed else None
         for target in targets:
             with self.parts.part("decode"):
                 frame = self._find(target)
@@ -189,6 +192,7 @@ class VideoFile(VideoSource):
         if start == _HERE:
             return
         if start in (_FROM_START, _THOROUGH):
+            self._track.wanted = None
             self._track.rewind(is_thorough=start == _THOROUGH)
         else:
             self._track.seek(self.table.seek_ticks(start))

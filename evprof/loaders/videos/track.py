@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -35,6 +35,8 @@ class VideoTrack:
     def __init__(self, name: str, file: Path) -> None:
         self.name = name
         self.bytes_read = 0
+        self.wanted: Set[int] | None = None
+        """Times of frames that must be decoded; frames that these do not depend on are left out. None: all frames."""
         self.threads = min(usable_threads(), _MAX_THREADS)
         self._is_refused = False
         self._file = file
@@ -56,8 +58,14 @@ class VideoTrack:
             yield packet
 
     def frames(self) -> Iterator[VideoFrame]:
-        """Decoded frames in presentation order from the current position on."""
+        """Decoded frames in presentation order from the current position on; see `wanted`."""
+        context = self.stream.codec_context
+        # No other H.264 frame depends on those that FFmpeg skips. Other codecs give no such promise.
+        can_skip = context.name == "h264"
         for packet in self.packets():
+            if can_skip:
+                is_skipped = self.wanted is not None and packet.size and packet.pts not in self.wanted
+                context.skip_frame = "NONREF" if is_skipped else "DEFAULT"
             for frame in packet.decode():
                 check_size(self.name, frame.width, frame.height)
                 yield frame

@@ -18,8 +18,6 @@ _MAGIC_PLACES = (0, 512, 1024, 2048)
 
 _MOST_HOPS = 16
 _MOST_LISTED = 12
-_MOST_VISITED = 64
-_DEEPEST = 4
 
 
 def begins_as_hdf5(head: bytes) -> bool:
@@ -155,42 +153,14 @@ def is_elsewhere(dataset: Any) -> bool:
     return bool(plan.get_layout() == h5py.h5d.VIRTUAL or plan.get_external_count())
 
 
-def walk(group: Any) -> Iterator[tuple[str, Any]]:
-    """Paths and objects below a group, the near ones first; a bounded number, links left out."""
-    import h5py
-
-    waiting: list[tuple[str, Any, int]] = [("", group, 0)]
-    visited = 0
-    while waiting:
-        place, here, depth = waiting.pop(0)
-        for key in _names(here):
-            if visited >= _MOST_VISITED:
-                return
-            visited += 1
-            if here.id.links.get_info(key).type != h5py.h5l.TYPE_HARD:
-                continue
-            found = here[key]
-            path = f"{place}/{key.decode('utf-8', 'replace')}"
-            yield path, found
-            if is_group(found) and depth + 1 < _DEEPEST:
-                waiting.append((path, found, depth + 1))
-
-
-def _names(group: Any) -> Iterator[bytes]:
-    for number, key in enumerate(group.id):
-        if number >= _MOST_VISITED:
-            return
-        yield key
-
-
 def listing(file: Any) -> str:
-    """What a file holds, for a sentence: datasets with their numbers and shapes."""
-    told = []
-    for path, found in walk(file):
-        if is_dataset(found) and is_elsewhere(found):
-            told.append(f"{printable(path, 60)} (in other files)")
-        elif is_dataset(found):
-            told.append(f"{printable(path, 60)} ({printable(str(found.dtype), 60)} {list(found.shape or ())})")
-    if not told:
-        return "no datasets"
-    return ", ".join(told[:_MOST_LISTED]) + (f" and {len(told) - _MOST_LISTED} more" * (len(told) > _MOST_LISTED))
+    """The first names in a file, for a sentence."""
+    names: list[str] = []
+
+    def note(name: bytes) -> int | None:
+        names.append(printable(name.decode("utf-8", "replace"), 60))
+        return 1 if len(names) > _MOST_LISTED else None
+
+    file.id.links.visit(note)
+    more = " and more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(f"/{name}" for name in names[:_MOST_LISTED]) + more if names else "nothing"

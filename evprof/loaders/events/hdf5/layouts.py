@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,16 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.loaders.events.columns import NAMES
-from evprof.loaders.events.hdf5.container import find, is_dataset, is_elsewhere, is_group, listing, printable, walk
+from evprof.loaders.events.hdf5.container import find, is_dataset, is_elsewhere, is_group, listing, printable
 from evprof.loaders.events.hdf5.stored import StoredArray, StoredColumn
 
 DSEC, M3ED, OTHER = "dsec-h5", "m3ed-h5", "h5"
 
 _SPELLINGS = {column: (*spellings, f"{column}s") for column, spellings in NAMES.items()}
-_INDEXES = ("ms_to_idx", "ms_map_idx")
+_PLACES = (
+    *(("/events", DSEC), ("/CD/events", OTHER), ("/davis/left/events", OTHER), ("/davis/right/events", OTHER)),
+    ("/", OTHER),
+)
 _M3ED_CAMERAS = ("left", "right")
 _MVSEC_ORDER = {"x": 0, "y": 1, "t": 2, "p": 3}
 _LARGEST_SENSOR = 16_384
@@ -28,28 +31,24 @@ _MOST_OFFSET_US = 2**60
 class Hdf5Layout:
     """The parts of a recording in a file.
 
-    `columns` has x, y, t and p. `index`: for each millisecond of the column t the number of the first event not before
-    it. `offset_us` is to be added to t. `width` and `height` only where the file says them.
+    `columns` has x, y, t and p. `offset_us` is to be added to t. `width` and `height` only where the file states them.
     """
 
     format: str
     columns: dict[str, StoredColumn]
-    index: StoredArray | None = None
     offset_us: int = 0
     width: int | None = None
     height: int | None = None
     details: dict[str, str | int | float] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
 
 
 def layout_of(file: Any, name: str) -> Hdf5Layout:
-    """Finds the events. Raises UserError that lists what there is instead."""
-    found = _m3ed(file, name) or _at(file, "/events", DSEC, name) or _at(file, "/CD/events", OTHER, name)
-    found = found or _at(file, "/", OTHER, name) or _anywhere(file, name)
+    """Finds the events. Raises UserError that lists the names in the file instead."""
+    found = _m3ed(file, name) or next(filter(None, (_at(file, place, form, name) for place, form in _PLACES)), None)
     if found is None:
         raise UserError(
             f"{name}: holds {listing(file)}; event recordings in HDF5 have x, y, t and p as in DSEC (/events/x, …), "
-            "M3ED (/prophesee/left/x, …), Prophesee's /CD/events or at the top."
+            "M3ED (/prophesee/left/x, …), Prophesee's /CD/events, MVSEC's /davis/left/events or at the top."
         )
     return found
 
@@ -67,22 +66,6 @@ def _m3ed(file: Any, name: str) -> Hdf5Layout | None:
     return None
 
 
-def _anywhere(file: Any, name: str) -> Hdf5Layout | None:
-    """The first place of some depth that has the columns; the others are named."""
-    places = [path for path, found in walk(file) if is_group(found) or _is_table(found)]
-    first: Hdf5Layout | None = None
-    others = []
-    for place in places:
-        layout = _at(file, place, OTHER, name)
-        if layout is not None and first is None:
-            first = layout
-        elif layout is not None:
-            others.append(printable(place, 60))
-    if first is not None and others:
-        first.details["other_places"] = ", ".join(others[:8])
-    return first
-
-
 def _at(file: Any, place: str, form: str, name: str) -> Hdf5Layout | None:
     """The layout of a group of columns or a table of rows at `place`; None if it is neither."""
     found = find(file, place, name)
@@ -94,7 +77,6 @@ def _at(file: Any, place: str, form: str, name: str) -> Hdf5Layout | None:
         return None
     _check_lengths(columns, f"{name}[{place}]")
     homes = [found, parent] if is_group(found) else [parent]
-    index = _index(homes, place, name)
     offset = _offset(homes, name)
     if form == DSEC and not is_group(found):
         form = OTHER
@@ -104,7 +86,7 @@ def _at(file: Any, place: str, form: str, name: str) -> Hdf5Layout | None:
         details["chunk"] = time.chunk[0]
     if offset is not None:
         details["t_offset_us"] = offset
-    layout = Hdf5Layout(form, columns, index, offset or 0, details=details)
+    layout = Hdf5Layout(form, columns, offset or 0, details=details)
     return _sized(layout, next(filter(None, (_stated_size(home) for home in (found, parent, file))), None))
 
 
@@ -167,18 +149,6 @@ def _check_lengths(columns: dict[str, StoredColumn], name: str) -> None:
         raise UserError(f"{name}: the columns have different lengths ({listed}); the file is damaged or unfinished.")
 
 
-def _index(homes: list[Any], place: str, name: str) -> StoredArray | None:
-    for home in homes:
-        for key in _INDEXES:
-            found = find(home, key, name)
-            if found is None or not is_dataset(found):
-                continue
-            index = StoredArray(found, f"{key} of {place}", name)
-            if len(index.shape) == 1 and len(index) and index.dtype.kind in "iu":
-                return index
-    return None
-
-
 def _offset(homes: list[Any], name: str) -> int | None:
     for home in homes:
         found = find(home, "t_offset", name)
@@ -194,16 +164,7 @@ def _offset(homes: list[Any], name: str) -> int | None:
 def _sized(layout: Hdf5Layout, size: npt.NDArray[Any] | tuple[int, int] | None) -> Hdf5Layout:
     if size is None or not all(0 < float(length) <= _LARGEST_SENSOR for length in size):
         return layout
-    return Hdf5Layout(
-        layout.format,
-        layout.columns,
-        layout.index,
-        layout.offset_us,
-        int(size[0]),
-        int(size[1]),
-        layout.details,
-        layout.problems,
-    )
+    return replace(layout, width=int(size[0]), height=int(size[1]))
 
 
 def _stated_size(home: Any) -> tuple[int, int] | None:

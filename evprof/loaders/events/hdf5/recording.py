@@ -43,7 +43,7 @@ def open_recording(path: str | Path) -> EventRecording:
 class Hdf5Recording(EventRecording):
     """Events of one layout of an open file.
 
-    A window costs the chunks it touches: its ends are found through the millisecond index, or by bisection. Where time
+    A window costs the chunks it touches: bisection finds its ends. Where time
     runs backwards, recordings up to 8 million events are searched whole; of longer ones a window holds what lies
     within one block of the place its time would have if they were in order.
     """
@@ -53,7 +53,7 @@ class Hdf5Recording(EventRecording):
         self._file = file
         self._layout = layout
         self._arrays = {id(column.stored): column.stored for column in layout.columns.values()}
-        self._times = TimeColumn(layout.columns["t"], layout.index)
+        self._times = TimeColumn(layout.columns["t"])
         block = layout.columns["t"].stored.block_rows
         self._piece = max(block, _PIECE_EVENTS // block * block)
         self._chunk = max(self._piece, CHUNK_EVENTS // self._piece * self._piece)
@@ -70,13 +70,12 @@ class Hdf5Recording(EventRecording):
         info = RecordingInfo(layout.format, len(self._times), layout.width, layout.height, first, last, details)
         unwritten = max(stored.unwritten_rows for stored in self._arrays.values())
         told = [f"{unwritten:,} events were never written to the file and read as zeros."] if unwritten else []
-        return replace(info, problems=(*layout.problems, *self._times.problems, *told))
+        return replace(info, problems=(*self._times.problems, *told))
 
     @property
     def bytes_read(self) -> int:
-        """Packed bytes of the chunks that were read, and of the index."""
-        index = self._layout.index
-        return sum(stored.bytes_read for stored in self._arrays.values()) + (index.bytes_read if index else 0)
+        """Packed bytes of the chunks that were read."""
+        return sum(stored.bytes_read for stored in self._arrays.values())
 
     def chunks(self) -> Iterator[EventArray]:
         """About a million events at a time, whole chunks of the file."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.hdf5.stored import StoredArray, StoredColumn
+from evprof.loaders.events.hdf5.stored import StoredColumn
 
 _MOST_US = 2**61
 _LONGEST_S = 86_400.0 * 365
@@ -17,26 +17,19 @@ _LONGEST_S = 86_400.0 * 365
 class TimeColumn:
     """Event times on the column's own clock, before `t_offset`; int64 µs whatever the file keeps.
 
-    `index` gives for each millisecond the first event not before it. It is believed only where the events around the
-    place it leads to agree; once they do not, it is left alone. `problems` collects what was found on the way.
+    `problems` collects what is found on the way.
     """
 
-    def __init__(self, column: StoredColumn, index: StoredArray | None) -> None:
+    def __init__(self, column: StoredColumn) -> None:
         self._column = column
         self._stored = column.stored
-        self._index = index
         self._edges: dict[int, tuple[int, int]] = {}
         self.is_sorted = True
         self.problems: list[str] = []
-        self._in_seconds = self._counts_seconds()
+        self.in_seconds = self._counts_seconds()
 
     def __len__(self) -> int:
         return len(self._stored)
-
-    @property
-    def in_seconds(self) -> bool:
-        """Whether the file keeps fractional seconds."""
-        return self._in_seconds
 
     def microseconds(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Times of rows of the array, int64 µs. Raises UserError for what is no time."""
@@ -44,7 +37,7 @@ class TimeColumn:
         if t.dtype.kind == "f":
             if not np.isfinite(t).all():
                 raise UserError(f"{self._stored.name}: times are not finite numbers; the file is damaged.")
-            t = t.astype(np.float64) * 1e6 if self._in_seconds else t
+            t = t.astype(np.float64) * 1e6 if self.in_seconds else t
             t = np.rint(t)
         if len(t) and not -_MOST_US <= min(t.min(), t.max()) <= max(t.min(), t.max()) <= _MOST_US:
             raise UserError(f"{self._stored.name}: times run from {t.min()} to {t.max()} µs; the file is damaged.")
@@ -63,15 +56,16 @@ class TimeColumn:
 
     def first_not_before(self, t_us: int) -> int:
         """The number of the first event with time >= t_us, as a sorted column has it; its length if there is none."""
-        if self._index is not None:
-            found = self._by_index(self._index, t_us)
-            if found is not None:
-                return found
-            self._index = None
-            self.problems.append(
-                "The millisecond index does not fit the event times; windows are found by bisection instead."
-            )
-        return self._search(t_us, 0, len(self))
+        rows = self._stored.block_rows
+        low, high = 0, -(-len(self) // rows)
+        while low < high:
+            middle = (low + high) // 2
+            if self._edge(middle)[1] < t_us:
+                low = middle + 1
+            else:
+                high = middle
+        start, stop = min(low * rows, len(self)), min((low + 1) * rows, len(self))
+        return start + int(np.searchsorted(self.between(start, stop), t_us, side="left")) if start < stop else start
 
     def note_disorder(self) -> None:
         """Called by whoever sees time running backwards."""
@@ -80,52 +74,6 @@ class TimeColumn:
             self.problems.append(
                 "Time runs backwards in the recording; windows of a long one may lack events that are out of order."
             )
-
-    def _by_index(self, index: StoredArray, t_us: int) -> int | None:
-        """The place the index leads to; None where it cannot be right."""
-        if t_us <= 0:
-            # Nothing says that times begin at 0, so only the events can tell.
-            return self._search(t_us, 0, len(self))
-        first_ms = min(t_us // 1000, len(index) - 1)
-        entries = [int(value) for value in index.rows(first_ms, min(first_ms + 2, len(index)))]
-        low, high = entries[0], entries[1] if len(entries) > 1 else len(self)
-        if not 0 <= low <= high <= len(self):
-            return None
-        found = self._search(t_us, low, high)
-        around = self.between(max(0, found - 1), min(len(self), found + 1)).tolist()
-        before = found == 0 or around[0] < t_us
-        after = found == len(self) or around[-1] >= t_us
-        return found if before and after else None
-
-    def _search(self, t_us: int, low: int, high: int) -> int:
-        """The first event not before t_us among low…high, reading few blocks.
-
-        Guesses where the time lies if events come evenly, and halves when that was a bad guess.
-        """
-        rows = self._stored.block_rows
-        halve = False
-        low_us: int | None = None
-        high_us: int | None = None
-        while high - low > rows:
-            middle = (low + high) // 2
-            if not halve and low_us is not None and high_us is not None and high_us > low_us:
-                middle = low + (high - low) * min(max(t_us - low_us, 0), high_us - low_us) // (high_us - low_us)
-            elif low == 0 and high == len(self) and low_us is None:
-                low_us, high_us = self.ends() or (0, 0)
-                continue
-            block = min(middle, high - 1) // rows
-            first, last = self._edge(block)
-            size = high - low
-            if first >= t_us:
-                high, high_us = max(low, block * rows), first
-            elif last < t_us:
-                low, low_us = min(high, (block + 1) * rows), last
-            else:
-                low, high = max(low, block * rows), min(high, (block + 1) * rows)
-            halve = high - low > size // 2
-        if high <= low:
-            return low
-        return low + int(np.searchsorted(self.between(low, high), t_us, side="left"))
 
     def _edge(self, block: int) -> tuple[int, int]:
         """The first and last time of a block; where that unpacks it, its order is looked at too."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from evprof.core.records import TARGET
 from evprof.core.units import count_text
-from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite
+from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite, ratio
 from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import DOCUMENTS, REQUESTS, Place
 from evprof.loaders.legacy.reading import Preview, Published, RowReader, Statistic
@@ -25,7 +25,6 @@ from evprof.loaders.legacy.servers.answers import (
     request_name,
     served_model,
 )
-from evprof.loaders.legacy.summary import ratio
 
 MOST_TOLD = 4000
 """Statistics that are kept of one file."""

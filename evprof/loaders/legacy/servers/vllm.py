@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from evprof.loaders.legacy.checks import finite
+from evprof.loaders.legacy.checks import finite, ratio
 from evprof.loaders.legacy.json_rows import DOCUMENTS
 from evprof.loaders.legacy.reading import Preview
 from evprof.loaders.legacy.servers.serving import ServingReader, traffic
-from evprof.loaders.legacy.summary import ratio
 
 _KEYS = frozenset({"model_id", "completed", "request_throughput"})
 
