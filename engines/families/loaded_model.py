@@ -156,7 +156,6 @@ class LoadedModel(ABC):
             spans,
             event_frames=frames,
             video_frames=frames or self.record.frames,
-            switches=settings.switches,
         )
 
     def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:

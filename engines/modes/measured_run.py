@@ -259,7 +259,7 @@ class MeasuredRun:
             import_reader_of(sample.events_path)
         if switches.prefetch == OFF:
             return
-        paths = files_of(sample, kinds, has_frame_cache=switches.frame_cache != OFF)
+        paths = files_of(sample, kinds)
         for sentence in prefetch(paths, switches.prefetch, self._stop.is_set):
             self._warn(sentence)
 

@@ -15,7 +15,6 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.run_info import LoadingFacts
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.clips import clip_events, rectified, video_window
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.source import PILLOW, VideoFrames
@@ -37,7 +36,6 @@ def import_readers() -> None:
         "evprof.loaders.pictures.render",
         "evprof.loaders.videos.file",
         "evprof.loaders.videos.folder",
-        "evprof.loaders.videos.frame_cache",
     ):
         importlib.import_module(name)
 
@@ -79,28 +77,20 @@ def read_input(
     *,
     event_frames: int | None,
     video_frames: int,
-    switches: Switches | None = None,
 ) -> HostInputs:
     """The half of the sample that `kind` names: see `read_events` and `read_video`."""
     if kind == EVENTS:
         return read_events(sample, event_frames, spans)
-    taken = switches or Switches()
-    if taken.frame_cache != OFF:
-        return _read_kept_video(sample, video_frames, spans)
     return read_video(sample, video_frames, spans)
 
 
-def files_of(sample: Sample, kinds: Iterable[str], *, has_frame_cache: bool = False) -> list[str]:
+def files_of(sample: Sample, kinds: Iterable[str]) -> list[str]:
     """What stage load reads of a sample: files and folders."""
     paths: list[str | None] = []
     if EVENTS in kinds:
         paths += [sample.events_path, sample.rectify_path]
     if VIDEO in kinds:
         paths += [sample.video_path, sample.video_times_path]
-        if has_frame_cache:
-            from evprof.loaders.videos.frame_cache import FrameCache
-
-            paths.append(str(FrameCache().folder))
     return [path for path in paths if path is not None]
 
 
@@ -183,30 +173,6 @@ def _sizes(paths: Iterable[Path]) -> int:
 def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
     """`count` uniformly sampled frames of the sample's video or the clip of it, with their times."""
     return _of_frames(sample, *_decoded(sample, count, spans))
-
-
-def _read_kept_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
-    """As `read_video`, with what was decoded before out of the frame cache; what was not is put there."""
-    from evprof.loaders.videos.frame_cache import FrameCache
-
-    cache, path = FrameCache(), _video_path(sample)
-    with spans.child("frame cache"):
-        key = cache.key(path, count=count, window_us=video_window(sample), times_path=sample.video_times_path)
-        video = cache.get(key)
-    if video is not None:
-        shown = dict(zip(video.indices, video.frames, strict=True))
-        nbytes = sum(picture.nbytes for picture in shown.values())
-        loading = LoadingFacts(nbytes, frames=len(shown), decoder=video.decoder, frame_cache="hit")
-        return _of_frames(sample, video, loading)
-    video, loading = _decoded(sample, count, spans)
-    found = _of_frames(sample, video, replace(loading, frame_cache="miss"))
-    try:
-        with spans.child("frame cache"):
-            cache.put(key, video)
-    except OSError as error:
-        refused = f"The frames of {path} could not be kept in {cache.folder} ({error.strerror or error})."
-        return replace(found, warnings=(*found.warnings, refused))
-    return found
 
 
 def _video_path(sample: Sample) -> str:

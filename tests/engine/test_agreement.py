@@ -20,7 +20,6 @@ from evprof.core.vocabulary.families import EVENTS, FAMILIES, VIDEO
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, MODES
 from evprof.core.vocabulary.settings import DEFAULTS, with_value
-from evprof.core.vocabulary.switches import Switches
 from evprof.run.suites.cell import SuiteConfiguration, meaningful
 from evprof.run.suites.spec import parse_suite
 from ui.settings.request_form import RequestForm
@@ -55,7 +54,6 @@ OTHER: dict[str, Any] = {
     "visual_keep": 0.5,
     "prune_by": "similarity",
     "projector": "fused",
-    "frame_cache": "disk",
     "prefetch": "warm",
     "drafter": "lookup",
     "length": "heuristic",
@@ -95,7 +93,6 @@ OPTIONS = {
     "--pooling": "pooling",
     "--image-layout": "image_layout",
     "--projector": "projector",
-    "--frame-cache": "frame_cache",
 }
 """What the engine warns about where it changes nothing, by option."""
 
@@ -256,11 +253,6 @@ def test_a_target_that_takes_video_makes_one_cell_of_settings_of_other_families(
     grid = {"settings": {"mode": "target"}, "axes": {key: [DEFAULTS[key], OTHER[key]]}}
     suite = parse_suite(grid, "grid", family_of=lambda _: "video_llava")
     assert len(suite.cells) == 1
-
-
-def test_the_window_lets_no_setting_of_videos_run_where_nothing_reads_one() -> None:
-    settings = changed(GenerationSettings(), {"frame_cache": "disk"})
-    assert form_of("draft", settings).settings_in_force.switches == Switches()
 
 
 @pytest.mark.parametrize("mode", MODES)

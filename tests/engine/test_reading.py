@@ -1,4 +1,4 @@
-"""Stage load: which parts it tells, what it counts, and that kept frames are the decoded ones."""
+"""Stage load: its parts, and what it counts."""
 
 from __future__ import annotations
 
@@ -13,23 +13,15 @@ from engines.stages.reading import read_input
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
 
-KEPT = Switches(frame_cache="disk")
 
-
-@pytest.fixture(autouse=True)
-def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def load(sink: Any, kind: str, sample: Sample, **options: Any) -> tuple[Any, list[str]]:
+def load(sink: Any, kind: str, sample: Sample) -> tuple[Any, list[str]]:
     """What stage load gives, and the names of its parts."""
     sink.records.clear()
     clock = StageClock(sink, 1)
     with clock.stage("load", "target"):
-        found = read_input(kind, sample, clock, event_frames=None, video_frames=4, **options)
+        found = read_input(kind, sample, clock, event_frames=None, video_frames=4)
     names = [record.name for record in sink.of(SpanRecord) if record.phase == 0]
     assert names.pop(0) == "load"
     return found, names
@@ -64,24 +56,6 @@ def test_a_video_is_opened_demuxed_decoded_and_converted(sink: Any) -> None:
     assert set(parts) == {"open", "demux", "decode", "colour"}
     assert (found.loading.frames, found.loading.decoder) == (4, "pyav")
     assert found.loading.bytes_read > 0
-    assert found.loading.frame_cache is None
-
-
-def test_kept_frames_are_the_decoded_ones(sink: Any) -> None:
-    sample = bundled_sample()
-    plain, _ = load(sink, "video", sample)
-    missed, parts = load(sink, "video", sample, switches=KEPT)
-    assert (parts[0], parts[-1], missed.loading.frame_cache) == ("frame cache", "frame cache", "miss")
-    found, parts = load(sink, "video", sample, switches=KEPT)
-    assert parts == ["frame cache"]
-    assert (found.loading.frame_cache, found.loading.decoder) == ("hit", "pyav")
-    assert found.loading.bytes_read == sum(picture.nbytes for picture in found.pictures)
-    for made in (missed, found):
-        assert all(np.array_equal(mine, its) for mine, its in zip(made.pictures, plain.pictures, strict=True))
-        assert (made.labels, made.times_us) == (plain.labels, plain.times_us)
-    # Another part of the same video is another entry.
-    clip, parts = load(sink, "video", Sample(video_path=sample.video_path, duration_us=20_000), switches=KEPT)
-    assert clip.loading.frame_cache == "miss"
 
 
 def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(engine: Any, tmp_path: Path) -> None:

@@ -11,13 +11,9 @@ from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.core.vocabulary.inputs import InputSettings
-from evprof.loaders.bundled import bundled_sample
 from evprof.view.columns import ShownModel
 from ui.runs.run_details import DetailSection, span_sections
 from ui.runs.run_summary import summary_sections
-from ui.settings.request_form import RequestForm
 from ui.style.theme import dark
 from ui.timeline.stage_lane import color_name
 
@@ -101,19 +97,3 @@ def test_a_part_has_the_colour_of_its_stage() -> None:
     assert color_name("draft", "decode") == "draft"
     assert color_name("tower", "vision+prefill") == "prefill"
     assert dark().stage("load") != dark().stage("decode")
-
-
-@pytest.mark.parametrize(
-    ("mode", "reads", "words"),
-    [("draft", "auto", "No model reads a video."), ("target", "auto", ""), ("draft", "video", "")],
-)
-def test_the_frame_cache_is_offered_where_a_video_is_read(mode: str, reads: str, words: str) -> None:
-    form = RequestForm()
-    form.sample = bundled_sample()
-    form.settings = GenerationSettings(input=InputSettings(draft_input=reads))
-    form.choose_mode(mode)
-    assert form.mode == mode
-    assert form.obstacle("frame_cache", form.here) == words
-    control = form.controls["frame_cache"]
-    assert [value for value, _ in control.choices] == ["off", "disk"]
-    assert control.sentence.endswith("Same answer.")

@@ -269,7 +269,6 @@ def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm)
         ("target", {"draft_input": "video"}, "draft_input", "The event model does not run in this mode."),
         ("draft", {"frames": 4}, "frames", "The video model does not run in this mode."),
         ("target", {"canvas": "640x480"}, "canvas", "No model reads events."),
-        ("draft", {"frame_cache": "disk"}, "frame_cache", "No model reads a video."),
         (
             "side-by-side",
             {"prompt_style": "training", "event_markers": False},

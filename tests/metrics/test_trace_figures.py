@@ -209,7 +209,6 @@ def test_switches_that_are_named_exist() -> None:
         "attention",
         "prefill_chunk",
         "prefetch",
-        "frame_cache",
         "vision_cache",
     }
     assert {name for name, _ in pairs} <= {*flat, *ModelChoice.__dataclass_fields__}

@@ -199,12 +199,6 @@ def test_files_in_memory_or_on_disk_are_an_axis_and_an_override() -> None:
     assert [cell.settings.switches.prefetch for cell in parsed(grid, prefetch="warm").cells] == ["warm"]
 
 
-def test_what_only_videos_have_use_for_makes_no_cells_of_those_that_read_events() -> None:
-    axes = {"frame_cache": ["off", "disk"]}
-    assert len(parsed({"settings": {"mode": "draft"}, "axes": axes}).cells) == 1
-    assert len(parsed({"settings": {"mode": "target"}, "axes": axes}).cells) == 2
-
-
 SPECULATING = {"mode": "speculative"}
 
 

@@ -381,7 +381,7 @@ def test_every_switch_there_is_has_a_row():
         return {side.switches[name] for side in sides if name in side.switches}
 
     plain = {"attention": "sdpa", "cache": "static", "step": "eager"}
-    plain |= {"vision_cache": "off", "frame_cache": "off", "prefetch": "off"}
+    plain |= {"vision_cache": "off", "prefetch": "off"}
     known = {name: choices_of(name) for name in plain}
     for name, choices in known.items():
         assert values(name) | {plain[name], "auto"} == {*choices, "auto"}

@@ -82,7 +82,7 @@ def test_a_reader_migrates_a_copy_and_leaves_the_file_alone(write_session, monke
     assert path.read_bytes() == before
 
 
-REMOVED = {"video_decoder"}
+REMOVED = {"frame_cache", "video_decoder"}
 """Settings that older versions had; a run that was measured with one is read without it."""
 
 

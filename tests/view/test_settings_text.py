@@ -72,7 +72,6 @@ def test_a_run_at_its_defaults_has_no_label() -> None:
         (switched(early_exit=9), "target", "exit 9 at 0.9"),
         (switched(early_exit=9, exit_confidence=0.75), "target", "exit 9 at 0.75"),
         (switched(vision_cache="disk"), "target", "vision cache on disk"),
-        (switched(frame_cache="disk"), "target", "frame cache"),
         (switched(prefetch="cold"), "draft", "cold files"),
         (switched(visual_keep=0.5), "target", "keep 0.5"),
         (switched(visual_keep=0.5, prune_by="similarity"), "target", "keep 0.5 by similarity"),
@@ -115,7 +114,6 @@ def test_every_field_of_the_switches_can_be_told_apart() -> None:
         "visual_keep": 0.25,
         "prune_by": "similarity",
         "projector": "fused",
-        "frame_cache": "disk",
         "prefetch": "cold",
     }
     assert set(changed) == set(Switches().to_json())

@@ -38,7 +38,7 @@ from evprof.run.gpu_bench.engine_sections import (
 )
 from evprof.run.gpu_bench.plan import SIZES, SectionSize
 
-FROM_FILES = ("prefetch", "frame-cache")
+FROM_FILES = ("prefetch",)
 """Switches that are about files and decoders, of which a GPU shows nothing."""
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.plain import Plain
-from evprof.core.vocabulary.families import VIDEO
-from evprof.core.vocabulary.inputs import of_eventgpt, where_read
+from evprof.core.vocabulary.inputs import of_eventgpt
 from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Range, Situation, Wording, setting
 
 LANGUAGE_MODEL, VISION = "Language model", "Vision"
@@ -72,9 +71,6 @@ def _other_shape(here: Situation) -> str:
     if mode.drafts and not mode.is_parallel and values["tree"]:
         return "A tree's tokens stand elsewhere in the cache than single steps put them: draft chains."
     return ""
-
-
-_where_video_is_read = where_read(VIDEO, "No model reads a video.")
 
 
 @dataclass(frozen=True)
@@ -217,16 +213,6 @@ class Switches(Plain):
         choices=_words("reference", "fused"),
         idle=of_eventgpt,
         wording=Wording(label="{} projector"),
-        is_advanced=True,
-    )
-    frame_cache: str = setting(
-        "off",
-        "frame cache",
-        "Keeps decoded video frames for the next run on the same video.",
-        head=VISION,
-        choices=_words("off", "disk"),
-        idle=_where_video_is_read,
-        wording=Wording(label="frame cache", is_told_idle=True),
         is_advanced=True,
     )
     prefetch: str = setting(

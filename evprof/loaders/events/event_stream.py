@@ -27,7 +27,6 @@ _LOWEST_BETWEEN = 0xFE
 _PASSING = 0xFF
 _PASSED_US = 127
 _BLOCK = _EVENT.itemsize << 17
-_DOUBLINGS = 4
 
 
 class EventStream(FileRecording):
@@ -152,18 +151,11 @@ def _between(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         before = np.flatnonzero(turns == (turn - 1) % _EVENT.itemsize)
         found = np.searchsorted(high[members], high[before] + 1)
         following[before] = np.append(members, end)[found]
-    # Walked in strides of 16, of which the steps between are filled in afterwards.
-    strides = [following]
-    for _ in range(_DOUBLINGS):
-        strides.append(strides[-1][strides[-1]])
-    ways = strides.pop().tolist()
+    ways = following.tolist()
     walked: list[int] = []
     number = first
     while number < end:
         walked.append(number)
         number = ways[number]
-    numbers = np.array(walked, np.int64)
-    for stride in reversed(strides):
-        numbers = np.stack((numbers, stride[numbers]), axis=1).ravel()
-    places: npt.NDArray[np.int64] = high[numbers[numbers < end]]
+    places: npt.NDArray[np.int64] = high[walked]
     return places

@@ -133,7 +133,6 @@ def _long_stages(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     whole = max(stage.end_ns for stage in stages) - min(stage.start_ns for stage in stages)
     for name, switch, value, how in (
         ("load", "prefetch", "warm", "has the files in memory before the run"),
-        ("preprocess", "frame_cache", "disk", "keeps decoded frames for the next run on the same video"),
         ("vision", "vision_cache", "memory", "keeps the embeddings for the next run on the same input"),
     ):
         taken = sum(stage.end_ns - stage.start_ns for stage in stages if stage.name == name)

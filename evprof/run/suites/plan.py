@@ -71,7 +71,7 @@ class SuiteRow:
     def warms_by_sample(self) -> bool:
         """Whether every sample wants a warm-up of its own: what is kept from one run to the next is per picture."""
         switches = self.cell.settings.switches
-        return switches.vision_cache != "off" or switches.frame_cache != "off"
+        return switches.vision_cache != "off"
 
     def request(self, warmup: int) -> RunRequest:
         """The row as an engine takes it, after `warmup` runs that do not count."""

@@ -76,12 +76,7 @@ _SINGLE: dict[str, dict[str, Any]] = {
                 ("PNG event frames", {f"{mode}_input": "events", "event_source": "png"}),
                 ("video", {f"{mode}_input": "video"}),
             )
-            for cached, caches in (
-                ("", {}),
-                (" · vision cache", {"vision_cache": "memory"}),
-                # Event files hold events and not frames: what is decoded is a video's.
-                *([(" · frame cache", {"frame_cache": "disk"})] if words == "video" else []),
-            )
+            for cached, caches in (("", {}), (" · vision cache", {"vision_cache": "memory"}))
         ],
     },
     "speculation": {

@@ -175,7 +175,6 @@ VARIANTS: tuple[Variant, ...] = (
         for place in ("memory", "disk")
     ),
     Variant("prefetch", "warm", ("load",), _switch(prefetch="warm"), _switch(prefetch="cold"), "cold"),
-    Variant("frame-cache", "disk hit", ("load",), _switch(frame_cache="disk"), roles=(TARGET,)),
     *(
         Variant("visual-keep", f"0.5 {way}", LLM, _switch(visual_keep=0.5, prune_by=way), expects=PRUNING)
         for way in PRUNINGS

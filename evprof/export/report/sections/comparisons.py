@@ -311,7 +311,7 @@ def same_input(data: ReportData) -> Sequence[Block]:
     pairs: dict[tuple[str, ...], dict[str, Configuration]] = {}
     for column in _alone(data):
         settings = _settings(column)
-        key = tuple(settings.get(name, "") for name in ("reads", "read with", "vision cache", "frame cache"))
+        key = tuple(settings.get(name, "") for name in ("reads", "read with", "vision cache"))
         pairs.setdefault(key, {}).setdefault(column.runs[0].info.role, column)
     rows = []
     for (reads, decoder, kept, frames), pair in pairs.items():

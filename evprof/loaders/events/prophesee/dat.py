@@ -38,7 +38,6 @@ class Dat:
 
     name = "dat"
     word = np.dtype("<u8")
-    tail_words = 1
     start = HighTime()
 
     def __init__(self, version: int, offset_us: int = 0) -> None:

@@ -68,7 +68,6 @@ class Evt2:
 
     name = "evt2"
     word = np.dtype("<u4")
-    tail_words = 2048
     start = HighTime()
 
     def __init__(self, offset_us: int = 0) -> None:

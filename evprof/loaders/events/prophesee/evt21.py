@@ -23,7 +23,6 @@ class Evt21:
 
     name = "evt2.1"
     word = np.dtype("<u8")
-    tail_words = 2048
     start = HighTime()
 
     def __init__(self, is_legacy: bool, offset_us: int = 0) -> None:

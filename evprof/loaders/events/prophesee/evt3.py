@@ -58,7 +58,6 @@ class Evt3:
 
     name = "evt3"
     word = np.dtype("<u2")
-    tail_words = 0
     start = Evt3State()
 
     def __init__(self, offset_us: int = 0) -> None:

@@ -2,9 +2,7 @@
 
 A window needs an index of blocks: the decoder's state before each and the times in it. It is made on the first need
 by a scan that looks at little more than the words that carry time (some GB a second), and kept while the recording is
-open. Of files above a gigabyte only the ends of blocks are looked at where the format allows, which takes no time to
-speak of; time that runs backwards within a block is then not noticed. Files are read, never mapped: a file that shrinks
-while it is mapped would end the program.
+open. Files are read, never mapped: a file that shrinks while it is mapped would end the program.
 """
 
 from __future__ import annotations
@@ -26,9 +24,6 @@ from evprof.loaders.paths import raw_file, readable_file, unreadable
 
 BLOCK_WORDS = 1 << 17
 """Words decoded at once: intermediate arrays stay in the processor's cache, three to four times faster than all."""
-
-SCANNED_BYTES = 1 << 30
-"""Files up to this size are scanned in whole, and when asked what they are: some tenths of a second."""
 
 _SAMPLED_BLOCKS = 8
 
@@ -56,9 +51,6 @@ class WordDecoder(Protocol[State]):
 
     name: str
     word: np.dtype[Any]
-    tail_words: int
-    """How many words at a block's end show what time it is there, if time does not run backwards in it and it lasts
-    less than the clock's range: hours. 0: all words are needed."""
     start: State
 
     def decode(self, words: Words, state: State, columns: GrowingColumns) -> Decoded[State]:
@@ -117,10 +109,8 @@ class WordRecording(EventRecording, Generic[State]):
 
     @property
     def info(self) -> RecordingInfo:
-        """Size and camera from the header; times when the file is small enough to be scanned or already was."""
-        low, high = (None, None)
-        if self._size <= SCANNED_BYTES or self._decoder.tail_words or self._is_indexed:
-            low, high = self._time_bounds()
+        """Size and camera from the header; times by a scan."""
+        low, high = self._time_bounds()
         width, height = self._header.size or (None, None)
         return RecordingInfo(
             self._decoder.name, self._known_count(), width, height, low, high, self._header.details, self._problems()
@@ -163,18 +153,12 @@ class WordRecording(EventRecording, Generic[State]):
     def _blocks(self) -> int:
         return -(-self._words // self._block_words)
 
-    @property
-    def _is_indexed(self) -> bool:
-        return len(self._index.blocks) == self._blocks
-
-    def _read_words(self, block: int, tail: int | None = None) -> Words:
-        """A block as it lies in the file, or the `tail` words of its end; fewer when the file has shrunk."""
+    def _read_words(self, block: int) -> Words:
+        """A block as it lies in the file; fewer words when the file has shrunk."""
         if self._file.closed:
             raise UserError(f"{self.path}: the recording was closed; open it again.")
         first = block * self._block_words
         count = min(self._block_words, self._words - first)
-        if tail is not None and tail < count:
-            first, count = first + count - tail, tail
         words = np.empty(count, self._decoder.word)
         view = memoryview(words.view(np.uint8).data)
         filled = 0
@@ -224,22 +208,11 @@ class WordRecording(EventRecording, Generic[State]):
         index = self._index
         for block in range(len(index.blocks), self._blocks):
             before = index.states[block]
-            found, after = self._glimpse(block, before) or self._decoder.scan(self._read_words(block), before)
+            found, after = self._decoder.scan(self._read_words(block), before)
             index.blocks.append(found)
             if block + 1 == len(index.states):
                 index.states.append(after)
         return index
-
-    def _glimpse(self, block: int, before: State) -> tuple[BlockScan, State] | None:
-        """What the end of a block says, in a file too large to be scanned in whole; None where that is too little."""
-        if self._size <= SCANNED_BYTES or self._decoder.tail_words == 0 or block == 0:
-            return None
-        found, after = self._decoder.scan(self._read_words(block, self._decoder.tail_words), before)
-        if after is before or found.low_us is None:
-            return None
-        # Where the block begins is where the one before ends.
-        low_us = min(found.low_us, _or(self._index.blocks[block - 1].high_us, found.low_us))
-        return found._replace(low_us=low_us), after
 
     def _within(self, start_us: int, stop_us: int) -> Iterator[EventArray]:
         index = self._scan()
