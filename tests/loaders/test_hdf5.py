@@ -359,15 +359,6 @@ def test_two_handles_of_one_file(tmp_path: Path) -> None:
         second.read()
 
 
-def test_beside_somebody_elses_handle_in_this_process(tmp_path: Path) -> None:
-    path, events = tmp_path / "twice.h5", made(3_000)
-    write_dsec_like(path, events, None)
-    with h5py.File(path, "r"):
-        same(read_events(path), events)
-    with h5py.File(path, "r", locking=True):
-        same(read_events(path), events)
-
-
 def test_more_than_fits_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "long.h5"
     write_dsec_like(path, made(3_000), None, 500)

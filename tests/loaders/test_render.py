@@ -108,16 +108,6 @@ def doubly_hit(count: int = 130_000, width: int = 640, height: int = 480) -> Eve
     )
 
 
-@pytest.mark.parametrize("count", [1, 2, 1000, 60_000, 200_000])
-@pytest.mark.parametrize("canvas", [None, (64, 48), (100, 20)])
-def test_few_and_many_events_are_drawn_alike(count: int, canvas: tuple[int, int] | None) -> None:
-    """Both ways of drawing, on both sides of the number where one takes over from the other."""
-    events = doubly_hit(count, 160, 120)
-    width, height = canvas or (None, None)
-    rows = list(zip(events.x.tolist(), events.y.tolist(), events.t_us.tolist(), events.p.tolist(), strict=True))
-    assert (render_events(events, width=width, height=height) == loop(rows, width, height)).all()
-
-
 def test_an_assignment_that_keeps_an_earlier_event_is_put_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """numpy may leave any of several events on a pixel; here it does, and the picture is the same."""
 

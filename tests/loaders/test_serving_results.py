@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.loaders.legacy import json_rows, side_lists
+from evprof.loaders.legacy import json_rows
 from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.family import FAMILIES, is_legacy, open_legacy
 from evprof.loaders.legacy.json_rows import DOCUMENTS, REQUESTS, JsonRows
@@ -275,32 +274,6 @@ def test_too_many_requests_are_refused(
     for name in ("vllm.json", "profile_export.jsonl"):
         with pytest.raises(UserError, match="more than 3"):
             open_legacy(written(tmp_path, serving_shapes.FILES[name]()))
-
-
-def test_large_lists_do_not_fill_the_memory(
-    serving_shapes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(side_lists, "IN_MEMORY", 1 << 16)
-
-    def peak_bytes(count: int, gaps: int = 100) -> int:
-        made = serving_shapes.vllm_serving(fails=False)
-        every = [0.01 + place * 1e-6 for place in range(gaps)]
-        made |= {"itls": [every] * count, "ttfts": [0.05] * count, "output_lens": [gaps + 1] * count}
-        made |= {"latencies": [0.05 + sum(every)] * count, "input_lens": [9] * count, "start_times": [1.0] * count}
-        made |= {"queue_times": [0.0] * count, "generated_texts": ["x" * 500] * count, "errors": [""] * count}
-        path = written(tmp_path, made)
-        del made
-        tracemalloc.start()
-        try:
-            _, rows = open_legacy(path).read(FileProblems())
-            assert sum(len(row.token_times_ms) for row in rows) == count * (gaps + 1)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    peak_bytes(10)
-    # Ten times the requests are 1.4 MB more of texts and numbers in the file, and 3 MB as Python's numbers.
-    assert peak_bytes(1_000) - peak_bytes(100) < 300_000
 
 
 @given(

@@ -161,7 +161,7 @@ def _begins_as_json(path: Path) -> bool:
 
 
 def _preview(path: Path) -> Preview:
-    reading = JsonRows(path, LOOKED_AT)
+    reading = JsonRows(path)
     first: dict[Place, list[Any]] = {}
     for place, number, raw in reading.rows():
         if number < LOOKED_AT:

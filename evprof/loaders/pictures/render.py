@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.pictures.palette import EVENTGPT_PALETTE
 from evprof.loaders.pictures.representations import canvas_size, flat_index, inside
 
 Picture: TypeAlias = "npt.NDArray[np.uint8]"
@@ -22,11 +21,7 @@ Picture: TypeAlias = "npt.NDArray[np.uint8]"
 EVENTGPT_FRAMES = 5
 """EventGPT's number of event frames."""
 
-_FEW = 2
-"""Below one event per this many pixels, painting the events' pixels beats painting all."""
-
-_MOST_ORDINALS = (1 << 30) - 2
-"""int32 has room for twice as many ordinals plus a polarity; recordings in memory are far shorter."""
+_MOST_ORDINALS = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -63,18 +58,17 @@ def render_events(events: EventArray, *, width: int | None = None, height: int |
     """One picture of all `events`: white canvas, p == 0 blue, otherwise red; the last event in file order wins.
 
     Events outside a fixed canvas are left out. Order is guaranteed, not just observed: numpy promises nothing for
-    repeated indices in an assignment, so which event was left on a pixel is checked, or found as a maximum.
+    repeated indices in an assignment, so the event left on a pixel is checked.
     """
     columns, rows = canvas_size(events, width, height)
     shown = inside(events, columns, rows)
     flat = flat_index(shown, columns)
     if len(shown) > _MOST_ORDINALS:
         raise UserError(f"{len(shown):,} events are more than one picture can be drawn of; ask for more frames.")
-    draw = _draw_few if len(shown) * _FEW < rows * columns else _draw_many
-    return draw(flat, shown.p, rows * columns).reshape(rows, columns, 3)
+    return _drawn(flat, shown.p, rows * columns).reshape(rows, columns, 3)
 
 
-def _draw_few(flat: npt.NDArray[np.intp], p: npt.NDArray[np.uint8], pixels: int) -> npt.NDArray[np.uint8]:
+def _drawn(flat: npt.NDArray[np.intp], p: npt.NDArray[np.uint8], pixels: int) -> npt.NDArray[np.uint8]:
     """[pixels, 3], only the pixels with events touched after the canvas was made white."""
     latest = np.empty(pixels, dtype=np.int32)
     order = np.arange(len(flat), dtype=np.int32)
@@ -91,15 +85,3 @@ def _draw_few(flat: npt.NDArray[np.intp], p: npt.NDArray[np.uint8], pixels: int)
     picture[:, 1][flat] = 0
     picture[:, 2][flat] = last - np.uint8(1)
     return picture
-
-
-def _draw_many(flat: npt.NDArray[np.intp], p: npt.NDArray[np.uint8], pixels: int) -> npt.NDArray[np.uint8]:
-    """[pixels, 3] through a palette of the whole canvas."""
-    latest = np.zeros(pixels, dtype=np.int32)
-    # 2 * (ordinal + 1) + polarity grows with the ordinal alone, and its last bit is the colour.
-    order = np.arange(2, 2 * len(flat) + 2, 2, dtype=np.int32)
-    order += p
-    np.maximum.at(latest, flat, order)
-    palette = (latest & 1).astype(np.uint8)
-    palette += latest > 0
-    return np.take(EVENTGPT_PALETTE.polarities, palette, axis=0)

@@ -6,7 +6,7 @@ It knows events, colours and pixels, no files. What the models see is drawn by `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, Colors, Palette
 from evprof.loaders.pictures.render import Picture, render_events
-from evprof.loaders.pictures.representations import check_canvas, inside, voxel_grid
+from evprof.loaders.pictures.representations import check_canvas, flat_index, inside, voxel_grid
 
 
 class RenderingText(NamedTuple):
@@ -70,10 +70,8 @@ class Painter:
         self.width, self.height = width, height
         self.palette, self.rendering = palette, rendering
         self._pixels = width * height
-        # One spare, so that two pixels can be coloured at a time.
-        self._levels = np.zeros(self._pixels + self._pixels % 2, dtype=np.uint8)
-        self._colors = _of_two(palette, _LEVELS.get(rendering, "polarities"))
-        self._places = np.empty(0, dtype=np.intp)
+        self._levels = np.zeros(self._pixels, dtype=np.uint8)
+        self._colors: Colors = getattr(palette, _LEVELS.get(rendering, "polarities"))
         painters: dict[str, Callable[[EventArray, int, int], Picture]] = {
             "eventgpt": self._eventgpt,
             "polarity": self._polarity,
@@ -96,17 +94,17 @@ class Painter:
 
     def _polarity(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
         self._levels.fill(0)
-        self._levels[self._flat(events)] = events.p + np.uint8(1)
+        self._levels[flat_index(events, self.width)] = events.p + np.uint8(1)
         return self._colored()
 
     def _count(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
         """level = 255 * log(1 + n) / log(1 + most)."""
         counts = self._counts
         counts.fill(0)
-        np.add.at(counts, self._flat(events), 1)
+        np.add.at(counts, flat_index(events, self.width), 1)
         most = max(1, int(counts.max()))
         scale = np.log1p(np.arange(most + 1)) * (255 / np.log1p(most))
-        np.take(scale.astype(np.uint8), counts, out=self._levels[: self._pixels], mode="clip")
+        np.take(scale.astype(np.uint8), counts, out=self._levels, mode="clip")
         return self._colored()
 
     def _decay(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
@@ -115,13 +113,13 @@ class Painter:
         np.negative(weights, out=weights, where=events.p == 0)
         value, scale = self._sums
         value.fill(0)
-        np.add.at(value, self._flat(events), weights)
+        np.add.at(value, flat_index(events, self.width), weights)
         np.abs(value, out=scale)
         scale += np.float32(0.5)
         value /= scale
         value *= np.float32(127)
         value += np.float32(128.5)
-        self._levels[: self._pixels] = value
+        self._levels[:] = value
         return self._colored()
 
     def _time_surface(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
@@ -132,7 +130,7 @@ class Painter:
         fresh *= np.float32(127)
         fresh += np.float32(128.5)
         self._levels.fill(128)
-        self._levels[self._flat(events)] = fresh.astype(np.uint8)
+        self._levels[flat_index(events, self.width)] = fresh.astype(np.uint8)
         return self._colored()
 
     def _voxel(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
@@ -152,18 +150,9 @@ class Painter:
         np.maximum(total, np.float32(1e-6), out=total)
         centre /= total
         centre += np.float32(1.5)
-        self._levels[: self._pixels] = centre
-        self._levels[: self._pixels] *= is_shown
+        self._levels[:] = centre
+        self._levels *= is_shown
         return self._colored()
-
-    def _flat(self, events: EventArray) -> npt.NDArray[np.intp]:
-        """y * width + x of each event, until the next call."""
-        if len(self._places) < len(events):
-            self._places = np.empty(len(events) * 5 // 4, dtype=np.intp)
-        flat = self._places[: len(events)]
-        np.multiply(events.y, self.width, out=flat, dtype=np.intp, casting="unsafe")
-        flat += events.x
-        return flat
 
     # Large arrays come from the operating system afresh each time they are asked for, which takes longer than drawing.
 
@@ -184,9 +173,8 @@ class Painter:
         return np.zeros((2, self._pixels), dtype=np.float32)
 
     def _colored(self) -> Picture:
-        """The levels through the table of pairs, half the look-ups; an array of its own."""
-        colored = np.take(self._colors, self._levels.view(np.uint16), axis=0)
-        return colored.reshape(-1, 3)[: self._pixels].reshape(self.height, self.width, 3)
+        """The colours of the levels; an array of its own."""
+        return np.take(self._colors, self._levels, axis=0).reshape(self.height, self.width, 3)
 
 
 def _freshness(events: EventArray, start_us: int, stop_us: int) -> npt.NDArray[np.float32]:
@@ -194,11 +182,3 @@ def _freshness(events: EventArray, start_us: int, stop_us: int) -> npt.NDArray[n
     ages = (events.t_us - stop_us).astype(np.float32)
     ages *= np.float32(TAUS_IN_WINDOW / max(1, stop_us - start_us))
     return np.exp(ages, out=ages)
-
-
-@lru_cache(maxsize=16)
-def _of_two(palette: Palette, levels: str) -> Colors:
-    """[65536, 6]: colours of two neighbours, by both their levels read as one uint16 in the machine's byte order."""
-    colors: Colors = getattr(palette, levels)
-    pairs = np.arange(1 << 16, dtype=np.uint16).view(np.uint8)
-    return np.take(colors, np.minimum(pairs, len(colors) - 1), axis=0).reshape(-1, 6)

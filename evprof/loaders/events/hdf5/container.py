@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,24 +57,15 @@ def open_file(path: str | Path) -> Any:
     import h5py
 
     found = readable_file(path)
+    options: dict[str, Any] = {"mode": "r", "rdcc_nbytes": 0, "locking": False}
     with sentences(str(path)):
-        # Chunks are cached by us, decoded and checked, so HDF5's own cache would only hold them twice.
-        return _opened(h5py.File, found)
-
-
-def _opened(opener: Callable[..., Any], path: Path) -> Any:
-    options: dict[str, Any] = {"mode": "r", "rdcc_nbytes": 0}
-    for locking in (False, None, True, "best-effort"):
         try:
-            return opener(path, locking=locking, **options)
+            return h5py.File(found, **options)
         except OSError as error:
-            # All handles of one process must lock alike, and somebody else's may be there: theirs is tried next.
-            if "flag values don't match" not in str(error):
-                if "already open for" not in str(error):
-                    raise
-                break
-    # A file whose writer allows readers (SWMR), or died while it did, opens this way only.
-    return opener(path, swmr=True, libver="latest", locking=False, **options)
+            if "already open for" not in str(error):
+                raise
+        # A file whose writer allows readers (SWMR), or died while it did, opens only this way.
+        return h5py.File(found, swmr=True, libver="latest", **options)
 
 
 def find(group: Any, path: str, name: str) -> Any | None:
