@@ -14,9 +14,8 @@ from evprof.loaders.events.opening import read_events
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest, why_no_manifest
 from evprof.loaders.paths import first_bytes, opened_file
-from evprof.loaders.pictures.drawn import is_event_frame
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
-from evprof.loaders.pictures.png import read_png
+from evprof.loaders.pictures.png import is_event_frame, read_png
 from evprof.loaders.sequences.folder_content import folder_content
 from evprof.loaders.sequences.sequence import find_sequence, open_sequence
 from evprof.loaders.videos.folder import picture_paths

@@ -35,8 +35,8 @@ class Target:
 
 def read_events(path: Path) -> None:
     """As `evprof inspect`, players and runs do; each refusal is a sentence of its own."""
-    from evprof.loaders.event_survey import survey
     from evprof.loaders.events.opening import open_recording
+    from evprof.loaders.inspection import survey
     from evprof.loaders.pictures.render import render_event_frames
 
     with open_recording(path) as recording:
@@ -137,7 +137,7 @@ def read_session(path: Path) -> None:
 
 def read_times(path: Path) -> None:
     """The times of a folder's pictures."""
-    from evprof.loaders.videos.times import read_times_us
+    from evprof.loaders.videos.folder import read_times_us
 
     read_times_us(path)
 

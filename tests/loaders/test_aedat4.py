@@ -17,8 +17,14 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.aedat.aedat4_header import MAGIC, read_header, written_header
-from evprof.loaders.events.aedat.compressed_frames import UnreadableFrame, most_lz4_bytes, most_zstd_bytes
+from evprof.loaders.events.aedat.aedat4_header import (
+    MAGIC,
+    UnreadableFrame,
+    most_lz4_bytes,
+    most_zstd_bytes,
+    read_header,
+    written_header,
+)
 from evprof.loaders.events.opening import open_recording
 
 START_US = 1_600_000_000_000_000

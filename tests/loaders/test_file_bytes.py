@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.file_bytes import FileBytes
+from evprof.loaders.events.recording import FileBytes
 
 
 def test_bytes_at_places(tmp_path: Path) -> None:

@@ -15,10 +15,9 @@ from PIL import Image
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import source as source_module
-from evprof.loaders.videos.folder import ImageFolder, picture_paths
+from evprof.loaders.videos.folder import ImageFolder, picture_paths, read_times_us
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.player import SeekableVideo
-from evprof.loaders.videos.times import read_times_us
 from painted_videos import number_of, paint
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.events import EventArray
-from evprof.loaders import event_survey, inspection
-from evprof.loaders.event_survey import survey
+from evprof.loaders import inspection
+from evprof.loaders import inspection as event_survey
 from evprof.loaders.events.recording import EventRecording, RecordingInfo
-from evprof.loaders.inspection import inspect_events, inspect_video
+from evprof.loaders.inspection import inspect_events, inspect_video, survey
 from evprof.loaders.pictures.png import encode_png
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, filled, gathered, sampled
-from evprof.loaders.events.recording import RecordingInfo, joined
+from evprof.loaders.events.recording import FileBytes, RecordingInfo, joined
 
 
 def made(times: list[int]) -> EventArray:

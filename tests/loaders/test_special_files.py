@@ -19,8 +19,8 @@ from evprof.loaders.paths import opened_file
 from evprof.loaders.pictures.png import read_png
 from evprof.loaders.probe import probe
 from evprof.loaders.sequences.folder_content import folder_content
+from evprof.loaders.videos.folder import read_times_us
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.times import read_times_us
 
 READERS: dict[str, Callable[[Path], object]] = {
     "any": probe,

@@ -23,12 +23,11 @@ from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.writers import encoder
-from evprof.loaders.writers.columns import RECORD
 from evprof.loaders.writers.encoder import MPEG4, X264, Encoding, quantizer
 from evprof.loaders.writers.frames import TIMES, is_ours, write_frames
 from evprof.loaders.writers.manifest import write_manifest
 from evprof.loaders.writers.mp4 import write_mp4
-from evprof.loaders.writers.npy import write_npy
+from evprof.loaders.writers.npy import RECORD, write_npy
 from evprof.loaders.writers.npz import write_npz
 from painted_videos import number_of
 

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.file_recording import FileRecording
 from evprof.loaders.events.pieces import filled
-from evprof.loaders.events.recording import MOST_EVENTS, RecordingInfo, check_sensor, joined
+from evprof.loaders.events.recording import MOST_EVENTS, FileRecording, RecordingInfo, check_sensor, joined
 
 _KINDS = {0: "generic", 1: "DVS", 2: "ATIS", 4: "colour"}
 _DVS = 1

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.file_head import HEAD_BYTES
-from evprof.loaders.events.file_recording import FileRecording
 from evprof.loaders.events.pieces import filled
-from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, EventsInMemory, RecordingInfo
+from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, EventsInMemory, FileRecording, RecordingInfo
 
 _RECORD = np.dtype([("x", "u1"), ("rest", ">u4")])
 _WIDTH, _HEIGHT = 240, 180

@@ -22,12 +22,10 @@ import numpy.typing as npt
 from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.columns import check_shape, events_from_mapping
-from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import NPY_MAGIC
 from evprof.loaders.events.pickled import read_pickled_columns
-from evprof.loaders.events.recording import EventRecording, EventsInMemory
-from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip
+from evprof.loaders.events.recording import EventRecording, EventsInMemory, FileBytes
+from evprof.loaders.events.tables import Strip, check_shape, column_strips, events_from_mapping, open_table, row_strip
 from evprof.loaders.paths import opened_file, unreadable
 
 _LONGEST_HEADER = 16_384

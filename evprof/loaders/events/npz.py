@@ -21,10 +21,10 @@ import numpy.typing as npt
 from evprof.core.budget import MOST_BYTES, PACKED_RATIO, Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.columns import NAMES, events_from_array, events_from_mapping
 from evprof.loaders.events.npy import check_length, pickle_budget, read_npy_header, shaped
 from evprof.loaders.events.pickled import JoinedParts, read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory
+from evprof.loaders.events.tables import NAMES, events_from_array, events_from_mapping
 from evprof.loaders.paths import opened_file, readable_file, reason
 
 _MAX_MEMBERS = 1_000

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.events import EventArray
-from evprof.loaders.events.file_recording import FileRecording
-from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, joined
+from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, FileRecording, joined
 
 
 @dataclass(frozen=True)

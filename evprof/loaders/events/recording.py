@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from evprof.core.budget import RATIO, Budget
 from evprof.core.closing import Closing
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
+from evprof.loaders.paths import raw_file, readable_file, unreadable
 
 MOST_EVENTS = 200_000_000
 """Most events that one call returns: 2.6 GB. Longer recordings are read in windows."""
@@ -190,3 +193,91 @@ def _numbered(chunks: Iterable[EventArray], start: int, stop: int) -> Iterator[E
         if passed + len(chunk) > start:
             yield chunk.slice_count(max(0, start - passed), stop - passed)
         passed += len(chunk)
+
+
+class FileBytes:
+    """An open, non-empty file that is read at places. Every call may raise UserError."""
+
+    def __init__(self, path: str | Path) -> None:
+        found = readable_file(path)
+        self.path = str(path)
+        self.bytes_read = 0
+        try:
+            self._file = raw_file(found)
+            self.size = self._file.seek(0, 2)
+        except OSError as error:
+            raise unreadable(path, error) from None
+
+    def at(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset`; fewer only where the file ended when it was opened, none from outside of it."""
+        count = min(count, self.size - offset)
+        if count <= 0 or offset < 0:
+            return b""
+        try:
+            self._file.seek(offset)
+            got = self._file.read(count)
+            while len(got) < count:
+                more = self._file.read(count - len(got))
+                if not more:
+                    raise UserError(f"{self.path}: became shorter while it was read; open it again once it is written.")
+                got += more
+        except (OSError, ValueError, MemoryError) as error:
+            raise unreadable(self.path, error) from None
+        self.bytes_read += len(got)
+        return got
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Inside, an error closes the file; without one it stays open."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """May be called twice."""
+        self._file.close()
+
+
+_SPARE_BYTES = 160 << 20
+_SPARE_PACKET_BYTES = 16 << 20
+
+
+class Expansion:
+    """Counts what one file was compressed to and what it became. Raises UserError where that is beyond reason."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._whole = Budget(path, 0, spare=_SPARE_BYTES)
+
+    def expect(self, packed: int, unpacked: int) -> None:
+        """Before a packet of so many bytes becomes so many at most."""
+        Budget(self._path, packed, RATIO, _SPARE_PACKET_BYTES).check(unpacked)
+
+    def count(self, packed: int, unpacked: int) -> None:
+        """After decompression: all of it together must be within reason, too."""
+        self._whole.take(unpacked, packed)
+
+
+class FileRecording(EventRecording):
+    """A recording that reads one file itself. Raises UserError where the file's beginning is not as it should be."""
+
+    def __init__(self, file: str | Path | FileBytes) -> None:
+        """Takes over a file that is open already."""
+        self._file = file if isinstance(file, FileBytes) else FileBytes(file)
+        self.path = self._file.path
+        with self._file.kept():
+            self._begin()
+
+    def _begin(self) -> None:
+        """Looks at the file's beginning."""
+
+    @property
+    def bytes_read(self) -> int:
+        """See `EventRecording`."""
+        return self._file.bytes_read
+
+    def close(self) -> None:
+        """See `EventRecording`."""
+        self._file.close()

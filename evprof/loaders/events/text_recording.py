@@ -22,10 +22,16 @@ import numpy.typing as npt
 from evprof.core.budget import PACKED_RATIO, Budget
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.file_recording import FileRecording
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
-from evprof.loaders.events.recording import NO_EVENTS, EventRecording, EventsInMemory, RecordingInfo, joined
+from evprof.loaders.events.recording import (
+    NO_EVENTS,
+    EventRecording,
+    EventsInMemory,
+    FileBytes,
+    FileRecording,
+    RecordingInfo,
+    joined,
+)
 from evprof.loaders.events.text_sniffing import (
     GZIP_MAGIC,
     LONGEST_LINE,

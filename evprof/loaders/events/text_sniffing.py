@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE
-from evprof.loaders.events.columns import NAMES
 from evprof.loaders.events.file_head import HEAD_BYTES
+from evprof.loaders.events.tables import NAMES
 
 GZIP_MAGIC = b"\x1f\x8b"
 LONGEST_LINE = 1 << 16

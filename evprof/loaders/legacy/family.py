@@ -22,8 +22,7 @@ from evprof.loaders.legacy.reading import Preview, RowReader
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.sample_rows import SampleRows
 from evprof.loaders.legacy.servers.aiperf import AiperfRecords
-from evprof.loaders.legacy.servers.batch_lines import SglangBatches
-from evprof.loaders.legacy.servers.sglang import SglangServing
+from evprof.loaders.legacy.servers.sglang import SglangBatches, SglangServing
 from evprof.loaders.legacy.servers.vllm import VllmServing
 from evprof.loaders.legacy.verified_drafts import VerifiedDrafts
 from evprof.loaders.paths import opened_file

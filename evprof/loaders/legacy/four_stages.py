@@ -19,6 +19,7 @@ from evprof.loaders.legacy.reading import (
     Preview,
     Published,
     Statistic,
+    speculation_again,
     told_statistics,
 )
 from evprof.loaders.legacy.rows import (
@@ -29,7 +30,6 @@ from evprof.loaders.legacy.rows import (
     eventgpt_model,
     llava_model,
 )
-from evprof.loaders.legacy.speculation_formula import speculation_again
 
 _LISTS = {"eventgpt_results": DRAFT, "videollava_results": TARGET}
 _KEYS = {

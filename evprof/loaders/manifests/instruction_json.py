@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping
 
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.expected_answer import ExpectedAnswer, with_choices
-from evprof.loaders.manifests.choices import MAX_TURNS, Choices
 from evprof.loaders.manifests.columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
 from evprof.loaders.manifests.columns import SYNONYMS as OWN
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
 from evprof.loaders.manifests.expected_cells import EXPECTED, ExpectedCells
-from evprof.loaders.manifests.problems import ManifestProblems, shown
+from evprof.loaders.manifests.problems import MAX_TURNS, Choices, ManifestProblems, shown
 from evprof.loaders.manifests.rows import ManifestRow
 from evprof.loaders.pictures.frame_folder import FRAME_NUMBER
 

@@ -15,11 +15,10 @@ from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import nearest
 from evprof.core.units import count_text
-from evprof.loaders.manifests.choices import Choices, EventsFrom, Questions, VideoFrom
 from evprof.loaders.manifests.columns import HALVES, ListedSamples, Names, SampleTexts, column_name, known_columns
 from evprof.loaders.manifests.counterparts import Counterparts
 from evprof.loaders.manifests.instruction_json import MARKS, InstructionSamples
-from evprof.loaders.manifests.problems import ManifestProblems
+from evprof.loaders.manifests.problems import Choices, EventsFrom, ManifestProblems, Questions, VideoFrom
 from evprof.loaders.manifests.rows import CSV, HEAD_BYTES, JSON, ManifestRow, first_row, read_rows, text_format
 from evprof.loaders.paths import first_bytes, unreadable
 

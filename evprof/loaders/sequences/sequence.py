@@ -204,7 +204,7 @@ def _is_called_images(said: list[str]) -> bool:
 
 def _holds_event_frames(folder: Path) -> bool:
     """Whether the pictures of a folder are drawn from events, and so no video of what a camera saw."""
-    from evprof.loaders.pictures.drawn import is_event_frame_file
+    from evprof.loaders.pictures.png import is_event_frame_file
     from evprof.loaders.videos.folder import picture_paths
 
     try:

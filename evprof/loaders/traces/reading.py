@@ -13,8 +13,7 @@ from evprof.core.rows.trace_columns import TraceColumns
 from evprof.core.units import count_text
 from evprof.loaders.paths import readable_file, unreadable
 from evprof.loaders.traces.gathering import TraceGathering
-from evprof.loaders.traces.scanning import NO_JSON, TraceText
-from evprof.loaders.traces.source import TraceBytes
+from evprof.loaders.traces.scanning import NO_JSON, TraceBytes, TraceText
 
 _RATIO = 10
 """Bytes in memory for each byte of text: the shortest slice has 20 bytes and takes a row; Kineto's take a quarter."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from evprof.core.events import EventArray
 from evprof.core.files.whole_file import whole_binary
-from evprof.loaders.writers.columns import DTYPES, Spool
-from evprof.loaders.writers.npy import write_column
+from evprof.loaders.writers.npy import DTYPES, Spool, write_column
 
 
 def write_npz(

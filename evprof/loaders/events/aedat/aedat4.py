@@ -6,15 +6,19 @@ our own, because that library trusts what a file's header says and would decode 
 
 from __future__ import annotations
 
+import os
+import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.core.events import EventArray
+from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.aedat.aedat4_header import (
     COMPRESSIONS,
     LONGEST_HEADER,
@@ -22,12 +26,160 @@ from evprof.loaders.events.aedat.aedat4_header import (
     Aedat4Header,
     Aedat4Stream,
     Damaged,
+    FlatbufferTable,
+    UnreadableFrame,
+    most_lz4_bytes,
+    most_zstd_bytes,
     read_header,
+    written_header,
 )
-from evprof.loaders.events.aedat.aedat4_packets import Packets, plain_events
-from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
-from evprof.loaders.events.recording import RecordingInfo, joined
+from evprof.loaders.events.recording import NO_EVENTS, Expansion, FileBytes, RecordingInfo, joined
+from evprof.loaders.paths import reason
+
+
+class Stage:
+    """In memory where the system has such files, else in its folder for temporary ones; made when first used."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._path = ""
+        self._is_on_disk = False
+
+    def put(self, content: bytes) -> str:
+        """The path of a file with this content, until the next call. Raises OSError."""
+        if self._file is None:
+            self._file = self._made()
+        # Written over and not anew: pages of memory the file has already cost nothing.
+        self._file.seek(0)
+        self._file.write(content)
+        self._file.truncate()
+        return self._path
+
+    def close(self) -> None:
+        """Removes the file; may be called twice."""
+        if self._file is None:
+            return
+        self._file.close()
+        self._file = None
+        if self._is_on_disk:
+            with suppress(OSError):
+                os.unlink(self._path)
+
+    def _made(self) -> IO[bytes]:
+        create = getattr(os, "memfd_create", None)
+        self._is_on_disk = create is None
+        if create is None:
+            handle, self._path = tempfile.mkstemp(prefix="evprof-")
+        else:
+            handle = create("evprof")
+            self._path = f"/proc/self/fd/{handle}"
+        return open(handle, "w+b", buffering=0)
+
+
+_EVENT = np.dtype([("t", "<i8"), ("x", "<u2"), ("y", "<u2"), ("p", "u1"), ("", "V3")])
+_MOST_BATCH_BYTES = 64 << 20
+
+
+class Packets:
+    """Decodes packets of one stream of one file; `width` and `height` are the sensor's, where known."""
+
+    def __init__(self, path: str, compression: int, width: int | None, height: int | None) -> None:
+        self.path = path
+        self._compression = compression
+        self._width, self._height = width, height
+        self._stage = Stage()
+        self._expansion = Expansion(path)
+        self._start = written_header(compression, width or MAX_COORDINATE, height or MAX_COORDINATE)
+
+    def events(self, packets: Sequence[bytes]) -> EventArray:
+        """The packets' events in order. Raises UserError."""
+        try:
+            arrays = self._plain(packets) if self._compression == 0 else self._unpacked(packets)
+        except (Damaged, UnreadableFrame):
+            raise self._damaged("a packet makes no sense") from None
+        if not arrays:
+            return NO_EVENTS
+        columns = (np.concatenate([part[name] for part in arrays]) for name in ("x", "y", "t", "p"))
+        x, y, t, p = columns
+        events = EventArray(x, y, t.view(np.int64), p.view(np.uint8))
+        self._check(events)
+        return events
+
+    def close(self) -> None:
+        """Lets go of what decompressing needed; may be called twice."""
+        self._stage.close()
+
+    def _check(self, events: EventArray) -> None:
+        if len(events) == 0:
+            return
+        most_x, most_y = events.x.max(), events.y.max()
+        if most_x >= (self._width or MAX_COORDINATE + 1) or most_y >= (self._height or MAX_COORDINATE + 1):
+            raise self._damaged(f"events lie at x = {most_x}, y = {most_y}, outside the sensor")
+        if events.p.max() > 1 or abs(int(events.t_us.min())) >> 61 or abs(int(events.t_us.max())) >> 61:
+            raise self._damaged("events have impossible times or polarities")
+
+    def _plain(self, packets: Sequence[bytes]) -> list[npt.NDArray[Any]]:
+        found = []
+        for packet in packets:
+            place, count = plain_events(packet)
+            if place + count * _EVENT.itemsize > len(packet):
+                raise Damaged
+            if count:
+                found.append(np.frombuffer(packet, _EVENT, count, place))
+        return found
+
+    def _unpacked(self, packets: Sequence[bytes]) -> list[npt.NDArray[Any]]:
+        most_bytes = most_lz4_bytes if self._compression < 3 else most_zstd_bytes
+        arrays: list[npt.NDArray[Any]] = []
+        batch: list[bytes] = []
+        expected = 0
+        for packet in packets:
+            most = most_bytes(packet)
+            self._expansion.expect(len(packet), most)
+            if batch and expected + most > _MOST_BATCH_BYTES:
+                arrays += self._batch(batch)
+                batch, expected = [], 0
+            batch.append(packet)
+            expected += most
+        return arrays + self._batch(batch) if batch else arrays
+
+    def _batch(self, packets: Sequence[bytes]) -> list[npt.NDArray[Any]]:
+        parts: list[bytes] = [self._start]
+        for packet in packets:
+            parts += (bytes(4), len(packet).to_bytes(4, "little"), packet)
+        try:
+            path = self._stage.put(b"".join(parts))
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: cannot be decompressed, for which a temporary file is written ({reason(error)}); free "
+                "some space."
+            ) from None
+        arrays = self._library_events(path)
+        self._expansion.count(sum(map(len, packets)), sum(map(len, arrays)) * _EVENT.itemsize)
+        return arrays
+
+    def _library_events(self, path: str) -> list[npt.NDArray[Any]]:
+        import aedat
+
+        try:
+            return [packet["events"] for packet in aedat.Decoder(path) if "events" in packet]
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a panic of a Rust library is not an Exception
+            raise self._damaged(f"a packet cannot be decompressed ({reason(error)})") from None
+
+    def _damaged(self, what: str) -> UserError:
+        return UserError(f"{self.path}: {what}; the file is damaged, so copy or export it again.")
+
+
+def plain_events(packet: bytes) -> tuple[int, int]:
+    """Where the events of an uncompressed packet begin, and how many it says there are. Raises Damaged.
+
+    The packet's first bytes are enough.
+    """
+    return FlatbufferTable(packet, 4, b"EVTS").vector(0)
+
 
 _PACKET_HEADER = 8
 _BATCH_BYTES = 1 << 20

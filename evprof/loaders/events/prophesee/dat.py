@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
 from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
 from evprof.loaders.events.prophesee.word_recording import (
     BLOCK_WORDS,
     BlockScan,
     Decoded,
+    GrowingColumns,
     WordRecording,
     Words,
 )

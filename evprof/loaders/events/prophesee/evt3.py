@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
-from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, Words
+from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, GrowingColumns, Words
 
 TIME_BITS = 12
 LOW_BITS = 12

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.prophesee.evt2 import Evt2
+from evprof.loaders.events.prophesee.evt2 import Evt2, Evt21, looks_legacy
 from evprof.loaders.events.prophesee.evt3 import Evt3
-from evprof.loaders.events.prophesee.evt21 import Evt21, looks_legacy
 from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
 from evprof.loaders.events.prophesee.word_recording import BLOCK_WORDS, WordRecording
 from evprof.loaders.events.recording import EventRecording
