@@ -1,4 +1,4 @@
-"""Sizes of lz4 and zstd frames, and the head of AEDAT4 files: a flatbuffer that holds the compression and an XML list of streams.
+"""The head of AEDAT4 files (a flatbuffer with the compression and an XML list of streams), and sizes of packed frames.
 
 Every offset is checked, because libraries that trust them read beyond the file. Formats of frames:
 "LZ4 Frame Format Description" and RFC 8878.
