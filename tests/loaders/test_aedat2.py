@@ -78,15 +78,6 @@ def test_pictures_pins_and_inertia_are_no_events(tmp_path: Path) -> None:
         assert recording.info.t_max_us == 60
 
 
-def test_only_pictures(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.aedat", header(DAVIS346), [struct.pack(">II", 0x8000_0000, 50)] * 9)
-    with open_recording(path) as recording:
-        assert recording.info.t_min_us is None
-        with pytest.raises(UserError, match="no events"):
-            recording.read()
-        assert len(recording.read_time(0, 100)) == 0
-
-
 @pytest.mark.parametrize(
     ("chip", "size"),
     [
@@ -168,12 +159,6 @@ def test_unwrapping_restores_sorted_times(steps: list[int], start: int) -> None:
     times = start + np.cumsum(np.array(steps, np.int64))
     turns = int(times[0] >> 32)
     assert unwrapped(times & 0xFFFF_FFFF, turns).tolist() == times.tolist()
-
-
-@given(st.lists(st.integers(-1_000, 2**30), min_size=1, max_size=60), st.integers(2**32, 2**40))
-def test_unwrapping_keeps_small_steps_back(steps: list[int], start: int) -> None:
-    times = start + np.cumsum(np.array([0, *steps], np.int64))
-    assert unwrapped(times & 0xFFFF_FFFF, start >> 32).tolist() == times.tolist()
 
 
 def test_damage(survives_damage: Callable[..., dict[str, str]]) -> None:

@@ -26,16 +26,6 @@ def test_the_bundled_pair_is_known_with_and_without_its_draft() -> None:
         )
 
 
-@pytest.mark.parametrize(("share", "is_said"), [(0.02, False), (0.5, False), (0.51, True)])
-def test_reciting_is_said_where_most_answers_stand_in_the_training(share: float, *, is_said: bool) -> None:
-    found = pair_evaluation(BUNDLED_TARGET)
-    assert found is not None
-    found["openness"][BUNDLED_TARGET]["in_training_greedy"] = share
-    said = " ".join(pair_sentences(BUNDLED_TARGET, found))
-    assert f"{percent_text(share, 1)} of the likeliest" in said
-    assert ("recited" in said) == is_said
-
-
 @pytest.mark.parametrize(
     ("target", "draft"),
     [
@@ -50,11 +40,3 @@ def test_reciting_is_said_where_most_answers_stand_in_the_training(share: float,
 )
 def test_nothing_is_claimed_of_others(target: str, draft: str | None) -> None:
     assert pair_evaluation(target, draft) is None
-
-
-def test_what_is_known_names_the_command_that_finds_it_out() -> None:
-    found = pair_evaluation(BUNDLED_TARGET)
-    assert found is not None
-    words = found["command"].split()
-    assert "packaging/make_pair.py" in words
-    assert words[words.index("--scenes") + 1] == str(found["scenes"])

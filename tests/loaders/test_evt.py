@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording, read_events
-from evprof.loaders.events.prophesee import raw, word_recording
+from evprof.loaders.events.prophesee import raw
 from evprof.loaders.events.recording import EventRecording
 
 Event = tuple[int, int, int, int]
@@ -369,43 +369,6 @@ def test_encodings_that_are_not_read_are_named(tmp_path: Path, line: bytes) -> N
     path.write_bytes(line + b"% end\n" + bytes(100))
     with pytest.raises(UserError, match=r"is RAW in '(EVT4|4\.0|HISTO3D)'"):
         read_events(path)
-
-
-def test_an_unknown_encoding_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.raw"
-    path.write_bytes(b"% integrator_name Someone\n% end\n" + b"\xc3" * 4000)
-    with pytest.raises(UserError, match="look like none of them"):
-        read_events(path)
-
-
-def test_a_closed_recording_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "a.raw"
-    path.write_bytes(packed("evt2", EVT2))
-    recording = open_recording(path)
-    recording.close()
-    recording.close()
-    with pytest.raises(UserError, match="closed"):
-        recording.read()
-
-
-def test_every_byte_of_a_whole_reading_counts_once(tmp_path: Path) -> None:
-    path = tmp_path / "a.raw"
-    path.write_bytes(packed("evt2", [*EVT2, *[evt2_word(1, 5)] * 5000]))
-    for block in (100, 1 << 17):
-        with raw.open_recording(path, block) as recording:
-            assert len(recording.read()) == 5002
-            assert recording.bytes_read == path.stat().st_size
-
-
-def test_without_memory_for_all_events_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise MemoryError
-
-    path = tmp_path / "a.raw"
-    path.write_bytes(packed("evt2", EVT2))
-    monkeypatch.setattr(word_recording, "GrowingColumns", full)
-    with raw.open_recording(path) as recording, pytest.raises(UserError, match="not enough memory"):
-        recording.read()
 
 
 def test_a_window_reads_little_of_the_file_once_indexed(tmp_path: Path) -> None:

@@ -347,18 +347,6 @@ def test_a_file_that_grows_while_it_may_be_read(tmp_path: Path) -> None:
         writer.stdin.close()
 
 
-def test_two_handles_of_one_file(tmp_path: Path) -> None:
-    path, events = tmp_path / "twice.h5", made(3_000)
-    write_dsec_like(path, events, None)
-    first, second = open_recording(path), open_recording(path)
-    first.close()
-    first.close()
-    same(second.read(), events)
-    second.close()
-    with pytest.raises(UserError):
-        second.read()
-
-
 def test_more_than_fits_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "long.h5"
     write_dsec_like(path, made(3_000), None, 500)

@@ -17,7 +17,6 @@ from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import source as source_module
 from evprof.loaders.videos.folder import ImageFolder, picture_paths, read_times_us
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.player import SeekableVideo
 from painted_videos import number_of, paint
 
 
@@ -105,16 +104,6 @@ def test_a_set_among_others_is_a_video(folder: Path) -> None:
         assert [number_of(picture) for picture in video.read_uniform(3).frames] == [100, 101, 102]
 
 
-def test_the_player_shows_a_folder(folder: Path) -> None:
-    player = SeekableVideo(folder, longest_edge=80)
-    shown = player.frame_at(81_000)
-    assert (shown.index, shown.time_us, shown.picture.shape) == (2, 80_000, (24, 80, 3))
-    player.close()
-    player = SeekableVideo(folder, times_path=write_times(folder / "t.txt", range(0, 1200, 100)))
-    assert number_of(player.frame_at(1099).picture) == 10
-    player.close()
-
-
 # The times
 
 
@@ -182,11 +171,6 @@ def test_as_many_times_as_pictures(folder: Path) -> None:
         video.index()
     with pytest.raises(UserError, match="no such file"):
         ImageFolder(folder, folder / "gone.txt").index()
-
-
-def test_a_video_file_has_times_of_its_own(videos: dict[str, Path], folder: Path) -> None:
-    with pytest.raises(UserError, match="no folder of pictures"):
-        open_video(videos["one"], write_times(folder / "t.txt", range(11)))
 
 
 # Windows

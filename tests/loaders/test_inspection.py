@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from evprof.core.events import EventArray
 from evprof.loaders import inspection
-from evprof.loaders import inspection as event_survey
 from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.inspection import inspect_events, inspect_video, survey
 from evprof.loaders.pictures.png import encode_png
@@ -65,11 +64,6 @@ def test_chunks_add_up_to_the_whole(times: list[int], length: int, in_order: boo
     assert found.positive == int(events.p.sum())
 
 
-def test_no_events_are_told_once() -> None:
-    found = survey(Chunked(events_of([]), 5))
-    assert found.problems() == ["The recording holds no events."]
-
-
 def test_a_survey_ends_after_so_many() -> None:
     recording = Chunked(events_of(list(range(100))), 10)
     found = survey(recording, most=25)
@@ -96,16 +90,6 @@ def test_long_recordings_are_described_without_reading_them(monkeypatch: pytest.
         "details": {"sensor": "IMX636"},
     }
     assert recording.read_chunks == 0
-
-
-def test_what_nobody_counted_is_read_as_far_as_patience_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    recording = Chunked(events_of(list(range(100))), 10, RecordingInfo("dat", None, 640, 480))
-    monkeypatch.setattr(inspection, "open_recording", lambda _: recording)
-    monkeypatch.setattr(inspection, "survey", lambda opened: survey(opened, most=25))
-    document = inspect_events("made.raw")
-    assert document["problems"] == ["Only the first 30 events were looked at."]
-    assert (document["events"], document["duration_us"], document["positive_fraction"]) == (None, None, None)
-    assert event_survey.MOST_SURVEYED == 20_000_000
 
 
 def test_a_folder_of_pictures_is_a_video(tmp_path: Path) -> None:

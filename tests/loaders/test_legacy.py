@@ -11,7 +11,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.loaders.legacy.checks import FileProblems
-from evprof.loaders.legacy.family import FAMILIES, is_legacy, open_legacy
+from evprof.loaders.legacy.family import is_legacy, open_legacy
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.statistics_check import Recomputed
 from evprof.loaders.probe import probe
@@ -59,20 +59,6 @@ def test_every_family_is_told_by_its_content(
     assert open_legacy(path).family.name == family
     assert is_legacy(path)
     assert probe(path) == "legacy"
-
-
-def test_one_shape_is_of_one_family_only(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    for shape in SHAPES:
-        preview = open_legacy(written(tmp_path, getattr(legacy_shapes, shape)())).preview
-        assert sum(family.recognises(preview) for family in FAMILIES) == 1, shape
-
-
-def test_where_keys_stand_does_not_matter(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    turned = dict(reversed(list(legacy_shapes.one_vs_eight(6).items())))
-    family, rows, _ = read(written(tmp_path, turned))
-    assert family == "one-vs-eight"
-    assert len(rows) == 12
-    assert {row.decode_steps for row in rows} == {5}
 
 
 def test_one_versus_eight_is_labelled_by_what_its_times_cover(legacy_shapes: ModuleType, tmp_path: Path) -> None:
@@ -160,15 +146,6 @@ def test_a_stage_that_took_no_time_is_absent_and_the_next_holds_it(legacy_shapes
     assert not any("twice" in note for note in draft.notes)
 
 
-def test_a_vision_pass_that_is_thrown_away_stays_one(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = legacy_shapes.five_stages(3)
-    for row in value["results"]:
-        row["videollava"]["stage3_time"] = 0.03
-    _, rows, problems = read(written(tmp_path, value))
-    assert [entry.covers for entry in rows[1].intervals][2:4] == [("vision",), ("vision", "prefill")]
-    assert told(problems, "stage 3 is a vision pass thrown away")
-
-
 def test_speculative_rows_keep_both_models_and_their_counts(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     _, rows, problems = read(written(tmp_path, legacy_shapes.end_to_end(4)))
     plain, speculative = rows[0], rows[4]
@@ -202,16 +179,6 @@ def test_a_half_broken_sample_is_one_that_worked_and_one_that_failed(legacy_shap
     assert told(problems, "Not one of 3 samples succeeded")
     assert told(problems, "overlap_window is negative")
     assert told(problems, "errors: failed samples: CUDA out of memory", "2 of 3 rows")
-
-
-def test_a_text_that_was_generated_anew_holds_everything(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    _, rows, problems = read(written(tmp_path, legacy_shapes.prefill_rows(3)))
-    draft, target = rows[2], rows[3]
-    assert [entry.covers for entry in draft.intervals] == [("vision",), ("prefill",), ("decode",)]
-    assert [entry.covers for entry in target.intervals] == [("vision", "prefill"), ("vision", "prefill", "decode")]
-    assert (target.text, target.output_tokens, target.lengths) == ("the long road", 4, None)
-    assert (draft.prompt, draft.cell) == ("What is there?", "EventGPT 4bit")
-    assert told(problems, "generated anew after its prefill was timed")
 
 
 def test_flat_rows_with_vision_apart(legacy_shapes: ModuleType, tmp_path: Path) -> None:
@@ -260,17 +227,6 @@ def test_one_error_of_many_samples_counts_as_one(legacy_shapes: ModuleType, tmp_
     _, _, problems = read(written(tmp_path, value))
     assert len(problems) <= 101
     assert told(problems, "too many to list")
-
-
-def test_a_file_without_preprocessing_says_so(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = legacy_shapes.one_vs_eight(3)
-    for side in ("eventgpt", "videollava"):
-        for sample in value[side]["samples"]:
-            del sample["stage12_time"]
-    _, rows, problems = read(written(tmp_path, value))
-    assert [entry.key for entry in rows[0].intervals] == ["s3_time", "s4_time", "s5_time"]
-    assert told(problems, "Neither loading nor preprocessing")
-    assert not told(problems, "stage12_time")
 
 
 def test_an_error_in_one_of_five_stages_fails_that_model_only(legacy_shapes: ModuleType, tmp_path: Path) -> None:

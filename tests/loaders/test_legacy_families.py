@@ -80,14 +80,6 @@ def test_a_statistic_that_does_not_follow_is_told(legacy_shapes: ModuleType, tmp
     assert "acceptance_rate is not what its own row gives (1 of 3 rows: row 1)" in told
 
 
-def test_whole_answers_stay_in_one_piece(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    rows, _, _, told = read(tmp_path, legacy_shapes.matched_answers())
-    assert [entry.covers for entry in rows[0].intervals] == [("vision", "prefill", "decode")]
-    assert rows[1].figures == {"published_equal_tokens": 1.0, "published_compared_tokens": 3.0}
-    assert rows[0].token_ids == (5, 6, 2)
-    assert "no draft was verified" in told
-
-
 def test_an_empty_answer_is_a_failure_and_no_zero(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     rows, _, _, told = read(tmp_path, legacy_shapes.shared_decoder())
     assert [row.error for row in rows] == ["the answer is empty", None, None, None, None, None]

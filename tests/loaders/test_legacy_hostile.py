@@ -138,29 +138,6 @@ def test_anything_anywhere_may_be_wrong(shape: str, legacy_shapes: ModuleType, t
 
 
 @pytest.mark.parametrize("shape", ["one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors"])
-def test_any_value_may_be_wrong(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = getattr(legacy_shapes, shape)()
-    listed = {
-        "one_vs_eight": lambda: value["eventgpt"]["samples"],
-        "sample_rows": lambda: value,
-        "five_stages": lambda: [row["videollava"] for row in value["results"]],
-        "end_to_end": lambda: value["sd_per_sample"]["L1+VL"],
-        "with_errors": lambda: value["results"],
-    }[shape]()
-    before = read(written(tmp_path, json.dumps(value)))[0]
-    row = listed[0]
-    for key in list(row):
-        kept = row[key]
-        for wrong in WRONG:
-            row[key] = wrong
-            rows, problems = read(written(tmp_path, json.dumps(value)))
-            assert len(rows) == len(before)
-            assert all(0 < entry.duration_ms < 1e10 for found in rows for entry in found.intervals)
-            assert all(isinstance(sentence, str) and sentence.endswith(".") for sentence in problems)
-        row[key] = kept
-
-
-@pytest.mark.parametrize("shape", ["one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors"])
 @pytest.mark.parametrize("wrong", [None, 3, "row", [], [1], {}])
 def test_a_row_may_be_anything(shape: str, wrong: Any, legacy_shapes: ModuleType, tmp_path: Path) -> None:
     value = getattr(legacy_shapes, shape)()

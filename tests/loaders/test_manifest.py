@@ -126,15 +126,6 @@ def test_without_a_name_the_file_gives_it_and_nobody_minds_two_questions_about_o
     assert found.problems == ()
 
 
-def test_a_name_does_not_depend_on_which_files_are_there(data: Path) -> None:
-    rows = [{"events": "gone.npy", "name": "x"}, {"events": "a.npy", "name": "x"}]
-    before = listed(data, json.dumps(rows), "l.json")
-    (data / "gone.npy").touch()
-    after = read_manifest(data / "l.json")
-    assert [sample.name for sample in before.samples] == ["x (2)"]
-    assert [sample.name for sample in after.samples] == ["x", "x (2)"]
-
-
 def test_what_is_missing_is_told_and_the_rest_stays(data: Path) -> None:
     (data / "frames").mkdir()
     found = listed(
@@ -177,13 +168,6 @@ def test_paths_start_from_the_folder_of_the_list_or_from_a_root(data: Path, monk
     rooted = read_manifest(Path("lists/flat.csv"), root=Path("."))
     assert rooted.samples[0].events_path == str(data / "a.npy")
     assert read_manifest("lists/flat.csv").samples == ()
-
-
-def test_links_count_when_they_lead_somewhere(data: Path) -> None:
-    (data / "link.npy").symlink_to(data / "a.npy")
-    (data / "broken.npy").symlink_to(data / "nowhere")
-    found = listed(data, "events\nlink.npy\nbroken.npy\n")
-    assert [sample.name for sample in found.samples] == ["link"]
 
 
 def test_a_limit_ends_the_reading(data: Path) -> None:
@@ -252,14 +236,6 @@ def test_what_is_no_list_is_not_taken_for_one(data: Path, name: str, text: str |
         assert not is_manifest(path)
 
 
-def test_only_the_beginning_decides_what_a_file_is(data: Path) -> None:
-    path = data / "long.json"
-    path.write_text("[" + ",".join(json.dumps({"events": "a.npy", "name": n}) for n in range(20_000)) + ", oh")
-    assert is_manifest(path)
-    with pytest.raises(UserError, match=r"after row 20000"):
-        read_manifest(path)
-
-
 @pytest.mark.parametrize("number", range(3))
 def test_the_lists_that_the_page_shows_are_read(tmp_path: Path, number: int) -> None:
     page = (DOCS / "datasets.md").read_text(encoding="utf-8")
@@ -288,23 +264,6 @@ def test_the_page_names_every_column_and_limit() -> None:
     from evprof.loaders.manifests.rows import MAX_FILE_BYTES
 
     assert f"{MAX_SAMPLES:,} samples, {MAX_FILE_BYTES >> 20} MiB, {LONGEST_TEXT:,} " in page
-
-
-def test_two_thousand_rows_find_their_files(tmp_path: Path) -> None:
-    rows = []
-    for number in range(2220):
-        stem = f"drive_{number % 9}/{number:06d}"
-        for folder, suffix in (("event_npy", ".npy"), ("mp4", ".mp4")):
-            path = tmp_path / folder / f"{stem}{suffix}"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if (number + len(folder)) % 10:
-                path.touch()
-        turns = [{"from": "human", "value": "<event>\nWhat?"}, {"from": "gpt", "value": "That. " * 40}]
-        rows.append({"id": number, "event_data": f"{stem}.npy", "video_data": stem, "conversations": turns})
-    (tmp_path / "all.json").write_text(json.dumps(rows, indent=2))
-    found = read_manifest(tmp_path / "all.json")
-    assert len(found.samples) == 2220
-    assert sum(sample.video_path is None for sample in found.samples) == 222
 
 
 def test_clips_are_cut_in_any_unit_and_told_apart_by_where_they_begin(data: Path) -> None:

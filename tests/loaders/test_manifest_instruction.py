@@ -67,17 +67,6 @@ def test_an_entry_is_a_sample(tmp_path: Path, reads: Reader) -> None:
     )
 
 
-def test_the_same_entry_below_samples_and_in_lines(tmp_path: Path, reads: Reader) -> None:
-    wanted = reads(ENTRY).samples
-    for name, text in (
-        ("a.json", json.dumps({"version": 1, "samples": [ENTRY]})),
-        ("b.jsonl", json.dumps(ENTRY) + "\n"),
-    ):
-        (tmp_path / name).write_text(text)
-        assert read_manifest(tmp_path / name).samples == wanted
-        assert read_manifest(tmp_path / name).kind == "instruction"
-
-
 @pytest.mark.parametrize(
     ("asked", "cleaned"),
     [
@@ -223,17 +212,6 @@ def test_a_video_is_looked_for_in_mp4_and_then_in_video(tmp_path: Path, reads: R
     assert [sample.video_path for sample in only.samples] == [None, None]
 
 
-def test_a_folder_of_frames_is_a_video(tmp_path: Path, reads: Reader) -> None:
-    put(tmp_path, "event_npy/drive/02.npy", "video/drive/02/0.png")
-    found = reads(ENTRY, ENTRY | {"id": 2, "event_data": "drive/02.npy", "video_data": "drive/02"})
-    assert found.samples[1].video_path == str(tmp_path / "video" / "drive" / "02")
-    assert found.problems == ()
-    put(tmp_path, "video/drive/03/notes.txt", "event_npy/drive/03.npy")
-    empty = reads(ENTRY | {"id": 3, "event_data": "drive/03.npy", "video_data": "drive/03"})
-    assert empty.samples[0].video_path is None
-    assert "is a folder without pictures" in empty.problems[0]
-
-
 def test_what_is_missing_is_named(tmp_path: Path, reads: Reader) -> None:
     put(tmp_path, "event_npy/drive/02.npy", "mp4/drive/03.mp4")
     entries = [ENTRY | {"id": n, "event_data": f"drive/0{n}.npy", "video_data": f"drive/0{n}"} for n in (1, 2, 3, 4)]
@@ -262,17 +240,3 @@ def test_the_other_half_is_found_by_the_clip_and_missed_by_nobody(tmp_path: Path
     ]
     assert [sample.name for sample in found.samples] == ["drive/01", "drive/01 (2)", "drive/02"]
     assert found.problems == ()
-
-
-def test_names_of_questions_stay_apart(reads: Reader) -> None:
-    talk = {"conversations": turns("One?", "1.", "Two?", "2.")}
-    found = reads(ENTRY | talk, ENTRY | talk | {"id": "9c2d#2"}, questions="all")
-    assert [sample.name for sample in found.samples] == ["9c2d", "9c2d#2", "9c2d#2 (2)", "9c2d#2#2"]
-
-
-def test_keys_of_others_are_told_once(reads: Reader) -> None:
-    found = reads(ENTRY | {"weather": "rain"}, ENTRY | {"id": "b", "weather": "sun", "video_type": "hologram"})
-    assert found.problems == (
-        "Key 'weather' is not known and is left out.",
-        "A video_type is 'hologram' and none of images, image, video, mp4.",
-    )

@@ -36,20 +36,6 @@ def check(events: EventArray) -> None:
     assert [events.x.tolist(), events.y.tolist(), events.t_us.tolist(), events.p.tolist()] == [X, Y, T, P]
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.int64, ">i4", np.float64])
-def test_a_pickled_dict_is_read(tmp_path: Path, dtype: Any) -> None:
-    np.save(tmp_path / "a.npy", np.array(columns(dtype)), allow_pickle=True)
-    check(read(tmp_path / "a.npy"))
-
-
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-@pytest.mark.parametrize("wrapped", [True, False])
-def test_every_binary_pickle_protocol_is_read(tmp_path: Path, protocol: int, wrapped: bool) -> None:
-    content: Any = np.array(columns()) if wrapped else columns()
-    (tmp_path / "a.npy").write_bytes(header() + pickle.dumps(content, protocol=protocol))
-    check(read(tmp_path / "a.npy"))
-
-
 def test_old_and_new_numpy_module_names_are_read(tmp_path: Path) -> None:
     content = pickle.dumps(np.array(columns()), protocol=3)
     assert b"numpy._core.multiarray" in content
@@ -244,14 +230,6 @@ def test_missing_empty_folder_and_special_files(tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(UserError):
         read(str(tmp_path / "nul\0.npy"))
-
-
-def test_a_truncated_recording_says_so(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.array(columns()), allow_pickle=True)
-    whole = (tmp_path / "a.npy").read_bytes()
-    (tmp_path / "a.npy").write_bytes(whole[:-40])
-    with pytest.raises(UserError, match=r"cut short|damaged"):
-        read(tmp_path / "a.npy")
 
 
 def test_objects_other_than_recordings_are_named(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from evprof.core.events import EventArray
 from evprof.loaders.events import recording as recordings
 from evprof.loaders.events import tables
 from evprof.loaders.events.opening import open_recording, read_events
-from evprof.loaders.events.recording import EventsInMemory
 from evprof.loaders.events.tables import TableRecording
 
 COUNT = 60_000
@@ -102,13 +101,6 @@ def test_every_layout_in_windows(tmp_path: Path, name: str) -> None:
     same(read_events(tmp_path / name), columns, slice(None))
 
 
-def test_a_short_recording_is_known_at_once(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", structured(made(900)))
-    with open_recording(tmp_path / "a.npy") as recording:
-        assert isinstance(recording, EventsInMemory)
-        assert recording.info.width == int(made(900)["x"].max()) + 1
-
-
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_pickles_of_every_protocol_give_the_same_events(tmp_path: Path, protocol: int) -> None:
     """2 and 5 spell bytes as texts and bytearrays."""
@@ -150,17 +142,6 @@ def test_time_that_runs_backwards_is_found(tmp_path: Path) -> None:
         assert isinstance(recording, TableRecording)
         assert (recording.info.t_min_us, recording.info.t_max_us) == (columns["t"].min(), columns["t"].max())
         same(recording.read_time(300_000, 310_000), columns, (columns["t"] >= 300_000) & (columns["t"] < 310_000))
-
-
-def test_a_little_disorder_loses_no_event(tmp_path: Path) -> None:
-    columns = made()
-    random = np.random.default_rng(0)
-    columns["t"] = columns["t"] + random.integers(-300, 300, COUNT)
-    np.save(tmp_path / "a.npy", structured(columns))
-    with open_recording(tmp_path / "a.npy") as recording:
-        for start in range(0, 1_000_000, 90_001):
-            inside = (columns["t"] >= start) & (columns["t"] < start + 5000)
-            same(recording.read_time(start, start + 5000), columns, inside)
 
 
 def test_damage_inside_is_told_when_it_is_met(tmp_path: Path) -> None:
@@ -208,10 +189,3 @@ def test_damaged_tables(survives_damage: Callable[..., dict[str, str]], tmp_path
     stored = io.BytesIO()
     np.save(stored, np.array(columns), allow_pickle=True)
     survives_damage({**originals, "dict.npy": stored.getvalue()}, 60)
-
-
-def test_large_damaged_tables(survives_damage: Callable[..., dict[str, str]], tmp_path: Path) -> None:
-    """Long enough to be read in windows: 600,000 events in a process of its own."""
-    np.save(tmp_path / "a.npy", structured(made(600_000)))
-    np.save(tmp_path / "b.npy", np.array(made(600_000)), allow_pickle=True)
-    survives_damage({"rows.npy": (tmp_path / "a.npy").read_bytes(), "dict.npy": (tmp_path / "b.npy").read_bytes()}, 12)

@@ -14,7 +14,6 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.npy import open_recording as open_npy
 from evprof.loaders.events.npz import open_recording
 
 ROW = [("p", "u1"), ("t", "<i8"), ("x", "<u2"), ("y", "<u2")]
@@ -72,12 +71,6 @@ def test_parts_of_a_recording_are_read_one_after_the_other(tmp_path: Path, save:
     assert events.x.tolist() == [t % 7 for t in events.t_us]
     assert events.p.tolist() == [0, 1, 0, 1, 0, 1, 0]
     assert (events.parts, events.slice_count(0, 3).parts) == ((3, 0, 4), ())
-
-
-def test_parts_in_a_long_npy_are_read_too(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", bins(60_000, 60_000), allow_pickle=True)
-    with open_npy(tmp_path / "a.npy") as recording:
-        assert len(recording.read()) == 120_000
 
 
 def test_what_lies_beside_the_parts_is_left_alone(tmp_path: Path) -> None:

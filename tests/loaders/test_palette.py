@@ -8,17 +8,6 @@ import pytest
 from evprof.loaders.pictures.palette import PALETTES, Palette
 
 
-def test_eventgpt_is_white_blue_red() -> None:
-    assert PALETTES["eventgpt"].polarities.tolist() == [[255, 255, 255], [0, 0, 255], [255, 0, 0]]
-
-
-def test_the_names_offered() -> None:
-    assert list(PALETTES) == ["eventgpt", "dark", "light", "colour-blind"]
-    assert all(palette.name == name and palette.title for name, palette in PALETTES.items())
-    blue, vermillion = (0, 114, 178), (213, 94, 0)
-    assert (PALETTES["colour-blind"].darker, PALETTES["colour-blind"].brighter) == (blue, vermillion)
-
-
 @pytest.mark.parametrize("name", list(PALETTES))
 def test_tables_end_where_they_say(name: str) -> None:
     palette = PALETTES[name]

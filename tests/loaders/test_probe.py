@@ -20,7 +20,6 @@ from evprof.loaders.model_frames import save_model_frames
 from evprof.loaders.pictures.png import encode_png, read_png
 from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.probe import probe
-from evprof.loaders.videos.opening import open_video
 
 
 @pytest.fixture
@@ -118,16 +117,6 @@ def test_the_document_of_a_recording(tmp_path: Path, recording: Path) -> None:
     assert inspect_events(tmp_path / "still.npz")["problems"] == ["All events carry the same time."]
 
 
-def test_the_document_of_a_folder_says_nothing_it_does_not_know(tmp_path: Path) -> None:
-    for number, width in ((1, 8), (2, 9)):
-        (tmp_path / f"{number}.png").write_bytes(encode_png(np.zeros((5, width, 3), np.uint8)))
-    document = inspect_events(tmp_path)
-    assert (document["format"], document["frames"], document["width"], document["height"]) == ("frames", 2, 9, 5)
-    assert document["events"] is None
-    assert document["duration_us"] is None
-    assert document["problems"] == ["The event frames have 2 different sizes."]
-
-
 def test_the_document_of_a_video(videos: dict[str, Path]) -> None:
     document = inspect_video(videos["gop250"])
     assert document == {
@@ -154,15 +143,6 @@ def test_model_frames_of_events_are_the_renderings(tmp_path: Path, recording: Pa
         frames = render_event_frames(read_events(recording), expected)
         for path, frame in zip(paths, frames, strict=True):
             assert (read_png(path) == frame).all()
-
-
-def test_model_frames_of_a_video_are_the_uniform_ones(tmp_path: Path, videos: dict[str, Path]) -> None:
-    paths = save_model_frames(videos["mkv"], None, tmp_path / "out")
-    assert len(paths) == 8
-    with open_video(videos["mkv"]) as video:
-        frames = video.read_uniform(8).frames
-    for path, frame in zip(paths, frames, strict=True):
-        assert (read_png(path) == frame).all()
 
 
 def test_model_frames_never_overwrite_and_never_half_start(tmp_path: Path, recording: Path) -> None:

@@ -143,18 +143,3 @@ def test_what_cannot_be_said_is_refused(
         WRITERS[name](path, [made(rows)], width=None, height=None)
     assert path.read_bytes() == b"what was there"
     assert [each.name for each in tmp_path.iterdir()] == [name]
-
-
-@pytest.mark.parametrize(("name", "most"), [("evt2.raw", 2047), ("evt3.raw", 2047), ("a.dat", 16_383)])
-def test_coordinates_end_where_the_format_ends(tmp_path: Path, name: str, most: int) -> None:
-    path = tmp_path / name
-    assert WRITERS[name](path, [made([(1, most, most, 1)])], width=None, height=None) == 1
-    assert int(read_events(path).x[0]) == most
-    if most < 16_383:
-        with pytest.raises(UserError, match=f"ends at {most:,}"):
-            WRITERS[name](path, [made([(1, most + 1, 0, 1)])], width=None, height=None)
-
-
-def test_a_folder_that_is_not_there_has_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be written"):
-        write_evt2(tmp_path / "no" / "a.raw", [made([(1, 1, 1, 1)])], width=None, height=None)

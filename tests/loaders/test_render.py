@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.pictures.palette import Palette
 from evprof.loaders.pictures.render import render_event_frames, render_events, slice_times
 from evprof.loaders.pictures.renderings import Painter
 from evprof.loaders.pictures.representations import voxel_grid
@@ -76,13 +75,6 @@ def test_a_large_crowd_equals_the_loop() -> None:
 def test_the_players_pictures_equal_the_loop_over_the_window(rows: Rows, start: int, stop: int) -> None:
     picture = Painter(5, 4).paint(events_of(rows).slice_time(start, stop), start, stop)
     assert (picture == loop([row for row in rows if start <= row[2] < stop], 5, 4)).all()
-
-
-def test_a_painter_forgets_the_last_window_and_takes_colours() -> None:
-    palette = Palette("test", "Test", (1, 1, 1), (2, 2, 2), (3, 3, 3), ((4, 4, 4), (5, 5, 5)))
-    painter = Painter(2, 1, palette=palette)
-    assert painter.paint(events_of([(0, 0, 0, 0)]), 0, 5)[0, :, 0].tolist() == [2, 1]
-    assert painter.paint(events_of([(1, 0, 10, 1)]), 5, 20)[0, :, 0].tolist() == [1, 3]
 
 
 def test_times_of_the_slices() -> None:
@@ -166,8 +158,3 @@ def test_one_event_at_a_far_corner_does_not_fill_the_memory(columns: int) -> Non
         finally:
             tracemalloc.stop()
         assert peak < 1 << 20
-
-
-def test_the_largest_cameras_are_drawn() -> None:
-    assert render_events(corner(2_048, 2_048))[-1, -1].tolist() == [0, 0, 255]
-    assert render_events(corner(16_384, 1)).shape == (1, 16_384, 3)

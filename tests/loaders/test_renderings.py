@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import EventsInMemory
 from evprof.loaders.events.windows import windows_by_count, windows_by_time
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, PALETTES, Palette
-from evprof.loaders.pictures.renderings import RENDERING_TEXTS, RENDERINGS, Painter
+from evprof.loaders.pictures.renderings import RENDERINGS, Painter
 from evprof.loaders.pictures.representations import voxel_grid
 
 Rows = list[tuple[int, int, int, int]]
@@ -167,23 +165,7 @@ def test_a_jump_of_an_age_makes_no_endless_windows() -> None:
             list(windows_by_time(source, 1000))
 
 
-def test_windows_of_no_events() -> None:
-    assert list(windows_by_time(events_of([]), 10)) == []
-    assert list(windows_by_count(events_of([]), 10)) == []
-
-
-def test_a_file_is_read_once_for_all_its_windows(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=[1, 2, 3], y=[0, 0, 0], t=[0, 15, 40], p=[0, 1, 1])
-    with open_recording(tmp_path / "a.npz") as recording:
-        assert [len(part.events) for part in windows_by_time(recording, 10)] == [1, 1, 0, 0, 1]
-
-
 # --- pictures ---------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_offered() -> None:
-    assert RENDERINGS == ("eventgpt", "polarity", "count", "decay", "time-surface", "voxel")
-    assert all(text.title and text.sentence.endswith(".") for text in RENDERING_TEXTS.values())
 
 
 @pytest.mark.parametrize("rendering", RENDERINGS)
@@ -265,12 +247,3 @@ def test_a_time_surface_shows_the_latest_event_even_of_unsorted_ones(rows: Rows)
         exact = 128.5 + (step if p else -step)
         near = palette.signed[[math.floor(exact - 1e-3), math.floor(exact + 1e-3)]].tolist()
         assert picture[y, x].tolist() in near
-
-
-def test_pictures_are_their_own() -> None:
-    events = events_of([(0, 0, 0, 0), (1, 0, 10, 1)])
-    painter = Painter(2, 1, palette=PALETTES["dark"])
-    first = painter.paint(events, 0, 20)
-    kept = first.copy()
-    painter.paint(events.slice_time(5, 20), 5, 20)
-    assert (first == kept).all()

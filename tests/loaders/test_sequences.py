@@ -11,7 +11,6 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.loaders.clips import read_clip
-from evprof.loaders.inspection import inspect_sequence
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.probe import probe
 from evprof.loaders.sequences.folder_content import folder_content
@@ -112,13 +111,6 @@ def test_a_recording_beside_a_video(tmp_path: Path, videos: dict[str, Path]) -> 
     assert (Path(paired.events_path).name, Path(str(paired.video_path)).name) == ("scene.npy", "scene.mp4")
 
 
-def test_a_data_set_with_one_sequence_in_it(dsec: Path) -> None:
-    found = open_sequence(dsec.parent)
-    assert found.events_path == str(dsec / "events" / "left" / "events.npy")
-    assert found.video_path == str(dsec / "images" / "left" / "rectified")
-    assert found.video_times_path == str(dsec / "images" / "timestamps.txt")
-
-
 def test_times_of_different_clocks_are_told_and_not_trusted(dsec: Path) -> None:
     write_times(dsec / "images" / "timestamps.txt", 5, 40)
     found = open_sequence(dsec)
@@ -154,18 +146,6 @@ def test_a_clip_reads_exactly_its_events(dsec: Path) -> None:
     assert len(events) == 100
     with pytest.raises(UserError, match=r"no event lies in 9\.00 s to 9\.05 s of the recording, which spans 2\.00 s"):
         read_clip(Sample(events_path=clip.events_path, start_us=9_000_000, duration_us=50_000))
-
-
-def test_what_inspect_says(dsec: Path) -> None:
-    (dsec / "events" / "left" / "rectify_map.npy").unlink()
-    document = inspect_sequence(dsec)
-    assert (document["kind"], document["name"]) == ("sequence", "zurich_city_00_a")
-    assert document["events"]["events"] == 4001
-    assert document["video"]["frames"] == 40
-    assert (document["video_offset_ms"], document["offset_is_exact"]) == (-100, True)
-    assert (document["common_start_ms"], document["common_duration_ms"]) == (0, 1900)
-    assert document["rectify"] is None
-    assert any(sentence.startswith("events: The recording spans 2000.0 ms") for sentence in document["problems"])
 
 
 def test_a_recording_alone_is_a_sequence_without_a_video(tmp_path: Path) -> None:

@@ -162,17 +162,6 @@ def test_gaps_that_sglang_divided_are_no_token_times(serving_shapes: ModuleType,
     assert rows[0].mode == "speculative"
 
 
-def test_an_answer_in_one_piece_has_no_first_token(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    made = serving_shapes.sglang_serving()
-    made["itls"][0] = []
-    _, rows, problems = read(written(tmp_path, made))
-    assert [entry.covers for entry in rows[0].intervals] == [(*FIRST, "decode")]
-    assert told(problems, "came in one piece")
-    made["output_lens"][0] = 1
-    _, rows, _ = read(written(tmp_path, made))
-    assert [entry.duration_ms for entry in rows[0].intervals] == [pytest.approx(81.0), 0.0]
-
-
 def test_lines_of_sglang_are_benchmarks(serving_shapes: ModuleType, tmp_path: Path) -> None:
     reader, rows, problems = read(written(tmp_path, serving_shapes.sglang_lines()))
     assert len(rows) == 4
@@ -259,12 +248,6 @@ def test_lists_of_different_lengths_lose_no_request(serving_shapes: ModuleType, 
     _, rows, _ = read(written(tmp_path, made))
     assert [row.has_first_token_time for row in rows] == [True, True, False]
     assert [len(row.token_times_ms) for row in rows] == [4, 0, 0]
-
-
-def test_several_documents_are_refused_where_one_is_expected(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    once = json.dumps(legacy_shapes.five_stages(2))
-    with pytest.raises(UserError, match=r"holds 2 JSON documents, one after the other"):
-        open_legacy(written(tmp_path, f"{once}\n{once}"))
 
 
 def test_too_many_requests_are_refused(

@@ -15,7 +15,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders import simulation
 from evprof.loaders.events.recording import joined
-from evprof.loaders.simulation import LEAST_THRESHOLD, LOG_INTENSITY, ContrastSimulator, luma
+from evprof.loaders.simulation import LEAST_THRESHOLD, LOG_INTENSITY, ContrastSimulator
 
 pictures = st.lists(st.lists(st.integers(0, 255), min_size=6, max_size=6), min_size=2, max_size=8)
 
@@ -111,15 +111,6 @@ def moving(frames: int, width: int = 160, height: int = 120) -> list[Any]:
     return [np.ascontiguousarray(texture[:, index : index + width]) for index in range(frames)]
 
 
-def test_a_seed_decides_and_nothing_else() -> None:
-    def made(seed: int) -> list[tuple[int, int, int, int]]:
-        simulator = ContrastSimulator(160, 120, spread=0.03, refractory_us=100, seed=seed)
-        return rows(joined(simulator.frame(picture, index * 10_000) for index, picture in enumerate(moving(4))))
-
-    assert made(1) == made(1)
-    assert made(1) != made(2)
-
-
 def first_crossings(direction: int, width: int = 300, height: int = 200, **settings: float) -> np.ndarray:
     """Each pixel's threshold, brighter (1) or darker (-1): how far light that moves by 1 is at its first event."""
     simulator = ContrastSimulator(width, height, **settings)  # type: ignore[arg-type]  # the seed alone is no float
@@ -152,24 +143,6 @@ def test_spread_thresholds_decide_when_a_pixel_fires() -> None:
     np.add.at(counts, (events.y, events.x), 1)
     # Times are whole µs: a pixel whose last event is that close to the end may have it or not.
     assert (np.abs(counts - 0.5 / thresholds + 0.5) <= 0.5 + 1e-4).all()
-
-
-def test_long_gaps_between_frames_are_sorted_too() -> None:
-    frames = moving(2)
-    simulator = ContrastSimulator(160, 120)
-    simulator.frame(frames[0], 0)
-    events = simulator.frame(frames[1], 3_000_000)
-    assert len(events) > 10_000
-    assert events.is_sorted
-    assert events.t_us.max() <= 3_000_000
-
-
-def test_grey_is_what_the_formula_says() -> None:
-    picture = np.array([[[255, 255, 255], [0, 0, 0], [255, 0, 0], [0, 255, 0], [0, 0, 255], [9, 9, 9]]], np.uint8)
-    assert luma(picture).tolist() == [[255, 0, 77, 149, 29, 9]]
-    still = ContrastSimulator(6, 1)
-    still.frame(picture, 0)
-    assert len(still.frame(luma(picture), 10)) == 0
 
 
 def test_what_cannot_be_simulated_is_said() -> None:

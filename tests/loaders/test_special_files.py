@@ -79,10 +79,3 @@ def test_an_adapter_whose_description_is_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "adapter.json")
     with pytest.raises(UserError):
         read_adapter(str(tmp_path))
-
-
-def test_what_becomes_a_pipe_after_it_was_looked_at(tmp_path: Path) -> None:
-    """Only the opened file itself tells what it is."""
-    os.mkfifo(tmp_path / "late")
-    with pytest.raises(UserError, match=r"not an ordinary file|is no file"):
-        opened_file(tmp_path / "late")

@@ -18,7 +18,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.events import text_recording as texts
 from evprof.loaders.events.formats import format_of
 from evprof.loaders.events.opening import open_recording, read_events
-from evprof.loaders.events.recording import EventRecording, EventsInMemory
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.events.text_sniffing import TextLayout, sniffed
 
 Rows = list[tuple[int, int, int, int]]
@@ -321,13 +321,6 @@ BAD_LINES = [
 ]
 
 
-@pytest.mark.parametrize("names", ["", "t,x,y,p\n", "t [s],x,y,p\n"])
-@pytest.mark.parametrize("time", ["1e999", "-1e999", "1e308"])
-def test_times_beyond_all_numbers_are_told(tmp_path: Path, names: str, time: str) -> None:
-    with pytest.raises(UserError):
-        read(tmp_path, names + f"{time},1,1,1\n" * 5)
-
-
 @pytest.mark.parametrize(("line", "words"), BAD_LINES)
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str, words: str, packed: bool) -> None:
@@ -338,15 +331,6 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str, words: str,
     assert f"a.csv: line {2 + 1200 + 1} is no event" in caught.value.sentence
     assert words in caught.value.sentence
     assert "\n" not in caught.value.sentence
-
-
-def test_a_second_line_that_is_no_event_does_not_hide_what_the_names_say(tmp_path: Path) -> None:
-    content = b"t,x,y,p\n1,2,3,1\n1,2,oops,1\n"
-    form = format_of(content)
-    assert form is not None
-    assert form.name == "csv"
-    with pytest.raises(UserError, match="line 3 is no event"):
-        read(tmp_path, content)
 
 
 def test_minus_one_elsewhere_than_in_polarities_is_not_taken_for_nought(tmp_path: Path) -> None:
@@ -453,13 +437,6 @@ def test_a_bad_line_far_inside_is_named_by_its_number(tmp_path: Path) -> None:
                 ask()
 
 
-def test_a_short_text_is_known_at_once(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(WRITERS["faery"])
-    with open_recording(tmp_path / "a.csv") as recording:
-        assert isinstance(recording, EventsInMemory)
-        assert (recording.info.events, recording.info.width, recording.info.height) == (4, 601, 480)
-
-
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "Budget", partial(Budget, spare=1 << 20))
     with pytest.raises(UserError, match="made to fill the memory"):
@@ -487,11 +464,6 @@ def test_damaged_texts(survives_damage: Callable[..., dict[str, str]]) -> None:
     }
     contents = {name: text.encode() for name, text in originals.items()}
     survives_damage({**contents, "packed.csv.gz": gzip.compress(contents["rpg.txt"])}, 60)
-
-
-def test_a_large_damaged_text(survives_damage: Callable[..., dict[str, str]]) -> None:
-    """Long enough to be read in windows in a process of its own."""
-    survives_damage({"large.csv": lines("{t},{x},{y},{p}", made(20_000) * 14).encode()}, 10)
 
 
 def test_text_is_read_as_numpys_own_parser_reads_it(tmp_path: Path) -> None:

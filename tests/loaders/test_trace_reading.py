@@ -21,7 +21,7 @@ from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.loaders.traces.entries import patient_entries, quick_entries
 from evprof.loaders.traces.reading import TraceProgress, read_trace, trace_size
 from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.summary import MOST_CATEGORIES, OTHER_CATEGORIES, slices_by_category, trace_summary
+from evprof.metrics.traces.summary import trace_summary
 from made_traces import BASE_NS, MadeTrace, write_decoding
 
 ENTRIES: list[dict[str, Any]] = [
@@ -176,13 +176,6 @@ def test_times_are_exact_to_the_nanosecond(tmp_path: Path, ts: str, dur: str, ns
     assert (found.slices.starts.tolist(), found.slices.durations.tolist()) == ([ns[0]], [ns[1]])
 
 
-def test_lists_elsewhere_are_no_entries(tmp_path: Path) -> None:
-    content = {"devices": [{"ph": "X"}, [{"traceEvents": [{}]}]], "traceEvents": ENTRIES, "after": [{"ph": "X"}]}
-    assert read_trace(written(tmp_path, content)).entries == 6
-    with pytest.raises(UserError, match='no list "traceEvents"'):
-        read_trace(written(tmp_path, {"a": {"traceEvents": ENTRIES}}))
-
-
 def bomb(mebibytes: int) -> bytes:
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb") as file:
@@ -275,18 +268,6 @@ def test_letters_of_all_kinds(tmp_path: Path) -> None:
         assert {found.text(code) for code in found.slices.names} == {name}
     broken = json.dumps(entries, ensure_ascii=False).encode("latin-1", errors="replace")
     assert read_trace(written(tmp_path, broken)).entries == 3
-
-
-def test_overlong_names_are_cut(tmp_path: Path) -> None:
-    found = read_trace(written(tmp_path, [{"ph": "X", "name": "x" * 1_000_000, "ts": 1}]))
-    assert len(found.text(found.slices.names[0])) == 4_000
-
-
-def test_categories_without_end_are_counted_together(tmp_path: Path) -> None:
-    content = [{"ph": "X", "ts": 1, "cat": f"c{n}"} for n in range(MOST_CATEGORIES + 5)]
-    found = slices_by_category(read_trace(written(tmp_path, content)))
-    assert len(found) == MOST_CATEGORIES + 1
-    assert found[OTHER_CATEGORIES] == 5
 
 
 def test_its_size_is_told_before_it_is_read(tmp_path: Path) -> None:

@@ -50,12 +50,6 @@ def test_uniform_frames_are_the_right_ones(videos: Videos, name: str, count: int
     assert found.times_us == sorted(found.times_us)
 
 
-def test_more_frames_than_there_are_repeat(videos: Videos) -> None:
-    found = frames_of(videos["raw"], 100)
-    assert found.indices == np.linspace(0, 39, 100).round().astype(int).tolist()
-    assert [number_of(frame) for frame in found.frames] == found.indices
-
-
 @pytest.mark.parametrize("name", ["gop12", "open_gop", "vfr", "mkv", "raw", "vp8"])
 @settings(max_examples=examples(0.5))
 @given(data=st.data())
@@ -155,16 +149,6 @@ def test_the_player_scales_down_and_keeps_what_it_passed(videos: Videos, monkeyp
     player.close()
 
 
-def test_the_players_pictures_stay_within_their_bound(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evprof.loaders.videos.player.CACHE_BYTES", 4 * 160 * 48 * 3)
-    player = SeekableVideo(videos["gop12"])
-    for start_us in starts_of(videos["gop12"])[:100:9]:
-        player.frame_at(start_us)
-        assert len(player._kept) <= 4
-        assert player._kept_bytes == sum(picture.nbytes for picture in player._kept.values())
-    player.close()
-
-
 # What is no video
 
 
@@ -244,13 +228,6 @@ def test_more_memory_than_allowed_is_refused(videos: Videos, monkeypatch: pytest
         frames_of(videos["gop12"], 6)
     # Repeats cost nothing.
     assert len(frames_of(videos["one"], 50).frames) == 50
-
-
-def test_wrong_numbers_of_frames(videos: Videos) -> None:
-    with pytest.raises(UserError, match="at least 1"):
-        frames_of(videos["one"], 0)
-    with VideoFile(videos["one"]) as video, pytest.raises(UserError, match="no frame 1 among 1"):
-        video.frame(1)
 
 
 # The table

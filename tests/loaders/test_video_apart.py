@@ -106,12 +106,6 @@ def test_what_takes_for_ever_is_given_up(videos: dict[str, Path], monkeypatch: p
             video.index()
 
 
-def test_a_helper_that_says_nonsense_is_ended(videos: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_apart([sys.executable, "-c", "print('hello'); input()"])
-    with pytest.raises(UserError, match="the program that decodes it"):
-        ApartVideo(videos["mkv"])
-
-
 def test_helpers_are_used_again_and_do_not_outlive_their_program(videos: dict[str, Path]) -> None:
     processes = []
     for _ in range(3):

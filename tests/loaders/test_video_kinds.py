@@ -119,29 +119,6 @@ def test_frames_are_not_lost_where_nothing_tells_their_order(tmp_path: Path) -> 
         assert [number_of(video.to_rgb(video.frame(index))) for index in range(120)] == list(range(120))
 
 
-@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
-def test_a_turned_video_stands_upright(tmp_path: Path, suffix: str) -> None:
-    import av
-
-    plain = write_video(tmp_path / f"plain.{suffix}", 60, options=X264)
-    turned = tmp_path / f"turned.{suffix}"
-    with av.open(str(plain)) as source, av.open(str(turned), "w") as sink:
-        stream = source.streams.video[0]
-        copy = sink.add_stream_from_template(stream)
-        copy.set_display_rotation(90)
-        for packet in source.demux(stream):
-            if packet.size:
-                packet.stream = copy
-                sink.mux(packet)
-    with open_video(plain) as first, open_video(turned) as second:
-        straight, upright = first.read_uniform(6), second.read_uniform(6)
-        assert abs(upright.info.rotation) == 90
-        assert (upright.info.width, upright.info.height) == (48, 160)
-        turns = upright.info.rotation // 90
-        for one, other in zip(straight.frames, upright.frames, strict=True):
-            assert (np.rot90(one, turns) == other).all()
-
-
 def test_animated_webp_is_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
     """The FFmpeg of PyAV 19 reads it; earlier ones do not."""
     import av

@@ -44,14 +44,3 @@ def test_decoding_and_colour_take_turns(videos: dict[str, Path], clip: str) -> N
     assert notes.names[: 2 * notes.names.count("colour")] == ["decode", "colour"] * notes.names.count("colour")
     for mine, plain in zip(found.frames, frames_of(videos[clip], 8).frames, strict=True):
         assert (mine == plain).all()
-
-
-def test_a_folder_of_pictures_is_decoded_in_one_part(tmp_path: Path, videos: dict[str, Path]) -> None:
-    from PIL import Image
-
-    for number, frame in enumerate(frames_of(videos["gop12"], 3).frames):
-        Image.fromarray(frame).save(tmp_path / f"{number}.png")
-    with open_video(tmp_path) as video:
-        notes = video.parts = Notes()
-        video.read_uniform(3)
-    assert notes.names == ["decode"]
