@@ -31,9 +31,7 @@ COMPRESSIONS: dict[str, dict[str, Any]] = {
     "blosc lz4": dict(hdf5plugin.Blosc("lz4", 1)),
     "blosc2 zstd": dict(hdf5plugin.Blosc2("zstd", 1)),
     "zstd": dict(hdf5plugin.Zstd()),
-    "lz4": dict(hdf5plugin.LZ4()),
     "bitshuffle": dict(hdf5plugin.Bitshuffle()),
-    "bzip2": dict(hdf5plugin.BZip2()),
 }
 
 

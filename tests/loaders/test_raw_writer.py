@@ -95,23 +95,6 @@ def test_any_events_in_time_order_come_back(
         assert recording.info.width == (width or events.width)
 
 
-def test_rows_of_neighbours_take_vectors(tmp_path: Path) -> None:
-    row = made([(5, x, 7, 1) for x in range(100, 164)])
-    write_evt3(tmp_path / "a.raw", [row], width=640, height=480)
-    words = np.frombuffer((tmp_path / "a.raw").read_bytes().split(b"% end\n")[1], "<u2")
-    assert [int(word >> 12) for word in words] == [8, 6, 0, 3, 4, 4, 5, 3, 4, 4, 5]
-
-
-def test_vectors_stay_within_the_sensor(tmp_path: Path) -> None:
-    for start in (0, 3, 600, 630):
-        row = made([(5, x, 7, 1) for x in range(start, start + 10)])
-        write_evt3(tmp_path / "a.raw", [row], width=640, height=480)
-        words = np.frombuffer((tmp_path / "a.raw").read_bytes().split(b"% end\n")[1], "<u2")
-        (base,) = [int(word & 0x7FF) for word in words if word >> 12 == 3]
-        assert base + 32 <= 640
-        assert is_same(read_events(tmp_path / "a.raw"), row)
-
-
 @pytest.mark.parametrize(
     ("name", "t_us"),
     [("evt2.raw", 2**34 + 5), ("evt2.raw", 3 * 2**34), ("evt3.raw", 3_600_000_000), ("a.dat", 2**32 + 9)],

@@ -2,8 +2,7 @@
 
 Times are kept exactly. What a format cannot hold is refused: coordinates too large, times that are negative, that run
 backwards, or that lie so far apart that a reader could not count the roll-overs between them. Headers and the order of
-words are such that OpenEB and faery read the files: roll-overs are written as the largest upper time followed by 0, and
-vectors in EVT3 as 12, 12 and 8 pixels that stay within the sensor.
+words are such that OpenEB and faery read the files: roll-overs are written as the largest upper time followed by 0.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ from evprof.loaders.paths import reason
 
 _CHUNK_EVENTS = 1 << 17
 _MOST_CLIMBED = 1 << 18
-_FEWEST_IN_VECTOR = 5
-_VECTOR_PIXELS = 32
 _SIZE_TEXT = 24
 
 Words = npt.NDArray[Any]
@@ -41,8 +38,8 @@ def write_evt2(path: Path, chunks: Iterable[EventArray], *, width: int | None, h
 
 
 def write_evt3(path: Path, chunks: Iterable[EventArray], *, width: int | None, height: int | None) -> int:
-    """Like `write_evt2` in EVT3. Neighbours in a row that come at one time share vectors."""
-    return _write(path, chunks, _Evt3(str(path), width), width, height)
+    """Like `write_evt2` in EVT3, an event a word, without vectors."""
+    return _write(path, chunks, _Evt3(str(path)), width, height)
 
 
 def write_dat(path: Path, chunks: Iterable[EventArray], *, width: int | None, height: int | None) -> int:
@@ -178,15 +175,14 @@ class _Evt2(_Encoder):
 
 
 class _Evt3(_Encoder):
-    """16-bit words: time, row and column or vector, each only when it changes."""
+    """16-bit words: time and row, each only when it changes, and a column for each event."""
 
     most_coordinate = 2047
     title = "EVT3"
     _bits = 12
 
-    def __init__(self, name: str, width: int | None) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._is_wide = width is not None and width >= _VECTOR_PIXELS
         self._high: int | None = None
         self._t_us = -1
         self._row = -1
@@ -219,32 +215,20 @@ class _Evt3(_Encoder):
         return (0x8000 | np.array(steps, np.int64) & 0xFFF).astype("<u2")
 
     def _words(self, events: EventArray) -> Words:
-        first, stop, is_vector = _units(events, self._is_wide)
-        t_us, row = events.t_us[first], events.y[first].astype(np.int64)
-        before_us = np.concatenate(([self._t_us], t_us[:-1]))
+        t_us, row = events.t_us, events.y.astype(np.int64)
         high = t_us >> 12
         # A climb has moved the upper time already, and has taken the lower to 0.
         has_high = high != np.concatenate(([self._high if self._high is not None else -1], high[:-1]))
-        has_low = t_us != before_us
+        has_low = t_us != np.concatenate(([self._t_us], t_us[:-1]))
         has_row = row != np.concatenate(([self._row], row[:-1]))
-        ends = np.cumsum(has_high * 1 + has_low + has_row + np.where(is_vector, 4, 1))
-        words = np.empty(int(ends[-1]), "<u2")
-        at = ends - np.where(is_vector, 4, 1)
-        polarity = events.p.astype(np.int64) << 11
-        single = first[~is_vector]
-        words[at[~is_vector]] = 0x2000 | polarity[single] | events.x[single]
+        at = np.cumsum(has_high * 1 + has_low + has_row + 1) - 1
+        words = np.empty(int(at[-1]) + 1, "<u2")
+        words[at] = 0x2000 | events.p.astype(np.uint16) << 11 | events.x
         words[at[has_row] - 1] = row[has_row]
         at -= has_row
         words[at[has_low] - 1] = 0x6000 | (t_us[has_low] & 0xFFF)
         at -= has_low
         words[at[has_high] - 1] = 0x8000 | (high[has_high] & 0xFFF)
-        if is_vector.any():
-            base, mask = _masks(events.x, first[is_vector], stop[is_vector])
-            place = ends[is_vector] - 4
-            words[place] = 0x3000 | polarity[first[is_vector]] | base
-            words[place + 1] = 0x4000 | (mask & 0xFFF)
-            words[place + 2] = 0x4000 | (mask >> 12 & 0xFFF)
-            words[place + 3] = 0x5000 | mask >> 24
         self._high, self._t_us, self._row = int(high[-1]), int(t_us[-1]), int(row[-1])
         return words
 
@@ -284,37 +268,3 @@ def _without_roll_over(loops: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]
     """Ranges of events in which `loops` stays the same."""
     borders = [0, *(np.flatnonzero(loops[1:] != loops[:-1]) + 1).tolist(), len(loops)]
     yield from itertools.pairwise(borders)
-
-
-def _units(events: EventArray, is_wide: bool) -> tuple[Words, Words, npt.NDArray[np.bool_]]:
-    """First event of each unit, the first after it, and whether it is worth vectors: neighbours within 32 pixels.
-
-    A unit's vectors end at its last pixel, so that they stay within any sensor that has it; near the left edge that
-    takes a sensor (`is_wide`) of 32 columns.
-    """
-    x = events.x.astype(np.int64)
-    same = (events.t_us[1:] == events.t_us[:-1]) & (events.y[1:] == events.y[:-1]) & (events.p[1:] == events.p[:-1])
-    is_start = np.concatenate(([True], ~(same & (x[1:] > x[:-1]))))
-    runs = np.flatnonzero(is_start)
-    in_run = x - np.repeat(x[runs], np.diff(runs, append=len(x)))
-    window = in_run // _VECTOR_PIXELS
-    is_start[1:] |= window[1:] != window[:-1]
-    first = np.flatnonzero(is_start)
-    stop = np.append(first[1:], len(x))
-    is_vector = stop - first >= _FEWEST_IN_VECTOR
-    if not is_wide:
-        is_vector &= x[stop - 1] >= _VECTOR_PIXELS - 1
-    # What is not worth vectors falls apart into events.
-    is_start |= np.repeat(~is_vector, stop - first)
-    units = np.flatnonzero(is_start)
-    return units, np.append(units[1:], len(x)), is_vector[np.searchsorted(first, units, side="right") - 1]
-
-
-def _masks(x: Words, first: Words, stop: Words) -> tuple[Words, Words]:
-    """Base column and 32 bits of each unit."""
-    base = np.maximum(x[stop - 1].astype(np.int64) - (_VECTOR_PIXELS - 1), 0)
-    lengths = stop - first
-    starts = np.cumsum(lengths) - lengths
-    members = np.arange(int(lengths.sum())) + np.repeat(first - starts, lengths)
-    bits = np.int64(1) << (x[members].astype(np.int64) - np.repeat(base, lengths))
-    return base, np.add.reduceat(bits, starts)

@@ -1,13 +1,12 @@
 """Compressed chunks of HDF5 datasets: which ways of compressing are read, and whether a chunk unpacks to its size.
 
 HDF5 hands a chunk to its filters without asking how much will come out: too little is read past its end, too much fills
-the memory. So each chunk's own header is held against the size it must have, and zlib and bzip2, whose streams do
-not tell, are unpacked here. It knows nothing of events.
+the memory. So each chunk's own header is held against the size it must have, and zlib, whose stream does not tell, is
+unpacked here. It knows nothing of events.
 """
 
 from __future__ import annotations
 
-import bz2
 import math
 import struct
 import zlib
@@ -20,15 +19,13 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.loaders.events.hdf5.plugins import register_filters
 
-DEFLATE, SHUFFLE, FLETCHER32, BZIP2 = 1, 2, 3, 307
-LZF, BLOSC, LZ4, BITSHUFFLE, ZSTD, BLOSC2, ECF = 32000, 32001, 32004, 32008, 32015, 32026, 0x8ECF
+DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
+LZF, BLOSC, BITSHUFFLE, ZSTD, BLOSC2, ECF = 32000, 32001, 32008, 32015, 32026, 0x8ECF
 
 _TITLES = {
     DEFLATE: "gzip",
-    BZIP2: "bzip2",
     LZF: "lzf",
     BLOSC: "blosc",
-    LZ4: "lz4",
     BITSHUFFLE: "bitshuffle",
     ZSTD: "zstd",
     BLOSC2: "blosc2",
@@ -71,12 +68,7 @@ class Pipeline:
     @property
     def unpacked_here(self) -> bool:
         """Whether `unpack` does it; otherwise HDF5 may, after `check`."""
-        return self.compressor is None or self.compressor.code in (DEFLATE, BZIP2)
-
-    @property
-    def prints(self) -> bool:
-        """Whether HDF5's filter prints on standard output that a chunk is damaged."""
-        return any(step.code == LZ4 for step in self.filters)
+        return self.compressor is None or self.compressor.code == DEFLATE
 
     @property
     def title(self) -> str:
@@ -113,12 +105,11 @@ class Pipeline:
             elif step.code == SHUFFLE:
                 data = self._unshuffled(data)
             else:
-                data = self._inflated(step, data)
+                data = self._inflated(data)
         return np.frombuffer(data, np.uint8)
 
-    def _inflated(self, step: Filter, data: bytes) -> bytes:
-        machine = zlib.decompressobj() if step.code == DEFLATE else bz2.BZ2Decompressor()
-        unpacked = machine.decompress(data, self.chunk_bytes + 1)
+    def _inflated(self, data: bytes) -> bytes:
+        unpacked = zlib.decompressobj().decompress(data, self.chunk_bytes + 1)
         if len(unpacked) != self.chunk_bytes:
             more = "more" if len(unpacked) > self.chunk_bytes else f"{len(unpacked):,}"
             raise self._odd(f"a chunk unpacks to {more} bytes instead of {self.chunk_bytes:,}")
@@ -210,7 +201,7 @@ def _claimed(step: Filter, raw: bytes) -> int | None:
             case 32026:  # BLOSC2: a frame whose header is MessagePack
                 told = raw[2:9] == b"b2frame" and raw[29] == 0xD3
                 claimed = struct.unpack_from(">q", raw, 30)[0] if told else -1
-            case 32004 | 32008 if step.code == LZ4 or any(step.values[4:5]):  # BITSHUFFLE with a codec: bytes, block
+            case 32008 if any(step.values[4:5]):  # BITSHUFFLE with a codec: bytes, block
                 claimed = struct.unpack_from(">Q", raw)[0]
             case 32015:
                 claimed = _zstd_claimed(raw)

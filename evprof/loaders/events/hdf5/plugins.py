@@ -1,17 +1,9 @@
-"""HDF5's compressing filters, which hdf5plugin brings, kept quiet: neither logging nor standard output is theirs."""
+"""HDF5's compressing filters, which hdf5plugin brings, without its logging."""
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from typing import Any
-
-_redirecting = threading.Lock()
 
 
 def register_filters() -> Any:
@@ -28,33 +20,3 @@ def register_filters() -> Any:
     finally:
         logger.setLevel(level)
     return hdf5plugin
-
-
-@contextmanager
-def nothing_printed() -> Iterator[None]:
-    """Keeps what a filter prints through C from standard output, where it would be in the middle of a document.
-
-    What another thread prints meanwhile is lost, too.
-    """
-    with _redirecting:
-        try:
-            kept = os.dup(1)
-        except OSError:  # there is no standard output
-            yield
-            return
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        try:
-            os.dup2(nowhere, 1)
-            yield
-        finally:
-            _flush()
-            os.dup2(kept, 1)
-            os.close(kept)
-            os.close(nowhere)
-
-
-def _flush() -> None:
-    """Writes out what C has in its buffers."""
-    # Where the C library has another name, its line comes late.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None).fflush(None)

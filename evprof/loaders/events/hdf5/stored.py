@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,6 @@ from evprof.core.budget import PACKED_RATIO, Budget
 from evprof.core.errors import UserError
 from evprof.loaders.events.hdf5.container import is_dataset, printable
 from evprof.loaders.events.hdf5.filters import Filter, Pipeline, pipeline_of
-from evprof.loaders.events.hdf5.plugins import nothing_printed
 
 BLOCK_ROWS = 65_536
 """Rows that are unpacked and kept together, about: small chunks are read several at a time."""
@@ -125,8 +123,7 @@ class StoredArray:
 
         there = self._dataset.id.get_space()
         there.select_hyperslab((first, *[0] * (out.ndim - 1)), out.shape)
-        with nothing_printed() if pipeline.prints else nullcontext():
-            self._dataset.id.read(h5py.h5s.create_simple(out.shape), there, out, self._memory_type)
+        self._dataset.id.read(h5py.h5s.create_simple(out.shape), there, out, self._memory_type)
 
     def _unpack_chunk(self, pipeline: Pipeline, at: tuple[int, ...], out: npt.NDArray[Any], first: int) -> None:
         """Checks the chunk that begins at `at`, and copies it to its place in `out` if it is unpacked by us."""
