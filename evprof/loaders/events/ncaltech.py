@@ -70,7 +70,6 @@ class Ncaltech(FileRecording):
         return RecordingInfo("n-caltech", t_min_us=None if first is None else first.t_min_us)
 
     def chunks(self) -> Iterator[EventArray]:
-        """Pieces of 131,072 records."""
         overflows = 0
         for start in range(0, self.records, _PIECE):
             events, overflows = self._decoded(self._at(start, _PIECE), overflows)

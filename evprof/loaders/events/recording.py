@@ -120,34 +120,27 @@ class EventsInMemory(EventRecording):
 
     @cached_property
     def info(self) -> RecordingInfo:
-        """Everything is known."""
         events = self._events
         return RecordingInfo(self._format, len(events), events.width, events.height, events.t_min_us, events.t_max_us)
 
     @property
     def bytes_read(self) -> int:
-        """The whole file."""
         return self._bytes
 
     def chunks(self) -> Iterator[EventArray]:
-        """Views of what is held."""
         for start in range(0, len(self._events), CHUNK_EVENTS):
             yield self._events.slice_count(start, start + CHUNK_EVENTS)
 
     def read(self) -> EventArray:
-        """What is held, uncopied."""
         return self._events
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
-        """See `EventArray.slice_time`."""
         return self._events.slice_time(start_us, stop_us)
 
     def read_count(self, start: int, stop: int) -> EventArray:
-        """A view."""
         return self._events.slice_count(max(0, start), max(0, stop))
 
     def close(self) -> None:
-        """Forgets the events."""
         self._events = NO_EVENTS
 
 
@@ -236,7 +229,6 @@ class FileBytes:
             raise
 
     def close(self) -> None:
-        """May be called twice."""
         self._file.close()
 
 
@@ -275,9 +267,7 @@ class FileRecording(EventRecording):
 
     @property
     def bytes_read(self) -> int:
-        """See `EventRecording`."""
         return self._file.bytes_read
 
     def close(self) -> None:
-        """See `EventRecording`."""
         self._file.close()

@@ -141,7 +141,6 @@ class Rectified(EventRecording):
         return events
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
-        """As the recording's window."""
         return self._rectified(self._recording.read_time(start_us, stop_us))
 
     def read_count(self, start: int, stop: int) -> EventArray:
@@ -149,11 +148,9 @@ class Rectified(EventRecording):
         return self._rectified(self._recording.read_count(start, stop))
 
     def origin_us(self) -> int:
-        """The recording's."""
         return self._recording.origin_us()
 
     def close(self) -> None:
-        """Closes the recording."""
         self._recording.close()
 
     def _rectified(self, events: EventArray) -> EventArray:

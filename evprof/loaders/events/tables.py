@@ -217,7 +217,6 @@ class TableRecording(PiecedRecording):
         return RecordingInfo(self._format, self.count, None, None, *self._limits_us())
 
     def chunks(self) -> Iterator[EventArray]:
-        """All events."""
         for start in range(0, self.count, _BLOCK_EVENTS):
             yield self._events(start, min(start + _BLOCK_EVENTS, self.count))
 

@@ -107,7 +107,6 @@ class Text(PiecedRecording):
         return RecordingInfo(FORMAT, None, layout.width, layout.height, *self._limits_us(), layout.details)
 
     def chunks(self) -> Iterator[EventArray]:
-        """Some hundred thousand events each."""
         start, size = self.layout.begin, self._file.size
         while start < size:
             text = self._file.at(start, min(_CHUNK_BYTES, size - start))
@@ -175,7 +174,6 @@ class PackedText(FileRecording):
         return RecordingInfo(FORMAT, None, layout.width, layout.height, details=layout.details)
 
     def chunks(self) -> Iterator[EventArray]:
-        """Some hundred thousand events each."""
         rest, lines, skipped = b"", 0, self.layout.begin
         for text in self._unpacked():
             # The lines before the first event lie within the first piece: sniffing reads no more than that.

@@ -35,15 +35,12 @@ _COVERS: Covers = {
 
 
 class EndToEnd(AnswerReader):
-    """The family."""
-
     name = "end to end"
     looks_for = "baseline_per_sample and sd_per_sample"
     left_out = "a row is no run that is known and was left out"
 
     @staticmethod
     def recognises(preview: Preview) -> bool:
-        """By its lists of rows."""
         return _BASELINE in preview.counts or any(place[:1] == (_SPECULATIVE,) for place in preview.counts)
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
@@ -176,7 +173,6 @@ class EndToEnd(AnswerReader):
         )
 
     def finish(self) -> None:
-        """What these files measure and what they do not."""
         tell = self._problems.of_file
         tell("Loading and preprocessing were not measured; every prefill_ms is vision and prefill in one piece")
         tell(

@@ -48,8 +48,6 @@ _PAIR_TIMES = {"overlap_window": "overlap_window_from_load_ms", "wall_clock_tota
 
 
 class FiveStages(AnswerReader):
-    """The family."""
-
     name = "five stages"
     looks_for = "results[].eventgpt.stage1_time"
 
@@ -163,7 +161,6 @@ class FiveStages(AnswerReader):
         return figures
 
     def finish(self) -> None:
-        """What these files measure and what they do not."""
         tell = self._problems.of_file
         if TARGET in self.covers and not self.covers[TARGET][_KEYS[2]]:
             tell(

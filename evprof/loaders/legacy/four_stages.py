@@ -48,15 +48,12 @@ _SCRIPT_TOKENS, _SCRIPT_TEMPERATURE = 512, 0.6
 
 
 class FourStages(AnswerReader):
-    """The family."""
-
     name = "four stages"
     looks_for = "eventgpt_results[].stage4_time"
     left_out = NO_SAMPLE
 
     @staticmethod
     def recognises(preview: Preview) -> bool:
-        """By the rows of either model."""
         return any("stage4_time" in preview.first_row((name,)) for name in _LISTS)
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
@@ -128,7 +125,6 @@ class FourStages(AnswerReader):
         return end, ids[end:]
 
     def finish(self) -> None:
-        """What these files measure and what they do not."""
         tell = self._problems.of_file
         tell("Stage 4 is prefill and decode in one piece; their shares are not known")
         if DRAFT in self.covers:

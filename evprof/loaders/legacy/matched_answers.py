@@ -167,14 +167,11 @@ _FORMULA = "results.theoretical_speedup"
 
 
 class MatchedAnswers(AnswerReader):
-    """The family."""
-
     name = "matched answers"
     looks_for = "samples[].eventgpt_tokens, samples[].draft_tokens or results[].egpt_text"
 
     @staticmethod
     def recognises(preview: Preview) -> bool:
-        """By the keys of the rows."""
         return shape_of(preview) is not None
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
@@ -274,7 +271,6 @@ class MatchedAnswers(AnswerReader):
         self._sums["rows"] += 1
 
     def finish(self) -> None:
-        """What these files measure and what they do not."""
         tell, rows, sums = self._problems.of_file, self._sums["rows"], self._sums
         tell(self._shape.sentence)
         if self._shape is WORD_ESTIMATES:

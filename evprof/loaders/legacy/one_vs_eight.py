@@ -47,8 +47,6 @@ _MODEL_KEYS = ["s3_time", "s4_time", "s5_time"]
 
 
 class OneVersusEight(AnswerReader):
-    """The family."""
-
     name = "one-vs-eight"
     looks_for = "config.eventgpt_frames with eventgpt.samples"
     left_out = NO_SAMPLE
@@ -114,7 +112,6 @@ class OneVersusEight(AnswerReader):
         ]
 
     def finish(self) -> None:
-        """What these files measure and what they do not."""
         tell = self._problems.of_file
         if self._has_preprocessing:
             tell(

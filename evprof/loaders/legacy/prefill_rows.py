@@ -69,8 +69,6 @@ _PER_MODEL = _Shape(
 
 
 class PrefillRows(AnswerReader):
-    """The family."""
-
     name = "prefill rows"
     looks_for = "results[].egpt_prefill_time or results[].eventgpt.prefill_time, or errors[] with nothing else"
 
@@ -162,7 +160,6 @@ class PrefillRows(AnswerReader):
         )
 
     def finish(self) -> None:
-        """What these files measure and what they do not."""
         tell = self._problems.of_file
         errors = self._preview.counts.get(("errors",), 0)
         results = self._preview.counts.get(("results",), 0)

@@ -247,7 +247,6 @@ class Again:
 
     @property
     def speedup(self) -> float | None:
-        """By the formula above."""
         rate, cost, gamma = self.rate, self.cost, self.gamma
         if rate is None or cost is None or gamma is None or not 0 <= gamma <= MOST_GAMMA or not 0 <= rate <= 1:
             return None

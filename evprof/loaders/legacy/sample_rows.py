@@ -35,15 +35,12 @@ _NAMES = {"eventgpt": "EventGPT", "llava": "LLaVA-1.5", "video_llava": "Video-LL
 
 
 class SampleRows(AnswerReader):
-    """The family."""
-
     name = "per-sample rows"
     looks_for = "a list of rows with egpt_stage1_time or egpt_token_ids"
     _place = ()
 
     @staticmethod
     def recognises(preview: Preview) -> bool:
-        """By the keys of the rows."""
         return bool(_prefixes(preview))
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
@@ -111,7 +108,6 @@ class SampleRows(AnswerReader):
         return llava_model(weight_bytes=weights) if is_llava else video_llava_model(weight_bytes=weights)
 
     def finish(self) -> None:
-        """What these files measure and what they do not."""
         tell = self._problems.of_file
         if any(len(found) == 3 for found in self._stages.values()):
             tell("Stage 3 is vision, prefill and decode in one piece; their shares are not known")

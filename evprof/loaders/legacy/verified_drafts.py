@@ -36,14 +36,11 @@ _PLAIN, _DRAFTED = "Video-LLaVA 4bit, alone", "Video-LLaVA 4bit, EventGPT's draf
 
 
 class VerifiedDrafts(AnswerReader):
-    """The family."""
-
     name = "verified drafts"
     looks_for = "results[].vl_verify_ms"
 
     @staticmethod
     def recognises(preview: Preview) -> bool:
-        """By the time of the verifying pass."""
         return _VERIFY in preview.first_row(("results",))
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
@@ -129,7 +126,6 @@ class VerifiedDrafts(AnswerReader):
         )
 
     def finish(self) -> None:
-        """What these files measure and what they do not."""
         tell = self._problems.of_file
         tell("sd_time_ms and speedup leave out EventGPT's prefill and draft; our totals hold them")
         tell("vl_time_ms begins before preprocessing, the times with a draft after it")

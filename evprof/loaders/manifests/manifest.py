@@ -160,7 +160,6 @@ class _Reading:
         return self._source is not None and self._source.has_columns
 
     def take(self, row: ManifestRow) -> None:
-        """One more row."""
         self.rows += 1
         if self._source is None and isinstance(row.values, dict):
             keys = {column_name(key) for key in row.values}

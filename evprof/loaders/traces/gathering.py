@@ -123,7 +123,6 @@ class TraceGathering:
                 add(found)
 
     def columns(self, head: TraceHead, problems: Iterable[str] = ()) -> TraceColumns:
-        """What was taken so far."""
         odd = [f"{count:,} of its entries {what} and were left out." for what, count in self._odd.items()]
         return TraceColumns(
             head,

@@ -98,7 +98,6 @@ class _Reader:
         self.gathering = TraceGathering(self.budget)
 
     def steps(self) -> Iterator[int]:
-        """Reads piece by piece."""
         seen = 0
         for entries in self.text.pieces():
             self.budget.take(0, self.source.text_bytes - seen)

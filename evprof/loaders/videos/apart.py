@@ -143,16 +143,13 @@ class ApartVideo(VideoSource):
 
     @property
     def table(self) -> FrameTable:
-        """See `VideoSource`."""
         return self._table if self._table is not None else self.index()
 
     @property
     def bytes_read(self) -> int:
-        """See `VideoSource`."""
         return self._bytes_read
 
     def index(self) -> FrameTable:
-        """See `VideoSource`."""
         answer, _ = self._ask("index")
         keys = np.zeros(len(answer["pts"]), np.bool_)
         keys[answer["keys"]] = True
@@ -161,7 +158,6 @@ class ApartVideo(VideoSource):
         return self._table
 
     def info(self) -> VideoInfo:
-        """See `VideoSource`."""
         return _info(self._ask("info")[0])
 
     def walk(self, index: int) -> Iterator[tuple[int, int]]:
@@ -169,7 +165,6 @@ class ApartVideo(VideoSource):
         yield from ((number, number) for number in self._ask("walk", index=index)[0]["passed"])
 
     def to_rgb(self, frame: int, *, longest_edge: int | None = None) -> Picture:
-        """See `VideoSource`."""
         return self._ask("picture", index=frame, longest_edge=longest_edge)[1][0]
 
     def close(self) -> None:
@@ -185,11 +180,9 @@ class ApartVideo(VideoSource):
             self._helpers.put_back(helper)
 
     def read_uniform(self, count: int, window_us: tuple[int, int] | None = None) -> VideoFrames:
-        """See `VideoSource`."""
         return _frames(*self._ask("read_uniform", count=count, window_us=window_us))
 
     def read_at(self, times_us: Sequence[int]) -> VideoFrames:
-        """See `VideoSource`."""
         return _frames(*self._ask("read_at", times_us=[int(time_us) for time_us in times_us]))
 
     def _read(self, choose: Choice) -> VideoFrames:

@@ -50,7 +50,6 @@ class VideoFile(VideoSource):
         self._forget_position()
 
     def close(self) -> None:
-        """See `VideoSource`."""
         self._forget_position()
         self._track.close()
 
@@ -87,7 +86,6 @@ class VideoFile(VideoSource):
         return table
 
     def info(self) -> VideoInfo:
-        """See `VideoSource`."""
         table = self.table
         if self._rotation is None:
             self.frame(0)
@@ -115,7 +113,6 @@ class VideoFile(VideoSource):
             raise self._damaged(index) from None
 
     def to_rgb(self, frame: VideoFrame, *, longest_edge: int | None = None) -> Picture:
-        """See `VideoSource`."""
         with self._track.sentences():
             edge = max(frame.width, frame.height)
             if longest_edge is not None and edge > longest_edge:
@@ -163,7 +160,6 @@ class VideoFile(VideoSource):
         return self._current
 
     def _walk(self, index: int) -> Iterator[tuple[int, VideoFrame]]:
-        """See `walk`. Raises _FrameMissingError when no start leads to the frame."""
         if not 0 <= index < len(self.table):
             raise UserError(f"{self.path}: there is no frame {index} among {len(self.table)}.")
         for start in self._starts(index):

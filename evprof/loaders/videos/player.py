@@ -58,7 +58,6 @@ class SeekableVideo:
             return self._show(self._opened().table.index_at(t_us))
 
     def close(self) -> None:
-        """Lets go of the file and the pictures; waits for a frame that is being decoded."""
         with self._lock:
             if self._video is not None:
                 self._video.close()

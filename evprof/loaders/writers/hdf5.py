@@ -68,7 +68,6 @@ class PatientFile(io.RawIOBase):
         return len(view)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """As files do."""
         if whence == io.SEEK_END:
             offset += self._file.seek(0, io.SEEK_END)
         elif whence == io.SEEK_CUR:
@@ -81,7 +80,6 @@ class PatientFile(io.RawIOBase):
         return self._place
 
     def truncate(self, size: int | None = None) -> int:
-        """As files do."""
         wanted = self._place if size is None else size
         try:
             if self.error is None:
@@ -91,19 +89,15 @@ class PatientFile(io.RawIOBase):
         return wanted
 
     def seekable(self) -> bool:
-        """Whether it can: always true."""
         return True
 
     def readable(self) -> bool:
-        """Whether it can: always true."""
         return True
 
     def writable(self) -> bool:
-        """Whether it can: always true."""
         return True
 
     def close(self) -> None:
-        """Lets go of the file."""
         if not self.closed:
             self._file.close()
         super().close()

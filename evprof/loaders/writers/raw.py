@@ -139,11 +139,9 @@ class _Evt2(_Encoder):
         self._high: int | None = None
 
     def header(self, width: int, height: int) -> bytes:
-        """See the base class."""
         return _raw_header("2.0", "EVT2", width, height)
 
     def encode(self, events: EventArray) -> Iterator[Words]:
-        """See the base class."""
         highs = events.t_us >> 6
         for start, stop in _without_roll_over(highs >> self._bits):
             yield self._climb(int(highs[start]))
@@ -188,11 +186,9 @@ class _Evt3(_Encoder):
         self._row = -1
 
     def header(self, width: int, height: int) -> bytes:
-        """See the base class."""
         return _raw_header("3.0", "EVT3", width, height)
 
     def encode(self, events: EventArray) -> Iterator[Words]:
-        """See the base class."""
         highs = events.t_us >> 12
         # faery believes steps of the upper time only while they are well below its range.
         for start, stop in _without_roll_over(highs >> 11):
@@ -244,12 +240,10 @@ class _Dat(_Encoder):
         self._last_us = 0
 
     def header(self, width: int, height: int) -> bytes:
-        """See the base class."""
         lines = ("% Data file containing CD events.", "% Version 2", f"% Height {height:<5}", f"% Width {width:<5}")
         return "".join(f"{line}\n" for line in lines).encode("ascii") + b"\x0c\x08"
 
     def encode(self, events: EventArray) -> Iterator[Words]:
-        """See the base class."""
         t_us = events.t_us
         times = np.concatenate(([self._last_us], t_us))
         loops, raw = np.diff(times >> 32), times & 0xFFFF_FFFF

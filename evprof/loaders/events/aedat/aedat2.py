@@ -73,7 +73,6 @@ class Aedat2(PiecedRecording):
         )
 
     def chunks(self) -> Iterator[EventArray]:
-        """Pieces of 131,072 records."""
         for number in range(len(self._pieces)):
             events = self._decoded(number, number + 1)
             if len(events):

@@ -107,7 +107,6 @@ class Packets:
         return events
 
     def close(self) -> None:
-        """Lets go of what decompressing needed; may be called twice."""
         self._stage.close()
 
     def _check(self, events: EventArray) -> None:
@@ -218,7 +217,6 @@ class Aedat4(PiecedRecording):
         return self._batches(self._walk() if self._found is None else self._found.tolist())
 
     def close(self) -> None:
-        """Closes the file."""
         super().close()
         self._decoder.close()
 

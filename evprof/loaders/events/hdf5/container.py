@@ -123,14 +123,12 @@ def _soft_target(group: Any, step: str, name: str) -> str | None:
 
 
 def is_group(found: Any) -> bool:
-    """Whether this is a group."""
     import h5py
 
     return isinstance(found, h5py.Group)
 
 
 def is_dataset(found: Any) -> bool:
-    """Whether this is a dataset."""
     import h5py
 
     return isinstance(found, h5py.Dataset)

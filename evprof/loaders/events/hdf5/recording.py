@@ -219,7 +219,6 @@ class Hdf5Recording(EventRecording):
         return self._filled(max(0, start), min(stop, len(self._times)))
 
     def close(self) -> None:
-        """Lets go of the file; may be called twice."""
         with sentences(self.path):
             self._file.close()
 

@@ -45,7 +45,6 @@ class Dat:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
-        """See `WordDecoder`."""
         halves = words.view("<u4").reshape(-1, 2)
         x, y, t_us, p = columns.next(len(words))
         last = _in_order(halves[:, 0], state)
@@ -66,11 +65,9 @@ class Dat:
         return Decoded(state, 0)
 
     def count(self, words: Words) -> int:
-        """See `WordDecoder`."""
         return len(words)
 
     def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
-        """See `WordDecoder`."""
         raw = np.ascontiguousarray(words.view("<u4")[::2])
         if len(raw) == 0:
             return BlockScan(None, None, False), state

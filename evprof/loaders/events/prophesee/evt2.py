@@ -80,7 +80,6 @@ class Evt2:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
-        """See `WordDecoder`."""
         at = np.flatnonzero((words >> 28) == TIME_HIGH)
         is_event = words < 0x2000_0000
         events = words[is_event]
@@ -98,11 +97,9 @@ class Evt2:
         return Decoded(state, dropped)
 
     def count(self, words: Words) -> int:
-        """See `WordDecoder`; words that are no events are few."""
         return len(words)
 
     def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
-        """See `WordDecoder`."""
         is_high = (words >> 28) == TIME_HIGH
         return scan_highs(words[is_high] & 0x0FFF_FFFF, state, self._offset_us)
 
@@ -143,7 +140,6 @@ class Evt21:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
-        """See `WordDecoder`. The pixels of a word come from the lowest bit up."""
         head, mask = self._halves(words)
         at = np.flatnonzero((head >> 28) == TIME_HIGH)
         is_event = head < 0x2000_0000
@@ -172,12 +168,10 @@ class Evt21:
         return Decoded(state, dropped)
 
     def count(self, words: Words) -> int:
-        """See `WordDecoder`."""
         head, mask = self._halves(words)
         return int(np.bitwise_count(mask[head < 0x2000_0000]).sum(dtype=np.int64))
 
     def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
-        """See `WordDecoder`."""
         head, _ = self._halves(words)
         is_high = (head >> 28) == TIME_HIGH
         return scan_highs(head[is_high] & 0x0FFF_FFFF, state, self._offset_us)

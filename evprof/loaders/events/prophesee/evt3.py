@@ -63,7 +63,6 @@ class Evt3:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: Evt3State, columns: GrowingColumns) -> Decoded[Evt3State]:
-        """See `WordDecoder`."""
         words, skipped = _from_first_time(words, state)
         if len(words) == 0:
             return Decoded(state, skipped)
@@ -97,11 +96,9 @@ class Evt3:
         return Decoded(Evt3State(clock, low_us, last_row, *base), dropped)
 
     def count(self, words: Words) -> int:
-        """See `WordDecoder`."""
         return _count(words)
 
     def scan(self, words: Words, state: Evt3State) -> tuple[BlockScan, Evt3State]:
-        """See `WordDecoder`: upper times, and of all else what is last."""
         words, _ = _from_first_time(words, state, is_counting=False)
         if len(words) == 0:
             now = _now_us(state)

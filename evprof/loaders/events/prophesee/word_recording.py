@@ -182,7 +182,6 @@ class WordRecording(EventRecording, Generic[State]):
         return joined(self._bounded(self._counted(max(0, start), stop)))
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
 
     @property

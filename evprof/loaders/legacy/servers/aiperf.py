@@ -50,15 +50,12 @@ _LAST_NS = 1 << 62
 
 
 class AiperfRecords(RowReader):
-    """The family."""
-
     name = "AIPerf records"
     looks_for = "lines of metadata.request_start_ns and metrics (AIPerf's profile_export.jsonl)"
     reads_documents = documents_are_rows = True
 
     @staticmethod
     def recognises(preview: Preview) -> bool:
-        """By the keys of a record."""
         return any(_is_record(head) for head in preview.objects(DOCUMENTS))
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
@@ -70,7 +67,6 @@ class AiperfRecords(RowReader):
         self._mode = "speculative" if drafts else "target"
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """A record as a run."""
         if place == DOCUMENTS and _is_record(raw):
             return [self._row(number, raw)]
         self._problems.of_row("a line is no record of a request and was left out", number)
@@ -117,7 +113,6 @@ class AiperfRecords(RowReader):
         )
 
     def finish(self) -> None:
-        """What such files measure and what they do not."""
         self._problems.of_file(NETWORK)
         self._problems.of_file("Which model ran is not in the records; AIPerf's profile_export_aiperf.json says it")
 

@@ -240,7 +240,6 @@ class ServingReader(RowReader):
         return True
 
     def finish(self) -> None:
-        """What such files measure and what they do not."""
         self._close()
         if self._listed:
             self._problems.of_file(NETWORK)

@@ -39,15 +39,12 @@ def _kind_of(raw: Mapping[str, Any]) -> _Kind | None:
 
 
 class SglangBatches(RowReader):
-    """The family."""
-
     name = "SGLang one batch"
     looks_for = "batch_size with prefill_latency or last_ttft (sglang.bench_one_batch)"
     reads_documents = documents_are_rows = True
 
     @staticmethod
     def recognises(preview: Preview) -> bool:
-        """By the keys of a line."""
         return any(map(_kind_of, preview.objects(DOCUMENTS)))
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
@@ -61,7 +58,6 @@ class SglangBatches(RowReader):
         self._is_served = any(stages == BEFORE for *_, stages in kinds)
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """A line as a run."""
         kind = _kind_of(raw) if place == DOCUMENTS else None
         if kind is not None:
             return [self._row(number, raw, kind)]
@@ -101,7 +97,6 @@ class SglangBatches(RowReader):
         )
 
     def finish(self) -> None:
-        """What such files measure and what they do not."""
         self._problems.of_file("Which model ran is not in the file")
         if self._is_served:
             self._problems.of_file(NETWORK)
@@ -112,8 +107,6 @@ _KEYS = frozenset({"backend", "completed", "total_output_tokens_retokenized", "a
 
 
 class SglangServing(ServingReader):
-    """The family."""
-
     name = "SGLang serving benchmark"
     looks_for = "total_output_tokens_retokenized with accept_length (sglang.bench_serving)"
     settings = (
@@ -178,7 +171,6 @@ class SglangServing(ServingReader):
         return found
 
     def finish(self) -> None:
-        """What such files measure and what they do not."""
         super().finish()
         if self._listed:
             self._problems.of_file(

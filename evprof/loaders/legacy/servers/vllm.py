@@ -20,8 +20,6 @@ _KEYS = frozenset({"model_id", "completed", "request_throughput"})
 
 
 class VllmServing(ServingReader):
-    """The family."""
-
     name = "vLLM serving benchmark"
     looks_for = "model_id with completed and request_throughput (vllm bench serve)"
     settings = (
