@@ -32,8 +32,6 @@ def ask_everything(recording: EventRecording) -> None:
         recording.read,
         lambda: recording.read_time((info.t_min_us or 0), (info.t_min_us or 0) + 1_000),
         lambda: recording.read_time(-(2**62), 2**62),
-        lambda: recording.read_count(0, 10),
-        lambda: recording.read_count(2**40, 2**40 + 10),
         recording.origin_us,
     ):
         with contextlib.suppress(UserError):

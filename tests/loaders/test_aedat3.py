@@ -64,9 +64,6 @@ def test_packets(tmp_path: Path) -> None:
         assert info.problems == ()
         assert rows(recording.read_time(11, 30)) == [*FIRST[1:], SECOND[0]]
         assert rows(recording.read_time(30, 2**62)) == [SECOND[1]]
-        assert rows(recording.read_count(2, 4)) == [FIRST[2], SECOND[0]]
-        assert rows(recording.read_count(4, 99)) == [SECOND[1]]
-        assert rows(recording.read_count(5, 99)) == []
         assert recording.origin_us() == 10
 
 
@@ -75,7 +72,6 @@ def test_invalid_events_and_spare_places_are_left_out(tmp_path: Path) -> None:
     with open_recording(path) as recording:
         assert rows(recording.read()) == [FIRST[0], FIRST[2]]
         assert recording.info.events == 2
-        assert rows(recording.read_count(1, 2)) == [FIRST[2]]
 
 
 def test_turn_overs_are_added(tmp_path: Path) -> None:
@@ -146,7 +142,6 @@ def test_a_long_recording(tmp_path: Path) -> None:
             window = recording.read_time(2**31 - 10, 2**31 + 90)
             assert packet_events == 90 or recording.bytes_read < path.stat().st_size / 2
             assert window.t_us.tolist() == times[(times >= 2**31 - 10) & (times < 2**31 + 90)].tolist()
-            assert rows(recording.read_count(199_000, 199_050)) == rows(events.slice_count(199_000, 199_050))
             whole = recording.read()
             for name in ("x", "y", "t_us", "p"):
                 assert (getattr(whole, name) == getattr(events, name)).all()

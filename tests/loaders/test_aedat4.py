@@ -85,9 +85,6 @@ def test_what_faery_wrote(tmp_path: Path, compression: str) -> None:
         for start, stop in ((0, 50_000), (499_999, 500_001), (990_000, 2**40), (-5, 0), (300, 200)):
             window = recording.read_time(START_US + start, START_US + stop)
             assert same(window, events.slice_time(START_US + start, START_US + stop))
-        for start, stop in ((0, 10), (4_990, 5_010), (29_999, 40_000), (-3, 4)):
-            assert same(recording.read_count(start, stop), events.slice_count(max(0, start), stop))
-        assert len(recording.read_count(30_000, 30_001)) == 0
         assert recording.origin_us() == events.t_min_us
 
 
@@ -196,7 +193,6 @@ def test_empty_packets_are_passed_over(tmp_path: Path) -> None:
     with open_recording(path) as recording:
         assert same(recording.read(), events)
         assert same(recording.read_time(0, 2**62), events)
-        assert same(recording.read_count(5, 15), events.slice_count(5, 15))
     path.write_bytes(head(stream(0, "EVTS")) + event_packet(none))
     with open_recording(path) as recording, pytest.raises(UserError, match="no events"):
         recording.read()

@@ -89,7 +89,6 @@ def test_dsec_whole_and_in_windows(tmp_path: Path, title: str, chunk: int) -> No
         inside = (events.t_us >= 100_500) & (events.t_us < 150_700)
         same(window, EventArray(events.x[inside], events.y[inside], events.t_us[inside], events.p[inside]), offset)
         assert before < recording.bytes_read <= 20_000 * 9 * 4
-        same(recording.read_count(777, 5_432), events.slice_count(777, 5_432), offset)
         same(recording.read(), events, offset)
         same(recording_module.joined(recording.chunks()), events, offset)
         info = recording.info
@@ -126,8 +125,6 @@ def test_any_window_of_any_times(tmp_path: Path, small_blocks: None, data: st.Da
             stop = start + data.draw(st.sampled_from([0, 1, 999, 1000, 40_000, 10**9]))
             low, high = np.searchsorted(times, [start, stop])
             same(recording.read_time(start + shift, stop + shift), events.slice_count(int(low), int(high)), shift)
-        low = data.draw(st.integers(0, count))
-        same(recording.read_count(low, low + 2500), events.slice_count(low, low + 2500), shift)
         same(recording.read(), events, shift)
         assert recording.info.problems == ()
 
@@ -294,7 +291,7 @@ def test_no_events(tmp_path: Path) -> None:
     with open_recording(path) as recording:
         assert recording.info.events == 0
         assert recording.info.t_min_us is None
-        assert len(recording.read_time(0, 1000)) == len(recording.read_count(0, 9)) == 0
+        assert len(recording.read_time(0, 1000)) == 0
         assert list(recording.chunks()) == []
         with pytest.raises(UserError, match="no events"):
             recording.read()
@@ -349,7 +346,5 @@ def test_more_than_fits_is_refused_before_it_is_read(tmp_path: Path, monkeypatch
     path = tmp_path / "long.h5"
     write_dsec_like(path, made(3_000), None, 500)
     monkeypatch.setattr(hdf5_recording, "MOST_EVENTS", 1_000)
-    with open_recording(path) as recording:
-        with pytest.raises(UserError, match="at once"):
-            recording.read()
-        assert len(recording.read_count(0, 1_000)) == 1_000
+    with open_recording(path) as recording, pytest.raises(UserError, match="at once"):
+        recording.read()

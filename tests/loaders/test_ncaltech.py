@@ -61,7 +61,6 @@ def test_records(tmp_path: Path) -> None:
             events[0][2],
             events[-1][2],
         )
-        assert rows(recording.read_count(10, 20)) == events[10:20]
         assert rows(recording.read_time(100_000, 200_000)) == [e for e in events if 100_000 <= e[2] < 200_000]
 
 
@@ -101,7 +100,6 @@ def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
         assert [len(chunk) for chunk in recording.chunks()] == [700, 698, 700, 699, 203]
         assert recording.info.t_min_us == times[0]
         assert recording.read_time(150_000, 160_000).t_us.tolist() == [t for t in times if 150_000 <= t < 160_000]
-        assert recording.read_count(2_000, 2_009).t_us.tolist() == times[2_000:2_009]
 
 
 def test_our_writer(tmp_path: Path) -> None:

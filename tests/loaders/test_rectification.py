@@ -93,7 +93,6 @@ def test_a_recording_through_a_map(tmp_path: Path) -> None:
         assert recording.dropped == len(events) - len(recording.read()) > 0
         assert rows(joined(recording.chunks())) == expected(events, places())
         assert rows(recording.read_time(20_000, 30_000)) == expected(events.slice_time(20_000, 30_000), places())
-        assert rows(recording.read_count(100, 200)) == expected(events.slice_count(100, 200), places())
         assert recording.origin_us() == events.t_min_us
         info = recording.info
         assert recording.bytes_read == (tmp_path / "events.npz").stat().st_size

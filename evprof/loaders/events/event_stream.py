@@ -7,7 +7,7 @@ the bottom there, from the top here. Times never run backwards, so a window ends
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 
 import numpy as np
@@ -40,8 +40,8 @@ class EventStream(FileRecording):
             what = _KINDS.get(kind, f"unknown ({kind})")
             raise UserError(f"{path}: is Event Stream {version} of the kind {what}; version 2 of the kind DVS is read.")
         self._width, self._height = int.from_bytes(head[16:18], "little"), int.from_bytes(head[18:20], "little")
-        # Of each block: its place in the file, the time when it begins, and how many events come before.
-        self._places, self._times, self._counts = [_HEADER], [0], [0]
+        # Of each block: its place in the file, and the time when it begins.
+        self._places, self._times = [_HEADER], [0]
 
     @property
     def info(self) -> RecordingInfo:
@@ -72,23 +72,9 @@ class EventStream(FileRecording):
 
         return joined(self._bounded(inside()))
 
-    def read_count(self, start: int, stop: int) -> EventArray:
-        """Reads from the last known block ahead of these events."""
-        block = bisect_right(self._counts, max(0, start)) - 1
-
-        def inside() -> Iterator[EventArray]:
-            passed = self._counts[block]
-            for chunk in self._from(block):
-                if passed >= stop:
-                    return
-                yield chunk.slice_count(max(0, start - passed), max(0, stop - passed))
-                passed += len(chunk)
-
-        return joined(self._bounded(inside()))
-
     def _from(self, block: int) -> Iterator[EventArray]:
         while self._places[block] < self._file.size:
-            place, t_us, count = self._places[block], self._times[block], self._counts[block]
+            place, t_us = self._places[block], self._times[block]
             content = self._file.at(place, _BLOCK)
             rows, passed_us, used = split(content)
             t = np.cumsum(passed_us[:-1] + (rows["t"] >> 1)) + t_us
@@ -99,7 +85,6 @@ class EventStream(FileRecording):
             if block == len(self._places):
                 self._places.append(place + used)
                 self._times.append(int(t[-1] if len(t) else t_us) + int(passed_us[-1]))
-                self._counts.append(count + len(rows))
             if len(rows):
                 yield self._events(rows, t)
 

@@ -89,22 +89,6 @@ class PiecedRecording(FileRecording):
         inside = self._pieces.in_time(start_us, stop_us)
         return joined(self._bounded(chunk.slice_time(start_us, stop_us) for chunk in self._grouped(inside)))
 
-    def read_count(self, start: int, stop: int) -> EventArray:
-        """Decodes only the pieces of these events, where the index counts them."""
-        counts = self._pieces.counts
-        start = max(0, start)
-        if counts is None:
-            return super().read_count(start, stop)
-        ends = np.cumsum(counts)
-        total = int(ends[-1]) if len(ends) else 0
-        start, stop = min(start, total), min(stop, total)
-        if stop <= start:
-            return joined(())
-        first = int(np.searchsorted(ends, start, side="right"))
-        last = int(np.searchsorted(ends, stop, side="left"))
-        before = int(ends[first] - counts[first])
-        return joined(self._bounded(self._grouped(range(first, last + 1)))).slice_count(start - before, stop - before)
-
     def _grouped(self, inside: range) -> Iterator[EventArray]:
         """The events of these pieces in chunks of about CHUNK_EVENTS."""
         counts = self._pieces.counts

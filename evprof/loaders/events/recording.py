@@ -83,10 +83,6 @@ class EventRecording(Closing, ABC):
         """
         return joined(self._bounded(chunk.slice_time(start_us, stop_us) for chunk in self.chunks()))
 
-    def read_count(self, start: int, stop: int) -> EventArray:
-        """Events start…stop-1 of the file's order, as far as there are any."""
-        return joined(self._bounded(_numbered(self.chunks(), start, stop)))
-
     def origin_us(self) -> int:
         """The earliest time, which samples count from; without an index that tells it, the first event's."""
         if self.info.t_min_us is not None:
@@ -137,9 +133,6 @@ class EventsInMemory(EventRecording):
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         return self._events.slice_time(start_us, stop_us)
 
-    def read_count(self, start: int, stop: int) -> EventArray:
-        return self._events.slice_count(max(0, start), max(0, stop))
-
     def close(self) -> None:
         self._events = NO_EVENTS
 
@@ -176,16 +169,6 @@ def joined(chunks: Iterable[EventArray]) -> EventArray:
         np.concatenate([part.t_us for part in parts]),
         np.concatenate([part.p for part in parts]),
     )
-
-
-def _numbered(chunks: Iterable[EventArray], start: int, stop: int) -> Iterator[EventArray]:
-    passed = 0
-    for chunk in chunks:
-        if passed >= stop:
-            return
-        if passed + len(chunk) > start:
-            yield chunk.slice_count(max(0, start - passed), stop - passed)
-        passed += len(chunk)
 
 
 class FileBytes:

@@ -86,8 +86,7 @@ class RectifyMap:
 class Rectified(EventRecording):
     """A recording seen through a rectification map; closes what it wraps.
 
-    Numbers of `read_count` are those of the file, so fewer events may come back. The clock's origin stays the file's
-    too: rectified or not, a clip is the same time.
+    The clock's origin stays the file's: rectified or not, a clip is the same time.
     """
 
     def __init__(self, recording: EventRecording, rectify_map: RectifyMap) -> None:
@@ -142,10 +141,6 @@ class Rectified(EventRecording):
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         return self._rectified(self._recording.read_time(start_us, stop_us))
-
-    def read_count(self, start: int, stop: int) -> EventArray:
-        """What is left of the file's events start…stop-1."""
-        return self._rectified(self._recording.read_count(start, stop))
 
     def origin_us(self) -> int:
         return self._recording.origin_us()

@@ -18,12 +18,10 @@ from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
 from evprof.loaders.events.recording import (
-    CHUNK_EVENTS,
     EventRecording,
     EventsInMemory,
     FileBytes,
     RecordingInfo,
-    joined,
 )
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -219,12 +217,6 @@ class TableRecording(PiecedRecording):
     def chunks(self) -> Iterator[EventArray]:
         for start in range(0, self.count, _BLOCK_EVENTS):
             yield self._events(start, min(start + _BLOCK_EVENTS, self.count))
-
-    def read_count(self, start: int, stop: int) -> EventArray:
-        """Reads exactly these rows."""
-        stop = min(stop, self.count)
-        bounds = ((first, min(first + CHUNK_EVENTS, stop)) for first in range(max(0, start), stop, CHUNK_EVENTS))
-        return joined(self._bounded(self._events(first, last) for first, last in bounds))
 
     def _first_share(self) -> float:
         return min(_BLOCK_EVENTS, self.count) / self.count

@@ -214,10 +214,6 @@ class Hdf5Recording(EventRecording):
         low, high = max(0, min(start, stop) - block), min(len(self._times), max(start, stop) + block)
         return self._filled(low, high).slice_time(start_us, stop_us)
 
-    def read_count(self, start: int, stop: int) -> EventArray:
-        """Events start…stop-1 of the file's order, as far as there are any."""
-        return self._filled(max(0, start), min(stop, len(self._times)))
-
     def close(self) -> None:
         with sentences(self.path):
             self._file.close()

@@ -177,10 +177,6 @@ class WordRecording(EventRecording, Generic[State]):
         """Looks only at blocks that have times of the window."""
         return joined(self._bounded(self._within(start_us, stop_us)))
 
-    def read_count(self, start: int, stop: int) -> EventArray:
-        """Counts the blocks before the first one asked for, once."""
-        return joined(self._bounded(self._counted(max(0, start), stop)))
-
     def close(self) -> None:
         self._file.close()
 
@@ -255,18 +251,6 @@ class WordRecording(EventRecording, Generic[State]):
             if low is not None and high is not None and low < stop_us and high >= start_us:
                 events, _ = self._decode(block, index.states[block])
                 yield events if start_us <= low and high < stop_us else events.slice_time(start_us, stop_us)
-
-    def _counted(self, start: int, stop: int) -> Iterator[EventArray]:
-        passed = 0
-        for block in range(self._blocks):
-            if passed >= stop:
-                return
-            count = self._counts.get(block)
-            if count is None or passed + count > start:
-                events, _ = self._decode(block, self._index.states[block])
-                count = len(events)
-                yield events.slice_count(max(0, start - passed), max(0, stop - passed))
-            passed += count
 
     def _known_count(self) -> int | None:
         return sum(self._counts.values()) if len(self._counts) == self._blocks else None
