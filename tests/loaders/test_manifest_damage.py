@@ -261,7 +261,7 @@ def test_times_without_bounds_leave_their_row_out(data: Path, text: str, form: s
         "json": f'[{{"events": "a.npy", "start_ms": {text}}}]',
         "json text": f'[{{"events": "a.npy", "start_ms": "{text}"}}]',
     }[form]
-    if form == "json" and "a" in text.lower():
+    if form == "json" and set("an") & set(text.lower()):
         with pytest.raises(UserError, match="no valid JSON"):
             read_manifest(written(data, content))
         return

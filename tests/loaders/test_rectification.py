@@ -155,7 +155,7 @@ def test_hostile_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="another file"):
         RectifyMap.load(path)
     save(path, places(), name="something")
-    with pytest.raises(UserError, match=r"holds /something \(float32 \[48, 64, 2\]\)"):
+    with pytest.raises(UserError, match=r"holds /something; "):
         RectifyMap.load(path)
     content = path.read_bytes()
     path.write_bytes(content[:-1000])

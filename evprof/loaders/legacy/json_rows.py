@@ -126,8 +126,8 @@ class JsonRows:
             yield DOCUMENTS, number, around
         are_errors = side_lists.keys() == {ERRORS[0]}
         place = ERRORS if are_errors else REQUESTS
-        for entries in zip_longest(*side_lists.values(), fillvalue=_MISSING):
-            row = {name: entry for name, entry in zip(side_lists, entries, strict=True) if entry is not _MISSING}
+        for request in zip_longest(*side_lists.values(), fillvalue=_MISSING):
+            row = {name: entry for name, entry in zip(side_lists, request, strict=True) if entry is not _MISSING}
             yield place, self._counted(place), row[ERRORS[0]] if are_errors else row
 
     def _counted(self, place: Place) -> int:
