@@ -109,7 +109,7 @@ KEPT_POSITIONS = 32
 
 def _add_collect_options(parser: argparse.ArgumentParser) -> None:
     """Adds what is collected, of whom, and where it goes."""
-    parser.add_argument("manifest", metavar="MANIFEST", help="list of samples (CSV, JSON, TOML, instruction JSON)")
+    parser.add_argument("manifest", metavar="MANIFEST", help="list of samples (CSV, JSON, instruction JSON)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of the examples")
     parser.add_argument("--overwrite", action="store_true", help="start over in a folder that holds examples")
     group = parser.add_argument_group("samples")

@@ -314,10 +314,10 @@ def same_input(data: ReportData) -> Sequence[Block]:
         key = tuple(settings.get(name, "") for name in ("reads", "read with", "vision cache"))
         pairs.setdefault(key, {}).setdefault(column.runs[0].info.role, column)
     rows = []
-    for (reads, decoder, kept, frames), pair in pairs.items():
+    for (reads, decoder, kept), pair in pairs.items():
         if DRAFT in pair and TARGET in pair:
-            caches = [f"{name} {value}" for name, value in (("vision cache", kept), ("frame cache", frames))]
-            words = ", ".join([f"{reads} with {decoder}", *(text for text in caches if not text.endswith(" off"))])
+            caches = [] if kept == "off" else [f"vision cache {kept}"]
+            words = ", ".join([f"{reads} with {decoder}", *caches])
             rows.append(row_of(words, *_compared(pair[DRAFT], pair[TARGET], data.basis, is_judged=False)))
     heads = ("input", "draft", "target", "target / draft", "time per token", "n", "runs")
     caption = f"Both models shown the same input, totals {data.basis}, means over samples, ratios with 95 % intervals"
