@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -140,29 +140,9 @@ class RunLog:
         self._spans: dict[int, Span] = {}
         self._stages: list[Span] = []
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both were told the same."""
-        if not isinstance(other, RunLog):
-            return NotImplemented
-        return self is other or self._told() == other._told()
-
     def __getstate__(self) -> dict[str, Any]:
         """All but the lock, which a copy does not share."""
         return {name: value for name, value in vars(self).items() if name != "_draining"}
-
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes
-
-    def _told(self) -> tuple[object, ...]:
-        rows = (self.tokens, self.rejected, self.rounds, self.judgements, self.kv, self.memory, self.power, self.frames)
-        return self.info, self.version, self.spans, self.stages(), *rows
-
-    def free_rows(self) -> None:
-        """Frees the objects that were made of rows, part by part, where nobody else holds them or asks again."""
-        named: tuple[dict[str, list[Any]], ...] = (self._kv, self._power, self._frames)
-        found: list[list[Any]] = [self._tokens, self._rejected, self._memory]
-        for rows in (*found, *(rows for of in named for rows in of.values())):
-            while rows:
-                del rows[-ROWS_AT_ONCE:]
 
     # Rows as objects, made when they are first asked for.
 
@@ -397,23 +377,19 @@ class RunLog:
                 ends.append(count)
             self.version += stop - start
 
-    def _drain(self, name: str, rows: int | None = None) -> None:
-        """Makes objects (of spans: columns) of the rows that are none yet, or of the first `rows` alone."""
-        wanted = self.count(name) if rows is None else min(rows, self.count(name))
-        if self._taken.get(name, 0) >= wanted:
+    def _drain(self, name: str) -> None:
+        """Makes objects (of spans: columns) of the rows that are none yet."""
+        if self._taken.get(name, 0) >= self.count(name):
             return
         with self._draining:
             taken = self._taken.get(name, 0)
-            for whole in self.blocks(name, taken):
-                if taken >= wanted:
-                    break
-                block = whole.first(wanted - taken)
+            for block in self.blocks(name, taken):
                 if name == "spans":
                     self._take_spans(block)
                 else:
                     self._take_objects(block)
                 taken += block.size
-            # Last: who sees this asks for nothing more.
+            # Last: a reader that sees this needs nothing more.
             self._taken[name] = taken
 
     def _take_objects(self, block: RowBlock) -> None:

@@ -130,7 +130,7 @@ class SessionTarget:
         if self.file is not None and over:
             self.file.commit({}, Commit(figures=kept_figures(over)))
         for run in over:
-            self._logs.pop(run.run_id).free_rows()
+            del self._logs[run.run_id]
         self._is_due = False
 
     def _remember(self, messages: list[Message]) -> None:

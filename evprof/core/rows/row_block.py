@@ -29,10 +29,6 @@ class RowBlock(NamedTuple):
         """The same without the first rows."""
         return RowBlock(self.stream, self.start + count, self.stop)
 
-    def first(self, count: int) -> RowBlock:
-        """The first rows of it, at most so many."""
-        return RowBlock(self.stream, self.start, min(self.stop, self.start + count))
-
     def parts(self, size: int) -> Iterator[RowBlock]:
         """The same in parts of `size` rows, the last of what is left."""
         for start in range(self.start, self.stop, size):
