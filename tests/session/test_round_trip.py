@@ -114,8 +114,8 @@ ROWS = st.fixed_dictionaries(
 def test_arbitrary_rows_come_back(tmp_path_factory, rows):
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
-    for name, content in rows.items():
-        recording.extend(name, content)
+    for name, listed in rows.items():
+        recording.extend(name, listed)
     recording.post(RunEnded(1, "finished"))
     path = tmp_path_factory.mktemp("session") / "s.evprof"
     with SessionWriter(recording, path):
