@@ -71,25 +71,12 @@ def unpack(stream: str, row_count: int, blob: bytes) -> list[Any]:
     return columns
 
 
-def run_ids(row_count: int, blob: bytes) -> npt.NDArray[np.int64]:
-    """The run of every row of a chunk: every stream's first column. Raises ChunkError."""
+def run_range(row_count: int, blob: bytes) -> tuple[int, int]:
+    """The smallest and the largest run of a chunk: every stream's first column. Raises ChunkError."""
     if not 0 < row_count <= MAX_ROWS:
         raise ChunkError(f"{row_count} rows")
-    return _Reader(_unwrap(blob)).ints(row_count)
-
-
-def run_range(row_count: int, blob: bytes) -> tuple[int, int]:
-    """The smallest and the largest run of a chunk. Raises ChunkError."""
-    runs = run_ids(row_count, blob)
+    runs = _Reader(_unwrap(blob)).ints(row_count)
     return int(runs.min()), int(runs.max())
-
-
-def moved_on(blob: bytes, by: int) -> bytes:
-    """The chunk with its runs' numbers moved on: the smallest of the first column, to which all others are told."""
-    plain = bytearray(_unwrap(blob))
-    width, base = _HEAD.unpack_from(plain)
-    _HEAD.pack_into(plain, 0, width, base + by)
-    return _wrap(bytes(plain))
 
 
 def _wrap(plain: bytes) -> bytes:

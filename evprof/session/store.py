@@ -76,20 +76,6 @@ class Commit:
         return bool(self.ranges or self.infos or self.samples or self.environment or self.facts or self.figures)
 
 
-@dataclass
-class Copies:
-    """Rows of another session, numbered as they shall be here. `rows` are whole rows of the table of runs; `chunks` are
-    stream, row count, first and last time, content, first and last run; `figures` are JSON texts by run."""
-
-    infos: list[RunInfo] = field(default_factory=list)
-    rows: list[tuple[int, int, str, str | None, str]] = field(default_factory=list)
-    samples: list[tuple[int, str, str, str | None]] = field(default_factory=list)
-    chunks: list[tuple[str, int, int | None, int | None, bytes, int, int]] = field(default_factory=list)
-    tensors: list[tuple[Any, ...]] = field(default_factory=list)
-    figures: dict[int, str] = field(default_factory=dict)
-    session: dict[str, Any] = field(default_factory=dict)
-
-
 class LostError(UserError):
     """The file being written lies no longer where it was: moved, deleted, or replaced by another."""
 
@@ -221,25 +207,6 @@ class SessionFile:
             self._put("environment", news.environment)
         for key, value in news.facts.items():
             self._put(FACT_PREFIX + key, value)
-
-    def copy_rows(self, copies: Copies) -> None:
-        """Adds rows of another session, numbered as they shall be here. Raises sqlite3.Error, and adds nothing then."""
-        with self._tables.transaction():
-            self._tables.insert("runs", [*copies.rows, *(_run_row(info) for info in copies.infos)])
-            self._tables.insert(
-                "samples", [(run, kind, storable(path), known) for run, kind, path, known in copies.samples]
-            )
-            self._tables.insert(
-                "chunks", ((number, *row) for number, row in enumerate(copies.chunks, self._next_chunk))
-            )
-            self._tables.insert(
-                "tensors", ((number, *row) for number, row in enumerate(copies.tensors, self._next_tensor))
-            )
-            self._tables.insert("figures", copies.figures.items())
-            self._next_chunk += len(copies.chunks)
-            self._next_tensor += len(copies.tensors)
-            for key, value in copies.session.items():
-                self._put(key, value)
 
     def copy_to(self, path: Path) -> None:
         """Everything committed so far as a new session at `path`, even when ours is not in its place any more.

@@ -15,7 +15,7 @@ from evprof.core.units import count_text, ms_text
 
 if TYPE_CHECKING:
     from evprof.run.legacy_import import ImportedFile
-    from evprof.run.rewriting.merging import MergedSource
+    from evprof.run.merging import MergedSource
 
 
 class ImportCommand(Command):
@@ -149,8 +149,8 @@ def _check_new(output: Path) -> None:
 
 def _merged(paths: list[Path], output: Path, console: Console) -> list[MergedSource]:
     """Merges with progress shown. Raises Cancelled on Ctrl-C; nothing is written then."""
+    from evprof.run.merging import merge_sessions
     from evprof.run.processes.interrupts import stop_flag
-    from evprof.run.rewriting.merging import merge_sessions
 
     with stop_flag() as stop, Progress(console) as progress:
 

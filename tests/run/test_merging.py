@@ -15,7 +15,7 @@ from evprof.export.report.rendering import html
 from evprof.export.report.writing import build_report
 from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.configurations.baselines import engine_session
-from evprof.run.rewriting.merging import merge_sessions
+from evprof.run.merging import merge_sessions
 from evprof.session.facts import MERGED, add_facts, told_facts
 from evprof.session.opened import open_session
 from evprof.session.reading import load_session

@@ -1,1 +1,0 @@
-"""Sessions joined into a new one."""
