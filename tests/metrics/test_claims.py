@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics.claims import memory, speculation, speed
-from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding
+from evprof.metrics.claims import speculation
+from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding, judge
+from evprof.metrics.claims.models import CACHE_HIT
 from evprof.metrics.claims.table import CLAIMS, answer_claims
 from evprof.metrics.limits.sizes import PUBLISHED_VISION, VICUNA_7B, DeviceCeiling, ModelSizes
 
@@ -36,6 +37,10 @@ def evidence(cell_runs: ModuleType) -> Callable[..., Evidence]:
 def pair(cell_runs: ModuleType) -> tuple[Any, Any]:
     """Document 002's two configurations."""
     return cell_runs.DRAFT_002, cell_runs.TARGET_002
+
+
+def judged(key: str, asked: Evidence) -> Finding:
+    return judge(next(claim for claim in CLAIMS if claim.key == key), asked)
 
 
 def _verdict(finding: Finding, verdict: str, *words: str, measured_on: str = "") -> None:
@@ -69,9 +74,9 @@ def test_document_002_against_its_own_rows(evidence: Callable[..., Evidence], pa
 
 
 def test_a_cache_saves_no_more_than_vision_costs(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
-    _verdict(memory.feature_caching(evidence(*pair)), REFUTED, "29.5 ms")
+    _verdict(judged("feature_caching", evidence(*pair)), REFUTED, "29.5 ms")
     slow = [cell.with_(stages=cell.stages | {"vision": 180.0}) for cell in pair]
-    _verdict(memory.feature_caching(evidence(*slow)), NOT_MEASURED, "180 ms")
+    _verdict(judged("feature_caching", evidence(*slow)), NOT_MEASURED, "180 ms")
 
 
 @pytest.mark.parametrize(("computed", "verdict"), [(150.0, CONFIRMED), (30.0, REFUTED)])
@@ -82,13 +87,13 @@ def test_a_cache_hit_against_a_miss(
     hit = miss.with_(
         name="on",
         stages={"vision": 0.5, "decode": 9.0},
-        vision_parts=[memory.CACHE_HIT],
+        vision_parts=[CACHE_HIT],
         settings=miss.settings | {"switches": {"vision_cache": "memory"}},
     )
-    _verdict(memory.feature_caching(evidence(miss, hit)), verdict, "saves")
-    _verdict(memory.feature_caching(evidence(hit, miss)), verdict, "saves")
+    _verdict(judged("feature_caching", evidence(miss, hit)), verdict, "saves")
+    _verdict(judged("feature_caching", evidence(hit, miss)), verdict, "saves")
     on_cpu = [cell.with_(model={"device": "cpu"}) for cell in (miss, hit)]
-    _verdict(memory.feature_caching(evidence(*on_cpu)), NOT_MEASURED, "saves", measured_on="on cpu")
+    _verdict(judged("feature_caching", evidence(*on_cpu)), NOT_MEASURED, "saves", measured_on="on cpu")
 
 
 def _formats(cell: Any, bf16_weights: int, bf16_decode: float) -> tuple[Any, Any]:
@@ -108,16 +113,16 @@ def test_bfloat16_against_float16(
     evidence: Callable[..., Evidence], cell_runs: ModuleType, weights: int, decode: float, verdict: str
 ) -> None:
     cells = _formats(cell_runs.Cell(), weights, decode)
-    _verdict(memory.bfloat16(evidence(*cells)), verdict, "bfloat16")
+    _verdict(judged("bfloat16", evidence(*cells)), verdict, "bfloat16")
 
 
 def test_formats_of_other_models_say_whose_they_are(evidence: Callable[..., Evidence], cell_runs: ModuleType) -> None:
     fp16, bf16 = _formats(cell_runs.Cell(), 1000, 100.0)
     tiny = [cell.with_(model=cell.model | {"name": "tiny", "layers": 2, "device": "cpu"}) for cell in (fp16, bf16)]
-    _verdict(memory.bfloat16(evidence(*tiny)), NOT_MEASURED, "1.000 times the bytes", measured_on="tiny on cpu")
+    _verdict(judged("bfloat16", evidence(*tiny)), NOT_MEASURED, "1.000 times the bytes", measured_on="tiny on cpu")
     # Twins that differ in something else, too, are no twins.
     other = bf16.with_(settings={"frames": 3})
-    _verdict(memory.bfloat16(evidence(fp16, other)), NOT_MEASURED)
+    _verdict(judged("bfloat16", evidence(fp16, other)), NOT_MEASURED)
 
 
 def test_vocabularies_by_the_texts_of_ids(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
@@ -125,35 +130,35 @@ def test_vocabularies_by_the_texts_of_ids(evidence: Callable[..., Evidence], pai
     draft = pair[0].with_(tokens=(5, 6, 7, 8, 9, 10), pieces=words)
     same = pair[1].with_(tokens=(10, 9, 8, 7, 6, 5), pieces=words[::-1])
     other = pair[1].with_(tokens=(10, 9, 8, 7, 6, 5), pieces=words)
-    _verdict(memory.tokenizers(evidence(draft, same)), REFUTED, "Of 6 ids")
-    _verdict(memory.tokenizers(evidence(draft, other)), CONFIRMED, "0 stand for the same")
+    _verdict(judged("tokenizers", evidence(draft, same)), REFUTED, "Of 6 ids")
+    _verdict(judged("tokenizers", evidence(draft, other)), CONFIRMED, "0 stand for the same")
     random = same.with_(model={"name": "random:7b-llava"})
-    assert memory.tokenizers(evidence(draft, random)).measured_on
+    assert judged("tokenizers", evidence(draft, random)).measured_on
 
 
 def test_vocabularies_by_runs_of_common_words(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     draft = pair[0].with_(tokens=(1, 2, 3, 4, 5), text="there is a road ahead")
     same = pair[1].with_(tokens=(9, 1, 2, 3, 4, 8), text="surely there is a road here")
     other = pair[1].with_(tokens=(9, 11, 12, 13, 14, 8), text="surely there is a road here")
-    _verdict(memory.tokenizers(evidence(draft, same)), REFUTED, "same 4 words", "over 4 in a row")
-    _verdict(memory.tokenizers(evidence(draft, other)), CONFIRMED, "over 0 in a row")
+    _verdict(judged("tokenizers", evidence(draft, same)), REFUTED, "same 4 words", "over 4 in a row")
+    _verdict(judged("tokenizers", evidence(draft, other)), CONFIRMED, "over 0 in a row")
     short = pair[1].with_(tokens=(9, 1), text="a road")
-    _verdict(memory.tokenizers(evidence(draft, short)), NOT_MEASURED)
+    _verdict(judged("tokenizers", evidence(draft, short)), NOT_MEASURED)
 
 
 @pytest.mark.parametrize(("prompt", "verdict"), [(641, REFUTED), (310, CONFIRMED)])
 def test_eventgpts_context(evidence: Callable[..., Evidence], pair: tuple[Any, Any], prompt: int, verdict: str) -> None:
     draft = pair[0].with_(prompt=prompt, frame_tokens=200)
-    _verdict(memory.eventgpt_context(evidence(draft)), verdict, str(prompt))
+    _verdict(judged("eventgpt_context", evidence(draft)), verdict, str(prompt))
     tiny = draft.with_(model={"layers": 4})
-    _verdict(memory.eventgpt_context(evidence(tiny)), NOT_MEASURED, str(prompt), "another layout")
+    _verdict(judged("eventgpt_context", evidence(tiny)), NOT_MEASURED, str(prompt), "another layout")
 
 
 def test_the_smaller_cache_of_002_cannot_be_told_without_knowing_how_it_grows(
     evidence: Callable[..., Evidence], pair: tuple[Any, Any]
 ) -> None:
     """Bytes grow 1.16 times against 1.55: a third of it; copying the cache to grow would be five sixths."""
-    finding = speed.smaller_cache(evidence(*pair))
+    finding = judged("smaller_cache", evidence(*pair))
     _verdict(finding, NOT_MEASURED, "1.55 times", "1.16 times", "explains 33 %", "explain 83 %")
 
 
@@ -173,24 +178,24 @@ def test_the_smaller_cache_by_how_it_grows(
     here = {"is_imported": False, "model": GPU | {"cache": cache}, "tokens": (1, 2, 3, 4, 5, 6)}
     draft = pair[0].with_(**here)
     target = pair[1].with_(**here, stages={"vision": 29.5, "prefill": 568.1, "decode": decode})
-    _verdict(speed.smaller_cache(evidence(draft, target)), verdict, "positions")
+    _verdict(judged("smaller_cache", evidence(draft, target)), verdict, "positions")
 
 
 def test_prefill_against_measured_ceilings(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     target = pair[1].with_(is_imported=False, model=GPU, stages={"prefill": 568.1})
     fast = DeviceCeiling("cuda:0", "float16", 1, 1e12, 1.6e14)
-    _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[fast])), REFUTED, "above 160.0", "91 %")
+    _verdict(judged("memory_bound_prefill", evidence(target, ceilings=[fast])), REFUTED, "above 160.0", "91 %")
     starved = DeviceCeiling("cuda:0", "float16", 1, 1e10, 1.6e14)
-    _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[starved])), CONFIRMED, "above 16,000.0")
+    _verdict(judged("memory_bound_prefill", evidence(target, ceilings=[starved])), CONFIRMED, "above 16,000.0")
 
 
 def test_prefill_against_its_own_decode_steps(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     """002: decode read 544 GB/s, so the prefill's bytes are 5 % of its time."""
-    _verdict(speed.memory_bound_prefill(evidence(*pair)), REFUTED, "544 GB/s", "take 5 %")
+    _verdict(judged("memory_bound_prefill", evidence(*pair)), REFUTED, "544 GB/s", "take 5 %")
     slow = pair[1].with_(stages=pair[1].stages | {"decode": 5 * 400.0})
-    _verdict(speed.memory_bound_prefill(evidence(slow)), CONFIRMED)
+    _verdict(judged("memory_bound_prefill", evidence(slow)), CONFIRMED)
     short = pair[1].with_(prompt=700, frames=1)
-    _verdict(speed.memory_bound_prefill(evidence(short)), NOT_MEASURED, "700 positions, not 4,643")
+    _verdict(judged("memory_bound_prefill", evidence(short)), NOT_MEASURED, "700 positions, not 4,643")
 
 
 def test_noted_shapes_of_other_models_are_told_and_named(
@@ -199,11 +204,11 @@ def test_noted_shapes_of_other_models_are_told_and_named(
     noted = {"tiny": ModelSizes("tiny", "llava", VICUNA_7B, PUBLISHED_VISION["llava"])}
     cell = cell_runs.Cell(is_imported=False, model=cell_runs.TINY, prompt=700, stages={"prefill": 10.0})
     ceilings = [DeviceCeiling("cpu", "float32", 1, 1e10, 1e11)]
-    finding = speed.memory_bound_prefill(
-        evidence(cell.with_(environment={"threads": 1}), models=noted, ceilings=ceilings)
+    finding = judged(
+        "memory_bound_prefill", evidence(cell.with_(environment={"threads": 1}), models=noted, ceilings=ceilings)
     )
     _verdict(finding, NOT_MEASURED, "700 positions", measured_on="tiny on cpu")
-    assert speed.memory_bound_prefill(evidence(cell)).verdict == NOT_MEASURED
+    assert judged("memory_bound_prefill", evidence(cell)).verdict == NOT_MEASURED
 
 
 @pytest.mark.parametrize(("prefill", "of_000", "of_002"), [(66.1, REFUTED, CONFIRMED), (100.0, CONFIRMED, REFUTED)])
@@ -214,17 +219,17 @@ def test_two_figures_for_one_prefill(
     cold = pair[0].with_(stages={"prefill": 114.4}, samples=1, is_warmup=True).runs(500)
     asked = evidence(draft, warmups=cold)
     _verdict(
-        speed.warm_prefill(speed.PREFILL_000, asked),
+        judged("warm_prefill_000", asked),
         of_000,
         "cold pass took 114.4 ms, as 000 says",
-        "clocks are not told",
+        "clocks are not known",
     )
-    _verdict(speed.warm_prefill(speed.PREFILL_002, asked), of_002)
+    _verdict(judged("warm_prefill_002", asked), of_002)
     clocked = draft.with_(is_imported=False, model=GPU, environment={"gpu": {"clocks_mhz": 1410}})
-    _verdict(speed.warm_prefill(speed.PREFILL_002, evidence(clocked)), of_002, "GPU clocks 1,410 MHz")
+    _verdict(judged("warm_prefill_002", evidence(clocked)), of_002, "GPU clocks 1,410 MHz")
     for change in ({"quantization": "nf4"}, {"dtype": "float32"}):
-        assert speed.warm_prefill(speed.PREFILL_002, evidence(draft.with_(model=change))).verdict == NOT_MEASURED
-    assert speed.warm_prefill(speed.PREFILL_002, evidence(draft.with_(prompt=900))).verdict == NOT_MEASURED
+        assert judged("warm_prefill_002", evidence(draft.with_(model=change))).verdict == NOT_MEASURED
+    assert judged("warm_prefill_002", evidence(draft.with_(prompt=900))).verdict == NOT_MEASURED
 
 
 @pytest.mark.parametrize(("prefill", "verdict"), [(81.0, CONFIRMED), (100.0, REFUTED), (75.0, REFUTED)])
@@ -234,8 +239,8 @@ def test_seven_percent_more_tokens(
     """641 against 597 positions are 7.4 % more and 7.4 % more operations; 000's 100 against 75 ms are a third more."""
     draft = pair[0].with_(prompt=641, frame_tokens=582, stages={"prefill": prefill})
     target = pair[1].with_(prompt=597, frames=1, stages={"prefill": 75.0})
-    _verdict(speed.seven_percent(evidence(draft, target)), verdict, "7.4 % more tokens", "visual 582 and 576")
-    assert speed.seven_percent(evidence(*pair)).verdict == NOT_MEASURED
+    _verdict(judged("seven_percent", evidence(draft, target)), verdict, "7.4 % more tokens", "visual 582 and 576")
+    assert judged("seven_percent", evidence(*pair)).verdict == NOT_MEASURED
 
 
 def test_fewer_tokens_of_003(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
@@ -243,18 +248,18 @@ def test_fewer_tokens_of_003(evidence: Callable[..., Evidence], pair: tuple[Any,
     draft = pair[0].with_(stages={"vision+prefill+decode": 977.0}, output=91, steps=None, settings={})
     target = pair[1].with_(stages={"vision+prefill+decode": 2533.0}, output=205, steps=None, settings={})
     words = ("2.25 times the tokens x 1.15 times the time per token = 2.59", "85 %")
-    _verdict(speed.fewer_tokens(evidence(draft, target)), REFUTED, *words)
+    _verdict(judged("fewer_tokens", evidence(draft, target)), REFUTED, *words)
     as_fast = target.with_(stages={"vision+prefill+decode": 977.0 * 205 / 91})
-    _verdict(speed.fewer_tokens(evidence(draft, as_fast)), CONFIRMED, "100 %")
+    _verdict(judged("fewer_tokens", evidence(draft, as_fast)), CONFIRMED, "100 %")
     capped = target.with_(settings={"max_new_tokens": 205})
-    _verdict(speed.fewer_tokens(evidence(draft, capped)), NOT_MEASURED, "as long as allowed")
+    _verdict(judged("fewer_tokens", evidence(draft, capped)), NOT_MEASURED, "as long as allowed")
     forced = target.with_(settings={"ignore_eos": True})
-    _verdict(speed.fewer_tokens(evidence(draft, forced)), NOT_MEASURED, "own choice")
+    _verdict(judged("fewer_tokens", evidence(draft, forced)), NOT_MEASURED, "own choice")
     few = [cell.with_(samples=2) for cell in (draft, target)]
-    _verdict(speed.fewer_tokens(evidence(*few)), NOT_MEASURED, "cannot be told apart")
+    _verdict(judged("fewer_tokens", evidence(*few)), NOT_MEASURED, "cannot be told apart")
     # A pair that cannot judge does not keep another from it.
     both = evidence(draft, capped, draft, target, pairs=((0, 1), (2, 3)))
-    _verdict(speed.fewer_tokens(both), REFUTED, *words)
+    _verdict(judged("fewer_tokens", both), REFUTED, *words)
 
 
 def test_a_share_that_may_be_all_or_not_judges_nothing(
@@ -269,7 +274,7 @@ def test_a_share_that_may_be_all_or_not_judges_nothing(
         facts = run.info.imported
         assert facts is not None
         run.info.imported = replace(facts, output_tokens=counted)
-    _verdict(speed.fewer_tokens(asked), NOT_MEASURED, "too few samples to tell")
+    _verdict(judged("fewer_tokens", asked), NOT_MEASURED, "too few samples to tell")
 
 
 @pytest.mark.parametrize(("vision", "verdict"), [(29.5, REFUTED), (110.0, CONFIRMED), (400.0, REFUTED)])
@@ -277,7 +282,7 @@ def test_visions_share_of_the_difference(
     evidence: Callable[..., Evidence], pair: tuple[Any, Any], vision: float, verdict: str
 ) -> None:
     target = pair[1].with_(stages=pair[1].stages | {"vision": vision})
-    _verdict(speed.vision_share(evidence(pair[0], target)), verdict, "of difference")
+    _verdict(judged("vision_share", evidence(pair[0], target)), verdict, "of difference")
 
 
 @pytest.mark.parametrize(("vision", "verdict"), [(5.9, REFUTED), (2.0, CONFIRMED), (29.5 / 8, NOT_MEASURED)])
@@ -285,7 +290,7 @@ def test_vision_of_one_frame(
     evidence: Callable[..., Evidence], pair: tuple[Any, Any], vision: float, verdict: str
 ) -> None:
     draft = pair[0].with_(stages=pair[0].stages | {"vision": vision})
-    _verdict(speed.faster_per_frame(evidence(draft, pair[1])), verdict, "A frame takes")
+    _verdict(judged("vision_per_frame", evidence(draft, pair[1])), verdict, "A frame takes")
 
 
 def _speculative(cell: Any, total: float, *rounds: tuple[int, int, int], **more: Any) -> Any:
@@ -307,30 +312,30 @@ def test_speculation_against_the_target_alone(
 ) -> None:
     cells = _plain(pair[1]), _speculative(pair[1], 597.7).with_(stages={"decode": total})
     _verdict(
-        speculation.naive_is_slower(evidence(*cells)),
+        judged("naive_speed", evidence(*cells)),
         naive,
         "speed of the target alone: spec (drafter model, chain), 6 runs, against runs 1, 2",
     )
-    _verdict(speculation.speculation_doubles(evidence(*cells)), doubles)
+    _verdict(judged("draft_speed", evidence(*cells)), doubles)
     same = _plain(pair[1]), _plain(pair[1]).with_(name="spec", mode="speculative", rounds=((1, 0, 0),))
-    assert speculation.naive_is_slower(evidence(*same)).verdict == NOT_MEASURED
+    assert judged("naive_speed", evidence(*same)).verdict == NOT_MEASURED
 
 
 def test_drafting_inside_the_prefill_as_measured(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     plain = _plain(pair[1])
     slow = _speculative(pair[1], 1100.0, (5, 1, 1))
     fast = slow.with_(stages={"prefill": 400.0, "decode": 100.0})
-    _verdict(speculation.parallel_prefill_doubles(evidence(plain, slow)), REFUTED, "1.09×")
-    _verdict(speculation.parallel_prefill_doubles(evidence(plain, fast)), CONFIRMED, "2.40×")
+    _verdict(judged("parallel_prefill_speed", evidence(plain, slow)), REFUTED, "1.09×")
+    _verdict(judged("parallel_prefill_speed", evidence(plain, fast)), CONFIRMED, "2.40×")
 
 
 def test_parallel_prefill_as_bounded_by_the_paces(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     """002: 28 tokens fit the window, four are accepted, and 50 tokens come 1.05 times as fast."""
-    finding = speculation.parallel_prefill_doubles(evidence(*pair))
+    finding = judged("parallel_prefill_speed", evidence(*pair))
     _verdict(finding, REFUTED, "28 tokens fit", "of which 4.0", "1.05 and 1.03")
     # A target whose steps are nearly all of its time and few: nothing excludes it, and nothing measured it.
     quick = pair[1].with_(stages={"vision+prefill": 100.0, "decode": 5.0}), pair[0].with_(stages={"decode": 1.0})
-    assert speculation.parallel_prefill_doubles(evidence(*quick)).verdict == NOT_MEASURED
+    assert judged("parallel_prefill_speed", evidence(*quick)).verdict == NOT_MEASURED
 
 
 @pytest.mark.parametrize("total", [1680.0, 360.0])
@@ -338,7 +343,7 @@ def test_an_adapter_that_drafts_says_nothing_of_one_on_the_cache(
     evidence: Callable[..., Evidence], pair: tuple[Any, Any], total: float
 ) -> None:
     plain, through = _adapter(pair[1], total, 0)
-    finding = speculation.adapter_speedup(evidence(plain, through))
+    finding = judged("adapter_speed", evidence(plain, through))
     _verdict(finding, NOT_MEASURED, f"{1037.9 / total:.2f}×", measured_on="an adapter that drafts")
 
 
@@ -347,9 +352,9 @@ def test_the_acceptance_through_adapters(
     evidence: Callable[..., Evidence], pair: tuple[Any, Any], accepted: float, verdict: str
 ) -> None:
     cells = _adapter(pair[1], 1680.0, accepted)
-    _verdict(speculation.adapter_acceptance(evidence(*cells)), verdict, f"{6 * accepted:.0f} of 30 drafted")
+    _verdict(judged("adapter_acceptance", evidence(*cells)), verdict, f"{6 * accepted:.0f} of 30 drafted")
     few = [cell.with_(samples=2) for cell in cells]
-    _verdict(speculation.adapter_acceptance(evidence(*few)), NOT_MEASURED, "2 samples", "Too few")
+    _verdict(judged("adapter_acceptance", evidence(*few)), NOT_MEASURED, "2 samples", "Too few")
 
 
 def test_nodes_of_a_tree_are_no_acceptance_of_an_adapter(
@@ -363,9 +368,9 @@ def test_nodes_of_a_tree_are_no_acceptance_of_an_adapter(
     chain = _speculative(pair[1], 700.0, (10, 9, 0)).with_(
         name="map", speculation=SpeculationFacts("map", "hidden", adapter="m")
     )
-    _verdict(speculation.adapter_acceptance(evidence(plain, tree)), NOT_MEASURED, "heads and trees")
+    _verdict(judged("adapter_acceptance", evidence(plain, tree)), NOT_MEASURED, "heads and trees")
     _verdict(
-        speculation.adapter_acceptance(evidence(plain, tree, chain)),
+        judged("adapter_acceptance", evidence(plain, tree, chain)),
         CONFIRMED,
         "90.0 %",
         "54 of 60 drafted tokens of map",
@@ -379,18 +384,16 @@ def test_adapters_measured_here_are_weighed(evidence: Callable[..., Evidence], p
         stages={"decode": 600.0}
     )
     _verdict(
-        speculation.adapter_speedup(evidence(plain, drafts)),
+        judged("adapter_speed", evidence(plain, drafts)),
         NOT_MEASURED,
         "drafter hidden, chain",
         measured_on="an adapter that drafts",
     )
-    _verdict(speculation.adapter_acceptance(evidence(plain, drafts)), REFUTED, "18 of 24 drafted", "75.0 %")
-    assert speculation.naive_is_slower(evidence(plain, drafts)).verdict == NOT_MEASURED
+    _verdict(judged("adapter_acceptance", evidence(plain, drafts)), REFUTED, "18 of 24 drafted", "75.0 %")
+    assert judged("naive_speed", evidence(plain, drafts)).verdict == NOT_MEASURED
     kv_facts = SpeculationFacts("map", "kv", adapter="m", is_lossless=False)
     adapted = plain.with_(name="kv", mode="kv-adapted", stages={"decode": 400.0}, speculation=kv_facts)
-    _verdict(
-        speculation.adapter_speedup(evidence(plain, drafts, adapted)), CONFIRMED, "2.99×", "kv (", "not the target's"
-    )
+    _verdict(judged("adapter_speed", evidence(plain, drafts, adapted)), CONFIRMED, "2.99×", "kv (", "not the target's")
 
 
 def test_twice_as_fast_is_said_of_the_draft_model_and_others_are_told_apart(
@@ -404,9 +407,9 @@ def test_twice_as_fast_is_said_of_the_draft_model_and_others_are_told_apart(
     naive = _speculative(pair[1], 597.7, speculation=SpeculationFacts("EventGPT", "model")).with_(
         name="naive", stages={"decode": 1500.0}
     )
-    finding = speculation.speculation_doubles(evidence(plain, own, naive))
+    finding = judged("draft_speed", evidence(plain, own, naive))
     _verdict(finding, REFUTED, "0.80×", "naive (drafter model, chain)", "drafter self, chain 2.40×")
-    alone = speculation.speculation_doubles(evidence(plain, own))
+    alone = judged("draft_speed", evidence(plain, own))
     _verdict(alone, NOT_MEASURED, "not run on the same samples", "drafter self, chain 2.40×")
 
 
@@ -421,16 +424,16 @@ def test_the_baseline_of_a_speed_has_the_same_frames(evidence: Callable[..., Evi
     (speed_of,) = speculation.speeds(asked)
     assert speed_of.ratio == pytest.approx(1197.6 / 1600, rel=1e-6)
     assert [run.run_id for run in speed_of.base.runs] == [run.run_id for run in asked.columns[1].runs]
-    _verdict(speculation.naive_is_slower(asked), CONFIRMED, "0.75×", "against runs 101, 102")
+    _verdict(judged("naive_speed", asked), CONFIRMED, "0.75×", "against runs 101, 102")
     assert speculation.speeds(evidence(one, drafted)) == []
 
 
 def test_two_runs_a_side_make_no_claim(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     cells = [_plain(pair[1]), _speculative(pair[1], 597.7).with_(stages={"decode": 3000.0})]
     few = [cell.with_(samples=2) for cell in cells]
-    for judge in (speculation.naive_is_slower, speculation.speculation_doubles):
-        _verdict(judge(evidence(*few)), NOT_MEASURED, "0.40×", "Fewer than three runs a side", "--repeat")
-        assert judge(evidence(*cells)).verdict != NOT_MEASURED
+    for key in ("naive_speed", "draft_speed"):
+        _verdict(judged(key, evidence(*few)), NOT_MEASURED, "0.40×", "Fewer than three runs a side", "--repeat")
+        assert judged(key, evidence(*cells)).verdict != NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -447,10 +450,10 @@ def test_claims_are_judged_on_their_own_models_alone(
     evidence: Callable[..., Evidence], pair: tuple[Any, Any], other: dict[str, Any]
 ) -> None:
     cells = [_plain(pair[1]), _speculative(pair[1], 597.7).with_(stages={"decode": 3000.0})]
-    assert speculation.naive_is_slower(evidence(*cells)).verdict == CONFIRMED
+    assert judged("naive_speed", evidence(*cells)).verdict == CONFIRMED
     theirs = [cell.with_(model=other) for cell in cells]
     name = other.get("name", "llava-1.5-7b")
-    _verdict(speculation.naive_is_slower(evidence(*theirs)), NOT_MEASURED, "0.40×", "is not about", measured_on=name)
+    _verdict(judged("naive_speed", evidence(*theirs)), NOT_MEASURED, "0.40×", "is not about", measured_on=name)
 
 
 def test_only_imported_speculation_can_be_asked_for(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
@@ -469,9 +472,9 @@ def test_naive_means_the_untouched_draft_in_turns(evidence: Callable[..., Eviden
     naive = _speculative(pair[1], 597.7, speculation=SpeculationFacts("tiny", "model")).with_(
         name="naive", stages={"decode": 1500.0}
     )
-    _verdict(speculation.naive_is_slower(evidence(plain, lookup, naive)), CONFIRMED, "naive (drafter model")
+    _verdict(judged("naive_speed", evidence(plain, lookup, naive)), CONFIRMED, "naive (drafter model")
     hidden = naive.with_(name="inside", mode="parallel-prefill", rounds=())
-    _verdict(speculation.parallel_prefill_doubles(evidence(plain, lookup, hidden)), REFUTED, "inside (drafter model")
+    _verdict(judged("parallel_prefill_speed", evidence(plain, lookup, hidden)), REFUTED, "inside (drafter model")
 
 
 def _adapter(cell: Any, total: float, accepted: float) -> tuple[Any, Any]:
@@ -490,10 +493,10 @@ def test_a_ratio_of_lengths_is_no_acceptance(
     verdict: str,
 ) -> None:
     target = pair[1].with_(rounds=rounds)
-    _verdict(speculation.length_ratio_as_acceptance(evidence(pair[0], target)), verdict, "13.7 %")
+    _verdict(judged("length_ratio", evidence(pair[0], target)), verdict, "13.7 %")
     longer = target.with_(prompt=6000)
     if not rounds:
-        assert speculation.length_ratio_as_acceptance(evidence(pair[0], longer)).verdict == NOT_MEASURED
+        assert judged("length_ratio", evidence(pair[0], longer)).verdict == NOT_MEASURED
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.85, CONFIRMED), (0.6, REFUTED), (1.2, REFUTED)])
@@ -502,15 +505,15 @@ def test_pruning(evidence: Callable[..., Evidence], pair: tuple[Any, Any], share
     stages = {name: share * duration for name, duration in whole.stages.items()}
     pruned = whole.with_(name="kept", stages=stages, settings=whole.settings | {"switches": {"visual_keep": 0.5}})
     for cells in ((whole, pruned), (pruned, whole)):
-        _verdict(speculation.pruning_saves(evidence(*cells)), verdict, "Keeping 50 %", f"{share:.2f} times")
+        _verdict(judged("pruned_time", evidence(*cells)), verdict, "Keeping 50 %", f"{share:.2f} times")
 
 
 @pytest.mark.parametrize(("decode", "verdict"), [(350.0, CONFIRMED), (580.0, REFUTED), (200.0, REFUTED)])
 def test_quantization(evidence: Callable[..., Evidence], pair: tuple[Any, Any], decode: float, verdict: str) -> None:
     whole = _plain(pair[1]).with_(tokens=(1, 2, 3))
     packed = whole.with_(name="int8", stages={"decode": decode}, model={"quantization": "int8"})
-    _verdict(speculation.quantization_speeds_up(evidence(whole, packed)), verdict, "With int8 weights")
+    _verdict(judged("quantized_speed", evidence(whole, packed)), verdict, "With int8 weights")
 
 
 def test_batches_are_never_in_runs(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
-    _verdict(speculation.batching_speeds_up(evidence(*pair)), NOT_MEASURED, "All 12 runs")
+    _verdict(judged("batched_speed", evidence(*pair)), NOT_MEASURED, "All 12 runs")

@@ -1,4 +1,4 @@
-"""What claims are judged by, and what a judgement says. It knows no claim.
+"""Claims as data, the evidence that judges them, and the one function that does.
 
 A claim is about certain models, and is judged on those alone. What others measured is told, with whose it is, and
 confirms or refutes nothing.
@@ -14,6 +14,7 @@ from typing import Any
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.baselines import RunPool, pools_of
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, is_7b
@@ -75,81 +76,107 @@ class Finding:
     measured_on: str = ""
 
 
-Judge = Callable[[Evidence], Finding]
+@dataclass(frozen=True)
+class Measured:
+    """A quantity of a claim, over `columns`, with its 95 % interval (None below three samples).
+
+    `why_open`: why it judges nothing. `whose`: what was measured instead, where that is not what the claim is about.
+    """
+
+    sentence: str
+    columns: tuple[Configuration, ...] = ()
+    value: float = 0.0
+    interval: Interval | None = None
+    why_open: str = ""
+    whose: str = ""
+
+
+def exact(sentence: str, value: float, *columns: Configuration) -> Measured:
+    """A quantity without an interval: a count, or a bound."""
+    return Measured(sentence, columns, value, (value, value))
+
+
+def open_(sentence: str, why: str = " ") -> Measured:
+    """Something that was measured and judges nothing."""
+    return Measured(sentence, why_open=why)
+
+
+Quantity = Callable[[Evidence], Iterable[Measured]]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a document says, and what would have to be measured to judge it."""
+    """What a document says: a quantity, and the range that it claims.
 
+    `neutral` is the value that must lie outside the interval of a confirmed claim. `is_of_texts`: random weights judge
+    nothing; `is_of_times`: the models compute in 16 bit, and, with `is_absolute`, on a GPU. `wanted` says what to
+    measure, `nothing` what is said where it was not.
+    """
+
+    key: str
     document: str
     text: str
     wanted: str
-    judge: Judge
+    quantity: Quantity
+    claimed: Interval
+    nothing: str
+    neutral: float | None = None
+    is_of_texts: bool = False
+    is_of_times: bool = True
+    is_absolute: bool = False
 
 
 @dataclass(frozen=True)
 class CheckedClaim:
-    """A claim with what was found."""
+    """A claim with its finding."""
 
     claim: Claim
     finding: Finding
 
 
-def nothing(sentence: str = "Nothing here measures it.") -> Finding:
-    """A finding that judges nothing; the sentence may tell what there is all the same."""
-    return Finding(NOT_MEASURED, sentence)
+def judge(claim: Claim, evidence: Evidence) -> Finding:
+    """The first verdict among the measurements; without one the last of them, or that there is none."""
+    findings = [_judged(claim, measured) for measured in claim.quantity(evidence)]
+    verdicts = (finding for finding in findings if finding.verdict != NOT_MEASURED)
+    return next(verdicts, findings[-1] if findings else Finding(NOT_MEASURED, claim.nothing))
 
 
-def found(
-    is_so: bool, sentence: str, *columns: Configuration, needs_text: bool = False, needs_times: bool = True
-) -> Finding:
-    """Confirmed or refuted where the measurements are of the claim's models; of others the sentence says so."""
-    if are_claims_models(*columns, needs_text=needs_text, needs_times=needs_times):
-        return Finding(CONFIRMED if is_so else REFUTED, sentence)
-    return on_others(sentence, models_text(*columns))
+def _judged(claim: Claim, measured: Measured) -> Finding:
+    """Confirmed when the value lies in the claimed range and its interval leaves the neutral value out, refuted when
+    the interval lies outside that range; else, and of other models than the claim's, not measured."""
+    sentence, interval = measured.sentence, measured.interval
+    if measured.whose:
+        return _on_others(sentence, measured.whose)
+    if measured.why_open or interval is None:
+        return Finding(NOT_MEASURED, f"{sentence}{measured.why_open.rstrip()}")
+    (low, high), (least, most), neutral = interval, claim.claimed, claim.neutral
+    is_refuted = high < least or low > most
+    is_confirmed = least <= measured.value <= most and (neutral is None or not low <= neutral <= high)
+    if not is_refuted and not is_confirmed:
+        return Finding(NOT_MEASURED, f"{sentence} Too few samples to tell.")
+    if not _is_of_claims_models(claim, measured.columns):
+        return _on_others(sentence, models_text(*measured.columns))
+    return Finding(REFUTED if is_refuted else CONFIRMED, sentence)
 
 
-def on_others(sentence: str, whose: str) -> Finding:
-    """What was measured on something else than the claim is about."""
+def _on_others(sentence: str, whose: str) -> Finding:
     return Finding(NOT_MEASURED, f"{sentence} Measured on {whose}, which the claim is not about.", whose)
 
 
-def first_judged(findings: Iterable[Finding | None], otherwise: str) -> Finding:
-    """The first verdict among what pairs give; without one the last that at least says something."""
-    known = [finding for finding in findings if finding is not None]
-    judged = (finding for finding in known if finding.verdict != NOT_MEASURED)
-    return next(judged, known[-1] if known else nothing(otherwise))
+def _is_of_claims_models(claim: Claim, columns: Sequence[Configuration]) -> bool:
+    if claim.is_absolute and not are_claims_times(*columns):
+        return False
+    return are_claims_models(*columns, needs_text=claim.is_of_texts, needs_times=claim.is_of_times)
 
 
-def interval_words(interval: tuple[float, float] | None) -> str:
+def interval_words(interval: Interval | None) -> str:
     """` [1.08, 1.12]`, or why there is none."""
     return " (fewer than three samples)" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
-def is_told(interval: tuple[float, float] | None, from_: float) -> bool:
+def is_told(interval: Interval | None, from_: float) -> bool:
     """Whether an interval leaves a value out."""
     return interval is not None and not interval[0] <= from_ <= interval[1]
-
-
-def within(
-    value: float,
-    interval: tuple[float, float] | None,
-    wanted: tuple[float, float],
-    sentence: str,
-    *columns: Configuration,
-    needs_text: bool = False,
-) -> Finding:
-    """Confirmed when a ratio lies in the claimed range and is told from 1, refuted when its interval lies outside,
-    not measured when there are too few samples to tell."""
-    if interval is None:
-        return nothing(sentence)
-    low, high = interval
-    if high < wanted[0] or low > wanted[1]:
-        return found(False, sentence, *columns, needs_text=needs_text)
-    if wanted[0] <= value <= wanted[1] and not low <= 1 <= high:
-        return found(True, sentence, *columns, needs_text=needs_text)
-    return nothing(f"{sentence} Too few samples to tell.")
 
 
 def answering_model(column: Configuration) -> ModelFacts | None:

@@ -1,10 +1,9 @@
-"""Claims about speculation and other switches: what each brings (documents 001, 002, 004)."""
+"""Quantities of claims about speculation and other switches (documents 001, 002, 004)."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
@@ -12,7 +11,7 @@ from evprof.core.units import count_text, percent_text, times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
-from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
+from evprof.metrics.claims.evidence import Evidence, Measured, exact, interval_words, open_
 from evprof.metrics.configurations.baselines import RunPool, baseline_over, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import Verdict, observe, verdict
@@ -24,8 +23,7 @@ from evprof.metrics.speculation.pace import pace_of
 from evprof.metrics.speculation.what_if import ParallelPrefillEstimate, parallel_prefill
 
 EQUIVALENT, TOLERANCE = 0.137, 0.005
-ADAPTER_SPEEDUP, PARALLEL_SPEEDUP, ADAPTER_RATE = (2.7, math.inf), (1.9, math.inf), 0.8
-SPECULATIVE_SPEEDUP, PRUNED_SHARE, QUANTIZED_SPEEDUP = (2.0, 3.0), (0.10, 0.20), (1.5, 2.0)
+ADAPTER_RATE = 0.8
 LENGTHS = (50, 100)
 """Output lengths at which 002 expects twice the speed."""
 
@@ -33,34 +31,29 @@ MOST_APART = 3
 """Other drafters that a sentence tells of."""
 
 
-def length_ratio_as_acceptance(evidence: Evidence) -> Finding:
-    """The ratio of two prompt lengths beside what a draft model drafted and had accepted."""
-    ratio = next(
-        (
-            (one / two, draft, target)
-            for draft, target in evidence.pairs
-            if (one := mean_of(draft, input_length)) and (two := mean_of(target, input_length))
-        ),
-        None,
-    )
-    if ratio is None:
-        return nothing("No pair says how long both prompts were.")
-    share, draft, target = ratio
-    drafting = [column for column in evidence.columns if _drafts_chains(column.runs[0])]
-    counted = [_counts_of(runs[0]) for column in drafting for runs in column.samples().values()]
-    accepted, drafted = (sum(both[side] for both in counted) for side in (0, 1))
-    sentence = f"The prompts' lengths have the ratio {percent_text(share, 1)}"
-    if drafted:
-        rate = accepted / drafted
-        sentence += (
-            f"; of {drafted:,.0f} tokens drafted in chains {accepted:,.0f} were accepted, {percent_text(rate, 1)}"
-        )
-        is_so = abs(rate - share) <= TOLERANCE
-        return found(is_so, f"{sentence}: two different things.", draft, target, needs_text=True, needs_times=False)
-    if abs(share - EQUIVALENT) <= TOLERANCE:
-        sentence += "; that alone gives the 13.7 %, and not one token was drafted: it is no acceptance"
-        return found(False, f"{sentence}.", draft, target, needs_times=False)
-    return nothing(f"{sentence}; no token was drafted.")
+def length_ratio_as_acceptance(evidence: Evidence) -> Iterator[Measured]:
+    """The distance between the ratio of two prompt lengths and the acceptance of chains; 1 where nothing was drafted."""
+    for draft, target in evidence.pairs[:1]:
+        one, two = mean_of(draft, input_length), mean_of(target, input_length)
+        if not one or not two:
+            return
+        share = one / two
+        drafting = [column for column in evidence.columns if _drafts_chains(column.runs[0])]
+        counted = [_counts_of(runs[0]) for column in drafting for runs in column.samples().values()]
+        accepted, drafted = (sum(both[side] for both in counted) for side in (0, 1))
+        sentence = f"The prompts' lengths have the ratio {percent_text(share, 1)}"
+        if drafted:
+            rate = accepted / drafted
+            sentence += (
+                f"; of {drafted:,.0f} tokens drafted in chains {accepted:,.0f} were accepted, {percent_text(rate, 1)}: "
+                "two different things."
+            )
+            yield exact(sentence, abs(rate - share), draft, target)
+        elif abs(share - EQUIVALENT) <= TOLERANCE:
+            sentence += "; that alone gives the 13.7 %, and not one token was drafted: it is no acceptance."
+            yield exact(sentence, 1.0, draft, target)
+        else:
+            yield open_(f"{sentence}; no token was drafted.")
 
 
 def _counts_of(run: RunLog) -> tuple[float, float]:
@@ -95,6 +88,11 @@ class Speed:
     def interval(self) -> Interval | None:
         """Its 95 % interval; None below three runs of either."""
         return self.estimate.interval
+
+    @property
+    def measured(self) -> Measured:
+        """As the quantity of a claim."""
+        return Measured(self.sentence, (self.column, self.base), self.ratio, self.interval)
 
     @property
     def name(self) -> str:
@@ -203,65 +201,57 @@ def _best(rows: Sequence[Speed]) -> Speed | None:
     return max(rows, key=lambda row: row.ratio, default=None)
 
 
-def naive_is_slower(evidence: Evidence) -> Finding:
+def naive_speed(evidence: Evidence) -> Iterator[Measured]:
     """The fastest speculation with the untouched draft model against the target alone."""
     best = _best([row for row in speeds(evidence, is_adapter=False) if _is_naive(row.column.runs[0])])
-    if best is None:
-        return nothing("The draft model's speculation and the target alone were not run on the same samples.")
-    if not best.estimate.is_clear:
-        return nothing(f"{best.sentence} That cannot be told from no difference.")
-    return found(best.ratio < 1, best.sentence, best.column, best.base, needs_text=True)
+    if best is not None:
+        yield best.measured
 
 
-def adapter_speedup(evidence: Evidence) -> Finding:
-    """The fastest answers through an adapted KV cache against the target alone; what other adapters bring is told."""
+def adapter_speed(evidence: Evidence) -> Iterator[Measured]:
+    """The fastest answers through an adapted KV cache against the target alone; those of other adapters judge nothing."""
     through = speeds(evidence, is_adapter=True)
     cached = [row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache]
     best = _best(cached or through)
-    if best is None:
-        return nothing("No speculation through an adapter is here.")
-    if not cached:
-        return on_others(best.sentence, "an adapter that drafts")
-    sentence = f"{best.sentence} Its answers are not the target's own."
-    return within(best.ratio, best.interval, ADAPTER_SPEEDUP, sentence, best.column, best.base, needs_text=True)
+    if best is not None and not cached:
+        yield replace(best.measured, whose="an adapter that drafts")
+    elif best is not None:
+        yield replace(best.measured, sentence=f"{best.sentence} Its answers are not the target's own.")
 
 
-def adapter_acceptance(evidence: Evidence) -> Finding:
+def adapter_acceptance(evidence: Evidence) -> Iterator[Measured]:
     """Accepted of drafted tokens through the best adapter of the draft, in chains; every sample counts once."""
     rates = [
-        (rate, column)
+        (accepted / drafted, accepted, drafted, interval, column)
         for column in evidence.columns
         if mode_of(column.runs[0].info.mode).drafts and _is_adapted(column.runs[0])
-        if _drafts_chains(column.runs[0]) and (rate := _rate(column)) is not None
+        if _drafts_chains(column.runs[0])
+        for accepted, drafted, interval in _rate(column)
     ]
-    if not rates:
-        return nothing(
-            "No chain was drafted by the draft model through an adapter (heads and trees are another thing)."
+    if rates:
+        rate, accepted, drafted, interval, column = max(rates, key=lambda one: one[0])
+        name = column.cell or runs_text([run.run_id for run in column.runs])
+        sentence = (
+            f"{percent_text(rate, 1)} accepted in chains: {accepted:,.0f} of {drafted:,.0f} drafted tokens of {name}, "
+            f"{count_text(len(column.samples()), 'sample')}."
         )
-    (accepted, drafted, interval), column = max(rates, key=lambda pair: pair[0][0] / pair[0][1])
-    samples = len(column.samples())
-    name = column.cell or runs_text([run.run_id for run in column.runs])
-    sentence = (
-        f"{percent_text(accepted / drafted, 1)} accepted in chains: {accepted:,.0f} of {drafted:,.0f} drafted tokens "
-        f"of {name}, {count_text(samples, 'sample')}."
-    )
-    if interval is None or interval[0] <= ADAPTER_RATE <= interval[1]:
-        return nothing(f"{sentence} Too few samples to tell it from 80 %.")
-    return found(accepted / drafted >= ADAPTER_RATE, sentence, column, needs_text=True, needs_times=False)
+        if interval is None:
+            yield open_(sentence, " Too few samples to tell it from 80 %.")
+        else:
+            yield Measured(sentence, (column,), rate, interval)
 
 
-def _rate(column: Configuration) -> tuple[float, float, Interval | None] | None:
+def _rate(column: Configuration) -> Iterator[tuple[float, float, Interval | None]]:
     """Accepted and drafted tokens over one run of every sample, and the 95 % interval of their quotient."""
     counted = [_counts_of(runs[0]) for runs in column.samples().values()]
     accepted, drafted = [one[0] for one in counted], [one[1] for one in counted]
-    if not sum(drafted):
-        return None
-    if not sum(accepted):
-        return 0.0, sum(drafted), (0.0, 0.0) if len(counted) >= FEWEST else None
-    return sum(accepted), sum(drafted), ratio_interval(drafted, accepted)
+    if sum(drafted) and not sum(accepted):
+        yield 0.0, sum(drafted), (0.0, 0.0) if len(counted) >= FEWEST else None
+    elif sum(drafted):
+        yield sum(accepted), sum(drafted), ratio_interval(drafted, accepted)
 
 
-def parallel_prefill_doubles(evidence: Evidence) -> Finding:
+def parallel_prefill_speed(evidence: Evidence) -> Iterator[Measured]:
     """Hidden drafting as measured, or else the most that measured paces allow at 002's own acceptance."""
     measured = [
         row
@@ -271,8 +261,8 @@ def parallel_prefill_doubles(evidence: Evidence) -> Finding:
     ]
     best = _best([row for row in measured if _drafts_chains(row.column.runs[0])])
     if best is not None:
-        columns = best.column, best.base
-        return within(best.ratio, best.interval, PARALLEL_SPEEDUP, best.sentence, *columns, needs_text=True)
+        yield best.measured
+        return
     bounds = [
         (most, draft, target)
         for draft in evidence.plain()
@@ -281,18 +271,18 @@ def parallel_prefill_doubles(evidence: Evidence) -> Finding:
         if (most := _most(draft, target)) is not None
     ]
     if not bounds:
-        return nothing("The paces of a draft and a target are not known.")
+        return
     most, draft, target = max(bounds, key=lambda bound: max(entry.speedup for entry in bound[0]))
     sentence = (
         f"At most {most[0].speedup:.2f} and {most[1].speedup:.2f} times as fast for {LENGTHS[0]} and {LENGTHS[1]} "
         f"tokens: nothing was drafted inside a prefill, but {most[0].free} tokens fit the window, of which "
         f"{most[0].accepted:.1f} are accepted at 80 % each."
     )
-    if max(entry.speedup for entry in most) >= PARALLEL_SPEEDUP[0]:
-        return nothing(f"{sentence} Whether that is reached was not measured.")
     if min(len(draft.runs), len(target.runs)) < FEWEST:
-        return nothing(f"{sentence} The paces are of fewer than three runs.")
-    return found(False, sentence, draft, target)
+        yield open_(sentence, " The paces are of fewer than three runs.")
+    else:
+        speed = max(entry.speedup for entry in most)
+        yield Measured(sentence, (draft, target), speed, (0.0, speed))
 
 
 def _most(draft: Configuration, target: Configuration) -> list[ParallelPrefillEstimate] | None:
@@ -303,59 +293,50 @@ def _most(draft: Configuration, target: Configuration) -> list[ParallelPrefillEs
     return [parallel_prefill(paces[1], paces[0], tokens, ADAPTER_RATE) for tokens in LENGTHS]
 
 
-def speculation_doubles(evidence: Evidence) -> Finding:
-    """The fastest speculation with the draft model as it is against the target alone; what others bring is told."""
+def draft_speed(evidence: Evidence) -> Iterator[Measured]:
+    """The fastest speculation with the draft model as it is against the target alone; others are named beside it."""
     rows = [row for row in speeds(evidence) if mode_of(row.column.runs[0].info.mode).drafts]
     own = [row for row in rows if _kind(row.column.runs[0]) == MODEL]
     others = sorted((row for row in rows if row not in own), key=lambda row: -row.ratio)
     apart = "; ".join(f"{_who(row.column)} {times_text(row.ratio)}" for row in others[:MOST_APART])
-    told = f" Not the draft model as it is: {apart}." if others else ""
+    beside = f" Not the draft model as it is: {apart}." if others else ""
     best = _best(own)
-    if best is None:
-        return nothing(f"The draft model's speculation and the target alone were not run on the same samples.{told}")
-    sentence, columns = f"{best.sentence}{told}", (best.column, best.base)
-    return within(best.ratio, best.interval, SPECULATIVE_SPEEDUP, sentence, *columns, needs_text=True)
+    if best is not None:
+        yield replace(best.measured, sentence=f"{best.sentence}{beside}")
+    elif beside:
+        yield open_(f"The draft model's speculation and the target alone were not run on the same samples.{beside}")
 
 
-def pruning_saves(evidence: Evidence) -> Finding:
-    """A configuration with fewer visual tokens against the same with all."""
+def pruned_time(evidence: Evidence) -> Iterator[Measured]:
+    """Time of a configuration with fewer visual tokens / the same with all."""
     for one, other in evidence.twins("visual_keep"):
         kept = [column.runs[0].info.settings.switches.visual_keep for column in (one, other)]
-        if 1.0 not in kept:
-            continue
         whole, pruned = (one, other) if kept[0] == 1.0 else (other, one)
-        compared = compare(whole, pruned, _whole_ms)
-        if compared is None or compared.ratio is None:
-            continue
-        sentence = (
-            f"Keeping {percent_text(min(kept))} of the visual tokens takes {compared.ratio:.2f} times the "
-            f"time{interval_words(compared.ratio_interval)}."
-        )
-        wanted = (1 - PRUNED_SHARE[1], 1 - PRUNED_SHARE[0])
-        return within(compared.ratio, compared.ratio_interval, wanted, sentence, whole, pruned)
-    return nothing("No configuration was run with and without pruning.")
+        compared = compare(whole, pruned, _whole_ms) if 1.0 in kept else None
+        if compared is not None and compared.ratio is not None:
+            sentence = (
+                f"Keeping {percent_text(min(kept))} of the visual tokens takes {compared.ratio:.2f} times the "
+                f"time{interval_words(compared.ratio_interval)}."
+            )
+            yield Measured(sentence, (whole, pruned), compared.ratio, compared.ratio_interval)
 
 
-def quantization_speeds_up(evidence: Evidence) -> Finding:
-    """A configuration with packed weights against the same without: time per token."""
+def quantized_speed(evidence: Evidence) -> Iterator[Measured]:
+    """Time per token without packed weights / with them."""
     for one, other in evidence.twins("quantization"):
         kinds = [column.runs[0].info.models[column.runs[0].info.role].quantization for column in (one, other)]
-        if None not in kinds:
-            continue
         whole, packed = (one, other) if kinds[0] is None else (other, one)
-        compared = compare(packed, whole, decode_ms_per_token)
-        if compared is None or compared.ratio is None:
-            continue
-        kind = next(kind for kind in kinds if kind is not None)
-        interval = interval_words(compared.ratio_interval)
-        sentence = f"With {kind} weights a token comes {compared.ratio:.2f} times as fast{interval}."
-        # The documents' weights are not packed: what is packed here has to be theirs.
-        return within(compared.ratio, compared.ratio_interval, QUANTIZED_SPEEDUP, sentence, whole)
-    return nothing("No configuration was run with packed weights and without.")
+        compared = compare(packed, whole, decode_ms_per_token) if None in kinds else None
+        if compared is not None and compared.ratio is not None:
+            kind = next(kind for kind in kinds if kind is not None)
+            interval = interval_words(compared.ratio_interval)
+            sentence = f"With {kind} weights a token comes {compared.ratio:.2f} times as fast{interval}."
+            # The documents' weights are not packed: what is packed here has to be theirs.
+            yield Measured(sentence, (whole,), compared.ratio, compared.ratio_interval)
 
 
-def batching_speeds_up(evidence: Evidence) -> Finding:
-    """Runs hold one sample each, so that nothing in a session tells; a server may have answered others beside."""
+def batched_speed(evidence: Evidence) -> Iterator[Measured]:
+    """Runs hold one sample each, so that no session measures it; a server may have answered others beside."""
     runs = [run for column in evidence.columns for run in column.runs]
     alone = sum(map(_is_known, runs))
-    return nothing(f"All {alone} runs here answered one sample at a time." if alone else "Only servers answered here.")
+    yield open_(f"All {alone} runs here answered one sample at a time." if alone else "Only servers answered here.")

@@ -1,0 +1,390 @@
+"""Quantities of claims about one or two models: caches, formats, vocabularies, prefill, decoding and vision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from functools import partial
+from statistics import fmean
+
+from evprof.core.run_log import RunLog
+from evprof.core.units import number_text, percent_text
+from evprof.metrics.arithmetic.statistics import FEWEST
+from evprof.metrics.claims.evidence import (
+    Evidence,
+    Measured,
+    answering_model,
+    are_claims_models,
+    are_claims_times,
+    exact,
+    interval_words,
+    is_told,
+    models_text,
+    open_,
+)
+from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.estimates.generation import fewer_or_faster, is_mostly_cut_off
+from evprof.metrics.estimates.paired import compare, mean_of, values_of
+from evprof.metrics.figures.decoding import answer_text, decode_ms_per_token, input_length
+from evprof.metrics.figures.kv_cache import bytes_per_position
+from evprof.metrics.figures.stages import stage_ms
+from evprof.metrics.limits.roofline import prefill_flops
+from evprof.metrics.limits.sizes import ModelSizes, ceiling_of, sizes_of
+from evprof.metrics.limits.workload import MEMORY, Work, decode_work, linear_share, prefill_work, typical
+
+CACHE_HIT = "vision cache hit"
+"""The part of stage vision that stands for a hit."""
+
+LESS = 0.99
+"""Below this share of the other's bytes is less memory."""
+
+EXPLAINED = 0.8
+"""The part of a ratio's logarithm that a cause must give to be its cause."""
+
+LENGTHS_000, COLD_000 = (600, 700), (90.0, 115.0)
+LONG_PROMPT, MOST_ANSWERS = 4000, 50
+FEWEST_WORDS, FEWEST_IDS = 4, 5
+
+_prefill = partial(stage_ms, name="prefill")
+_vision = partial(stage_ms, name="vision")
+
+
+def _is_hit(run: RunLog) -> bool:
+    """Whether the visual embeddings came out of a cache."""
+    span = run.stage("vision", run.info.role)
+    return span is not None and any(child.name == CACHE_HIT for child in run.children(span.span_id))
+
+
+def feature_caching(evidence: Evidence) -> Iterator[Measured]:
+    """Vision saved by a hit, ms; without a hit, what vision costs at all, which bounds what can be saved."""
+    for one, other in evidence.twins("vision_cache"):
+        missed, hit = (one, other) if all(map(_is_hit, other.runs)) else (other, one)
+        compared = compare(hit, missed, _vision)
+        if compared is None or not all(map(_is_hit, hit.runs)) or any(map(_is_hit, missed.runs)):
+            continue
+        sentence = f"A hit instead of computing saves {number_text(compared.delta, 3)} ms of vision a sample."
+        yield Measured(sentence, (hit, missed), compared.delta, compared.delta_interval)
+        return
+    costs = [(cost, column) for column in evidence.plain() if (cost := mean_of(column, _vision)) is not None]
+    if costs:
+        cost, column = max(costs, key=lambda pair: pair[0])
+        sentence = f"Vision as a whole costs at most {number_text(cost, 3)} ms a sample here; no cache saves more."
+        if are_claims_times(column):
+            yield Measured(sentence, (column,), cost, (0.0, cost))
+        else:
+            yield open_(f"{sentence} ({models_text(column)})")
+
+
+def bfloat16(evidence: Evidence) -> Iterator[Measured]:
+    """Time per token of bfloat16 / float16; where the weights are not smaller, their share of the bytes."""
+    for one, other in evidence.twins("dtype"):
+        kinds = {column.runs[0].info.models[column.runs[0].info.role].dtype: column for column in (one, other)}
+        if set(kinds) != {"bfloat16", "float16"}:
+            continue
+        bf16, fp16 = kinds["bfloat16"], kinds["float16"]
+        weights = [mean_of(column, lambda run: run.info.memory.weights_bytes) for column in (bf16, fp16)]
+        speed = compare(fp16, bf16, decode_ms_per_token)
+        if weights[0] is None or not weights[1] or speed is None or speed.ratio is None:
+            continue
+        share = weights[0] / weights[1]
+        sentence = (
+            f"In bfloat16 the weights take {share:.3f} times the bytes of float16 and a token {speed.ratio:.2f} times "
+            f"the time{interval_words(speed.ratio_interval)}: both formats have two bytes."
+        )
+        if share < LESS:
+            yield Measured(sentence, (bf16, fp16), speed.ratio, speed.ratio_interval)
+        else:
+            yield exact(sentence, share, bf16, fp16)
+
+
+def tokenizers(evidence: Evidence) -> Iterator[Measured]:
+    """The share of both models' ids that stand for the same text, or of common words that have the same ids."""
+    for draft, target in evidence.pairs:
+        same, shared = _equal_pieces(draft, target)
+        if shared >= FEWEST_IDS:
+            sentence = f"Of {shared} ids that both models used, {same} stand for the same text in both."
+            yield exact(sentence, same / shared, draft, target)
+            continue
+        words, ids = _longest_common(draft, target)
+        if words:
+            sentence = (
+                f"Where both answers say the same {words} words in a row, their token ids agree over {ids} in a row: "
+                + ("one vocabulary." if ids >= words else "the vocabularies differ.")
+            )
+            yield exact(sentence, float(ids >= words), draft, target)
+
+
+def _answers(draft: Configuration, target: Configuration) -> Iterator[tuple[RunLog, RunLog]]:
+    others = target.samples()
+    pairs = ((runs[0], others[key][0]) for key, runs in draft.samples().items() if key in others)
+    for _, pair in zip(range(MOST_ANSWERS), pairs, strict=False):
+        if all(run.tokens and run.tokens[0].known_id is not None for run in pair):
+            yield pair
+
+
+def _equal_pieces(draft: Configuration, target: Configuration) -> tuple[int, int]:
+    """Ids with the same text, and ids used by both models with a known text."""
+    known: tuple[dict[int, str], dict[int, str]] = {}, {}
+    for pair in _answers(draft, target):
+        for texts, run in zip(known, pair, strict=True):
+            texts.update((token.token_id, token.piece) for token in run.tokens if token.piece)
+    shared = known[0].keys() & known[1].keys()
+    return sum(known[0][number] == known[1][number] for number in shared), len(shared)
+
+
+def _longest_common(draft: Configuration, target: Configuration) -> tuple[int, int]:
+    """The longest run of words that two answers share, and the longest run of ids that the same two share."""
+    best = 0, 0
+    for one, other in _answers(draft, target):
+        words = _common([*answer_text(one).split()], [*answer_text(other).split()])
+        ids = _common([token.token_id for token in one.tokens], [token.token_id for token in other.tokens])
+        if words >= FEWEST_WORDS and words > best[0]:
+            best = words, ids
+    return best
+
+
+def _common(one: list[object], other: list[object]) -> int:
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.find_longest_match(0, len(one), 0, len(other)).size
+
+
+def eventgpt_context(evidence: Evidence) -> Iterator[Measured]:
+    """Positions of EventGPT's prompt."""
+    lengths = [
+        (length, one) for one in evidence.plain("eventgpt") if (length := mean_of(one, input_length)) is not None
+    ]
+    mine = [(length, column) for length, column in lengths if are_claims_models(column, needs_times=False)]
+    if lengths:
+        positions = sorted({round(length) for length, _ in mine or lengths})
+        sentence = f"EventGPT's prompts have {', '.join(map(str, positions))} positions"
+        if mine:
+            yield exact(f"{sentence}.", fmean(length for length, _ in mine), *(column for _, column in mine))
+        else:
+            yield open_(f"{sentence} here, with another layout ({models_text(lengths[0][1])}) than the 7B model's.")
+
+
+def _sizes(evidence: Evidence, column: Configuration) -> ModelSizes | None:
+    return sizes_of(answering_model(column), evidence.models)
+
+
+def _decode_work(evidence: Evidence, column: Configuration) -> Work | None:
+    sizes = _sizes(evidence, column)
+    return None if sizes is None else typical([work for run in column.runs if (work := decode_work(run, sizes))])
+
+
+def _is_as_large(one: ModelSizes, other: ModelSizes) -> bool:
+    return abs(one.text.layer_weights / other.text.layer_weights - 1) < 0.01 and one.text.layers == other.text.layers
+
+
+def smaller_cache(evidence: Evidence) -> Iterator[Measured]:
+    """The part of the logarithm of two decode steps' ratio that the bytes of the cache explain.
+
+    Of equally large language models at the two most different prompt lengths; a cache that is copied to grow is read
+    and written twice more.
+    """
+    kin = [pair for key in ("frames", "event_frames") for pair in evidence.twins(key)]
+    pairs = []
+    for pair in (*kin, *evidence.pairs):
+        sizes, lengths = [_sizes(evidence, one) for one in pair], [mean_of(one, input_length) for one in pair]
+        if sizes[0] and sizes[1] and lengths[0] and lengths[1] and _is_as_large(sizes[0], sizes[1]):
+            shorter, longer = sorted(pair, key=lambda one: mean_of(one, input_length) or 0)
+            pairs.append((max(lengths[0], lengths[1]) / min(lengths[0], lengths[1]), shorter, longer))
+    ratio, shorter, longer = max(pairs, key=lambda one: one[0], default=(1.0, None, None))
+    if shorter is None or longer is None or ratio == 1:
+        return
+    works = _decode_work(evidence, shorter), _decode_work(evidence, longer)
+    times = compare(shorter, longer, decode_ms_per_token)
+    if works[0] is None or works[1] is None or times is None or not times.ratio:
+        return
+    reading = works[1].bytes / works[0].bytes
+    copying = (works[1].bytes + 2 * _cache_bytes(longer)) / (works[0].bytes + 2 * _cache_bytes(shorter))
+    sentence = (
+        f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):,.0f} positions as at "
+        f"{mean_of(shorter, input_length):,.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
+    )
+    if times.ratio_interval is None:
+        yield open_(f"{sentence}.", " There are fewer than three samples.")
+    elif times.ratio_interval[0] <= 1:
+        yield exact(f"{sentence}: it is not slower for sure.", 0.0, shorter, longer)
+    else:
+        read, copied = (math.log(grown) / math.log(times.ratio) for grown in (reading, copying))
+        sentence += (
+            f", which explains {percent_text(read)}; a cache that is copied to grow would explain "
+            f"{percent_text(copied)}."
+        )
+        kinds = {_cache_kind(shorter), _cache_kind(longer)}
+        is_unclear = kinds not in ({"dynamic"}, {"static"}) and read < EXPLAINED <= copied
+        if is_unclear:
+            yield open_(sentence, " How these caches grew is not known.")
+        else:
+            yield exact(sentence, copied if kinds == {"dynamic"} else read, shorter, longer)
+
+
+def _cache_bytes(column: Configuration) -> float:
+    model = answering_model(column)
+    return (mean_of(column, input_length) or 0) * bytes_per_position(model) if model else 0.0
+
+
+def _cache_kind(column: Configuration) -> str | None:
+    model = answering_model(column)
+    return None if model is None or column.runs[0].info.imported is not None else model.cache
+
+
+def memory_bound_prefill(evidence: Evidence) -> Iterator[Measured]:
+    """The part of the longest prefill that memory explains: by the roofline, or by the rate of its own decode steps."""
+    works = []
+    for column in evidence.plain():
+        sizes, length = _sizes(evidence, column), mean_of(column, input_length)
+        each = (prefill_work(run, sizes) for run in column.runs) if sizes and length else ()
+        work = typical([one for one in each if one is not None])
+        if sizes and length and work:
+            works.append((length, column, sizes, work))
+    if not works:
+        return
+    length, column, sizes, work = max(works, key=lambda one: one[0])
+    positions = round(length)
+    if are_claims_models(column) and positions < LONG_PROMPT:
+        yield open_(f"The longest prompt here has {positions:,} positions, not 4,643.")
+        return
+    linear = f"{percent_text(linear_share(sizes, positions))} of its operations are linear in the prompt"
+    ceiling = ceiling_of(column.runs[0], column.runs[0].info.role, evidence.ceilings)
+    decode = _decode_work(evidence, column)
+    if ceiling is not None:
+        sentence = (
+            f"A prefill of {positions:,} positions does {work.intensity:,.0f} operations a byte; above "
+            f"{ceiling.balance:,.1f} this machine is bound by arithmetic (MFU {percent_text(work.mfu(ceiling))}, MBU "
+            f"{percent_text(work.mbu(ceiling), 1)}). {linear}."
+        )
+        yield exact(sentence, float(work.bound(ceiling) == MEMORY), column)
+    elif decode is not None:
+        share = work.bytes / decode.bytes_s / work.seconds
+        sentence = (
+            f"Its decode steps read {decode.bytes_s / 1e9:,.0f} GB/s; at that rate the bytes of a prefill of "
+            f"{positions:,} positions take {percent_text(share)} of its time, and it does {work.intensity:,.0f} "
+            f"operations a byte. {linear}."
+        )
+        yield exact(sentence, share, column)
+    else:
+        yield open_(f"Neither ceilings nor decode steps give the bandwidth that there was; {linear}.")
+
+
+def warm_prefill(evidence: Evidence) -> Iterator[Measured]:
+    """EventGPT's warm prefill at about 640 positions, ms."""
+    known = [
+        (spent, column)
+        for column in evidence.plain("eventgpt")
+        if LENGTHS_000[0] <= (mean_of(column, input_length) or 0) <= LENGTHS_000[1]
+        and (spent := mean_of(column, _prefill)) is not None
+    ]
+    mine = [(spent, column) for spent, column in known if are_claims_times(column)]
+    if not mine:
+        for spent, column in known[:1]:
+            yield open_(f"{models_text(column)}: {spent:,.1f} ms.", " EventGPT-7B did not run in 16 bit on a GPU here.")
+        return
+    spent, column = mine[0]
+    values = values_of(column, _prefill)
+    sentence = f"Warm, it takes {spent:,.1f} ms ({min(values):,.1f} to {max(values):,.1f}, {len(values)} samples)"
+    cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
+    if cold:
+        sentence += f"; the first, cold pass took {cold[0]:,.1f} ms"
+        sentence += ", as 000 says" if COLD_000[0] <= cold[0] <= COLD_000[1] else ""
+    gpu = column.runs[0].info.environment.get("gpu") or {}
+    clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None
+    is_known = isinstance(clocks, int | float) and clocks > 0
+    sentence += f"; GPU clocks {clocks:,} MHz." if is_known else "; GPU clocks are not known."
+    if len(values) < FEWEST:
+        yield open_(sentence, f" There are fewer than {FEWEST} samples.")
+    else:
+        yield exact(sentence, spent, column)
+
+
+def seven_percent(evidence: Evidence) -> Iterator[Measured]:
+    """The part of two prefills' ratio that their operations give, of about as many tokens, EventGPT's more."""
+    for draft, target in evidence.pairs:
+        sizes = _sizes(evidence, draft), _sizes(evidence, target)
+        lengths = mean_of(draft, input_length), mean_of(target, input_length)
+        times = compare(target, draft, _prefill)
+        if not sizes[0] or not sizes[1] or not lengths[0] or not lengths[1] or times is None or not times.ratio:
+            continue
+        tokens = lengths[0] / lengths[1]
+        if not _is_as_large(sizes[0], sizes[1]) or not 1 < tokens <= 1.2:
+            continue
+        flops = prefill_flops(sizes[0].text, round(lengths[0])) / prefill_flops(sizes[1].text, round(lengths[1]))
+        visual = [run.info.lengths.get(run.info.role) for run in (draft.runs[0], target.runs[0])]
+        parts = f" (visual {visual[0].visual} and {visual[1].visual})" if visual[0] and visual[1] else ""
+        sentence = (
+            f"{percent_text(tokens - 1, 1)} more tokens{parts} are {percent_text(flops - 1, 1)} more operations; the "
+            f"prefill takes {times.ratio:.2f} times the time{interval_words(times.ratio_interval)}."
+        )
+        if times.ratio_interval is None:
+            yield open_(sentence)
+        elif times.ratio_interval[0] <= 1:
+            yield exact(f"{sentence} It is not slower for sure.", 0.0, draft, target)
+        else:
+            yield exact(sentence, math.log(flops) / math.log(times.ratio), draft, target)
+
+
+def fewer_tokens(evidence: Evidence) -> Iterator[Measured]:
+    """The token counts' part of the logarithm of the generation time's ratio."""
+    for draft, target in evidence.pairs:
+        told = fewer_or_faster(draft, target)
+        if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
+            continue
+        settings = [column.runs[0].info.settings for column in (draft, target)]
+        if any(entry.ignore_eos for entry in settings) or told.tokens.before == told.tokens.after:
+            continue
+        if any(map(is_mostly_cut_off, (draft, target))):
+            yield open_("Most answers of one model are as long as allowed: their length is the limit's, not its own.")
+            continue
+        tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
+        sentence = (
+            f"{tokens:.2f} times the tokens x {told.step_ratio:.2f} times the time per token = {whole:.2f} times the "
+            f"time ({told.name}): the count makes up {percent_text(share)} of it in logarithms, {told.tokens.count} "
+            "samples."
+        )
+        if told.step_interval is None or not is_told(told.total_ms.ratio_interval, 1):
+            yield open_(sentence, " The times cannot be told apart.")
+            continue
+        # The count gives what the time per token leaves of the logarithm.
+        low, high = sorted(1 - math.log(end) / math.log(whole) for end in told.step_interval)
+        yield Measured(sentence, (draft, target), share, (low, high))
+
+
+def vision_share(evidence: Evidence) -> Iterator[Measured]:
+    """Vision's part of the difference of vision, prefill and decode together."""
+    for draft, target in evidence.pairs:
+        vision, whole = compare(draft, target, _vision), compare(draft, target, _model_ms)
+        if vision is None or whole is None or not whole.delta:
+            continue
+        share = vision.delta / whole.delta
+        part, all_of_it = number_text(vision.delta, 3), number_text(whole.delta, 3)
+        sentence = f"Vision makes up {part} of {all_of_it} ms of difference, {percent_text(share)}."
+        if is_told(whole.delta_interval, 0):
+            yield exact(sentence, share, draft, target)
+        else:
+            yield open_(sentence, " The totals cannot be told apart.")
+
+
+def _model_ms(run: RunLog) -> float | None:
+    parts = [stage_ms(run, name) for name in ("vision", "prefill", "decode")]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def vision_per_frame(evidence: Evidence) -> Iterator[Measured]:
+    """Vision time of one frame, EventGPT's / the video model's."""
+    for draft, target in evidence.pairs:
+        compared = compare(target, draft, _frame_ms)
+        if compared is not None and compared.ratio is not None:
+            mine, theirs = fmean(compared.after), fmean(compared.before)
+            sentence = (
+                f"A frame takes EventGPT {mine:.2f} ms and the video model {theirs:.2f} ms: {compared.ratio:.2f} "
+                f"times{interval_words(compared.ratio_interval)}; both run CLIP."
+            )
+            yield Measured(sentence, (draft, target), compared.ratio, compared.ratio_interval)
+
+
+def _frame_ms(run: RunLog) -> float | None:
+    lengths, spent = run.info.lengths.get(run.info.role), _vision(run)
+    return None if spent is None or lengths is None or not lengths.per_frame else spent / len(lengths.per_frame)
