@@ -274,7 +274,7 @@ def test_a_share_that_may_be_all_or_not_judges_nothing(
         facts = run.info.imported
         assert facts is not None
         run.info.imported = replace(facts, output_tokens=counted)
-    _verdict(judged("fewer_tokens", asked), NOT_MEASURED, "too few samples to tell")
+    _verdict(judged("fewer_tokens", asked), NOT_MEASURED, "Too few samples to tell")
 
 
 @pytest.mark.parametrize(("vision", "verdict"), [(29.5, REFUTED), (110.0, CONFIRMED), (400.0, REFUTED)])

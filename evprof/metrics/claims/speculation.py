@@ -32,7 +32,7 @@ MOST_APART = 3
 
 
 def length_ratio_as_acceptance(evidence: Evidence) -> Iterator[Measured]:
-    """The distance between the ratio of two prompt lengths and the acceptance of chains; 1 where nothing was drafted."""
+    """The distance of the ratio of two prompt lengths from the acceptance of chains; 1 where nothing was drafted."""
     for draft, target in evidence.pairs[:1]:
         one, two = mean_of(draft, input_length), mean_of(target, input_length)
         if not one or not two:
@@ -209,7 +209,7 @@ def naive_speed(evidence: Evidence) -> Iterator[Measured]:
 
 
 def adapter_speed(evidence: Evidence) -> Iterator[Measured]:
-    """The fastest answers through an adapted KV cache against the target alone; those of other adapters judge nothing."""
+    """The fastest answers through an adapted KV cache against the target alone; other adapters judge nothing."""
     through = speeds(evidence, is_adapter=True)
     cached = [row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache]
     best = _best(cached or through)
