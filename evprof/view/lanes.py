@@ -55,27 +55,34 @@ class Track:
         self.latest_ns = 0
         self.shift_ns = 0
 
-    def update(self) -> bool:
-        """Takes in the new rows of the run; whether there were any."""
-        return any(
-            [
-                self._take_spans(),
-                self._take_rounds(),
-                self._take_tokens(),
-                self._take_kv(),
-                self._take_memory(),
-                self._take_power(),
-            ]
-        )
+    def update(self) -> None:
+        """Takes in the new rows of the run."""
+        self._take_spans()
+        self._take("rounds", self._rounds, _round_row)
+        self._take("kv", self._kv, self._kv_row)
+        self._take("memory", self._memory, _memory_row)
+        # Most imported files give token ids at most; the moments on their records are made up.
+        if self.is_answer and self.run.info.has_token_times:
+            self._take("tokens", self._tokens, _token_row)
+            self.latest_ns = max(self.latest_ns, *self._tokens.column(0)[-1:].tolist(), 0)
+        # A sample can change the meaning of the one before it.
+        if (count := sum(map(len, self.run.power.values()))) > self._seen["power"]:
+            self._seen["power"] = count
+            self._power = {name: power_line(records) for name, records in sorted(self.run.power.items())}
 
-    def _take_spans(self) -> bool:
+    def _take(self, stream: str, table: IntTable, row: Callable[[RowBlock], tuple[Ints, ...]]) -> None:
+        for block in self.run.blocks(stream, self._seen[stream]):
+            self._seen[stream] += block.size
+            table.append(row(block))
+
+    def _take_spans(self) -> None:
         changes = self.run.changed_spans(self._seen["spans"])
         self._seen["spans"] += len(changes)
         spans = self.run.span_columns
         places = distinct(changes).values
         places = places[spans.roles[places] == spans.role_code(self.role)]
         if not len(places):
-            return False
+            return
         are_stages = spans.are_stages(places)
         own, others = places[are_stages], places[~are_stages]
         self.stages.put(spans, own, spans.names[own])
@@ -88,66 +95,11 @@ class Track:
         has_end = spans.states[places] != RUNNING
         latest = max(int(spans.starts[places].max()), int(spans.ends[places][has_end].max(initial=0)))
         self.latest_ns = max(self.latest_ns, latest)
-        return True
 
-    def _take_rounds(self) -> bool:
-        def row(block: RowBlock) -> tuple[Ints, ...]:
-            ends = block.column("start_ns")
-            moments = [ends]
-            for name in ("draft_ns", "verify_ns", "rollback_ns"):
-                ends = ends + block.column(name)
-                moments.append(ends)
-            return (*moments, *(block.column(name) for name in ("drafted", "accepted", "round_index", "hidden")))
-
-        return self._take("rounds", self._rounds, row)
-
-    def _take_tokens(self) -> bool:
-        # Most imported files give token ids at most; the moments on their records are made up.
-        if not self.is_answer or not self.run.info.has_token_times:
-            return False
-
-        def row(block: RowBlock) -> tuple[Ints, ...]:
-            origins = block.texts("origin")
-            codes = np.array([_ORIGIN_CODES.get(word, 0) for word in origins.words], dtype=np.int64)[origins.codes]
-            kept = codes != _REJECTED
-            return block.column("t_ns")[kept], block.column("position")[kept], codes[kept]
-
-        before = len(self._tokens)
-        self._take("tokens", self._tokens, row)
-        if len(self._tokens) > before:
-            self.latest_ns = max(self.latest_ns, int(self._tokens.column(0)[-1]))
-        return len(self._tokens) > before
-
-    def _take_kv(self) -> bool:
-        def row(block: RowBlock) -> tuple[Ints, ...]:
-            roles = block.texts("role")
-            kept = np.array([word == self.role for word in roles.words], dtype=bool)[roles.codes]
-            return block.column("t_ns")[kept], block.column("nbytes")[kept]
-
-        return self._take("kv", self._kv, row)
-
-    def _take_memory(self) -> bool:
-        def row(block: RowBlock) -> tuple[Ints, ...]:
-            return block.column("t_ns"), block.column("rss_bytes"), block.column("gpu_bytes")
-
-        return self._take("memory", self._memory, row)
-
-    def _take(self, stream: str, table: IntTable, row: Callable[[RowBlock], tuple[Ints, ...]]) -> bool:
-        """Adds what a stream has new to a lane's table; whether there was any of it."""
-        before = len(table)
-        for block in self.run.blocks(stream, self._seen[stream]):
-            self._seen[stream] += block.size
-            table.append(row(block))
-        return len(table) > before
-
-    def _take_power(self) -> bool:
-        """A sample may change what the one before it meant, so the lines are worked out anew, ten times a second."""
-        count = sum(map(len, self.run.power.values()))
-        is_new = count > self._seen["power"]
-        self._seen["power"] = count
-        if is_new:
-            self._power = {name: power_line(records) for name, records in sorted(self.run.power.items())}
-        return is_new
+    def _kv_row(self, block: RowBlock) -> tuple[Ints, ...]:
+        roles = block.texts("role")
+        is_own = np.array([word == self.role for word in roles.words], dtype=bool)[roles.codes]
+        return block.column("t_ns")[is_own], block.column("nbytes")[is_own]
 
     @property
     def zero_ns(self) -> int:
@@ -267,3 +219,23 @@ class Track:
             later = [start for start in self._verify_starts.values() if start >= ready]
             waits[place] = min(later, default=ready) - ready
         return waits
+
+
+def _round_row(block: RowBlock) -> tuple[Ints, ...]:
+    ends = block.column("start_ns")
+    moments = [ends]
+    for name in ("draft_ns", "verify_ns", "rollback_ns"):
+        ends = ends + block.column(name)
+        moments.append(ends)
+    return (*moments, *(block.column(name) for name in ("drafted", "accepted", "round_index", "hidden")))
+
+
+def _token_row(block: RowBlock) -> tuple[Ints, ...]:
+    origins = block.texts("origin")
+    codes = np.array([_ORIGIN_CODES.get(word, 0) for word in origins.words], dtype=np.int64)[origins.codes]
+    kept = codes != _REJECTED
+    return block.column("t_ns")[kept], block.column("position")[kept], codes[kept]
+
+
+def _memory_row(block: RowBlock) -> tuple[Ints, ...]:
+    return block.column("t_ns"), block.column("rss_bytes"), block.column("gpu_bytes")

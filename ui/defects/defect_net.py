@@ -14,14 +14,13 @@ from pathlib import Path
 from types import TracebackType
 
 from PySide6.QtCore import QObject, Qt, QUrl, Signal, qVersion
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QDialog, QPlainTextEdit, QPushButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import Message
 from evprof.core.records import STREAM_OF, SpanRecord
 from evprof.core.safe_text import plain
-from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.style.theme import GRID
 from ui.widgets.boxes import beside, in_role, stacked
@@ -76,7 +75,7 @@ class CrashDialog(QDialog):
 
     def _open_folder(self) -> None:
         if self.report is not None:
-            open_outside(QUrl.fromLocalFile(str(self.report.parent)))
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.report.parent)))
 
 
 def _read(report: Path | None) -> str:

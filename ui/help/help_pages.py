@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QUrl
+from PySide6.QtGui import QDesktopServices
 
 from evprof.loaders.help_pages import page_source, site_page
-from ui.state.outside import open_outside
 
 CONTENTS, TROUBLESHOOTING = "index", "troubleshooting"
 """The pages that the menu names."""
@@ -34,5 +34,5 @@ class HelpPages:
         page = site_page(name) or page_source(name)
         if page is None:
             self._tell(HOW_TO_BUILD)
-        elif not open_outside(QUrl.fromLocalFile(str(page))):
+        elif not QDesktopServices.openUrl(QUrl.fromLocalFile(str(page))):
             self._tell(f"No program here opens {page}; open it in a browser.")

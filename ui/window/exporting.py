@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QByteArray, QObject, QUrl
-from PySide6.QtGui import QImage, QImageWriter
+from PySide6.QtGui import QDesktopServices, QImage, QImageWriter
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.errors import UserError
@@ -18,7 +18,6 @@ from evprof.core.files.whole_file import whole_path
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text
 from ui.settings.tool_buttons import EXPORTS
-from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
@@ -194,7 +193,7 @@ class Results(QObject):
         path = Path(str(output))
 
         def show() -> None:
-            open_outside(QUrl.fromLocalFile(str(path)))
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
 
         self._post(f"Report written: {path}", "info", "Open", show)
 

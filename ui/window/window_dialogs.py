@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, Qt, QUrl
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QDesktopServices, QKeySequence
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -27,7 +27,6 @@ from evprof.view.lanes import Track
 from ui.palette.box import PaletteBox
 from ui.palette.sources import Found, Lookup, best, runs_source, settings_source, spans_source, tokens_source
 from ui.samples.sample_list import SampleList
-from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import INFO, KEPT, WARNING, MessageBar
@@ -283,7 +282,7 @@ class TraceViewer(QObject):
             return
         self._board = outcome  # type: ignore[assignment]  # the other half of _start's answer
         if self._board is not None:
-            open_outside(QUrl(self._board.url))
+            QDesktopServices.openUrl(QUrl(self._board.url))
             self._post(f"TensorBoard answers at {self._board.url}", KEPT)
 
     def close(self) -> None:
