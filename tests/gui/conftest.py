@@ -18,6 +18,7 @@ import pytest
 from PySide6.QtCore import QEvent, QMessageLogContext, QSettings, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication, QInputDialog
 
+from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
@@ -33,6 +34,7 @@ from told import told
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
+from ui.timeline.timeline_view import TimelineView
 from ui.window.main_window import MainWindow
 
 
@@ -127,6 +129,39 @@ def selection(application: QApplication) -> Selection:
 def wait_until(wait_until: Callable[..., Any], application: QApplication) -> Callable[..., Any]:
     """The same, and events are processed meanwhile."""
     return partial(wait_until, meanwhile=application.processEvents)
+
+
+MakeTimeline = Callable[..., TimelineView]
+
+
+@pytest.fixture
+def make_timeline(application: QApplication, selection: Selection, themes: ThemeHolder) -> Iterator[MakeTimeline]:
+    """Makes visible timelines of a controller or a recording, with runs in the columns."""
+    made: list[TimelineView] = []
+
+    def make(
+        source: RunController | RecordLog,
+        *runs: int | None,
+        size: tuple[int, int] = (1100, 620),
+        clock: Clock = monotonic_ns,
+    ) -> TimelineView:
+        controller = RunController(source) if isinstance(source, RecordLog) else source
+        controller.pull()
+        view = TimelineView(controller, selection, themes, clock=clock)
+        made.append(view)
+        view.resize(*size)
+        view.show()
+        application.processEvents()
+        if runs:
+            selection.set_runs(*runs)
+            application.processEvents()
+        return view
+
+    yield make
+    for view in made:
+        view.close()
+        view.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations, pairwise, product
 from pathlib import Path
 
@@ -10,13 +9,10 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
-from PySide6.QtWidgets import QApplication
 
+from gui.conftest import MakeTimeline
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection
-from ui.style.theme import ThemeHolder
 from ui.timeline.level_lane import KvLane, LevelSeries
-from ui.timeline.timeline_view import TimelineView
 
 APART_PX = 2.0
 NAMES = ("A · EventGPT", "B · Video-LLaVA", "draft in B · EventGPT")
@@ -42,15 +38,11 @@ class WatchedPainter(QPainter):
 
 
 @pytest.fixture
-def lane(controller: RunController, selection: Selection, themes: ThemeHolder) -> Iterator[KvLane]:
-    view = TimelineView(controller, selection, themes, clock=lambda: 0)
-    view.resize(1280, 760)
-    view.show()
-    QApplication.processEvents()
-    found = next(lane for lane in view.lanes if isinstance(lane, KvLane))
-    found.resize(found.width(), KvLane.lane_height_px)
-    yield found
-    view.close()
+def lane(make_timeline: MakeTimeline, controller: RunController) -> KvLane:
+    view = make_timeline(controller, size=(1280, 760), clock=lambda: 0)
+    kv = next(lane for lane in view.lanes if isinstance(lane, KvLane))
+    kv.resize(kv.width(), KvLane.lane_height_px)
+    return kv
 
 
 def names_of(

@@ -30,6 +30,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
+from gui.conftest import MakeTimeline
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.runs.run_entries import RunEntries
@@ -75,16 +76,8 @@ def controller(application: QApplication, recording: RecordLog) -> Iterator[RunC
 
 
 @pytest.fixture
-def view(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> Iterator[TimelineView]:
-    made = TimelineView(controller, selection, themes)
-    made.resize(1280, 460)
-    made.show()
-    selection.set_runs(HIDDEN, HIDDEN)
-    application.processEvents()
-    yield made
-    made.close()
+def view(make_timeline: MakeTimeline, controller: RunController) -> TimelineView:
+    return make_timeline(controller, HIDDEN, HIDDEN, size=(1280, 460))
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QColor, QImage
@@ -24,38 +22,15 @@ from fake_nvml import (
     powered_recording,
     watch,
 )
+from gui.conftest import MakeTimeline
 from ui.run_facts import figures
 from ui.run_facts.run_text import energy_text
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
 from ui.timeline.power_lane import PowerLane, device_title
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
-
-MakeView = Callable[..., TimelineView]
-
-
-@pytest.fixture
-def make_view(application: QApplication, selection: Selection, themes: ThemeHolder) -> Iterator[MakeView]:
-    """Shows runs of a recording in a timeline."""
-    made: list[TimelineView] = []
-
-    def make(recording: RecordLog, *chosen: int | None) -> TimelineView:
-        controller = RunController(recording)
-        controller.pull()
-        selection.set_runs(*chosen)
-        view = TimelineView(controller, selection, themes)
-        view.resize(1100, 620)
-        view.show()
-        application.processEvents()
-        made.append(view)
-        return view
-
-    yield make
-    for view in made:
-        view.close()
 
 
 def lane_of(view: TimelineView) -> PowerLane:
@@ -74,15 +49,15 @@ def colored(lane: PowerLane, color: QColor, y: int) -> list[int]:
     return [x - GUTTER_PX for x in range(GUTTER_PX, image.width()) if image.pixelColor(x, y) == color]
 
 
-def test_it_is_absent_where_nothing_was_sampled(make_view: MakeView, scripted_recording: RecordLog) -> None:
-    view = make_view(scripted_recording, 1, 2)
+def test_it_is_absent_where_nothing_was_sampled(make_timeline: MakeTimeline, scripted_recording: RecordLog) -> None:
+    view = make_timeline(scripted_recording, 1, 2)
     assert lane_of(view).isHidden()
     metrics = {row.metric for row in figures.compare(*[None, None])}
     assert metrics.isdisjoint({"energy_per_answer_j", "energy_per_token_j"})
 
 
-def test_it_draws_a_line_for_each_run(make_view: MakeView) -> None:
-    view = make_view(powered_recording(), 1, 2)
+def test_it_draws_a_line_for_each_run(make_timeline: MakeTimeline) -> None:
+    view = make_timeline(powered_recording(), 1, 2)
     lane = lane_of(view)
     assert not lane.isHidden()
     assert [one.name for one in lane.series()] == ["A · run 1 · Video-LLaVA GPU", "B · run 2 · Video-LLaVA GPU"]
@@ -91,21 +66,21 @@ def test_it_draws_a_line_for_each_run(make_view: MakeView) -> None:
     assert max(float(one.levels.max()) for one in lane.series()) == 610.0
 
 
-def test_a_bar_stands_where_a_gpu_was_slowed_down(make_view: MakeView, themes: ThemeHolder) -> None:
-    view = make_view(powered_recording(), 1, 2)
+def test_a_bar_stands_where_a_gpu_was_slowed_down(make_timeline: MakeTimeline, themes: ThemeHolder) -> None:
+    view = make_timeline(powered_recording(), 1, 2)
     lane = lane_of(view)
     found = colored(lane, themes.theme.warn, lane.height() - 4)
     # From 13.0 s of the clock on, 3.77 s after the run's zero, to the run's end.
     assert found[0] == pytest.approx(view.scene.scale.x(3_780_000_000), abs=12)
     assert found[-1] == pytest.approx(view.scene.scale.x(5_900_000_000), abs=3)
     assert lane.names()[1] == "bar: slowed down"
-    calm = make_view(powered_recording(), 1, None)
+    calm = make_timeline(powered_recording(), 1, None)
     assert colored(lane_of(calm), themes.theme.warn, lane_of(calm).height() - 4) == []
     assert lane_of(calm).names()[1] == "whole devices"
 
 
-def test_the_pointer_tells_power_and_state(make_view: MakeView) -> None:
-    view = make_view(powered_recording(), 1, 2)
+def test_the_pointer_tells_power_and_state(make_timeline: MakeTimeline) -> None:
+    view = make_timeline(powered_recording(), 1, 2)
     hit = lane_of(view).hit(at(view, 4500))
     assert hit is not None
     assert hit.facts == [("B · run 2 · Video-LLaVA GPU", "390.0 W · 1,410 MHz · 88 °C · 97 % busy")]
@@ -116,31 +91,31 @@ def test_the_pointer_tells_power_and_state(make_view: MakeView) -> None:
     assert early.note == ""
 
 
-def test_a_run_alone_names_its_devices_and_dashes_the_idle_one(make_view: MakeView) -> None:
+def test_a_run_alone_names_its_devices_and_dashes_the_idle_one(make_timeline: MakeTimeline) -> None:
     recording, clock = RecordLog(), FakeClock()
     gpus = [day_of_a_gpu(), FakeGpu(lambda _: 75.0, uuid="GPU-1")]
     run = WatchedRun(1, devices=(("target", "cuda:0"), ("draft", "cuda:1")))
     watch(recording, run, FakeNvml(gpus, clock).meters(), clock)
     for t_ms in range(1200, 7000, 100):
         recording.append(PowerRecord(1, t_ms * MS, "cpu:0", -1, 90_000, -1, -1, -1, -1, -1, -1))
-    lane = lane_of(make_view(recording, None, 1))
+    lane = lane_of(make_timeline(recording, None, 1))
     assert [(one.name, one.is_dashed) for one in lane.series()] == [("CPU", True), ("GPU 0", False), ("GPU 1", False)]
 
 
-def test_withheld_power_is_taken_from_the_counter_and_neither_gives_no_lane(make_view: MakeView) -> None:
+def test_withheld_power_is_taken_from_the_counter_and_neither_gives_no_lane(make_timeline: MakeTimeline) -> None:
     names = ["nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption"]
     wanted = []
     for count in (1, 2):
         recording, clock = RecordLog(), FakeClock()
         gpu = FakeGpu(withheld=set(names[:count]))
         watch(recording, WatchedRun(), FakeNvml([gpu], clock).meters(), clock)
-        wanted.append(lane_of(make_view(recording, None, 1)).is_wanted())
+        wanted.append(lane_of(make_timeline(recording, None, 1)).is_wanted())
     assert wanted == [True, False]
 
 
-def test_it_follows_a_live_run(make_view: MakeView, application: QApplication) -> None:
+def test_it_follows_a_live_run(make_timeline: MakeTimeline, application: QApplication) -> None:
     live, clock = RecordLog(), FakeClock()
-    view = make_view(live, None, 1)
+    view = make_timeline(live, None, 1)
     assert not lane_of(view).is_wanted()
     watch(live, WatchedRun(), FakeNvml([day_of_a_gpu()], clock).meters(), clock)
     view.controller.pull()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
@@ -15,31 +14,12 @@ from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.processes.engine_host import EngineHost
-from evprof.run.session_writer import SessionWriter
 from scripted_process import engine_argv
 from ui.state.run_controller import Host
-from ui.style.theme import ThemeHolder
 from ui.window.app import settle
 from ui.window.main_window import MainWindow
 
 Make = Callable[[], MainWindow]
-
-
-@pytest.fixture
-def make(themes: ThemeHolder, application: QApplication) -> Iterator[Make]:
-    made: list[MainWindow] = []
-
-    def window() -> MainWindow:
-        made.append(MainWindow(themes))
-        made[-1].resize(1440, 900)
-        made[-1].show()
-        return made[-1]
-
-    yield window
-    for one in made:
-        one.close()
-        one.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def picture(application: QApplication, window: MainWindow) -> QImage:
@@ -50,10 +30,10 @@ def picture(application: QApplication, window: MainWindow) -> QImage:
 
 @pytest.mark.parametrize("mode", ["side-by-side", "speculative", "parallel-prefill"])
 def test_a_reopened_session_looks_as_it_did_live(
-    make: Make, application: QApplication, tmp_path: Path, wait_until: Callable[..., None], mode: str
+    make_window: Make, application: QApplication, tmp_path: Path, wait_until: Callable[..., None], mode: str
 ) -> None:
     path = tmp_path / "live.evprof"
-    live = make()
+    live = make_window()
     live.session.path = path
 
     def make_host(recording: RecordLog) -> Host:
@@ -71,7 +51,7 @@ def test_a_reopened_session_looks_as_it_did_live(
     shown = live.selection.runs
     before = picture(application, live)
     live.close()
-    again = make()
+    again = make_window()
     again.open_paths([str(path)], waits=True)
     again.start_engine(make_host)
     settle(application, again)
@@ -81,17 +61,3 @@ def test_a_reopened_session_looks_as_it_did_live(
         before.save(str(tmp_path / "live.png"))
         after.save(str(tmp_path / "reopened.png"))
     assert before == after, f"see live.png and reopened.png in {tmp_path}"
-
-
-def test_two_windows_draw_a_session_alike(
-    make: Make, application: QApplication, tmp_path: Path, scripted_recording: RecordLog
-) -> None:
-    path = tmp_path / "twice.evprof"
-    SessionWriter(scripted_recording, path).close()
-    pictures = []
-    for _ in range(2):
-        window = make()
-        window.open_paths([str(path)], waits=True)
-        window.following.show_run(3)
-        pictures.append(picture(application, window))
-    assert pictures[0] == pictures[1]

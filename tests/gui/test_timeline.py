@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -14,8 +14,9 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, TARGET, SpanRecord, TokenRecord
 from evprof.core.run_info import FAILED, RunInfo
+from gui.conftest import MakeTimeline
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection, SpanRef
+from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder, light
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.speculation_lanes import RoundLane
@@ -41,38 +42,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def make_view(
-    application: QApplication, selection: Selection, themes: ThemeHolder, clock: Clock
-) -> Iterator[Callable[[RunController], TimelineView]]:
-    made: list[TimelineView] = []
-
-    def make(controller: RunController) -> TimelineView:
-        view = TimelineView(controller, selection, themes, clock=clock)
-        view.resize(1100, 460)
-        view.show()
-        application.processEvents()
-        made.append(view)
-        return view
-
-    yield make
-    for view in made:
-        free(view)
-
-
-def free(view: TimelineView) -> None:
-    """Closes a view and frees it: Python's collector would take its parts in any order."""
-    view.close()
-    view.deleteLater()
-    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-@pytest.fixture
-def view(make_view: Callable[[RunController], TimelineView], controller: RunController) -> TimelineView:
+def view(make_timeline: MakeTimeline, controller: RunController, clock: Clock) -> TimelineView:
     """Runs 1 and 2 of the script, side by side."""
-    made = make_view(controller)
-    made.selection.set_runs(1, 2)
-    QApplication.processEvents()
-    return made
+    return make_timeline(controller, 1, 2, size=(1100, 460), clock=clock)
 
 
 def _wheel(view: TimelineView, x: float, steps: QPoint, modifiers: Qt.KeyboardModifier) -> None:
@@ -280,10 +252,8 @@ def test_a_latency_stem_selects_its_token(view: TimelineView) -> None:
     assert len(latencies) == len(track.run.tokens) - 1
 
 
-def test_without_a_run_it_teaches_and_offers_one_button(
-    make_view: Callable[[RunController], TimelineView], controller: RunController
-) -> None:
-    view = make_view(controller)
+def test_without_a_run_it_teaches_and_offers_one_button(make_timeline: MakeTimeline, controller: RunController) -> None:
+    view = make_timeline(controller)
     heard: list[bool] = []
     view.run_requested.connect(lambda: heard.append(True))
     assert view.empty.isVisible()
@@ -293,12 +263,12 @@ def test_without_a_run_it_teaches_and_offers_one_button(
 
 
 @pytest.fixture
-def live(make_view: Callable[[RunController], TimelineView], clock: Clock) -> tuple[RecordLog, TimelineView]:
+def live(make_timeline: MakeTimeline, clock: Clock) -> tuple[RecordLog, TimelineView]:
     """A run that has begun at 100 ms of the clock."""
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", start_ns=100 * MS)))
     recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 100 * MS, -1))
-    view = make_view(RunController(recording))
+    view = make_timeline(recording, size=(1100, 460), clock=clock)
     clock.ns = 110 * MS
     view.controller.pull()
     view.selection.set_runs(None, 1)

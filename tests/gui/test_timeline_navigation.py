@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -16,10 +16,10 @@ from evprof.core.records import BEGIN, DRAFT, END, SETTLED, TARGET, KvRecord, Ro
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.session.facts import Mark
 from evprof.view.alignment import BY_HAND, RunAlignment
+from gui.conftest import MakeTimeline
 from ui.state.mark_book import go_to
-from ui.state.run_controller import RunController
-from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
-from ui.style.theme import Theme, ThemeHolder
+from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
+from ui.style.theme import Theme
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.menus import svg_of, table_text
 from ui.timeline.places import flow_of
@@ -41,7 +41,7 @@ def _span(recording: RecordLog, span: tuple[int, int, str, str], start: float, e
 
 
 @pytest.fixture
-def view(application: QApplication, selection: Selection, themes: ThemeHolder) -> Iterator[TimelineView]:
+def view(make_timeline: MakeTimeline) -> TimelineView:
     """Run 1: prefill 0-20 ms, decode 20-100 ms in four rounds of draft 8, verify 10, roll-back 2; run 2: 10 ms long."""
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "speculative", start_ns=0)))
@@ -60,15 +60,7 @@ def view(application: QApplication, selection: Selection, themes: ThemeHolder) -
     recording.post(RunStarted(2, RunInfo(2, 2, 0, TARGET, "target", start_ns=0)))
     _span(recording, (2, 0, TARGET, "prefill"), 0, 10)
     recording.post(RunEnded(2, FINISHED, None, {"end_ns": 10 * MS}))
-    made = TimelineView(RunController(recording), selection, themes, clock=lambda: 0)
-    made.controller.pull()
-    made.resize(1144, 560)
-    made.show()
-    selection.set_runs(1, 1)
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
+    return make_timeline(recording, 1, 1, size=(1144, 560), clock=lambda: 0)
 
 
 def _mouse(widget: QWidget, kind: QEvent.Type, x: float, y: float, modifiers: Qt.KeyboardModifier = NONE) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.records import DRAFT, FrameRecord
 from evprof.view.columns import columns_of
+from gui.conftest import MakeTimeline
 from ui.columns.model_pair import ModelPair
 from ui.players.event_player import EventPlayer
 from ui.state.run_controller import RunController
@@ -42,15 +43,8 @@ def pair(
 
 
 @pytest.fixture
-def timeline(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> Iterator[TimelineView]:
-    made = TimelineView(controller, selection, themes)
-    made.resize(1100, 800)
-    made.show()
-    yield made
-    made.close()
-    made.deleteLater()
+def timeline(make_timeline: MakeTimeline, controller: RunController) -> TimelineView:
+    return make_timeline(controller, size=(1100, 800))
 
 
 def marked(pair: ModelPair) -> tuple[bool, bool]:

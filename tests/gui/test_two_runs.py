@@ -18,6 +18,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.comparison.document import Configuration, comparison_rows
 from evprof.view.columns import columns_of
+from gui.conftest import MakeTimeline
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.runs.inspector import Inspector
@@ -36,16 +37,8 @@ EVENTS, VIDEO, SPECULATIVE, PLAIN = 1, 2, 3, 4
 
 
 @pytest.fixture
-def view(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> Iterator[TimelineView]:
-    made = TimelineView(controller, selection, themes)
-    made.resize(1280, 560)
-    made.show()
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
+def view(make_timeline: MakeTimeline, controller: RunController) -> TimelineView:
+    return make_timeline(controller, size=(1280, 560))
 
 
 @pytest.fixture
@@ -188,13 +181,10 @@ def test_an_offset_by_hand_is_dragged_shown_and_forgotten_with_the_runs(view: Ti
 
 
 def test_the_offset_follows_a_run_that_goes_on(
-    application: QApplication, selection: Selection, themes: ThemeHolder, scripted_recording: RecordLog
+    make_timeline: MakeTimeline, selection: Selection, scripted_recording: RecordLog
 ) -> None:
-    controller = RunController(scripted_recording)
-    controller.pull()
-    view = TimelineView(controller, selection, themes, clock=lambda: 900 * MS)
-    view.show()
-    selection.set_runs(PLAIN, 5)
+    view = make_timeline(scripted_recording, PLAIN, 5, clock=lambda: 900 * MS)
+    controller = view.controller
     view.aligning.at_first_token()
     scripted_recording.post(RunStarted(5, RunInfo(5, 9, 0, TARGET, "target", start_ns=500 * MS)))
     scripted_recording.append(SpanRecord(5, 0, -1, BEGIN, TARGET, "load", 500 * MS, -1))
@@ -206,9 +196,6 @@ def test_the_offset_follows_a_run_that_goes_on(
     times = [int(track.token_times()[0]) for _, track in view.scene.of_each_run]
     assert times[0] == times[1]
     assert selection.offset_ns == times[0] - 200 * MS
-    view.close()
-    view.deleteLater()
-    controller.close()
 
 
 def test_differences_stand_under_b_without_a_colour_where_nothing_is_known(
@@ -242,7 +229,7 @@ def test_both_draw_from_the_same_figures(view: TimelineView, controller: RunCont
 
 
 def test_two_speculative_runs_each_have_their_rounds(
-    application: QApplication, selection: Selection, themes: ThemeHolder
+    application: QApplication, make_timeline: MakeTimeline, selection: Selection
 ) -> None:
     recording, engine = RecordLog(), ScriptedEngine(speed=500)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", name="scene")
@@ -250,12 +237,7 @@ def test_two_speculative_runs_each_have_their_rounds(
         model = ModelChoice("scripted")
         request = RunRequest("speculative", sample, model, model, first_run_id=run_id, group_id=run_id)
         engine.run(request, recording, threading.Event())
-    controller = RunController(recording)
-    controller.pull()
-    view = TimelineView(controller, selection, themes)
-    view.show()
-    selection.set_runs(1, 1)
-    application.processEvents()
+    view = make_timeline(recording, 1, 1)
     assert view.rounds_of_a.isHidden()
     selection.set_runs(1, 2)
     application.processEvents()
@@ -263,23 +245,18 @@ def test_two_speculative_runs_each_have_their_rounds(
     assert [lane.track.run.run_id for lane in lanes if lane.track and not lane.isHidden()] == [1, 2]
     assert [lane.names()[0] for lane in lanes] == ["A · run 1", "B · run 2"]
     assert [name for name, _ in _stage_lanes(view)] == ["A · run 1"] * 2 + ["B · run 2"] * 2
-    view.close()
-    view.deleteLater()
-    controller.close()
 
 
 def test_stages_that_are_settled_after_the_end_of_their_run_are_weighed(
-    application: QApplication, selection: Selection, themes: ThemeHolder, wait_until: Callable[..., None]
+    make_timeline: MakeTimeline, wait_until: Callable[..., None]
 ) -> None:
     recording = RecordLog()
     for run_id in (1, 2):
         recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, TARGET, TARGET, start_ns=0)))
         recording.append(SpanRecord(run_id, 0, -1, BEGIN, TARGET, "decode", 0, -1))
         recording.post(RunEnded(run_id, FINISHED, facts={"end_ns": 9 * MS}))
-    controller = RunController(recording)
-    controller.pull()
-    made = TimelineView(controller, selection, themes)
-    selection.set_runs(1, 2)
+    made = make_timeline(recording, 1, 2)
+    controller = made.controller
     assert made.delta.deltas == []
     for run_id in (1, 2):
         for phase in (END, SETTLED):
@@ -287,4 +264,3 @@ def test_stages_that_are_settled_after_the_end_of_their_run_are_weighed(
     controller.pull()
     wait_until(lambda: made.delta.deltas)
     assert [(delta.stage, delta.delta_ms) for delta in made.delta.deltas] == [("decode", 1.0)]
-    made.deleteLater()
