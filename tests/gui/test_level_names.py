@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, pairwise, product
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from gui.conftest import MakeTimeline
 from ui.state.run_controller import RunController
 from ui.timeline.level_lane import KvLane, LevelSeries
 
@@ -38,7 +38,7 @@ class WatchedPainter(QPainter):
 
 
 @pytest.fixture
-def lane(make_timeline: MakeTimeline, controller: RunController) -> KvLane:
+def lane(make_timeline: Callable[..., TimelineView], controller: RunController) -> KvLane:
     view = make_timeline(controller, size=(1280, 760), clock=lambda: 0)
     kv = next(lane for lane in view.lanes if isinstance(lane, KvLane))
     kv.resize(kv.width(), KvLane.lane_height_px)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import QPointF
@@ -30,7 +30,6 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.view.columns import columns_of, pair_for
 from evprof.view.overlap import overlap_of
-from gui.conftest import MakeTimeline
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.runs.run_entries import RunEntries
@@ -76,7 +75,7 @@ def controller(application: QApplication, recording: RecordLog) -> Iterator[RunC
 
 
 @pytest.fixture
-def view(make_timeline: MakeTimeline, controller: RunController) -> TimelineView:
+def view(make_timeline: Callable[..., TimelineView], controller: RunController) -> TimelineView:
     return make_timeline(controller, HIDDEN, HIDDEN, size=(1280, 460))
 
 

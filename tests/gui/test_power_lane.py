@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QColor, QImage
@@ -22,7 +24,6 @@ from fake_nvml import (
     powered_recording,
     watch,
 )
-from gui.conftest import MakeTimeline
 from ui.run_facts import figures
 from ui.run_facts.run_text import energy_text
 from ui.runs.run_summary import summary_sections
@@ -49,14 +50,16 @@ def colored(lane: PowerLane, color: QColor, y: int) -> list[int]:
     return [x - GUTTER_PX for x in range(GUTTER_PX, image.width()) if image.pixelColor(x, y) == color]
 
 
-def test_it_is_absent_where_nothing_was_sampled(make_timeline: MakeTimeline, scripted_recording: RecordLog) -> None:
+def test_it_is_absent_where_nothing_was_sampled(
+    make_timeline: Callable[..., TimelineView], scripted_recording: RecordLog
+) -> None:
     view = make_timeline(scripted_recording, 1, 2)
     assert lane_of(view).isHidden()
     metrics = {row.metric for row in figures.compare(*[None, None])}
     assert metrics.isdisjoint({"energy_per_answer_j", "energy_per_token_j"})
 
 
-def test_it_draws_a_line_for_each_run(make_timeline: MakeTimeline) -> None:
+def test_it_draws_a_line_for_each_run(make_timeline: Callable[..., TimelineView]) -> None:
     view = make_timeline(powered_recording(), 1, 2)
     lane = lane_of(view)
     assert not lane.isHidden()
@@ -66,7 +69,9 @@ def test_it_draws_a_line_for_each_run(make_timeline: MakeTimeline) -> None:
     assert max(float(one.levels.max()) for one in lane.series()) == 610.0
 
 
-def test_a_bar_stands_where_a_gpu_was_slowed_down(make_timeline: MakeTimeline, themes: ThemeHolder) -> None:
+def test_a_bar_stands_where_a_gpu_was_slowed_down(
+    make_timeline: Callable[..., TimelineView], themes: ThemeHolder
+) -> None:
     view = make_timeline(powered_recording(), 1, 2)
     lane = lane_of(view)
     found = colored(lane, themes.theme.warn, lane.height() - 4)
@@ -79,7 +84,7 @@ def test_a_bar_stands_where_a_gpu_was_slowed_down(make_timeline: MakeTimeline, t
     assert lane_of(calm).names()[1] == "whole devices"
 
 
-def test_the_pointer_tells_power_and_state(make_timeline: MakeTimeline) -> None:
+def test_the_pointer_tells_power_and_state(make_timeline: Callable[..., TimelineView]) -> None:
     view = make_timeline(powered_recording(), 1, 2)
     hit = lane_of(view).hit(at(view, 4500))
     assert hit is not None
@@ -91,7 +96,7 @@ def test_the_pointer_tells_power_and_state(make_timeline: MakeTimeline) -> None:
     assert early.note == ""
 
 
-def test_a_run_alone_names_its_devices_and_dashes_the_idle_one(make_timeline: MakeTimeline) -> None:
+def test_a_run_alone_names_its_devices_and_dashes_the_idle_one(make_timeline: Callable[..., TimelineView]) -> None:
     recording, clock = RecordLog(), FakeClock()
     gpus = [day_of_a_gpu(), FakeGpu(lambda _: 75.0, uuid="GPU-1")]
     run = WatchedRun(1, devices=(("target", "cuda:0"), ("draft", "cuda:1")))
@@ -102,7 +107,9 @@ def test_a_run_alone_names_its_devices_and_dashes_the_idle_one(make_timeline: Ma
     assert [(one.name, one.is_dashed) for one in lane.series()] == [("CPU", True), ("GPU 0", False), ("GPU 1", False)]
 
 
-def test_withheld_power_is_taken_from_the_counter_and_neither_gives_no_lane(make_timeline: MakeTimeline) -> None:
+def test_withheld_power_is_taken_from_the_counter_and_neither_gives_no_lane(
+    make_timeline: Callable[..., TimelineView],
+) -> None:
     names = ["nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption"]
     wanted = []
     for count in (1, 2):
@@ -113,7 +120,7 @@ def test_withheld_power_is_taken_from_the_counter_and_neither_gives_no_lane(make
     assert wanted == [True, False]
 
 
-def test_it_follows_a_live_run(make_timeline: MakeTimeline, application: QApplication) -> None:
+def test_it_follows_a_live_run(make_timeline: Callable[..., TimelineView], application: QApplication) -> None:
     live, clock = RecordLog(), FakeClock()
     view = make_timeline(live, None, 1)
     assert not lane_of(view).is_wanted()

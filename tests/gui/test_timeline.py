@@ -14,7 +14,6 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, TARGET, SpanRecord, TokenRecord
 from evprof.core.run_info import FAILED, RunInfo
-from gui.conftest import MakeTimeline
 from ui.state.run_controller import RunController
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder, light
@@ -42,7 +41,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def view(make_timeline: MakeTimeline, controller: RunController, clock: Clock) -> TimelineView:
+def view(make_timeline: Callable[..., TimelineView], controller: RunController, clock: Clock) -> TimelineView:
     """Runs 1 and 2 of the script, side by side."""
     return make_timeline(controller, 1, 2, size=(1100, 460), clock=clock)
 
@@ -252,7 +251,9 @@ def test_a_latency_stem_selects_its_token(view: TimelineView) -> None:
     assert len(latencies) == len(track.run.tokens) - 1
 
 
-def test_without_a_run_it_teaches_and_offers_one_button(make_timeline: MakeTimeline, controller: RunController) -> None:
+def test_without_a_run_it_teaches_and_offers_one_button(
+    make_timeline: Callable[..., TimelineView], controller: RunController
+) -> None:
     view = make_timeline(controller)
     heard: list[bool] = []
     view.run_requested.connect(lambda: heard.append(True))
@@ -263,7 +264,7 @@ def test_without_a_run_it_teaches_and_offers_one_button(make_timeline: MakeTimel
 
 
 @pytest.fixture
-def live(make_timeline: MakeTimeline, clock: Clock) -> tuple[RecordLog, TimelineView]:
+def live(make_timeline: Callable[..., TimelineView], clock: Clock) -> tuple[RecordLog, TimelineView]:
     """A run that has begun at 100 ms of the clock."""
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", start_ns=100 * MS)))

@@ -16,7 +16,6 @@ from evprof.core.records import BEGIN, DRAFT, END, SETTLED, TARGET, KvRecord, Ro
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.session.facts import Mark
 from evprof.view.alignment import BY_HAND, RunAlignment
-from gui.conftest import MakeTimeline
 from ui.state.mark_book import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
@@ -41,7 +40,7 @@ def _span(recording: RecordLog, span: tuple[int, int, str, str], start: float, e
 
 
 @pytest.fixture
-def view(make_timeline: MakeTimeline) -> TimelineView:
+def view(make_timeline: Callable[..., TimelineView]) -> TimelineView:
     """Run 1: prefill 0-20 ms, decode 20-100 ms in four rounds of draft 8, verify 10, roll-back 2; run 2: 10 ms long."""
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "speculative", start_ns=0)))

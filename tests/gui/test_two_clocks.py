@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import QPointF, Qt
@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.records import DRAFT, FrameRecord
 from evprof.view.columns import columns_of
-from gui.conftest import MakeTimeline
 from ui.columns.model_pair import ModelPair
 from ui.players.event_player import EventPlayer
 from ui.state.run_controller import RunController
@@ -43,7 +42,7 @@ def pair(
 
 
 @pytest.fixture
-def timeline(make_timeline: MakeTimeline, controller: RunController) -> TimelineView:
+def timeline(make_timeline: Callable[..., TimelineView], controller: RunController) -> TimelineView:
     return make_timeline(controller, size=(1100, 800))
 
 

@@ -18,7 +18,6 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.comparison.document import Configuration, comparison_rows
 from evprof.view.columns import columns_of
-from gui.conftest import MakeTimeline
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.runs.inspector import Inspector
@@ -37,7 +36,7 @@ EVENTS, VIDEO, SPECULATIVE, PLAIN = 1, 2, 3, 4
 
 
 @pytest.fixture
-def view(make_timeline: MakeTimeline, controller: RunController) -> TimelineView:
+def view(make_timeline: Callable[..., TimelineView], controller: RunController) -> TimelineView:
     return make_timeline(controller, size=(1280, 560))
 
 
@@ -181,7 +180,7 @@ def test_an_offset_by_hand_is_dragged_shown_and_forgotten_with_the_runs(view: Ti
 
 
 def test_the_offset_follows_a_run_that_goes_on(
-    make_timeline: MakeTimeline, selection: Selection, scripted_recording: RecordLog
+    make_timeline: Callable[..., TimelineView], selection: Selection, scripted_recording: RecordLog
 ) -> None:
     view = make_timeline(scripted_recording, PLAIN, 5, clock=lambda: 900 * MS)
     controller = view.controller
@@ -229,7 +228,7 @@ def test_both_draw_from_the_same_figures(view: TimelineView, controller: RunCont
 
 
 def test_two_speculative_runs_each_have_their_rounds(
-    application: QApplication, make_timeline: MakeTimeline, selection: Selection
+    application: QApplication, make_timeline: Callable[..., TimelineView], selection: Selection
 ) -> None:
     recording, engine = RecordLog(), ScriptedEngine(speed=500)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", name="scene")
@@ -248,7 +247,7 @@ def test_two_speculative_runs_each_have_their_rounds(
 
 
 def test_stages_that_are_settled_after_the_end_of_their_run_are_weighed(
-    make_timeline: MakeTimeline, wait_until: Callable[..., None]
+    make_timeline: Callable[..., TimelineView], wait_until: Callable[..., None]
 ) -> None:
     recording = RecordLog()
     for run_id in (1, 2):
