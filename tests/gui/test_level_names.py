@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from ui.state.run_controller import RunController
 from ui.timeline.level_lane import KvLane, LevelSeries
+from ui.timeline.timeline_view import TimelineView
 
 APART_PX = 2.0
 NAMES = ("A · EventGPT", "B · Video-LLaVA", "draft in B · EventGPT")
