@@ -142,10 +142,10 @@ def test_one_field_of_a_settings_class_is_a_control(themes: ThemeHolder) -> None
     words = """
 from dataclasses import dataclass, field, make_dataclass
 import evprof.core.vocabulary.switches as switches
-from evprof.core.vocabulary.setting import setting
+from evprof.core.vocabulary.setting import Range, setting
 
 on = setting(False, "dummy", "Does nothing.", head="Vision")
-much = setting(2, "how much", "Does little.", head="Another head", least=1, shown_most=9)
+much = setting(2, "how much", "Does little.", head="Another head", range=Range(least=1, shown=9))
 switches.Switches = make_dataclass(
     "Switches", [("dummy", bool, on), ("much", int, much)], bases=(switches.Switches,), frozen=True
 )
@@ -192,7 +192,7 @@ def test_what_a_control_shows_is_what_is_set(
 ) -> None:
     prepare(form, key, adapter)
     control = CONTROLS[key]
-    values = [value for value, _ in control.choices] or [value_shown(control, lowest(control) + control.step)]
+    values = [value for value, _ in control.choices] or [value_shown(control, lowest(control) + control.range.step)]
     for value in values:
         form.take(key, value)
         popover.refresh()
