@@ -17,8 +17,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from evprof.cli.terminal.crash import write_report
 from evprof.core.errors import UserError
 from evprof.core.files.user_folders import log_folder
-from ui.defects.defect_net import CrashDialog, DefectNet, LastRecords
-from ui.defects.hard_crash import FaultFile, crashed_windows
+from ui.defects.defect_net import CrashDialog, DefectNet, FaultFile, LastRecords, crashed_windows
 from ui.state.run_controller import RunController
 
 pytestmark = pytest.mark.logs_warnings
@@ -119,7 +118,7 @@ def test_the_same_defect_again_and_again_is_told_once(window: QWidget, wait_unti
 
 def test_a_window_that_crashed_hard_is_told_at_the_next_start(logs: Path) -> None:
     dies = (
-        "import faulthandler; from ui.defects.hard_crash import FaultFile; FaultFile().open(); faulthandler._sigabrt()"
+        "import faulthandler; from ui.defects.defect_net import FaultFile; FaultFile().open(); faulthandler._sigabrt()"
     )
     found = subprocess.run([sys.executable, "-c", dies], check=False, capture_output=True)
     assert found.returncode != 0
@@ -136,7 +135,7 @@ def test_a_window_that_was_closed_or_killed_leaves_nothing(logs: Path) -> None:
     assert crashed_windows() == [], "it is still there"
     file.close()
     assert not list(log_folder().iterdir())
-    killed = "import os; from ui.defects.hard_crash import FaultFile; FaultFile().open(); os._exit(1)"
+    killed = "import os; from ui.defects.defect_net import FaultFile; FaultFile().open(); os._exit(1)"
     subprocess.run([sys.executable, "-c", killed], check=False)
     assert len(list(log_folder().iterdir())) == 1
     assert crashed_windows() == []

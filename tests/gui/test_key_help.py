@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QApplication
 
-from ui.help.shortcuts import ShortcutsDialog
+from ui.help.help_pages import ShortcutsDialog
 from ui.style.theme import ThemeHolder
 
 

@@ -22,9 +22,8 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
-from ui.settings.checkpoint_folder import family_named
-from ui.settings.controls import controls, lowest, value_of, value_shown
-from ui.settings.request_form import RequestForm
+from ui.settings.model_report import family_named
+from ui.settings.request_form import RequestForm, controls, lowest, value_of, value_shown
 from ui.settings.settings_popover import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, SettingsPopover
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent

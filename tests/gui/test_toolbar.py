@@ -16,7 +16,7 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.export.formats import FORMATS
 from evprof.loaders.bundled import bundled_sample
-from ui.settings.checkpoint_folder import family_of
+from ui.settings.model_report import family_of
 from ui.settings.request_form import RequestForm
 from ui.settings.tool_buttons import event_filters, video_filters
 from ui.settings.toolbar import Toolbar

@@ -16,7 +16,7 @@ from evprof.session.reading import read_session
 from ui.state.recent import Recent
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
-from ui.welcome.recent_sessions import SessionCard, content_lines, look_up
+from ui.welcome.welcome import SessionCard, content_lines, look_up
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., Any]

@@ -13,7 +13,7 @@ from ui.clinic.break_even import BreakEvenPage
 from ui.clinic.figures import Clinic, clinic_of, key_of
 from ui.clinic.pages import DefinitionsPage, FailuresPage
 from ui.clinic.plots import HistogramPlot, PlacePlot
-from ui.columns.model_head import LOSSY
+from ui.columns.model_column import LOSSY
 from ui.state.cells import speculative_run
 from ui.state.selection import RoundRef
 from ui.style.theme import GRID, ThemeHolder

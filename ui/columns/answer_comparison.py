@@ -1,4 +1,4 @@
-"""Where the answers of runs A and B differ, followed while they grow."""
+"""Where the answers of runs A and B differ, followed while they grow, and the marks of it in texts and timeline."""
 
 from __future__ import annotations
 

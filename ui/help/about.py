@@ -1,4 +1,4 @@
-"""What this program is, in which version, and on which machine it runs."""
+"""Version, environment, and the licences of everything that a frozen program holds."""
 
 from __future__ import annotations
 

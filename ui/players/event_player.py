@@ -1,4 +1,4 @@
-"""The event player: the events of the last moment, drawn as the person chose, all of them or those of a region."""
+"""The event player: the events of the last moment, a region of them, and the curve of event rates below."""
 
 from __future__ import annotations
 

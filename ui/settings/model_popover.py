@@ -18,9 +18,8 @@ from evprof.core.vocabulary.offered import drawback_of, remark_on
 from evprof.core.vocabulary.setting import Setting
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.run_facts.run_text import input_name, role_name
-from ui.settings.checkpoint_folder import clip_problem, family_of
 from ui.settings.examiner import Examiner
-from ui.settings.model_report import ModelReport, model_report, pending_report
+from ui.settings.model_report import ModelReport, clip_problem, family_of, model_report, pending_report
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder

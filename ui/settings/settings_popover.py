@@ -1,4 +1,4 @@
-"""The popover with everything that can be set about a run, in columns: run, speculation, input, optimizations."""
+"""The popover with all settings of a run in columns, and the row of each setting."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.setting import Setting, Situation
 from evprof.loaders.adapters import read_adapter
-from ui.settings.controls import (
+from ui.settings.request_form import (
     DRAFTER,
+    RequestForm,
     adapter_words,
     bundled_choices,
     choice_words,
@@ -34,7 +35,6 @@ from ui.settings.controls import (
     number_of,
     value_shown,
 )
-from ui.settings.request_form import RequestForm
 from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import Part, beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox

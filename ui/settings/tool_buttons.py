@@ -1,4 +1,4 @@
-"""The toolbar's buttons: plain ones, and those that show a model, the mode, the number of changed settings, exports."""
+"""The toolbar's buttons for models, mode, settings and exports, and the file dialogs for inputs."""
 
 from __future__ import annotations
 

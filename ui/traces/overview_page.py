@@ -1,4 +1,4 @@
-"""Where a trace's time went: by category, by module, how busy the devices were, and advice."""
+"""The trace window's pages of time by category, of memory and of modules."""
 
 from __future__ import annotations
 

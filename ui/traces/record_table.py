@@ -1,4 +1,4 @@
-"""A table of many records: sorted by a click on a head, filtered by a word, copied as text."""
+"""A table of many records that sorts, filters and copies, and the columns of the trace window's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lane of the timeline that holds the nested slices of one thread or stream of a torch trace."""
+"""A lane of nested slices of one thread or stream of a torch trace, and the colours of slices."""
 
 from __future__ import annotations
 

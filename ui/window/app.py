@@ -28,8 +28,7 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from evprof.run.works.work_form import Works
-from ui.defects.defect_net import CrashDialog, DefectNet, LastRecords, Report
-from ui.defects.hard_crash import FaultFile, crashed_windows
+from ui.defects.defect_net import CrashDialog, DefectNet, FaultFile, LastRecords, Report, crashed_windows
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon

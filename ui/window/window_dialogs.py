@@ -24,8 +24,7 @@ from PySide6.QtWidgets import (
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
 from evprof.view.lanes import Track
-from ui.palette.box import PaletteBox
-from ui.palette.sources import Found, Lookup, best, runs_source, settings_source, spans_source, tokens_source
+from ui.palette.box import Found, Lookup, PaletteBox, best, runs_source, settings_source, spans_source, tokens_source
 from ui.samples.sample_list import SampleList
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
@@ -58,7 +57,7 @@ class WindowDialogs:
             session.open(Path(path))
 
     def show_keys(self) -> None:
-        from ui.help.shortcuts import ShortcutsDialog
+        from ui.help.help_pages import ShortcutsDialog
 
         ShortcutsDialog(self._window.actions_by_name.gestures(), self._window).show()
 

@@ -1,4 +1,4 @@
-"""Long work in the window: its forms, its queue, and the word when it is over."""
+"""Starts runs and long work: forms, the queue, and the message at the end."""
 
 from __future__ import annotations
 

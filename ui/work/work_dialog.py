@@ -1,4 +1,4 @@
-"""Asks what long work is to do: what a command needs first, everything else it can be told folded below."""
+"""The form of long work: required fields first, all other options of the command folded below."""
 
 from __future__ import annotations
 
