@@ -140,20 +140,6 @@ def test_a_click_on_a_phrase_selects_its_first_token_in_the_run_of_that_side(
     assert QGuiApplication.clipboard().text() == sheet.as_text()
 
 
-def test_it_teaches_while_there_are_not_two_runs_and_does_nothing_while_hidden(
-    panel: AnswerPanel, selection: Selection
-) -> None:
-    selection.set_runs(A, A)
-    assert panel.comparison.diff is None
-    assert not panel.sheet.isVisible()
-    panel.hide()
-    selection.set_runs(A, B)
-    assert panel.comparison.diff is None
-    panel.show()
-    assert panel.comparison.diff is not None
-    assert panel.sheet.isVisible()
-
-
 def test_both_texts_and_the_timeline_are_marked_where_they_part(
     controller: RunController, selection: Selection, themes: ThemeHolder, recording: RecordLog
 ) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +24,10 @@ from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.session_writer import SessionWriter
 from evprof.view.columns import ShownModel, columns_of
 from ui.distributions.window import DistributionsDialog, distributions, figures, pools
-from ui.state.newest_errand import MANY_RUNS
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder, light
 from ui.window.main_window import MainWindow
-
-Wait = Callable[..., None]
 
 
 @pytest.fixture
@@ -145,34 +141,6 @@ def test_repeats_of_a_sample_are_one_curve_whatever_request_they_came_from(selec
     assert gaps(1) == [1, 1]
     assert gaps(4) == [4, 4]
     assert gaps(5) == [2, 2, 3, 3]
-
-
-def test_many_runs_are_read_beside_the_window(
-    application: QApplication, selection: Selection, themes: ThemeHolder, wait_until: Wait
-) -> None:
-    recording = RecordLog()
-    for run_id in range(1, MANY_RUNS + 2):
-        _start(recording, run_id, group_id=run_id)
-        for position in range(3):
-            _token(recording, run_id, position, 1000 * run_id + position)
-        recording.post(RunEnded(run_id, FINISHED))
-    controller = RunController(recording)
-    controller.pull()
-    threads: list[str] = []
-    made = DistributionsDialog(controller, selection, themes)
-    made.errand.done.connect(lambda _: threads.append(threading.current_thread().name))
-    made.show()
-    selection.set_runs(None, 1)
-    assert made.errand.is_busy
-    assert "being read" in made.times_caption.text()
-    assert made.times.isHidden()
-    wait_until(lambda: bool(threads))
-    assert threads == ["MainThread"]
-    assert made.table.rows[0].cells[0] == f"{2 * (MANY_RUNS + 1):,}"
-    assert "being read" not in made.times_caption.text()
-    selection.set_runs(None, 2)
-    made.reject()
-    assert not made.errand.is_busy
 
 
 def test_figures_of_nothing_are_dashes() -> None:

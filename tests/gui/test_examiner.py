@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,20 +121,3 @@ def test_what_fails_is_said_in_a_sentence(make: Make, wait_until: Wait) -> None:
 def test_one_that_takes_too_long(make: Make, wait_until: Wait) -> None:
     examiner = make(timeout_s=0.5)
     assert "took longer than" in wait_until(lambda: examiner.ask({"name": "slow"}))["error"]
-
-
-def test_closing_ends_the_program(make: Make, log: Path, wait_until: Wait) -> None:
-    examiner = make()
-    examiner.ask({"name": "slow"})
-    wait_until(lambda: asked(log))
-    examiner.close()
-    wait_until(lambda: not examiner.is_busy)
-    assert examiner.ask({"name": "a"}) is None
-    assert not examiner.is_busy
-
-
-def test_questions_are_the_same_in_any_order(make: Make, wait_until: Wait) -> None:
-    examiner = make()
-    question = {"name": "a", "more": {"x": 1, "y": 2}}
-    wait_until(lambda: examiner.ask(question))
-    assert examiner.ask(json.loads('{"more": {"y": 2, "x": 1}, "name": "a"}')) == {"seen": "a"}

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.errors import UserError
 from evprof.loaders.bundled import bundled_samples
-from ui.samples.openings import MOST_LISTED
 from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 
@@ -58,17 +57,6 @@ def test_samples_of_a_list_stand_on_top(window: MainWindow, tmp_path: Path, reco
     window.open_paths([str(tmp_path / "list.csv")])
     wait_until(lambda: not window.opener.is_busy)
     assert len(window.samples.samples) == before + 3
-
-
-def test_a_long_list_is_cut_and_that_is_said(
-    window: MainWindow, tmp_path: Path, recording: Path, wait_until: Wait
-) -> None:
-    before = len(window.samples.samples)
-    window.open_paths([str(write(tmp_path, recording, MOST_LISTED + 5))])
-    wait_until(lambda: not window.opener.is_busy)
-    assert len(window.samples.samples) == before + MOST_LISTED
-    assert window.messages.shown is not None
-    assert window.messages.shown.sentence == "list.csv: Only the first 200 rows of the list were read."
 
 
 def test_a_list_of_nothing_is_refused(window: MainWindow, tmp_path: Path, recording: Path, wait_until: Wait) -> None:

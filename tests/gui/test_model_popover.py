@@ -139,14 +139,6 @@ def test_weights_that_wait_to_be_packed() -> None:
     assert (needed.text, needed.tip[:13]) == ("8.00 GiB", "and 13.00 GiB")
 
 
-def test_a_report_beside_one_that_cannot_be_found() -> None:
-    shown = document(model("target", 14), free_gib=40, placement="both", other_error="There is no such model.")
-    assert (model_report(shown).verdict, model_report(shown).role) == (
-        "Fits alone; the event model cannot be looked at.",
-        "warn",
-    )
-
-
 def test_a_report_on_a_damaged_one() -> None:
     found = model_report(
         document(

@@ -16,7 +16,6 @@ from evprof.loaders.events.opening import read_events
 from evprof.loaders.pictures.palette import PALETTES
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.file import VideoFile
-from evprof.view.event_rates import Rates
 from ui.players.event_look import EventLook
 from ui.players.event_player import EventPlayer
 from ui.players.frame_player import FramePlayer, video_player
@@ -61,35 +60,6 @@ def test_only_the_latest_wish_counts(wait_until: Wait) -> None:
     assert source.asked == [1, 49]
     feed.close()
     wait_until(lambda: source.is_closed)
-
-
-class Surveyed(Counting):
-    """A source whose rates are known after a picture, once `ahead` is set."""
-
-    rates: Rates | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ahead = threading.Event()
-
-    def look_on(self) -> bool:
-        self.ahead.wait(300)
-        if self.rates is not None:
-            return False
-        self.rates = Rates.unknown(100, 4)
-        return True
-
-
-def test_a_feed_is_busy_while_rates_are_computed(wait_until: Wait) -> None:
-    source = Surveyed()
-    feed = PictureFeed(PlayerInput("x"), lambda _: source)
-    feed.want(1)
-    wait_until(lambda: feed.state.picture is not None)
-    assert feed.is_busy
-    source.ahead.set()
-    wait_until(lambda: not feed.is_busy)
-    assert feed.state.rates is source.rates
-    feed.close()
 
 
 def test_a_paused_feed_opens_nothing(wait_until: Wait) -> None:

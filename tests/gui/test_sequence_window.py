@@ -275,28 +275,6 @@ def test_nothing_is_cut_silently_and_one_click_takes_50_ms(
     assert window.messages.shown is None, "it is said once for each recording"
 
 
-def test_players_begin_where_both_halves_are_there(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
-    open_whole(window, wait_until, sequence)
-    wait_until(lambda: window.pair.clock.position_us == 500_000)
-    window.pair.clock.seek(0)
-    window.clips.take_here()
-    assert (window.toolbar.sample.start_us, window.toolbar.sample.duration_us) == (500_000, 50_000)
-    # The next start lists it so.
-    remembered = window.recent.samples[0]
-    assert (remembered.events_path, remembered.start_us) == (window.toolbar.sample.events_path, 500_000)
-
-
-def test_a_run_of_other_files_keeps_its_part(
-    window: MainWindow, wait_until: Wait, sequence: Path, scripted_recording: RecordLog
-) -> None:
-    open_whole(window, wait_until, sequence)
-    window.messages.clear()
-    window._show_recording(scripted_recording)
-    window.following.show_run(2)
-    assert window.pair.scrubber.obstacle.startswith("This run used other files")
-    assert not window.pair.scrubber.track.is_editable
-
-
 def test_a_run_shows_the_part_it_took(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
     open_whole(window, wait_until, sequence)
     window.pair.clock.seek(700_000)

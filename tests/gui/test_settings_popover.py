@@ -381,16 +381,6 @@ def test_a_map_of_caches_runs_in_its_own_mode_alone(
     assert popover.rows["drafter"].mark.state == INEXACT
 
 
-def test_drafters_without_a_model_need_only_a_video(form: RequestForm) -> None:
-    form.sample = Sample(video_path=bundled_sample().video_path)
-    assert form.mode_problem("speculative") == "needs events"
-    form.take("drafter", ("lookup", None))
-    assert form.mode_problem("speculative") == ""
-    assert form.mode_problem("parallel-prefill") == "needs events"
-    form.choose_mode("speculative")
-    assert (form.request().draft, form.request().roles) == (None, ("target",))
-
-
 def test_a_button_asks_for_the_folder_of_an_adapter(
     popover: SettingsPopover, form: RequestForm, adapter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -423,30 +413,6 @@ def test_a_button_asks_for_the_folder_of_an_adapter(
     assert len(asked) == 2
     assert form.settings.speculation.adapter == row.control.choices[row.field.currentIndex()][0][1]
     popover.hide()
-
-
-def test_cuda_graphs_need_cuda(popover: SettingsPopover, form: RequestForm, toolbar: Toolbar) -> None:
-    def is_offered() -> bool:
-        popover.refresh()
-        return choice_states(popover, "step")["graphs"][0]
-
-    assert is_offered()
-    form.environment = {"device": "a CPU", "cuda": None}
-    assert not is_offered()
-    form.environment = {"device": "a GPU", "cuda": "12.8"}
-    assert is_offered()
-    form.draft = ModelChoice("a", device="cpu")
-    assert is_offered()
-    form.target = ModelChoice("b", device="cpu")
-    assert not is_offered()
-    form.environment = {}
-    form.target = ModelChoice("b")
-    form.choose_mode("draft")
-    assert not is_offered()
-    toolbar.set_environment({"device": "a CPU", "cuda": None})
-    # An engine that went away says nothing of its machine; what is known stays.
-    toolbar.set_environment({})
-    assert choice_states(toolbar.settings_popover, "step")["graphs"][0] is False
 
 
 @pytest.mark.parametrize(

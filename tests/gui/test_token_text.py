@@ -152,14 +152,6 @@ def test_origins_differ_in_shape_and_not_in_colour_alone(themes: ThemeHolder, se
             assert pictures[one] != pictures[other], (one, other)
 
 
-def test_showing_another_run_starts_over(runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection) -> None:
-    view = shown_text(runs[1], "draft", selection, themes)
-    view.show_column(ShownModel(runs[2], "target"))
-    assert view.plain_text() == runs[2].info.text
-    view.show_column(None)
-    assert view.plain_text() == ""
-
-
 def speculated() -> RunLog:
     """One round of three drafts, one of which stood, with its measured parts and all odds."""
     run = RunLog(RunInfo(1, 1, 0, "target", "speculative", start_ns=0, status="finished"))
@@ -230,16 +222,6 @@ def test_a_click_on_a_rejected_token_selects_it_in_its_round(themes: ThemeHolder
     assert marked_words(view) == ["near"]
     QTest.keyClick(view, Qt.Key.Key_Left)
     assert selection.token == (1, 2), "the arrow keys go on from its place"
-
-
-def test_a_token_that_comes_later_joins_what_is_selected(themes: ThemeHolder, selection: Selection) -> None:
-    run = speculated()
-    view = shown_text(run, "target", selection, themes)
-    selection.select(RoundRef(1, 1))
-    assert marked_words(view) == []
-    run.absorb(TokenRecord(1, "target", 4, 9, "bonus", 1, 400, " there"))
-    view.refresh()
-    assert marked_words(view) == ["there"]
 
 
 def test_folded_rejections_leave_the_answer_to_read(themes: ThemeHolder, selection: Selection) -> None:

@@ -97,17 +97,6 @@ def test_while_something_runs_it_can_be_stopped_and_more_put_into_the_queue(tool
     assert stopped == [True]
 
 
-def test_opened_halves_make_a_sample_and_never_mix_with_another_scene(toolbar: Toolbar) -> None:
-    opened: list[Sample] = []
-    toolbar.sample_opened.connect(opened.append)
-    toolbar.open_events("/mine/a.npy")
-    assert (opened[-1].events_path, opened[-1].video_path) == ("/mine/a.npy", None)
-    toolbar.open_video("/mine/a.mp4")
-    assert (opened[-1].events_path, opened[-1].video_path) == ("/mine/a.npy", "/mine/a.mp4")
-    toolbar.open_video("/other/b.mp4")
-    assert (opened[-1].events_path, opened[-1].video_path) == (None, "/other/b.mp4")
-
-
 @pytest.mark.parametrize("width", [1600, 1280, 1024, 880])
 def test_everything_fits_in_one_row(toolbar: Toolbar, application: QApplication, width: int) -> None:
     toolbar.resize(width, 44)

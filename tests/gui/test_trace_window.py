@@ -128,23 +128,6 @@ def test_operators_can_be_told_by_shapes_and_kernels_by_launch(dialog: TraceDial
     assert line[head.index("operator")] == "aten::mm"
 
 
-def test_operators_are_told_by_call_stack_where_there_are_any(
-    dialog: TraceDialog, trace_path: Path, tmp_path: Path
-) -> None:
-    opened(dialog, trace_path)
-    assert "stack" not in dialog.operators_by.offered
-    stacked = tmp_path / "stacked.pt.trace.json"
-    stacked.write_text(trace_text(stack="model.py(1): forward;run.py(7): main"), encoding="utf-8")
-    opened(dialog, stacked)
-    dialog.operators_by.choose("stack")
-    head, *lines = cells(dialog.operators)
-    assert [line[head.index("call stack")] for line in lines] == ["model.py(1): forward;run.py(7): main"]
-    assert [line[head.index("calls")] for line in lines] == ["5"]
-    opened(dialog, trace_path)
-    assert "stack" not in dialog.operators_by.offered
-    assert "call stack" not in cells(dialog.operators)[0]
-
-
 def test_a_gzipped_trace_opens_too(dialog: TraceDialog, tmp_path: Path) -> None:
     path = tmp_path / "z.pt.trace.json.gz"
     path.write_bytes(gzip.compress(trace_text().encode()))
@@ -337,13 +320,3 @@ def test_a_run_without_a_trace_has_no_such_lanes(traced_window: MainWindow) -> N
     assert traces is not None
     assert not any(lane.is_wanted() or lane.isVisible() for lane in traces.lanes.values())
     assert traces.sections(TimeRange(0, 1_000)) == []
-
-
-def test_the_menu_opens_the_run_s_trace(traced_window: MainWindow) -> None:
-    traced_window.actions_by_name["torch_trace"].trigger()
-    dialog = traced_window.findChild(TraceDialog)
-    assert dialog is not None
-    wait(lambda: dialog.read_trace is not None)
-    assert dialog.read_trace is not None
-    assert dialog.read_trace.path.name == "run.pt.trace.json"
-    dialog.close()

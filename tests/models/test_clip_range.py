@@ -33,12 +33,6 @@ SAMPLE = Sample("/data/drive.h5", "/data/drive.mp4", name="drive", video_offset_
 WHOLE = ClipRange(12_000_000)
 
 
-def test_all_of_it_is_no_clip() -> None:
-    assert WHOLE.is_all
-    assert (WHOLE.begin_us, WHOLE.end_us, WHOLE.words) == (0, 12_000_000, "all")
-    assert not with_clip(SAMPLE, WHOLE).is_clip
-
-
 def test_from_here() -> None:
     clip = WHOLE.from_here(1_200_000, 50_000)
     assert (clip.start_us, clip.length_us, clip.words) == (1_200_000, 50_000, "50 ms at 1.20 s")

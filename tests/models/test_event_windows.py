@@ -215,16 +215,6 @@ def test_at_the_beginning_the_first_events_are_gathered() -> None:
     ).all()
 
 
-def test_a_moment_without_events_is_an_empty_picture() -> None:
-    quiet = EventArray(
-        np.array([1, 2], np.uint16), np.array([3, 4], np.uint16), np.array([0, 10**9]), np.array([0, 1], np.uint8)
-    )
-    artist = EventArtist(held(quiet))
-    for rendering in RENDERINGS:
-        picture = artist.picture_at(500_000_000, EventLook(rendering, "light", 5_000))
-        assert len(np.unique(picture.reshape(-1, 3), axis=0)) == 1
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,4 +1,4 @@
-"""The start page with cards of recent sessions, and when it comes and goes."""
+"""The start page with the recent sessions, and when it comes and goes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPushButton, QWidget
 
 from evprof.core.safe_text import one_line, plain
 from evprof.core.units import count_text
@@ -24,7 +24,6 @@ from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.elided import elided_text
 from ui.widgets.escape import asks_for_escape, is_escape
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
@@ -42,11 +41,7 @@ OPENINGS = (
 )
 """Actions of the window by name, what a button calls them, and its role."""
 
-_PER_ROW = 3
-_NARROW_PX = 1100
-_LEFT_PX = 33 * GRID
-CARD_PX = QSize(25 * GRID, 21 * GRID)
-"""The page keeps room for a row of cards before they are known."""
+_LEFT_PX, _RIGHT_PX = 33 * GRID, 60 * GRID
 
 
 class StartPage(QWidget):
@@ -65,20 +60,21 @@ class StartPage(QWidget):
         super().__init__(ground)
         self._ground = ground
         self._home = home
-        self.cards: list[SessionCard] = []
         self.buttons: dict[str, QPushButton] = {}
         in_role(self, "panel").setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Start page")
-        self._right = QWidget()
-        self._grid = QGridLayout()
-        self._grid.setAlignment(Qt.AlignmentFlag.AlignLeft)
-        self._grid.setSpacing(2 * GRID)
+        self.sessions = QListWidget()
+        self.sessions.setAccessibleName("Recent sessions")
+        self.sessions.setTextElideMode(Qt.TextElideMode.ElideRight)
+        self.sessions.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.sessions.setSpacing(GRID // 2)
+        for chosen in (self.sessions.itemClicked, self.sessions.itemActivated):
+            chosen.connect(lambda item: self.session_chosen.emit(item.data(Qt.ItemDataRole.UserRole)))
         self._none = sentence()
         self._none.setText("Sessions that you save or close are listed here.")
         self._none.hide()
         self._lay_out()
         ground.installEventFilter(self)
-        themes.changed.connect(self.update)
         self.hide()
 
     def _lay_out(self) -> None:
@@ -98,14 +94,15 @@ class StartPage(QWidget):
         self.close_button.clicked.connect(self.leave)
         column.addWidget(self.close_button)
         column.addStretch(1)  # a message covers the lowest part of the page
-        stacked(section_head("Recent sessions"), self._none, self._grid, None, on=self._right, spacing=2 * GRID)
-        inner = beside(left, self._right, spacing=6 * GRID)
+        right = QWidget()
+        right.setFixedWidth(_RIGHT_PX)
+        stacked(section_head("Recent sessions"), self._none, (self.sessions, 1), on=right, spacing=2 * GRID)
+        inner = beside(left, right, spacing=6 * GRID)
         margins = (4 * GRID, 5 * GRID, 4 * GRID, 4 * GRID)
         beside(None, inner, None, on=self, margins=margins)
 
     def open(self) -> None:
         self.setGeometry(self._ground.rect())
-        self._arrange()
         self.raise_()
         self.show()
         self.buttons["demo"].setFocus()
@@ -118,22 +115,14 @@ class StartPage(QWidget):
             self._home.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def show_sessions(self, sessions: Sequence[RecentSession]) -> None:
-
-        for card in self.cards:
-            card.hide()
-            card.deleteLater()
-        self.cards = [SessionCard(session) for session in sessions]
-        for card in self.cards:
-            card.clicked.connect(lambda _=False, card=card: self.session_chosen.emit(str(card.session.path)))
-        self._none.setVisible(not self.cards)
-        self._arrange()
-
-    def _arrange(self) -> None:
-        per_row = _PER_ROW if self._ground.width() >= _NARROW_PX else _PER_ROW - 1
-        # Room for a whole row, so that nothing moves when the sessions were looked up.
-        self._right.setFixedWidth(per_row * (CARD_PX.width() + 2 * GRID) - 2 * GRID)
-        for place, card in enumerate(self.cards):
-            self._grid.addWidget(card, place // per_row, place % per_row)
+        self.sessions.clear()
+        for session in sessions:
+            texts = f"{session.name} · {session.when}", session.content
+            item = QListWidgetItem("\n".join(one_line(text) for text in texts), self.sessions)
+            item.setToolTip(plain(str(session.path)))
+            item.setData(Qt.ItemDataRole.UserRole, str(session.path))
+        self._none.setVisible(not sessions)
+        self.sessions.setVisible(bool(sessions))
 
     def event(self, event: QEvent) -> bool:
         """Esc uncovers the window before it does anything in it."""
@@ -148,7 +137,6 @@ class StartPage(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and not self.isHidden():
             self.setGeometry(self._ground.rect())
-            self._arrange()
         return super().eventFilter(watched, event)
 
 
@@ -186,7 +174,7 @@ class Welcome(QObject):
     def look_up(self) -> None:
         """Has the sessions looked up that the start page shows, unless it is left already."""
         if not self.page.isHidden():
-            self._errand.ask(partial(_looked_up, self._recent))
+            self._errand.ask(partial(look_up, self._recent))
 
     def _take_opened(self, _recording: object) -> None:
         self.page.leave()
@@ -210,11 +198,6 @@ class Welcome(QObject):
         self._errand.wait()
 
 
-def _looked_up(recent: Recent) -> list[RecentSession]:
-
-    return look_up(recent)
-
-
 SHOWN = 6
 _MOST_MODELS = 2
 
@@ -233,6 +216,21 @@ class RecentSession:
         return "not saved yet" if self.path.parent == autosave_folder() else self.path.stem
 
     @property
+    def content(self) -> str:
+        """Its runs, modes, models and samples."""
+        if self.summary is None:
+            return "content not read"
+        models = list(self.summary.models)
+        more = f" and {len(models) - _MOST_MODELS} more" if len(models) > _MOST_MODELS else ""
+        parts = [
+            count_text(self.summary.run_count, "run"),
+            ", ".join(mode_of(mode).title for mode in self.summary.modes),
+            ", ".join(models[:_MOST_MODELS]) + more,
+            ", ".join(self.summary.samples),
+        ]
+        return " · ".join(filter(None, parts))
+
+    @property
     def when(self) -> str:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.changed_s))
 
@@ -249,41 +247,3 @@ def look_up(recent: Recent) -> list[RecentSession]:
         if len(found) == SHOWN:
             break
     return found
-
-
-def content_lines(summary: SessionSummary | None) -> tuple[str, *tuple[tuple[str, str], ...]]:
-    """What a card says of a session: a head, then lines, each with its role in the style sheet."""
-    if summary is None:
-        return ("content not read",)
-    models = [one_line(name) for name in summary.models]
-    more = f" and {len(models) - _MOST_MODELS} more" if len(models) > _MOST_MODELS else ""
-    lines = [(", ".join(mode_of(mode).title for mode in summary.modes), "dim")]
-    lines += [(name, "") for name in models[:_MOST_MODELS]]
-    lines[-1] = lines[-1][0] + more, lines[-1][1]
-    lines.append((", ".join(one_line(name) for name in summary.samples), "dim"))
-    return (count_text(summary.run_count, "run"), *[line for line in lines if line[0]])
-
-
-class SessionCard(QPushButton):
-    """A button with what a session holds, its name and its time; it opens the session."""
-
-    def __init__(self, session: RecentSession) -> None:
-        super().__init__()
-        self.session = session
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setToolTip(plain(str(session.path)))
-        self.setAccessibleName(f"Open session {one_line(session.name)}")
-        self.setAccessibleDescription(f"changed {session.when}")
-        self.setFixedSize(CARD_PX)
-        head, *lines = content_lines(session.summary)
-        texts = [(head, "title"), *lines, ("", ""), (session.name, ""), (session.when, "dim")]
-        column = stacked(on=self, margins=(GRID + 4, GRID, GRID + 4, GRID), spacing=GRID // 4)
-        for text, role in texts:
-            if not text:
-                column.addStretch(1)
-                continue
-            label = in_role(Label(), role) if role else Label()
-            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-            room = CARD_PX.width() - 3 * GRID - 8
-            label.setText(elided_text(label.fontMetrics(), text, Qt.TextElideMode.ElideMiddle, room))
-            column.addWidget(label)
