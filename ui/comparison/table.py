@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from ui.comparison.sheet import GOOD, ComparisonSheet, FigureCell, SheetRow
 from ui.style.theme import GRID, Theme, ThemeHolder
+from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import paint_swatch
 
 NAME_PX = 152
@@ -79,7 +80,7 @@ class _SheetModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             room = 1.7 * self._table.columnWidth(section) - 4 * _PAD
             metrics = QFontMetricsF(self._table.font())
-            title = metrics.elidedText(head.title, Qt.TextElideMode.ElideMiddle, room)
+            title = elided_text(metrics, head.title, Qt.TextElideMode.ElideMiddle, room)
             return f"{title}\n{'baseline · ' * head.is_baseline}{head.session}\n{head.counts}"
         return None
 
@@ -125,7 +126,7 @@ class _FigureDelegate(QStyledItemDelegate):
 def _draw(painter: QPainter, theme: Theme, text: str, box: QRectF) -> None:
     painter.setFont(theme.font())
     painter.setPen(theme.text)
-    fitting = QFontMetricsF(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, box.width())
+    fitting = elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideRight, box.width())
     painter.drawText(box, _RIGHT, fitting)
 
 

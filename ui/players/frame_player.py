@@ -280,8 +280,12 @@ class FramePlayer(Drawn):
         painter.drawRect(place)
         if self._clock.is_suspended and self._clock.is_playing:
             self._caption(painter, place, "paused while a run is measured")
-        elif text := self.note or outside or self.told:
+        elif text := self.note or outside:
             self._caption(painter, place, text)
+        elif self.told:
+            metrics = QFontMetricsF(theme.font(_CAPTION_PX))
+            told = elided_text(metrics, self.told, Qt.TextElideMode.ElideRight, place.width() - 12)
+            self._caption(painter, place, told)
 
     def _outside(self) -> str:
         """When this input is shown, where the position lies outside of it; else empty."""
@@ -295,14 +299,15 @@ class FramePlayer(Drawn):
         return ""
 
     def _caption(self, painter: QPainter, place: QRectF, text: str) -> None:
-        theme = self._themes.theme
+        """A sentence on a band over the picture's foot; it wraps."""
+        theme, text = self._themes.theme, plain(text)
         painter.setFont(theme.font(_CAPTION_PX))
-        metrics = QFontMetricsF(painter.font())
-        band = QRectF(place.left(), place.bottom() - metrics.height() - 6, place.width(), metrics.height() + 6)
+        flags = int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
+        inner = painter.boundingRect(QRectF(0, 0, place.width() - 12, 200), flags, text)
+        band = QRectF(place.left(), place.bottom() - inner.height() - 6, place.width(), inner.height() + 6)
         painter.fillRect(band, theme.alpha(theme.panel, 0.88))
         painter.setPen(theme.text)
-        shown = elided_text(metrics, text, Qt.TextElideMode.ElideRight, place.width() - 12)
-        painter.drawText(band.adjusted(6, 3, -6, -3), int(Qt.AlignmentFlag.AlignLeft), shown)
+        painter.drawText(band.adjusted(6, 3, -6, -3), flags, text)
 
 
 def video_player(themes: ThemeHolder, clock: PlayClock) -> FramePlayer:
