@@ -43,12 +43,12 @@ TRIED_BY = {
         "tests/cli/test_streams.py::test_a_crash_is_reported_where_nothing_can_be_written",
     ],
     "lost GPU": [
-        "tests/engine/test_lost_gpu.py::test_a_gpu_that_fails_in_any_stage_ends_the_engine",
+        "tests/engine/test_failures.py::test_a_gpu_that_fails_in_any_stage_ends_the_engine",
         "tests/run/test_engine_host.py::test_a_lost_gpu_ends_its_process_and_the_next_run_has_a_fresh_one",
         "tests/run/test_suite_driver.py::test_a_lost_gpu_stops_the_suite_and_its_row_is_measured_again",
     ],
     "memory runs out, in any stage": [
-        "tests/engine/test_out_of_memory.py::test_a_run_that_runs_out_says_where_and_the_next_one_works",
+        "tests/engine/test_failures.py::test_a_run_that_runs_out_says_where_and_the_next_one_works",
     ],
     "the system ends a process for its memory": [
         "tests/run/test_engine_host.py::test_a_killed_engine_fails_its_run_keeps_the_records_and_the_next_run_works",

@@ -1,27 +1,38 @@
-"""The head on a target's hidden states: lossless in chains and trees, its cache exact, taught as it drafts."""
+"""EAGLE heads: drafts are lossless, heads are taught, stored and refused, trees grow where the head is sure."""
 
 from __future__ import annotations
 
+import json
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import LlamaForCausalLM
 
 from closeness import assert_close
 from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.folder import kept, save_adapter
 from engines.adapters.following import FollowingHead, HeadPass
+from engines.adapters.published import load_head
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.training.eagle_trainee import EagleTrainee
 from engines.training.example import Example
 from evprof.core.errors import UserError
+from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
+from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, read_adapter
+from published_heads import Reference, Written
 
 ROWS = 24
 """So few that a head nobody taught is right now and then."""
@@ -265,3 +276,175 @@ def test_files_that_lie_about_their_size_are_refused(
     info.tensors_path.unlink()
     with pytest.raises(UserError, match="lacks"):
         EagleHead.load(info, decoder)
+
+
+def carry_out(engine: Any, request: RunRequest) -> RunLog:
+    recording = RecordLog()
+    engine.run(request, recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    (run,) = book.runs.values()
+    return run
+
+
+@pytest.fixture
+def adapter(engine: Any, tmp_path: Path) -> str:
+    """An untaught head for the tests' target."""
+    shape = EagleShape(32, 2, 1, 16, 64, window=8)
+    torch.manual_seed(0)
+    info = AdapterInfo(
+        tmp_path / "head", "eagle", "test-head", "tiny-target", hidden_size=32, vocabulary=32_003, config=shape.config()
+    )
+    return str(save_adapter(info, EagleHead(shape).state_dict(), "# A head\n").folder)
+
+
+def request_for(sample: Any, adapter: str, tree: str = "", mode: str = "speculative", **more: Any) -> RunRequest:
+    speculation = SpeculationSettings(drafter="eagle", adapter=adapter, tree=tree)
+    if mode == "target":
+        speculation = SpeculationSettings()
+    settings = GenerationSettings(max_new_tokens=12, speculation=speculation, **more)
+    return RunRequest(mode, sample, None, ModelChoice("tiny-target"), settings)
+
+
+@pytest.mark.parametrize("tree", ["", "3,2,2,1,1,1"])
+def test_a_run_says_who_drafted_and_says_what_the_target_says(
+    engine: Any, sample: Any, adapter: str, tree: str
+) -> None:
+    plain = carry_out(engine, request_for(sample, adapter, mode="target"))
+    run = carry_out(engine, request_for(sample, adapter, tree))
+    assert run.info.error is None
+    kept = [token.token_id for token in run.tokens if token.origin != "rejected"]
+    assert kept == [token.token_id for token in plain.tokens]
+    facts = run.info.speculation
+    assert facts is not None
+    assert (facts.kind, facts.drafter, facts.adapter, facts.tree) == ("eagle", "test-head", "test-head", tree)
+    assert facts.is_lossless
+    assert list(run.info.models) == ["target"]
+    parts = run.children(run.stage("decode", "target").span_id)
+    assert {span.name for span in parts} == {"prepare draft", "draft", "verify"}
+    assert run.judgements
+    # A whole tree, although gamma is 5: its levels are how far it drafts.
+    assert run.rounds[0].drafted == (5 if not tree else 3 + 6 + 12 + 12 + 12 + 12)
+
+
+def test_an_adapter_for_other_sizes_fails_the_run_in_a_sentence(engine: Any, sample: Any, adapter: str) -> None:
+    path = Path(adapter) / "adapter.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"hidden_size": 64}), "utf-8")
+    run = carry_out(engine, request_for(sample, adapter))
+    assert run.info.status == "failed"
+    assert run.info.error is not None
+    assert "hidden size 64" in run.info.error
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("widths", [(), (4, 3, 2)])
+@pytest.mark.usefixtures("without_gradients")
+def test_drafting_in_half_precision_runs(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, device: str, widths: tuple[int, ...]
+) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device here")
+    model = make_llama(1, vocabulary=60).to(device, torch.bfloat16)
+    decoder = LlamaDecoder.take_over(model)
+    shape = EagleShape.like(decoder.config, window=4)
+    head = EagleHead(shape, device=decoder.device, dtype=torch.bfloat16).requires_grad_(False)
+    one = played_rounds.cached(decoder)
+    done = played_rounds.play(
+        one,
+        EagleDrafter("head", head, one, frozenset(), widths=widths),
+        played_rounds.prompt_of(1, 9, 60).to(device),
+        Limits(20),
+        sink,
+        gamma=3,
+    )
+    assert len(done.ids) == 20
+    assert sum(record.emitted for record in sink.of(RoundRecord)) == 19
+
+
+@pytest.fixture(scope="module")
+def target_of_taught_published(make_llama: Any) -> LlamaForCausalLM:
+    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
+    return made
+
+
+@pytest.fixture(scope="module")
+def decoder_of_taught_published(target_of_taught_published: LlamaForCausalLM) -> LlamaDecoder:
+    return LlamaDecoder.take_over(target_of_taught_published)
+
+
+LAYERS = {"eagle": (), "eagle3": (1, 2, 4)}
+"""Layout -> the layers whose inputs are read; 4 is what leaves the last."""
+
+
+@pytest.fixture(params=LAYERS)
+def taught(decoder_of_taught_published: LlamaDecoder, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    trainee = EagleTrainee(decoder_of_taught_published, window=3, layout=request.param, layers=LAYERS[request.param])
+    for number, weight in enumerate(trainee.head.parameters()):
+        weight.data = weight + 0.2 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(number))
+    info = AdapterInfo(
+        tmp_path / "head", "eagle", "head", "a target", None, 64, None, ROWS, trainee.config(), training={"steps": 1}
+    )
+    return save_adapter(info, trainee.tensors(), "# A head\n").folder
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_the_folder_is_a_published_head_to_others(
+    taught: Path,
+    decoder_of_taught_published: LlamaDecoder,
+    target_of_taught_published: LlamaForCausalLM,
+    kit: ModuleType,
+    sink: Any,
+) -> None:
+    """config.json and model.safetensors alone make the drafts that the reference makes; beside them lies the rest."""
+    names = {path.name for path in taught.iterdir()}
+    assert names == {"adapter.json", "config.json", "model.safetensors", "MODEL_CARD.md"}
+    stored = load_file(taught / "model.safetensors")
+    tensors = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in stored.items()}
+    config = json.loads((taught / "config.json").read_text())
+    layout = "eagle3" if "draft_vocab_size" in config else "eagle"
+    reference = Reference(Written(taught, config, tensors, LAYERS[layout]), target_of_taught_published)
+    (taught / "adapter.json").rename(taught.parent / "adapter.json")
+    bare = read_adapter(str(taught))
+    assert (bare.kind, bare.config["layout"], bare.hidden_size, bare.vocabulary) == ("eagle", layout, 64, ROWS)
+    head = load_head(bare, decoder_of_taught_published)
+    assert head.window is None
+    ids = kit.prompt_of(2, 8, ROWS)
+    expected, _ = reference.chain([*ids[0].tolist(), 3], 4)
+    one = kit.cached(decoder_of_taught_published)
+    drafter = EagleDrafter("head", head, one, frozenset())
+    one.keeps_features, one.reads = True, head.reads
+    one.prefill(decoder_of_taught_published.embed(ids), kit.NEVER)
+    drafter.start(kit.PromptContext(ids[0].tolist(), one.prompt_embeddings, one.features))
+    assert drafter.propose([3], 4, lambda: False).ids.tolist() == expected
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_ours_remembers_how_far_it_looks_back(
+    taught: Path, decoder_of_taught_published: LlamaDecoder, kit: ModuleType, sink: Any
+) -> None:
+    info = read_adapter(str(taught))
+    head = load_head(info, decoder_of_taught_published)
+    assert (head.window, info.config["trained_steps"], info.training) == (3, 3, {"steps": 1})
+    prompt = kit.prompt_of(1, 9, ROWS)
+
+    def make(one: Any) -> EagleDrafter:
+        return EagleDrafter("head", head, one, frozenset())
+
+    expected = kit.plain(decoder_of_taught_published, prompt, Limits(20), sink)
+    done = kit.play(
+        kit.cached(decoder_of_taught_published),
+        lambda one: EagleDrafter("head", head, one, frozenset()),
+        prompt,
+        Limits(20),
+        sink,
+    )
+    assert done.ids == expected
+
+
+def test_a_folder_whose_two_descriptions_differ_is_refused(taught: Path) -> None:
+    (taught / "config.json").write_text(json.dumps({"medusa_num_heads": 3}))
+    with pytest.raises(UserError, match="describes a head of Medusa"):
+        read_adapter(str(taught))
+    (taught / "config.json").unlink()
+    with pytest.raises(UserError, match="cannot be read"):
+        read_adapter(str(taught))

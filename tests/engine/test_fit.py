@@ -1,29 +1,59 @@
-"""Whether a pair fits, what helps when it does not, and how many samples a device holds."""
+"""Whether models fit into memory, and what makes them fit."""
 
 from __future__ import annotations
 
+import threading
+import weakref
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.fit.advice import BOTH, IN_TURN, REFUSED, PlannedModels, demand, place
-from engines.fit.requirements import MemoryNeed, batch_capacity, context_capacity, memory_need, model_shape
+from engines.checkpoints.config import ModelConfig
+from engines.decoder.kv_cache import DynamicKv
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.quantized_kv import make_cache
+from engines.engine import LocalEngine
+from engines.families.eventgpt import EventGptConfig
+from engines.families.llava_model import LlavaConfig
+from engines.fit.advice import BOTH, IN_TURN, REFUSED, PlannedModels, demand, place, shortage
+from engines.fit.requirements import (
+    MemoryNeed,
+    ModelShape,
+    batch_capacity,
+    context_capacity,
+    memory_need,
+    model_shape,
+    projection_shapes,
+    stored_weights,
+)
 from engines.fit.suite_check import SuiteRoom
 from engines.fit.verdict import FitQuestion, describe_fit, make_room, memory_size
 from engines.hardware.device import AssumedMachine
+from engines.inspection import inspect_checkpoint
+from engines.loading.shapes import build_random, random_config
 from engines.loading.warm_models import WarmModels
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
+from evprof.core.messages import RunEnded
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.sample import Sample
+from evprof.core.units import MIB
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import MODES
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
+from evprof.metrics.limits.packed_sizes import weight_bytes
 from evprof.run.suites.cell import SuiteConfiguration
+from evprof.run.suites.spec import parse_suite
+from tensor_names import tensor_names
 
 GIB = 1 << 30
 DRAFT, TARGET = ModelChoice("random:7b-eventgpt"), ModelChoice("random:7b-video-llava")
@@ -172,3 +202,351 @@ def test_the_longest_run_is_reckoned_as_the_need_is(name: str, cache: str) -> No
     assert longest.model.positions(longest.model.frames) == need.positions.total
     exact = context_capacity(need, shape, settings, longest.needed_bytes)
     assert (exact.most_positions, exact.most_frames) == (need.positions.total, longest.model.frames)
+
+
+def need(name: str, gib: int, *, device: str = "cpu", dtype: str = "float32") -> MemoryNeed:
+    return MemoryNeed(name, "draft", device, dtype, gib * GIB - 2, 1, 1)
+
+
+def test_both_one_or_none_fit() -> None:
+    pair = [need("a", 4), need("b", 6)]
+    assert place(pair, {"cpu": 10 * GIB}) == BOTH
+    assert place(pair, {"cpu": 10 * GIB - 1}) == IN_TURN
+    assert place(pair, {"cpu": 6 * GIB}) == IN_TURN
+    assert place(pair, {"cpu": 6 * GIB - 1}) == REFUSED
+    assert shortage(pair, {"cpu": 6 * GIB - 1}).startswith("b needs 6.00 GiB on cpu (weights 6.00 GiB, KV cache 1 B")
+    assert shortage(pair, {"cpu": 9 * GIB}) == "a and b need 10.00 GiB together on cpu, but 9.00 GiB is free"
+
+
+def test_needs_follow_the_published_figures() -> None:
+    """EventGPT-7B: 13.19 GiB in bfloat16; LLaMA-7B's cache: 0.5 MiB a position in 16 bits."""
+    choice = ModelChoice("random:7b-eventgpt", device="cpu", dtype="bfloat16")
+    found = memory_need(choice, "draft", GenerationSettings(max_new_tokens=128, gamma=5), question=16)
+    assert found.weight_bytes == 2 * 7_079_684_096
+    assert found.kv_bytes == (582 + 80 + 128 + 5 + 1) * 512 * 1024
+    assert 0 < found.activation_bytes < 2 * GIB
+    more = memory_need(choice, "draft", GenerationSettings(max_new_tokens=128, event_frames=9))
+    assert more.kv_bytes - found.kv_bytes == 4 * 512 * 1024
+    llava = memory_need(ModelChoice("random:7b-llava", dtype="bfloat16", device="cpu"), "target", GenerationSettings())
+    assert llava.kv_bytes == (8 * 576 + 80 + 134) * 512 * 1024
+    assert llava.weight_bytes == 2 * 7_063_427_072
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("int8", 4096 * (1008 + 4)), ("int4", 4096 * 8 * (64 + 2)), ("nf4", 4096 * 500 + 64_000 * 4 + 64)],
+)
+def test_a_quantized_matrix(kind: str, expected: int) -> None:
+    assert weight_bytes(kind, 4096, 1000, 2) == expected
+    assert weight_bytes(None, 4096, 1000, 2) == 2 * 4096 * 1000
+
+
+def test_only_the_projections_are_quantized() -> None:
+    """Embeddings, head, tower and projector keep their dtype: LLaMA-7B has 6,476,005,376 weights in its projections."""
+    shape = model_shape(ModelChoice("random:7b-eventgpt"))
+    inside = sum(rows * columns for rows, columns in shape.matrices)
+    assert inside == 32 * (4 * 4096 * 4096 + 3 * 4096 * 11008) == 6_476_005_376
+    outside = 2 * (7_079_684_096 - inside)
+    assert stored_weights(shape, None, 2) == outside + 2 * inside
+    rows = sum(rows for rows, _ in shape.matrices)
+    assert stored_weights(shape, "int8", 2) == outside + inside + 4 * rows
+    assert stored_weights(shape, "int4", 2) == outside + inside // 2 + inside // 128 * 2
+
+
+def test_a_7b_eventgpt_has_exactly_the_published_tensors() -> None:
+    found = inspect_checkpoint("random:7b-eventgpt")
+    assert found["tensors"] == 688
+    assert found["parameters"] == 7_079_684_096
+    assert found["family"] == "eventgpt"
+    assert found["model_type"] == "EventChat_llama"
+    assert found["visual_tokens_per_frame"] == 577
+    assert found["context_limit"] == 4096
+    assert found["missing"] == found["surplus"] == found["problems"] == []
+    names = tensor_names(random_config("random:7b-eventgpt"))
+    assert len(set(names)) == 688
+    assert sum(name.startswith("model.visual_tower.visual_tower.vision_model.") for name in names) == 391
+    assert sum(name.startswith(("model.layers.", "model.norm", "model.embed", "lm_head")) for name in names) == 291
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "per_frame"),
+    [("random:7b-llava", 7_063_427_072, 576), ("random:7b-video-llava", 7_366_279_168, 257)],
+)
+def test_the_other_7b_shapes(name: str, parameters: int, per_frame: int) -> None:
+    found = inspect_checkpoint(name)
+    assert found["parameters"] == parameters
+    assert found["visual_tokens_per_frame"] == per_frame
+    assert inspect_checkpoint(name)["bytes"] is None
+
+
+def test_random_text_is_varied_and_the_same_every_time() -> None:
+    never = threading.Event()
+    told: list[tuple[int, int]] = []
+    choice = ModelChoice("random:160m-eventgpt", device="cpu", dtype="float32")
+    model = load_model(choice, "draft", lambda done, total: told.append((done, total)), never)
+    assert told[-1][0] == told[-1][1] == model.facts.weight_bytes
+    assert model.facts.layers == 12
+    assert model.facts.kv_heads * model.facts.head_dim == 768
+    with torch.inference_mode():
+        given = torch.tensor([[model.vocabulary.bos_id, *model.vocabulary.encode("What is in the scene?")]])
+        ids: list[int] = []
+        decoder = model.language_model
+        cache = DynamicKv(len(decoder.layers))
+        for _ in range(40):
+            given = decoder(decoder.embed(given), cache)[:, -1:].argmax(-1)
+            ids.append(int(given))
+    assert len(set(ids)) >= 30
+    text = model.vocabulary.decode(ids)
+    assert not set(ids) & {0, 1, 2}
+    assert len(text.split()) >= 30
+    again = build_random(random_config(choice.name), torch.device("cpu"), torch.float32, lambda *_: None, never)
+    assert torch.equal(
+        again.language_model.lm_head.weight,
+        model.language_model.lm_head.weight,
+    )
+
+
+UNIT = 4 * 10**6
+"""Bytes; next to it a cache and activations of the models here are nothing."""
+
+SIZES = {"small": 10, "large": 80, "other": 60, "huge": 500}
+"""Models by name, in units of float32 weights."""
+
+
+def sized(choice: ModelChoice) -> ModelShape:
+    """A small language model that claims so many parameters; half of them can be quantized."""
+    config = EventGptConfig(
+        CLIPVisionConfig(hidden_size=8, intermediate_size=8, image_size=28, patch_size=14, num_attention_heads=1),
+        LlamaConfig(vocab_size=100, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1),
+    )
+    parameters = SIZES[choice.name] * UNIT // 4
+    assert sum(rows * columns for rows, columns in projection_shapes(config)) < parameters
+    return ModelShape(choice.name, config, parameters, ((parameters // 2000, 1000),))
+
+
+class Weightless:
+    """A loaded model that takes no memory."""
+
+    device = torch.device("cpu")
+    language_model = torch.nn.Identity()
+
+    def release(self) -> None:
+        """It keeps nothing."""
+
+
+@pytest.fixture
+def loaded() -> list[str]:
+    """Names of models whose loading was begun."""
+    return []
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch, loaded: list[str]) -> WarmModels:
+    def load(choice: ModelChoice, *_: Any) -> Any:
+        loaded.append(choice.name)
+        return Weightless()
+
+    held = WarmModels(load)
+    free = lambda _: UNIT * (101 - sum(SIZES[choice.name] for choice, _ in held._held))  # noqa: E731 - short
+    monkeypatch.setattr("engines.hardware.device.free_bytes", free)
+    monkeypatch.setattr("engines.fit.verdict.model_shape", sized)
+    return held
+
+
+def load(warm: WarmModels, name: str, role: str) -> None:
+    warm.get(ModelChoice(name, device="cpu"), role, lambda *_: None, threading.Event())
+
+
+def request(mode: str, draft: str, target: str) -> RunRequest:
+    models = ModelChoice(draft, device="cpu"), ModelChoice(target, device="cpu")
+    return RunRequest(mode, Sample("a", "b", "?"), *models, GenerationSettings(max_new_tokens=1))
+
+
+def room(warm: WarmModels, mode: str, draft: str, target: str, *roles: str) -> set[str]:
+    make_room(request(mode, draft, target), roles, warm)
+    return {choice.name for choice, _ in warm._held}
+
+
+def test_what_fits_stays(warm: WarmModels) -> None:
+    load(warm, "other", "target")
+    assert room(warm, "side-by-side", "small", "small", "draft") == {"other"}
+
+
+def test_models_of_earlier_requests_go_first(warm: WarmModels) -> None:
+    load(warm, "other", "target")
+    load(warm, "small", "draft")
+    assert room(warm, "side-by-side", "small", "large", "target") == {"small"}
+
+
+def test_side_by_side_goes_in_turn(warm: WarmModels) -> None:
+    load(warm, "other", "draft")
+    assert room(warm, "side-by-side", "other", "large", "target") == set()
+
+
+def test_speculation_without_room_for_both_is_refused_with_what_helps(warm: WarmModels) -> None:
+    with pytest.raises(UserError, match=r"other and large need .* together on cpu, but .* is free") as caught:
+        room(warm, "speculative", "other", "large", "draft", "target")
+    # 60 + 80 in float32: either one in bfloat16 frees 30 or 40, which is not enough for 140 of 101 with the first.
+    assert "--target-dtype bfloat16 (" in caught.value.sentence
+    assert "--draft-dtype bfloat16 (" not in caught.value.sentence
+
+
+def test_one_that_never_fits_is_refused(warm: WarmModels) -> None:
+    with pytest.raises(UserError, match=r"huge needs .* no dtype, quantization or cache makes it fit"):
+        room(warm, "target", "small", "huge", "target")
+
+
+@pytest.mark.parametrize("mode", ["speculative", "parallel-prefill"])
+def test_a_refused_run_reads_no_weight(warm: WarmModels, loaded: list[str], sink: Any, mode: str) -> None:
+    """The run ends as failed with the sentence, and the loader was never called."""
+
+    def must_not_load(*_: Any) -> Any:
+        raise AssertionError("weights were read")
+
+    engine = LocalEngine(loader=must_not_load)
+    engine.run(request(mode, "other", "large"), sink, threading.Event())
+    ended = [message for message in sink.messages if isinstance(message, RunEnded)]
+    assert [message.status for message in ended] == ["failed"]
+    assert "other and large need" in str(ended[0].error)
+    assert "what fits: --" in str(ended[0].error)
+    assert loaded == []
+
+
+PAIR = {"draft": "random:7b-eventgpt", "target": "random:7b-llava"}
+
+
+def cells(**settings: object) -> tuple[SuiteConfiguration, ...]:
+    return parse_suite({"settings": {"mode": "side-by-side", **settings}}, "grid").cells
+
+
+def test_a_seven_billion_pair_stays_on_a_card_of_forty_and_not_of_twenty_four() -> None:
+    asked = cells(**PAIR)
+    assert SuiteRoom(AssumedMachine(40 << 30)).fits(asked)
+    assert not SuiteRoom(AssumedMachine(24_000 * MIB)).fits(asked)
+
+
+def test_the_same_weights_count_once_and_other_dtypes_again() -> None:
+    room = SuiteRoom(AssumedMachine(20 << 30))
+    one = parse_suite({"settings": {"mode": "draft", **PAIR}, "axes": {"event_frames": [1, 5]}}, "grid")
+    two = parse_suite({"settings": {"mode": "draft", **PAIR}, "axes": {"dtype": ["bfloat16", "float16"]}}, "grid")
+    assert room.fits(one.cells)
+    assert not room.fits(two.cells)
+
+
+def test_contexts_are_passed_by_frames() -> None:
+    room = SuiteRoom(AssumedMachine(40 << 30))
+    raw = {"settings": {"mode": "target", "target": "evprof-tiny-video-llava"}, "axes": {"frames": [8, 64]}}
+    few, many = parse_suite(raw, "grid").cells
+    assert room.past_context(few) is None
+    sentence = room.past_context(many)
+    assert sentence is not None
+    assert "2,048 positions" in sentence
+
+
+def test_a_model_that_is_not_there_is_left_to_its_rows() -> None:
+    room = SuiteRoom(AssumedMachine(40 << 30))
+    (cell,) = parse_suite({"settings": {"mode": "draft", "draft": "/nowhere/at/all"}}, "grid").cells
+    assert room.fits([cell])
+    assert room.past_context(cell) is None
+    assert room.family_of("/nowhere/at/all") is None
+    assert room.family_of("random:7b-eventgpt") == "eventgpt"
+
+
+SETTINGS_MEMORY_MEASURED = GenerationSettings(max_new_tokens=6, frames=4)
+VISION = CLIPVisionConfig(
+    hidden_size=64, intermediate_size=256, num_hidden_layers=3, num_attention_heads=2, image_size=112, patch_size=14
+)
+TEXT = LlamaConfig(
+    vocab_size=32_000, hidden_size=128, intermediate_size=344, num_hidden_layers=3, num_attention_heads=4
+)
+
+
+class Allocations(TorchDispatchMode):
+    """Counts bytes of storages that are alive at once among those made inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peak = 0
+        self._alive: dict[int, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {leaf.untyped_storage()._cdata for leaf in _tensors((args, kwargs))}
+        result = func(*args, **(kwargs or {}))
+        for leaf in _tensors(result):
+            storage = leaf.untyped_storage()
+            if storage._cdata not in given and storage._cdata not in self._alive:
+                self._alive[storage._cdata] = storage.nbytes()
+                _when_freed(storage, self._alive)
+        self.peak = max(self.peak, sum(self._alive.values()))
+        return result
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _when_freed(storage: torch.UntypedStorage, alive: dict[int, int]) -> None:
+    weakref.finalize(storage, alive.pop, storage._cdata, None)
+
+
+@pytest.mark.parametrize("name", ["evprof-tiny-eventgpt", "evprof-tiny-video-llava"])
+def test_weights_and_cache_are_exact(name: str, sample: Any) -> None:
+    role = "draft" if "eventgpt" in name else "target"
+    choice = ModelChoice(name, device="cpu")
+    recording = RecordLog()
+    engine = LocalEngine(loader=load_model)
+    draft, target = (choice, None) if role == "draft" else (None, choice)
+    engine.run(RunRequest(role, sample, draft, target, SETTINGS_MEMORY_MEASURED), recording, threading.Event())
+    engine.close()
+    book = RunBook(recording)
+    book.update()
+    (run,) = book.runs.values()
+    assert run.info.status == "finished", run.info.error
+    need = memory_need(choice, role, SETTINGS_MEMORY_MEASURED)
+    assert need.weight_bytes == run.info.models[role].weight_bytes
+    assert need.positions.visual == run.info.lengths[role].visual
+    spare = need.positions.prompt - run.info.lengths[role].input
+    assert 0 <= spare < 112
+    position = need.kv_bytes // need.positions.total
+    assert run.info.kv[role].reserved_bytes == need.kv_bytes - spare * position
+
+
+def config_of(family: str) -> ModelConfig:
+    return (
+        EventGptConfig(VISION, TEXT)
+        if family == "eventgpt"
+        else LlavaConfig(VISION, TEXT, family="llava", slot_id=31_999)
+    )
+
+
+@pytest.mark.parametrize("family", ["eventgpt", "llava"])
+@pytest.mark.parametrize("chunk", [0, 32])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_activations_are_close(family: str, chunk: int, attention: str) -> None:
+    """The largest moment of a vision pass and a prefill, counted tensor by tensor, is hardly above what was said."""
+    config = config_of(family)
+    network = build_random(config, torch.device("cpu"), torch.float32, lambda *_: None, threading.Event())
+    decoder = LlamaDecoder.take_over(network.language_model)
+    decoder.attention = attention
+    settings = GenerationSettings(frames=4, event_frames=4, switches=Switches(attention=attention, prefill_chunk=chunk))
+    shape = ModelShape("m", config, 1, ())
+    choice = ModelChoice("m", device="cpu", dtype="float32")
+    need = memory_need(choice, "draft", settings, machine=AssumedMachine(1), shape=shape)
+    pixels = torch.zeros(4, 3, 112, 112)
+    with torch.inference_mode():
+        network.encode_frames(pixels)  # fuses weights
+        with Allocations() as vision:
+            network.encode_frames(pixels)
+        embeddings = torch.zeros(1, need.positions.prompt, 128)
+        cache = make_cache(
+            "static",
+            decoder.config,
+            capacity=need.positions.total,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+        )
+        with Allocations() as prefill:
+            for part in embeddings.split(chunk or embeddings.shape[1], dim=1):
+                decoder(part, cache)
+    counted = max(vision.peak, prefill.peak + embeddings.nbytes)
+    assert 0.8 * need.activation_bytes <= counted <= 1.02 * need.activation_bytes

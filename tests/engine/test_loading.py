@@ -1,12 +1,14 @@
-"""Checkpoints: published names in the files, a round trip, and every way a folder can be wrong."""
+"""Checkpoints are read completely and exactly, or refused in a sentence."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,8 +17,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
+from apart import run_apart
 from checkpoint_folders import PIECES, TOKENIZER_JSON, TOKENIZER_MODEL, WEIGHTS, write_eventgpt, write_video_llava
 from closeness import assert_close
+from engines import bundled_folder
+from engines.checkpoints.naming import kept_layers, split_layers
+from engines.checkpoints.shards import folder_content
 from engines.decoder.kv_cache import DynamicKv
 from engines.families.eventgpt import EventGptConfig, EventGptModel, EventLanguageModel
 from engines.families.llava_model import LlavaConfig, VideoLanguageModel
@@ -24,7 +30,7 @@ from engines.families.networks import build_network, read_config
 from engines.inspection import inspect_checkpoint
 from engines.loading.weights import find_checkpoint, load_model
 from engines.stages.model import VisionLanguageModel
-from evprof.core.errors import UserError
+from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.generation import ModelChoice
 from tensor_names import LLAVA, VIDEO_LLAVA
 
@@ -458,3 +464,103 @@ def test_a_hub_id_without_network_is_refused_in_a_sentence(monkeypatch: pytest.M
     with pytest.raises(UserError, match="the hub cannot be reached") as caught:
         find_checkpoint("someone/some-model")
     assert "someone/some-model" in caught.value.sentence
+
+
+TARGET, DRAFT = "evprof-tiny-video-llava", "evprof-tiny-eventgpt"
+
+
+def loaded(name: str) -> Any:
+    return load_model(ModelChoice(name, "cpu"), "target", lambda *_: None, threading.Event())
+
+
+def test_names_end_in_the_number_of_layers() -> None:
+    assert split_layers("some/model:layers=12") == ("some/model", 12)
+    for name in ("some/model", "a:layers=", "a:layers=x", "a:layers=3/b", "C:\\models\\llava"):
+        assert split_layers(name) == (name, None)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(1, (0,)), (2, (0, 9)), (4, (0, 3, 6, 9)), (10, tuple(range(10)))])
+def test_layers_are_spread_evenly_from_the_first_to_the_last(count: int, kept: tuple[int, ...]) -> None:
+    assert kept_layers(10, count) == kept
+    assert len(set(kept_layers(32, 17))) == 17
+
+
+@pytest.mark.parametrize("name", [TARGET, DRAFT])
+def test_kept_layers_have_the_weights_they_had(name: str) -> None:
+    whole, few = loaded(name), loaded(f"{name}:layers=3")
+    layers = whole.facts.layers
+    assert (few.facts.name, few.facts.layers) == (f"{name}:layers=3", 3)
+    for place, index in enumerate(kept_layers(layers, 3)):
+        mine, theirs = few.language_model.layers[place], whole.language_model.layers[index]
+        assert torch.equal(mine.qkv.weight, theirs.qkv.weight)
+        assert torch.equal(mine.down.weight, theirs.down.weight)
+    assert torch.equal(few.language_model.embed_tokens.weight, whole.language_model.embed_tokens.weight)
+    assert any("3 are kept: 0," in sentence for sentence in few.warnings)
+
+
+def test_random_weights_are_left_out_alike() -> None:
+    whole, few = loaded("random:160m-llava"), loaded("random:160m-llava:layers=2")
+    assert torch.equal(few.language_model.layers[1].out.weight, whole.language_model.layers[11].out.weight)
+
+
+@pytest.mark.parametrize("count", [0, 11])
+def test_layers_a_model_does_not_have_are_refused(count: int) -> None:
+    with pytest.raises(UserError, match=f"{TARGET} has 10 layers; ask for 1 to 10") as caught:
+        find_checkpoint(f"{TARGET}:layers={count}")
+    assert caught.value.exit_code == USAGE
+
+
+DRAFT_FOLDER_CONTENT = "evprof-tiny-eventgpt"
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """The bundled draft in a folder of another name."""
+    folder = bundled_folder(DRAFT_FOLDER_CONTENT)
+    assert folder is not None
+    return Path(shutil.copytree(folder, tmp_path / "mine"))
+
+
+def test_it_is_the_content_and_not_the_place(copied: Path) -> None:
+    folder = bundled_folder(DRAFT_FOLDER_CONTENT)
+    assert folder is not None
+    assert folder_content(copied) == folder_content(folder)
+
+
+def test_one_changed_weight_is_another_content(copied: Path) -> None:
+    before = folder_content(copied)
+    (weights,) = copied.glob("*.safetensors")
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert folder_content(copied) != before
+
+
+def test_a_loaded_model_tells_it(copied: Path) -> None:
+    told = [
+        load_model(ModelChoice(name, "cpu"), "draft", lambda *_: None, Event()).facts.content
+        for name in (DRAFT_FOLDER_CONTENT, str(copied))
+    ]
+    assert told[0] == told[1] == folder_content(copied)
+
+
+def test_an_engine_starts_without_transformers_and_compilers() -> None:
+    late = ("transformers", "torch._dynamo", "sympy", "triton", "torch.distributed.tensor")
+    printed = run_apart(f"import sys, engines.engine\nprint([name for name in {late} if name in sys.modules])")
+    assert printed == "[]"
+
+
+def test_the_first_load_counts_the_import_of_transformers() -> None:
+    printed = run_apart(
+        "import sys\n"
+        "from engines.loading.warm_models import WarmModels\n"
+        "from engines.loading.weights import load_model\n"
+        "from evprof.core.vocabulary.generation import ModelChoice\n"
+        "from threading import Event\n"
+        "warm = WarmModels(load_model, 10.0)\n"
+        "warm.import_libraries()\n"
+        "print('transformers.models.clip.modeling_clip' in sys.modules)\n"
+        "model = warm.get(ModelChoice('evprof-tiny-eventgpt'), 'draft', lambda done, total: None, Event())\n"
+        "print(model.setup.import_ms > 10.0)"
+    )
+    assert printed.splitlines() == ["True", "True"]

@@ -1,9 +1,10 @@
-"""Published heads drafting: hidden states and drafts as a reference computes them, answers the target's own, misfits
-and damage refused."""
+"""Heads as others publish them: EAGLE, Medusa and speculators, held against their references."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from transformers import LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.adapters.following import HeadPass
 from engines.adapters.published import load_head
@@ -20,10 +21,18 @@ from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.drafters.drafter import PromptContext
 from engines.drafters.eagle_drafter import EagleDrafter
+from engines.inspection import find_head, inspect_head
 from evprof.core.errors import UserError
+from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
-from evprof.loaders.adapters import read_adapter
-from published_heads import Reference, Written, eagle1, eagle3, save
+from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
+from evprof.loaders.adapters import drafter_of, read_adapter
+from published_heads import Reference, Written, eagle1, eagle3, medusa, save
 
 ROWS = 24
 Make = Callable[[Path, Any], Written]
@@ -311,3 +320,141 @@ def test_a_head_without_weights_is_refused(decoder: LlamaDecoder, target: LlamaF
     save_file({}, written.folder / "model.safetensors")
     with pytest.raises(UserError, match="lacks"):
         load_head(read_adapter(str(written.folder)), decoder)
+
+
+TARGET = LlamaConfig(hidden_size=32, vocab_size=32_003)
+"""The sizes of the tests' target that a head has to share."""
+
+HEADS_PUBLISHED_HEAD_RUNS: dict[str, Callable[[Path], Written]] = {
+    "EAGLE-1": lambda folder: eagle1(folder, TARGET),
+    "MSD": lambda folder: eagle1(folder, TARGET, layout="msd"),
+    "EAGLE-3": lambda folder: eagle3(folder, TARGET, reads=(1, 2), choices=40, own_embeddings=True),
+    "Medusa": lambda folder: medusa(folder, TARGET),
+}
+
+
+def carry_out(engine: Any, request: RunRequest) -> RunLog:
+    recording = RecordLog()
+    engine.run(request, recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    (run,) = book.runs.values()
+    return run
+
+
+@pytest.mark.parametrize("tree", ["", "2,2"])
+@pytest.mark.parametrize("name", HEADS_PUBLISHED_HEAD_RUNS)
+def test_a_run_says_who_drafted_and_says_what_the_target_says(
+    *, name: str, tree: str, engine: Any, sample: Any, tmp_path: Path
+) -> None:
+    written = save(HEADS_PUBLISHED_HEAD_RUNS[name](tmp_path / "my-head"))
+    kind, info = drafter_of(str(written.folder), None)
+    assert info is not None
+    settings = GenerationSettings(max_new_tokens=10)
+    plain = carry_out(engine, RunRequest("target", sample, None, ModelChoice("tiny-target"), settings))
+    speculation = SpeculationSettings(drafter=kind, adapter=str(info.folder), tree=tree)
+    asked = GenerationSettings(
+        max_new_tokens=10, speculation=speculation, switches=Switches(step="compiled" if name == "EAGLE-3" else "eager")
+    )
+    run = carry_out(engine, RunRequest("speculative", sample, None, ModelChoice("tiny-target"), asked))
+    assert run.info.error is None
+    kept = [token.token_id for token in run.tokens if token.origin != "rejected"]
+    assert kept == [token.token_id for token in plain.tokens]
+    facts = run.info.speculation
+    assert facts is not None
+    assert (facts.kind, facts.drafter, facts.tree) == (kind, "my-head", tree)
+    assert facts.is_lossless
+    said = [warning for warning in run.info.warnings if "reads what enters the target's layers" in warning]
+    assert bool(said) == (name == "EAGLE-3")
+
+
+def test_inspect_names_a_head_and_says_whether_it_fits(tmp_path: Path) -> None:
+    save(eagle3(tmp_path / "fits", LlamaConfig(hidden_size=128, vocab_size=768), choices=40))
+    save(eagle1(tmp_path / "other", LlamaConfig(hidden_size=64, vocab_size=768)))
+    save(medusa(tmp_path / "heads", LlamaConfig(hidden_size=128, vocab_size=765)))
+    told = {}
+    for name in ("fits", "other", "heads"):
+        info = find_head(str(tmp_path / name))
+        assert info is not None
+        told[name] = inspect_head(info, "evprof-tiny-video-llava")
+        assert not told[name]["problems"]
+    assert told["fits"]["layout"] == "EAGLE-3"
+    assert told["fits"]["fit"] == {"target": "evprof-tiny-video-llava", "fits": True}
+    assert told["fits"]["reads_layers"] == "1, 2, 3"
+    assert "hidden size 64" in told["other"]["fit"]["reason"]
+    assert told["heads"]["heads"] == 3
+    assert told["heads"]["fit"]["fits"]
+
+
+def test_inspect_leaves_models_and_adapters_alone(tmp_path: Path) -> None:
+    import assets
+
+    root = Path(assets.__file__).parent
+    assert find_head(str(root / "models" / "evprof-tiny-video-llava")) is None
+    assert find_head(str(root / "adapters" / "evprof-tiny-eagle")) is None
+    assert find_head(str(tmp_path)) is None
+    written = eagle1(tmp_path / "whole", TARGET)
+    del written.tensors["fc.weight"]
+    assert find_head(str(save(written).folder)) is None
+
+
+def test_inspect_tells_what_is_wrong(tmp_path: Path) -> None:
+    written = eagle3(tmp_path / "head", TARGET)
+    written.config["rope_scaling"] = {"rope_type": "dynamic", "factor": 2.0}
+    info = find_head(str(save(written).folder))
+    assert info is not None
+    (problem,) = inspect_head(info)["problems"]
+    assert "changes with a prompt's length" in problem
+
+
+ROWS_HEADS_OF_SPECULATORS, STEPS = 24, 3
+
+FLAGS: list[dict[str, Any]] = [
+    {},
+    {"norm_before_residual": True, "choices": 11},
+    {"fc_norm": True, "norm_output": True},
+    {"norm_before_fc": True, "own_embeddings": True},
+]
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("flags", FLAGS)
+def test_states_and_choices_are_the_packages(flags: dict[str, Any], make_llama: Any, tmp_path: Path) -> None:
+    package = importlib.import_module("speculators.models.eagle3")
+    target: LlamaForCausalLM = make_llama(5, vocabulary=ROWS_HEADS_OF_SPECULATORS, layers=4)
+    theirs_embed = target.model.embed_tokens.weight.detach().clone()
+    decoder = LlamaDecoder.take_over(target)
+    written = save(eagle3(tmp_path / "head", target.config, layout="speculators-eagle3", **flags))
+    config = package.Eagle3SpeculatorConfig(**written.config)
+    config.transformer_layer_config._attn_implementation = "eager"
+    theirs = package.Eagle3DraftModel(config).eval()
+    theirs.load_state_dict({"embed_tokens.weight": theirs_embed, **written.tensors}, strict=False)
+    head = load_head(read_adapter(str(tmp_path / "head")), decoder)
+
+    features = torch.randn(12, 3 * 64)
+    ids = torch.randint(ROWS_HEADS_OF_SPECULATORS, (12,))
+    made: list[torch.Tensor] = []
+    chosen: list[torch.Tensor] = []
+    theirs.norm.register_forward_pre_hook(lambda _, inputs: made.append(inputs[0][0]))
+    theirs.norm.register_forward_hook(lambda _, __, output: chosen.append(output[0]))
+    with torch.compiler.set_stance("force_eager"):
+        theirs(features[None], ids[None], torch.zeros(1, 12, dtype=torch.long), ttt_steps=STEPS)
+    guessed = chosen if flags.get("norm_output") else made
+    assert len(made) == STEPS
+
+    largest = 0.0
+    for length in range(1, 12 - STEPS):
+        passes = HeadPass(head, decoder, 4)
+        states = head.taken(features[:length], decoder)
+        passes.look_back(states[:-1], head.embed(ids[: length - 1], decoder))
+        guess = passes.follow(states[-1:], ids[length - 1 : length])
+        for step in range(STEPS):
+            expected = guessed[step][length - 1]
+            largest = max(largest, float((guess[0] - expected).abs().max() / expected.abs().max()))
+            own = (theirs.lm_head.weight @ chosen[step][length - 1]).argmax()
+            token = own if theirs.d2t is None else own + theirs.d2t[own]
+            assert int(passes.logits(guess).argmax()) == int(token)
+            guess = passes.follow(guess, ids[length + step : length + step + 1])
+    print(f"{flags}: largest difference {largest:.1e} of the largest state")
+    assert largest < 1e-4

@@ -1,19 +1,43 @@
-"""Speculation: lossless whatever the draft proposes, caches exact after every round, records that add up."""
+"""Speculative rounds are lossless for any drafter; caches hold exactly the answer."""
 
 from __future__ import annotations
 
 import copy
+import random
+import threading
 from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from engines.adapters.eagle import EagleHead, EagleShape
+from engines.adapters.hidden_states import AdaptedDecoder, HiddenAdapter, HiddenSizes
+from engines.adapters.ngram import NgramCounts
 from engines.decoder import kv_cache
 from engines.decoder.decoding import CachedModel, Limits
-from engines.drafters.model_drafter import SelfDrafter
+from engines.decoder.kv_cache import DYNAMIC, STATIC
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import distribution
+from engines.drafters.drafter import Drafter, Verified
+from engines.drafters.eagle_drafter import EagleDrafter
+from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter, RecyclingDrafter
+from engines.drafters.model_drafter import HiddenDrafter, ModelDrafter, SelfDrafter
+from engines.drafters.suffix_drafter import SuffixDrafter
+from engines.measuring.timing import StageClock
+from engines.speculation.draft_length import MOST_DRAFTED, Budgeted, Heuristic, draft_length
+from engines.speculation.verification import Verifier
+from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from evprof.core.records import KvRecord, RoundRecord, SpanRecord, TokenRecord
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.settings import choices_of
+from example_counts import examples
+from pretended_cuda import GPU, PretendedCuda
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -162,3 +186,331 @@ def test_what_is_drafted_by_a_captured_step_outlives_the_next_one(make_llama: An
     proposal = drafter.propose([5], 3, kit.NEVER.is_set)
     assert [int(logits.argmax()) for logits in proposal.logits] == proposal.ids.tolist()
     assert len({id(logits) for logits in proposal.logits}) == 3
+
+
+NO_EOS: frozenset[int] = frozenset()
+
+CHAINS = ("oracle", "adversary", "guesser", "silent", "repeater", "hit and miss", "model", "self", "tree")
+
+
+@st.composite
+def shapes(draw: st.DrawFn, most: int = 9) -> tuple[int, ...]:
+    """Trees of any shape: each node below the last token or below one before it."""
+    count = draw(st.integers(1, most))
+    return tuple(draw(st.integers(-1, node - 1)) for node in range(count))
+
+
+def assert_rounds_add_up(rounds: Sequence[RoundRecord], ids: Sequence[int], limits: Limits) -> None:
+    """Every round gives what stands and one more, but for the last, which ends with the answer."""
+    for record in rounds:
+        assert 0 <= record.accepted <= record.drafted
+        assert 0 < record.emitted <= record.accepted + 1
+    assert all(record.emitted == record.accepted + 1 for record in rounds[:-1])
+    clipped = sum(record.accepted + 1 for record in rounds) - sum(record.emitted for record in rounds)
+    assert sum(record.emitted for record in rounds) == len(ids) - 1
+    if clipped:
+        assert ids[-1] in limits.eos_ids or len(ids) == limits.max_new_tokens
+
+
+@given(data=st.data())
+def test_the_answer_does_not_depend_on_the_drafter(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, data: st.DataObject
+) -> None:
+    kit, drafters = played_rounds, scripted_drafters
+    sink.records.clear()
+    target, prompt = make_llama(7, layers=1), kit.prompt_of(7)
+    count = data.draw(st.integers(1, 20), label="most tokens")
+    expected = kit.plain(target, prompt, Limits(count), sink)
+    eos = data.draw(st.sampled_from([-1, *expected]), label="end")
+    limits = Limits(count, frozenset({eos}) if eos >= 0 else NO_EOS)
+    expected = kit.plain(target, prompt, limits, sink)
+    kind = data.draw(st.sampled_from((STATIC, DYNAMIC)), label="cache")
+    who = data.draw(st.sampled_from(CHAINS), label="drafter")
+    gamma = data.draw(st.integers(1, 6), label="gamma")
+    hits = data.draw(st.lists(st.booleans(), min_size=20, max_size=20), label="hits") if who == "hit and miss" else []
+    parents = data.draw(shapes(), label="tree") if who == "tree" else ()
+    path = data.draw(st.sampled_from(drafters.paths_of(parents)), label="path") if who == "tree" else []
+    make: dict[str, Callable[[], Any]] = {
+        "oracle": lambda: drafters.oracle(expected),
+        "adversary": lambda: drafters.adversary(expected, ROWS),
+        "guesser": lambda: drafters.guesser(gamma, ROWS),
+        "silent": drafters.silent,
+        "repeater": drafters.repeater,
+        "hit and miss": lambda: drafters.hit_and_miss(expected, hits, ROWS),
+        "model": lambda: kit.drafting(kit.noisy(target, 0.03), prompt, ROWS, kind=kind, eos_ids=limits.eos_ids),
+        "self": lambda: SelfDrafter,
+        "tree": lambda: drafters.tree_with_a_path(parents, path, expected, ROWS),
+    }
+    length = draft_length(data.draw(st.sampled_from(choices_of("length")), label="length"), gamma)
+    chunk = data.draw(st.sampled_from((0, 3)), label="chunk")
+    sink.records.clear()
+    done = kit.play(target, make[who](), prompt, limits, sink, kind=kind, chunk=chunk, length=length)
+    assert done.ids == expected
+    assert done.target.length == prompt.shape[1] + len(expected) - 1
+    rounds = sink.of(RoundRecord)
+    assert_rounds_add_up(rounds, done.ids, limits)
+    if who in ("adversary", "silent"):
+        assert not any(record.accepted for record in rounds)
+    if who in ("oracle", "self"):
+        assert all(record.accepted == record.drafted for record in rounds[:-1])
+
+
+def watched_caches(kit: ModuleType, target: Any, draft: Any, prompt: torch.Tensor, seen: list[int]) -> Any:
+    """After every round: the target's cache holds prompt and answer, the draft's a beginning of them, exactly."""
+
+    def look(held: dict[str, CachedModel], ids: Sequence[int], verified: Verified) -> None:
+        kit.assert_cache_is_fresh(held["target"], target, kit.sequence(prompt, ids[:-1]))
+        if (own := held.get("draft")) is not None:
+            fed = own.length - own.prompt_length
+            assert len(ids) - 2 <= fed <= len(ids) - 1
+            kit.assert_cache_is_fresh(own, draft, kit.sequence(prompt, ids[:fed]))
+        seen.append(len(verified.path) - 1)
+
+    return look
+
+
+@pytest.mark.parametrize("kind", [STATIC, DYNAMIC])
+@pytest.mark.parametrize("chunk", [0, 4])
+def test_both_caches_after_every_round_are_those_of_a_fresh_prefill(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, *, kind: str, chunk: int
+) -> None:
+    kit = played_rounds
+    target, prompt = make_llama(3), kit.prompt_of(3)
+    draft = kit.noisy(target, 0.03)
+    accepted: list[int] = []
+    look = watched_caches(kit, target, draft, prompt, accepted)
+    held = {"target": kit.cached(target, kind=kind), "draft": kit.cached(draft, "draft", kind=kind)}
+    drafter = scripted_drafters.Watched(
+        kit.drafting(held["draft"], prompt, ROWS), lambda ids, verified: look(held, ids, verified)
+    )
+    done = kit.play(held["target"], drafter, prompt, Limits(64), sink, chunk=chunk)
+    assert set(accepted) == {0, 1, 2, 3, 4}
+    kit.assert_cache_is_fresh(done.target, target, kit.sequence(prompt, done.ids[:-1]))
+    kit.assert_cache_is_fresh(held["draft"], draft, kit.sequence(prompt, done.ids[:-1]))
+
+
+@pytest.mark.parametrize("kind", [STATIC, DYNAMIC])
+@given(parents=shapes(12), data=st.data())
+@settings(max_examples=examples(0.6))
+def test_behind_a_tree_the_cache_holds_one_branch(
+    make_llama: Any,
+    sink: Any,
+    played_rounds: ModuleType,
+    scripted_drafters: ModuleType,
+    *,
+    kind: str,
+    parents: tuple[int, ...],
+    data: st.DataObject,
+) -> None:
+    kit, drafters = played_rounds, scripted_drafters
+    target, prompt = make_llama(3), kit.prompt_of(3)
+    expected = kit.plain(target, prompt, Limits(14), sink)
+    path = data.draw(st.sampled_from(drafters.paths_of(parents)))
+    one, stood = kit.cached(target, kind=kind), []
+
+    def look(ids: Sequence[int], verified: Verified) -> None:
+        kit.assert_cache_is_fresh(one, target, kit.sequence(prompt, ids[:-1]))
+        stood.append(list(verified.path))
+
+    tree = drafters.Watched(drafters.tree_with_a_path(parents, path, expected, ROWS), look)
+    assert kit.play(one, tree, prompt, Limits(14), sink).ids == expected
+    assert stood[0][1:] == [node + 1 for node in path]
+
+
+MS = 1_000_000
+
+ROUNDS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 50 * MS), st.integers(1, 50 * MS)))
+
+
+def play(length: Any, rounds: int, rate: float, draft_ms: float, verify_ms: Any) -> list[int]:
+    """Rounds in which each token is right with a chance of `rate`; returns what was asked for."""
+    dice, asked = random.Random(3), []
+    for _ in range(rounds):
+        count = length.next()
+        asked.append(count)
+        accepted = 0
+        while accepted < count and dice.random() < rate:
+            accepted += 1
+        length.learn(count, accepted, round(count * draft_ms * MS), round(verify_ms(count) * MS))
+    return asked
+
+
+def best(rate: float, draft_ms: float, verify_ms: Any, most: int = 16) -> tuple[int, float]:
+    """The number of most tokens per time when everything is known, and that pace."""
+    paces = {
+        count: sum(rate**place for place in range(count + 1)) / (count * draft_ms + verify_ms(count))
+        for count in range(1, most + 1)
+    }
+    count = max(paces, key=lambda one: paces[one])
+    return count, paces[count]
+
+
+@given(st.sampled_from(choices_of("length")), st.integers(1, 40), ROUNDS)
+def test_any_policy_asks_for_a_possible_number(kind: str, gamma: int, rounds: list[tuple[int, ...]]) -> None:
+    """Whatever rounds were like: fewer drafted than asked, nothing drafted, no time measurable."""
+    length = draft_length(kind, gamma)
+    assert length.next() == gamma
+    for drafted, accepted, draft_ns, verify_ns in rounds:
+        length.learn(drafted, min(accepted, drafted), draft_ns, verify_ns)
+        assert 1 <= length.next() <= length.most <= max(gamma, MOST_DRAFTED)
+        assert kind != "fixed" or length.next() == gamma
+
+
+def test_the_heuristic_goes_up_by_two_and_down_by_one_within_its_bounds() -> None:
+    length = Heuristic(3, 6)
+    steps = [(3, 3, 5), (5, 4, 4), (4, 4, 6), (6, 6, 6), (6, 0, 5), (0, 0, 5), (2, 2, 6)]
+    for drafted, accepted, expected in steps:
+        length.learn(drafted, accepted, 1, 1)
+        assert length.next() == expected
+    for _ in range(9):
+        length.learn(4, 1, 1, 1)
+    assert length.next() == 1
+
+
+def test_the_budget_finds_the_best_length_for_costs_and_acceptance() -> None:
+    """Against the length that would be best if everything were known: at most a tenth slower."""
+
+    def flat(_: int) -> float:
+        return 10.0
+
+    def growing(count: int) -> float:
+        return 1.0 + 0.2 * count
+
+    for rate, draft_ms, verify_ms in (
+        (0.9, 0.1, flat),
+        (0.9, 3.0, flat),
+        (0.5, 3.0, flat),
+        (0.2, 5.0, flat),
+        (0.95, 0.0, growing),
+        (0.6, 0.05, growing),
+        (0.3, 0.4, growing),
+    ):
+        asked = play(Budgeted(5, 16), 400, rate, draft_ms, verify_ms)
+        _, pace = best(rate, draft_ms, verify_ms)
+        settled = asked[100:]
+        reached = [
+            sum(rate**place for place in range(count + 1)) / (count * draft_ms + verify_ms(count)) for count in settled
+        ]
+        assert sum(reached) / len(reached) >= 0.9 * pace, (rate, draft_ms, asked[-20:])
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("kind", choices_of("length"))
+def test_the_length_is_not_the_answer(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, kind: str
+) -> None:
+    target, prompt = make_llama(6, vocabulary=500), played_rounds.prompt_of(6)
+    expected = played_rounds.plain(target, prompt, Limits(60), sink)
+    for hits in ([True], [True, True, False], [False]):
+        sink.records.clear()
+        drafter = scripted_drafters.hit_and_miss(expected, hits, 500)
+        played = played_rounds.play(target, drafter, prompt, Limits(60), sink, length=draft_length(kind, 3))
+        assert played.ids == expected
+        rounds = sink.of(RoundRecord)
+        assert sum(one.emitted for one in rounds) == 59
+        drafted = [one.drafted for one in rounds]
+        if kind == "heuristic" and hits == [True]:
+            assert drafted[:6] == [3, 5, 7, 9, 11, 13]
+        if kind == "heuristic" and hits == [False]:
+            assert drafted[:10] == [3, 2, *[1] * 8]
+
+
+ROWS_PRETENDED_ROUNDS = 64
+NEVER = threading.Event()
+Make = Callable[[CachedModel], Drafter]
+KINDS = (
+    *("model", "model, drawn", "mapped", "hidden", "hidden, mapped"),
+    *("chain", "chain, drawn", "tree", "lookup", "ngram", "suffix", "recycled", "recycled tree", "self"),
+)
+
+
+class Rounds(StageClock):
+    """Notes what was waited for before the first round."""
+
+    def __init__(self, sink: Any, pretended: PretendedCuda) -> None:
+        super().__init__(sink, 1)
+        self._pretended = pretended
+        self.before: int | None = None
+
+    def begin_step(self, kind: str = "token") -> None:
+        if self.before is None:
+            self.before = len(self._pretended.waits)
+
+
+@pytest.fixture(scope="module")
+def decoders(make_llama: Any) -> tuple[LlamaDecoder, LlamaDecoder]:
+    target, draft = (LlamaDecoder.take_over(make_llama(seed, vocabulary=ROWS_PRETENDED_ROUNDS)) for seed in (1, 2))
+    return target, draft
+
+
+def prefilled(decoder: LlamaDecoder, prompt: torch.Tensor) -> CachedModel:
+    one = CachedModel.over(decoder, "draft")
+    one.prefill(decoder.embed(prompt), NEVER)
+    return one
+
+
+def makers(draft: LlamaDecoder, prompt: torch.Tensor, expected: list[int], drawn: dict[str, Any]) -> dict[str, Make]:
+    def model(one: CachedModel, alignment: Alignment, **more: Any) -> ModelDrafter:
+        return ModelDrafter(
+            "draft", prefilled(draft, prompt), alignment, frozenset(), target_rows=ROWS_PRETENDED_ROUNDS, **more
+        )
+
+    def eagle(one: CachedModel, **more: Any) -> EagleDrafter:
+        assert isinstance(one.decoder, LlamaDecoder)
+        head = EagleHead(EagleShape.like(one.decoder.config, window=4)).requires_grad_(False)
+        return EagleDrafter("head", head, one, frozenset(), **more)
+
+    def hidden(one: CachedModel, alignment: Alignment) -> HiddenDrafter:
+        assert isinstance(one.decoder, LlamaDecoder)
+        adapted = AdaptedDecoder(draft, one.decoder, HiddenAdapter(HiddenSizes(64, 64, 8)).requires_grad_(False))
+        return HiddenDrafter(
+            "d", prefilled(draft, prompt), adapted, alignment, frozenset(), target_rows=ROWS_PRETENDED_ROUNDS
+        )
+
+    turned = Alignment(
+        [*range(1, ROWS_PRETENDED_ROUNDS), 0],
+        [ROWS_PRETENDED_ROUNDS - 1, *range(ROWS_PRETENDED_ROUNDS - 1)],
+        ROWS_PRETENDED_ROUNDS,
+        is_prefix=False,
+    )
+    counts = NgramCounts.of([expected, expected[5:]], order=3)
+    return {
+        "model": partial(model, alignment=first_shared(ROWS_PRETENDED_ROUNDS)),
+        "model, drawn": partial(model, alignment=first_shared(ROWS_PRETENDED_ROUNDS), **drawn),
+        "mapped": partial(model, alignment=turned),
+        "hidden": partial(hidden, alignment=first_shared(ROWS_PRETENDED_ROUNDS)),
+        "hidden, mapped": partial(hidden, alignment=turned),
+        "chain": eagle,
+        "chain, drawn": partial(eagle, **drawn),
+        "tree": partial(eagle, widths=(4, 2, 1)),
+        "lookup": lambda one: LookupDrafter(one.device),
+        "suffix": lambda one: SuffixDrafter(one.device),
+        "recycled": lambda one: RecyclingDrafter(one.device, ROWS_PRETENDED_ROUNDS),
+        "recycled tree": lambda one: RecyclingDrafter(one.device, ROWS_PRETENDED_ROUNDS, widths=(4, 2, 1)),
+        "ngram": lambda one: NgramDrafter("counts", counts, one.device, least=0.1),
+        "self": SelfDrafter,
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_round_waits_once(kind: str, decoders: Any, sink: Any, played_rounds: ModuleType) -> None:
+    target, draft = decoders
+    prompt = played_rounds.prompt_of(1, vocabulary=ROWS_PRETENDED_ROUNDS)
+    expected = played_rounds.plain(target, prompt, Limits(24), sink)
+    verifier, drawn = Verifier(), {}
+    if "drawn" in kind:
+        law = partial(distribution, settings=GenerationSettings(temperature=0.8))
+        drawn = {"law": law, "generator": torch.Generator().manual_seed(3)}
+        verifier = Verifier(law, torch.Generator().manual_seed(4))
+    with PretendedCuda() as pretended:
+        clock = Rounds(sink, pretended)
+        make = makers(draft, prompt, expected, drawn)[kind]
+        sink.records.clear()
+        one = CachedModel.over(target, "target")
+        assert one.device == GPU
+        played = played_rounds.play(one, make, prompt, Limits(24), sink, gamma=3, clock=clock, verifier=verifier)
+        assert pretended.waits[clock.before :] == ["tolist"] * len(sink.of(RoundRecord))
+    assert len(sink.of(RoundRecord)) > 1
+    assert max(record.drafted for record in sink.of(RoundRecord)) > 0
+    if "drawn" not in kind:
+        assert played.ids == expected

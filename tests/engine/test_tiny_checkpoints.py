@@ -1,4 +1,4 @@
-"""The shipped pair: sizes, published tensor names, what transformers reads in the same files, and what they can see."""
+"""Bundled checkpoints, and the records that every family and drafter has."""
 
 from __future__ import annotations
 
@@ -16,13 +16,21 @@ from transformers import VideoLlavaForConditionalGeneration
 import assets
 from engines.decoder.kv_cache import DynamicKv
 from engines.families.llava import VideoLlavaFamily
+from engines.families.networks import ENGINE_FAMILIES, engine_family
+from engines.loading.shapes import random_config
 from engines.loading.weights import load_model
 from engines.measuring.timing import NullClock
+from engines.modes.measured_run import STRATEGIES
+from engines.modes.strategies import DRAFTER_MAKERS
 from engines.stages.model import VisionLanguageModel, splice
 from engines.tokens.prompts import SLOT, prompt_ids
+from engines.training.trainees import TRAINEE_MAKERS
 from evprof.core.records import TARGET
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.drafters import DRAFTERS, TAUGHT_KINDS
+from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import MODES
 
 ASSETS = Path(assets.__file__).parent
 MODELS = ASSETS / "models"
@@ -152,3 +160,16 @@ def test_the_video_prompt_is_spelled_as_transformers_would_spell_it() -> None:
     ids = prompt_ids(vocabulary, VideoLlavaFamily.template, "What is in the scene?").ids
     before, after = VideoLlavaFamily.template.chunks("What is in the scene?")
     assert list(ids) == [1, *vocabulary.encode(before), SLOT, *vocabulary.encode(after)]
+
+
+def test_every_record_is_carried_out() -> None:
+    assert set(DRAFTER_MAKERS) == set(DRAFTERS)
+    assert set(TRAINEE_MAKERS) == set(TAUGHT_KINDS)
+    assert set(STRATEGIES) == {mode.strategy for mode in MODES.values()}
+    assert set(ENGINE_FAMILIES) == set(FAMILIES)
+
+
+def test_every_family_describes_its_own_random_model() -> None:
+    for key in FAMILIES:
+        config = random_config(f"random:160m-{FAMILIES[key].word}")
+        assert config.family == engine_family(key).key == key

@@ -1,11 +1,8 @@
-"""What speculation emits is distributed as what the target draws alone; slightly wrong samplers are found out.
-
-Emitted tokens are held against the target's law by chi-square: the first by itself, the second given the first, the
-third given both.
-"""
+"""Verification keeps the target's law, greedy outcomes are exact, near-ties are measured."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +15,14 @@ import torch
 from scipy.stats import chi2
 
 from engines.decoder.decoding import Limits
-from engines.decoder.sampling import distribution, draw
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import distribution, draw, make_generator
 from engines.drafters.drafter import Proposal
 from engines.drafters.lookup_drafter import AnswerMemory, RecyclingDrafter
 from engines.drafters.suffix_drafter import SuffixDrafter
-from engines.speculation.verification import Verifier, reject
+from engines.speculation.near_ties import NEAR_TIE_ULPS, Divergence, divergence, gap_ulps, ulp
+from engines.speculation.verification import Judged, Verifier, reject
+from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
@@ -291,3 +291,170 @@ def _answers(
     cells, means = (np.append(part[~is_rare], part[is_rare].sum()) for part in (seen, expected))
     assert len(cells) > 15
     return float(((cells - means) ** 2 / means).sum()), float(chi2.isf(WORST, len(cells) - 1))
+
+
+V_VERIFIED_OUTCOMES = 16
+
+
+@pytest.mark.parametrize("is_drawn", [True, False])
+def test_a_temperature_near_nothing_is_greedy(is_drawn: bool) -> None:
+    settings = GenerationSettings(temperature=1e-6)
+    law = partial(distribution, settings=settings)
+    drawn, greedy = seeded(8), Verifier()
+    cold = Verifier(law, drawn)
+    for _ in range(300):
+        logits = torch.randn(5, V_VERIFIED_OUTCOMES, generator=drawn)
+        own = logits[:4] + 0.5 * torch.randn(4, V_VERIFIED_OUTCOMES, generator=drawn)
+        ids = own.argmax(-1)
+        proposal = Proposal(ids, law(own) if is_drawn else None)
+        outcomes = [one.conclude(proposal, one.look(proposal, logits).tolist(), NO_EOS) for one in (cold, greedy)]
+        assert outcomes[0] == outcomes[1]
+
+
+def test_the_same_seed_decides_the_same_way() -> None:
+    settings = GenerationSettings(temperature=1.0, seed=11)
+    law = partial(distribution, settings=settings)
+    logits = torch.randn(5, V_VERIFIED_OUTCOMES, generator=seeded(9))
+    own = law(torch.randn(4, V_VERIFIED_OUTCOMES, generator=seeded(10)))
+    told = []
+    for _ in range(2):
+        verifier = Verifier(law, make_generator(settings, torch.device("cpu"), stream=1))
+        told.append([verifier.look(Proposal(torch.arange(4), own), logits).tolist() for _ in range(20)])
+    assert told[0] == told[1]
+    assert len({tuple(row) for row in told[0]}) > 1
+
+
+def test_what_the_target_never_says_never_stands() -> None:
+    """A token the target gives no chance, and laws that agree to the last bit."""
+    law = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]).expand(2000, 2, 3)
+    drafted = torch.tensor([[0.0, 0.0, 1.0]]).expand(2000, 1, 3)
+    told = reject(torch.full((2000, 1), 2), drafted, law, seeded(1))
+    assert set(told[:, 0].tolist()) == {0}
+    assert set(told[:, 1].tolist()) == {0, 1}
+    same = reject(torch.ones(2000, 1, dtype=torch.long), law[:, :1], law, seeded(1))
+    assert set(same[:, 0].tolist()) == {1}
+    assert set(same[:, 1].tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("drafted", "choices", "parents", "eos", "expected"),
+    [
+        ([], [5], None, set(), ((0,), (5,))),
+        ([1, 2], [1, 2, 3], None, set(), ((0, 1, 2), (1, 2, 3))),
+        ([1, 2], [1, 7, 3], None, set(), ((0, 1), (1, 7))),
+        ([1, 2], [7, 2, 3], None, set(), ((0,), (7,))),
+        ([1, 2], [1, 2, 3], None, {1}, ((0, 1), (1,))),
+        ([1, 2], [1, 2, 3], None, {2}, ((0, 1, 2), (1, 2))),
+        ([1, 2], [1, 7, 3], None, {7}, ((0, 1), (1, 7))),
+        ([7, 2], [1, 2, 3], None, {7}, ((0,), (1,))),
+        # A tree: 4 and 5 below the last token, 6 and 7 below 5.
+        ([4, 5, 6, 7], [5, 0, 7, 0, 9], (-1, -1, 1, 1), set(), ((0, 2, 4), (5, 7, 9))),
+        ([4, 5, 6, 7], [4, 7, 7, 0, 9], (-1, -1, 1, 1), set(), ((0, 1), (4, 7))),
+        ([4, 5, 6, 7], [6, 7, 7, 0, 9], (-1, -1, 1, 1), set(), ((0,), (6,))),
+        ([4, 5, 6, 7], [5, 0, 7, 0, 9], (-1, -1, 1, 1), {5}, ((0, 2), (5,))),
+        ([4, 5, 6, 7], [5, 0, 7, 0, 9], (-1, -1, 1, 1), {7}, ((0, 2, 4), (5, 7))),
+        # Of two siblings that say the same the first is followed.
+        ([4, 4, 6, 7], [4, 6, 7, 0, 9], (-1, -1, 0, 1), set(), ((0, 1, 3), (4, 6, 0))),
+    ],
+)
+def test_greedy_outcomes(
+    drafted: list[int], choices: list[int], parents: tuple[int, ...] | None, eos: set[int], expected: Any
+) -> None:
+    proposal = Proposal(torch.tensor(drafted, dtype=torch.long), parents=parents)
+    logits = torch.nn.functional.one_hot(torch.tensor(choices), V_VERIFIED_OUTCOMES).float()
+    verifier = Verifier()
+    judged = verifier.conclude(proposal, verifier.look(proposal, logits).tolist(), frozenset(eos))
+    assert judged == Judged(*expected)
+    assert judged.accepted == len(expected[0]) - 1
+
+
+ROWS = 2000
+
+
+def in_half(model: Any) -> Any:
+    return model.to(torch.bfloat16)
+
+
+def test_every_divergence_in_bfloat16_is_a_near_tie(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kit, found = played_rounds, []
+    accepted = drafted = 0
+    for seed in range(60):
+        if seed % 10 == 0:
+            full = make_llama(seed // 10, vocabulary=ROWS)
+            draft = in_half(kit.noisy(full, 0.02, seed))
+            target = LlamaDecoder.take_over(in_half(full))
+        prompt = kit.prompt_of(seed)
+        plain = kit.plain(target, prompt, Limits(48), sink)
+        assert len(set(plain)) > 25
+        sink.records.clear()
+        played = kit.play(kit.cached(target), kit.drafting(draft, prompt, ROWS), prompt, Limits(48), sink)
+        accepted += sum(record.accepted for record in sink.of(RoundRecord))
+        drafted += sum(record.drafted for record in sink.of(RoundRecord))
+        found.append(divergence(target, target.embed(prompt), plain, played.ids))
+    flips = [one for one in found if one is not None]
+    with capsys.disabled():
+        print(f"\n  bf16: {len(flips)} of {len(found)} answers of 48 tokens flip, ", end="")
+        widest = max((one.gap_ulps for one in flips), default=None)
+        print(f"widest gap {widest} ulp, {accepted / drafted:.0%} of drafts accepted")
+    assert len(found) == 60
+    assert 0 < accepted < drafted
+    assert [one for one in flips if one.gap_ulps > NEAR_TIE_ULPS / 4] == []
+
+
+def test_in_float32_nothing_diverges(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+    kit = played_rounds
+    model = make_llama(1)
+    target, prompt = LlamaDecoder.take_over(model), kit.prompt_of(1)
+    plain = kit.plain(target, prompt, Limits(40), sink)
+    played = kit.play(kit.cached(target), kit.drafting(kit.noisy(model, 0.03), prompt, 257), prompt, Limits(40), sink)
+    assert divergence(target, target.embed(prompt), plain, played.ids) is None
+
+
+def test_a_wrong_answer_is_no_near_tie(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+    """What a verifier that lets drafts pass would give: found at its place, and far away."""
+    kit = played_rounds
+    target, prompt = LlamaDecoder.take_over(in_half(make_llama(1))), kit.prompt_of(1)
+    plain = kit.plain(target, prompt, Limits(24), sink)
+    wide = 0
+    for place in range(24):
+        other = [*plain[:place], (plain[place] + 1) % 257, *plain[place + 1 :]]
+        found = divergence(target, target.embed(prompt), plain, other)
+        assert found is not None
+        assert (found.position, found.plain_id, found.other_id) == (place, plain[place], other[place])
+        wide += found.gap_ulps > NEAR_TIE_ULPS
+    assert wide >= 22
+
+
+def test_the_plain_prefix_is_forced(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+    """At any place the plain answer's own token has no gap at all, in chunks of the prompt as well."""
+    kit = played_rounds
+    target, prompt = LlamaDecoder.take_over(in_half(make_llama(2))), kit.prompt_of(2)
+    for chunk in (0, 4):
+        plain = kit.plain(target, prompt, Limits(16), sink, chunk=chunk)
+        for place in (0, 1, 15):
+            swapped = [*plain[:place], (plain[place] + 5) % 257, *plain[place + 1 :]]
+            found = divergence(target, target.embed(prompt), swapped, plain, prefill_chunk=chunk)
+            assert found is not None
+            assert found.gap_ulps == 0.0
+
+
+def test_an_answer_that_stops_early_is_never_explained(make_llama: Any) -> None:
+    target = LlamaDecoder.take_over(make_llama(1))
+    prompt = target.embed(torch.tensor([[1, 2, 3]]))
+    assert divergence(target, prompt, [1, 2, 3], [1, 2]) == Divergence(2, 3, None, math.inf)
+    assert divergence(target, prompt, [1, 2], [1, 2, 3]) == Divergence(2, None, 3, math.inf)
+    assert divergence(target, prompt, [1, 2], [1, 2]) is None
+
+
+@pytest.mark.parametrize("value", [1.0, 1.5, 1.9921875, 2.0, 3.5, 0.75, 100.0, -6.0, 1e-3])
+def test_a_unit_in_the_last_place_is_the_step_to_the_next_number(value: float) -> None:
+    held = torch.tensor(abs(value), dtype=torch.bfloat16)
+    after = (held.view(torch.int16) + 1).view(torch.bfloat16)
+    assert ulp(value, torch.bfloat16) == float(after) - float(held)
+
+
+def test_gaps_are_counted_in_units() -> None:
+    logits = torch.tensor([4.0, 4.0625, 3.0], dtype=torch.bfloat16)
+    assert [gap_ulps(logits, token) for token in range(3)] == [2.0, 0.0, 34.0]

@@ -1,21 +1,26 @@
-"""Collecting examples: what is in them, that a kill changes nothing, and that files are not trusted."""
+"""Examples are collected, stored and read back, here and on a cluster."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from closeness import assert_close
+from engines.training.cluster_examples import ClusterExamples
 from engines.training.collect_plan import CollectPlan
 from engines.training.collecting import CollectEnd, Collecting, ExamplesHere
+from engines.training.collecting_seat import PieceAnswer
 from engines.training.example import StoredExamples
 from engines.training.observing import forced_features
 from evprof.core.errors import UserError
@@ -25,6 +30,10 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import JOURNAL, read_collection
 from evprof.run.collection_journal import LOCK
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.places.crew import Done
+from evprof.run.places.ray_cluster import LOCAL, RayCluster
+from processes_below import processes_named
 
 NEW_TOKENS = 5
 SETTINGS = GenerationSettings(max_new_tokens=NEW_TOKENS, frames=2, event_frames=2)
@@ -252,3 +261,162 @@ def test_layers_of_the_target_are_kept_when_asked_for(collect, tiny_models, samp
     assert not torch.equal(example.layers[:, :32], example.target_features)
     with pytest.raises(UserError, match="another layers"):
         collect(tmp_path / "data", samples, draft=None, positions=5)
+
+
+ACTOR = "ray::CollectingSeat"
+SETTINGS_RAY_COLLECTING = GenerationSettings(max_new_tokens=5, frames=2, event_frames=2)
+TARGET_RAY_COLLECTING, DRAFT_RAY_COLLECTING = (
+    ModelChoice(name, "cpu", "float32") for name in (BUNDLED_TARGET, BUNDLED_DRAFT)
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with RayCluster(LOCAL, lambda _: None, cpus=2) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def samples_of_ray_collecting() -> list[Sample]:
+    """Every bundled scene, asked four questions; the fifth row has the content and question of the first."""
+    found = [
+        replace(sample, prompt=prompt, name=f"{sample.name}: {prompt}")
+        for sample in bundled_samples()
+        for prompt in ("What is it?", "Is it day?", "What moves?", "Who is there?")
+    ]
+    return [*found[:4], replace(found[0], name="again"), *found[4:]]
+
+
+class ListenerRayCollecting:
+    """Does something once so many have ended."""
+
+    def __init__(self, then: Callable[[int], None] = lambda _: None) -> None:
+        self.then = then
+        self.began: tuple[int, int] | None = None
+        self.ended: list[str] = []
+
+    def begin(self, total: int, done_before: int) -> None:
+        self.began = total, done_before
+
+    def end(self, name: str, error: str | None = None) -> None:
+        self.ended.append(name)
+        self.then(len(self.ended))
+
+    def say(self, sentence: str) -> None:
+        pass
+
+
+def collect_of_ray_collecting(
+    folder: Path,
+    samples_of_ray_collecting: list[Sample],
+    cluster: RayCluster | None = None,
+    watcher: ListenerRayCollecting | None = None,
+    stop: threading.Event | None = None,
+) -> CollectEnd:
+    plan = CollectPlan(
+        samples_of_ray_collecting, TARGET_RAY_COLLECTING, DRAFT_RAY_COLLECTING, SETTINGS_RAY_COLLECTING, folder
+    )
+    told = watcher or ListenerRayCollecting(), stop or threading.Event()
+    if cluster is None:
+        return Collecting(plan, shard_examples=5).run(*told)
+    slots = cluster.slots(1, on_gpus=False)
+    assert len(slots) == 2
+    with ClusterExamples(cluster, slots, plan, 1) as source:
+        return Collecting(plan, source, shard_examples=5).run(*told)
+
+
+def kill_one(count: int) -> None:
+    if count == 1:
+        found = processes_named(ACTOR)
+        os.kill(found[0].pid, signal.SIGKILL)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.name != LOCK}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, samples_of_ray_collecting: list[Sample]) -> Path:
+    folder = tmp_path_factory.mktemp("alone")
+    collect_of_ray_collecting(folder, samples_of_ray_collecting)
+    return folder
+
+
+@pytest.mark.whole
+def test_two_workers_of_which_one_dies_leave_the_examples_of_one_process(
+    cluster, samples_of_ray_collecting, alone, tmp_path
+) -> None:
+    watcher = ListenerRayCollecting(kill_one)
+    end = collect_of_ray_collecting(tmp_path, samples_of_ray_collecting, cluster, watcher)
+    assert (end.examples, end.failed, end.is_stopped) == (12, {}, False)
+    assert watcher.ended == list(dict.fromkeys(watcher.ended))
+    # Every byte: tensors, their order, and what the journal tells of them.
+    assert contents(tmp_path) == contents(alone)
+    assert len(contents(alone)) == 4
+
+
+@pytest.mark.whole
+def test_a_stop_keeps_what_was_collected_and_the_same_call_goes_on(
+    cluster, samples_of_ray_collecting, alone, tmp_path
+) -> None:
+    """A row that fails stops no other. The copy has other paths, so that it is another row, and is found out by its
+    content alone."""
+    broken, copied, data = tmp_path / "broken.mp4", tmp_path / "copied.mp4", tmp_path / "data"
+    broken.write_bytes(b"no video")
+    copied.write_bytes(Path(samples_of_ray_collecting[0].video_path or "").read_bytes())
+    failing = replace(samples_of_ray_collecting[1], video_path=str(broken), name="broken")
+    rows = [
+        samples_of_ray_collecting[0],
+        failing,
+        replace(samples_of_ray_collecting[0], video_path=str(copied), name="copy"),
+        *samples_of_ray_collecting[1:],
+    ]
+    stop = threading.Event()
+    end = collect_of_ray_collecting(
+        data, rows, cluster, ListenerRayCollecting(lambda count: stop.set() if count == 4 else None), stop
+    )
+    assert end.is_stopped
+    assert 2 <= end.examples < 12
+    watcher = ListenerRayCollecting()
+    again = collect_of_ray_collecting(data, rows, cluster, watcher)
+    assert watcher.began is not None
+    assert watcher.began[0] == 14
+    assert (again.examples, again.before, again.repeated, list(again.failed)) == (12, end.examples, 2, ["broken"])
+    found = read_collection(data).examples
+    assert {each.key for each in found} == {each.key for each in read_collection(alone).examples}
+    assert not {"broken", "copy"} & {each.name for each in found}
+    assert collect_of_ray_collecting(data, rows[2:4]).repeated == 1
+
+
+class Scripted:
+    """A cluster of machines elsewhere, whose places answer what they are told to."""
+
+    def __init__(self, *answers: PieceAnswer, sees: bool = True) -> None:
+        self.answers, self.sees = answers, sees
+
+    def elsewhere(self, slots: list[SimpleNamespace]) -> list[SimpleNamespace]:
+        return slots
+
+    def ask(self, *_: object) -> bool:
+        return self.sees
+
+    def crew(self, *_: object) -> Scripted:
+        return self
+
+    def done(self, pieces: list[object], _: object) -> Iterator[Done[object]]:
+        return (Done(piece, answer) for piece, answer in zip(pieces, self.answers, strict=False))
+
+    def close(self) -> None:
+        pass
+
+
+def source(cluster: Scripted, samples_of_ray_collecting: list[Sample], folder: Path) -> ClusterExamples:
+    slots = [SimpleNamespace(node_id=host, host=host, gpus=1, threads=0) for host in ("node1", "node7")]
+    return ClusterExamples(
+        cluster,
+        slots,
+        CollectPlan(
+            samples_of_ray_collecting, TARGET_RAY_COLLECTING, DRAFT_RAY_COLLECTING, SETTINGS_RAY_COLLECTING, folder
+        ),
+        None,
+    )

@@ -1,4 +1,4 @@
-"""Qwen2 inside LLaVA, and EventGPT-Plus as a draft: for a Llama that cuts text otherwise, and for a Qwen2."""
+"""Qwen2 as language model: text is that of transformers, as draft and as target."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import (
-    CLIPVisionConfig,
-    LlavaForConditionalGeneration,
-    LlavaNextVideoForConditionalGeneration,
-)
+from transformers import CLIPVisionConfig, LlavaForConditionalGeneration, LlavaNextVideoForConditionalGeneration
 from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 
 import assets
 from closeness import assert_close
-from engines.decoder.decoding import CachedModel
-from engines.decoder.kv_cache import STATIC
+from engines.checkpoints.config import qwen2_text
+from engines.decoder.compiled_step import CompiledStep
+from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.kv_cache import STATIC, StaticKv
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import greedy
 from engines.engine import LocalEngine
+from engines.families.loaded_model import make_language_model
 from engines.inspection import inspect_checkpoint, inspect_vocabularies
 from engines.loading.weights import load_model
+from engines.measuring.timing import NullClock
+from engines.tokens.answer import Answer
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
@@ -165,3 +168,53 @@ def test_ids_of_two_qwen2_vocabularies_pass_as_they_are(plus: Path, qwen_target:
     assert (found["alignment"], found["same_number"], found["only_draft_count"]) == (SAME, True, 0)
     found = inspect_vocabularies(str(plus), "evprof-tiny-video-llava")
     assert found["alignment"] == REENCODED
+
+
+CPU, NEVER_QWEN2_STEPS, TOKENS, ROWS_QWEN2_STEPS = torch.device("cpu"), threading.Event(), 48, 257
+PIECES = [f"<{index}>" for index in range(ROWS_QWEN2_STEPS)]
+
+
+def both(*, is_tied: bool = False) -> tuple[Any, LlamaDecoder]:
+    """transformers' model, and ours with its weights."""
+    theirs = qwen2(ROWS_QWEN2_STEPS, layers=2, seed=4, is_tied=is_tied)
+    made = make_language_model(qwen2_text(theirs.config.to_dict(), Path("config.json")))
+    found = made.load_state_dict(theirs.state_dict())
+    assert (found.missing_keys, found.unexpected_keys) == ([], [])
+    made.eval().requires_grad_(False)
+    return theirs, LlamaDecoder.take_over(made)
+
+
+def answered(decoder: LlamaDecoder, prompt: torch.Tensor, sink: Any, step: Any = None) -> list[int]:
+    cache = StaticKv(decoder.config, 128, device=CPU, dtype=torch.float32)
+    one = CachedModel(decoder, "target", CPU, decoder.rows, cache=cache, own_step=step)
+    answer = Answer(sink, 1, "target", PIECES)
+    first = greedy(one.prefill(decoder.embed(prompt), NEVER_QWEN2_STEPS))
+    answer.add(int(first))
+    decode(one, first, answer, Limits(TOKENS), sampler=greedy, clock=NullClock(), stop=NEVER_QWEN2_STEPS)
+    return answer.ids
+
+
+@pytest.mark.parametrize(
+    ("way", "is_tied"),
+    [("eager", False), ("eager", True), pytest.param("compiled", True, marks=pytest.mark.whole)],
+)
+def test_text_is_that_of_generate(way: str, is_tied: bool, sink: Any) -> None:
+    theirs, decoder = both(is_tied=is_tied)
+    prompt = torch.randint(0, ROWS_QWEN2_STEPS, (1, 23), generator=torch.Generator().manual_seed(2))
+    expected = theirs.generate(prompt, max_new_tokens=TOKENS, do_sample=False)[0, 23:].tolist()
+    step = CompiledStep(decoder) if way == "compiled" else None
+    if step is not None:
+        step.compile_for((1,))
+        assert step.problem is None
+    assert answered(decoder, prompt, sink, step) == expected
+    assert len(set(expected)) >= 5
+
+
+def test_the_last_difference_is_rounding() -> None:
+    """In float32 our fused products add up in another order than transformers' three; nothing else differs."""
+    theirs, decoder = both()
+    ids = torch.randint(0, ROWS_QWEN2_STEPS, (1, 60), generator=torch.Generator().manual_seed(3))
+    cache = StaticKv(decoder.config, 64, device=CPU, dtype=torch.float32)
+    ours, wanted = decoder.head(decoder.trunk(decoder.embed(ids), cache)), theirs(ids).logits
+    assert float((ours - wanted).abs().max()) <= 2e-5 * float(wanted.abs().max())
+    assert all(layer.out.bias is None and layer.qkv.bias is not None for layer in decoder.ordered)

@@ -1,4 +1,4 @@
-"""Memory that runs out, wherever it does: a failed run that says where and what to do, and the next one works."""
+"""Runs that fail: memory that ran out, and a GPU that failed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from engines.families.eventgpt import EventLanguageModel
 from engines.families.llava_model import VideoLanguageModel
 from engines.modes.failures import is_memory_failure, memory_sentence
 from engines.modes.measured_run import MeasuredRun
+from evprof.core.errors import GPU_LOST, EngineLost
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
@@ -152,4 +153,28 @@ def test_every_shape_of_it_is_known(problem: Exception) -> None:
     assert said == (
         f"Memory ran out on cpu between two stages{amount}, with 13.00 GiB of weights loaded; choose a smaller model "
         "or dtype, fewer frames or fewer new tokens."
+    )
+
+
+@pytest.mark.parametrize("method", ["make_ready", "load", "preprocess", "encode_vision"])
+def test_a_gpu_that_fails_in_any_stage_ends_the_engine(
+    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise torch.AcceleratorError("CUDA error: unspecified launch failure\nCompile with …")
+
+    monkeypatch.setattr(VideoLanguageModel, method, fails)
+    recording = RecordLog()
+    request = RunRequest(
+        "target", sample, target=ModelChoice("tiny-target"), settings=GenerationSettings(max_new_tokens=4), repeat=3
+    )
+    with pytest.raises(EngineLost, match="unspecified launch failure"):
+        engine.run(request, recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    (run,) = book.runs.values()
+    assert run.info.status == "failed"
+    assert (
+        run.info.error
+        == f"{GPU_LOST} (unspecified launch failure), and its engine must start again before the next run."
     )

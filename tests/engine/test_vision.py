@@ -1,30 +1,36 @@
-"""Which visual tokens stay: the criteria by themselves, and in the models of every family."""
+"""Stage vision: pruning, kept embeddings, pixels."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from transformers import CLIPVisionConfig, CLIPVisionModel
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
+from checkpoint_folders import preprocessor_json
+from clip_pixels import pixel_values
 from closeness import assert_close, is_close
 from engines.families.clip_tower import ClipTower, class_attention
 from engines.measuring.timing import NullClock
-from engines.stages.visual_tokens import (
-    choose_tokens,
-    kept_count,
-    most_attended,
-    most_diverse,
-)
+from engines.stages.pixel_values import ClipTransform, PixelValues, level_table, looked_up
+from engines.stages.visual_tokens import choose_tokens, kept_count, most_attended, most_diverse
+from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.switches import PRUNINGS, Switches
+from pretended_cuda import GPU, PretendedCuda
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -173,3 +179,139 @@ def test_a_single_unpooled_frame_is_pruned_too(make_model: Callable[..., Any], s
     inputs, kept = seen(model, sample, settings, clock)
     assert inputs.lengths.per_frame == [9]
     assert kept.shape == (9, 48)
+
+
+CPU = torch.device("cpu")
+
+
+def every_level(edge: int = 28) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:
+    """Pictures in which each channel has all of its levels."""
+    pixels = np.arange(3 * edge * edge).reshape(edge, edge, 3) // 3
+    return [((pixels + shift) % 256).astype(np.uint8) for shift in (0, 77)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("more", [{}, {"mean": (0.5, 0.4, 0.3), "std": (0.1, 0.2, 0.3), "rescale_factor": 1 / 127.5}])
+def test_looked_up_numbers_are_the_cpus(dtype: torch.dtype, more: dict[str, Any]) -> None:
+    transform, cuts = ClipTransform(28, (28, 28), **more), every_level()
+    expected = torch.from_numpy(transform.stacked(cuts)).to(dtype)
+    found = looked_up(torch.from_numpy(np.stack(cuts)), level_table(transform, dtype))
+    assert found.is_contiguous()
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pictures_are_sent_as_bytes_and_nobody_waits(dtype: torch.dtype) -> None:
+    transform, cuts, noted = ClipTransform.square(28), every_level(), []
+
+    span: Any = type("Span", (), {"output": lambda self, name, value: noted.append((name, value.dtype))})()
+    with PretendedCuda() as pretended:
+        values = PixelValues(transform, cuts, GPU, dtype)
+        values.begin(NullClock())
+        values.send(span)
+        found = values.finish(NullClock())
+        assert found.device == GPU
+        assert pretended.waits == []
+    assert noted == [("pictures", torch.uint8)]
+    on_cpu = PixelValues(transform, cuts, CPU, dtype)
+    on_cpu.begin(NullClock())
+    on_cpu.send(span)
+    assert torch.equal(found, on_cpu.finish(NullClock()))
+
+
+def picture(height: int, width: int, seed: int = 0) -> npt.NDArray[np.uint8]:
+    """Noise over a gradient: every pixel matters and edges show."""
+    rng = np.random.default_rng(seed)
+    ramp = np.linspace(0, 160, width)[None, :, None] + np.linspace(0, 60, height)[:, None, None]
+    return (ramp + rng.integers(0, 36, (height, width, 3))).astype(np.uint8)
+
+
+def theirs(pictures: list[npt.NDArray[np.uint8]], edge: int) -> npt.NDArray[np.float32]:
+    processor = CLIPImageProcessorPil(size={"shortest_edge": edge}, crop_size={"height": edge, "width": edge})
+    images = [Image.fromarray(each) for each in pictures]
+    values: npt.NDArray[np.float32] = np.stack(processor(images, return_tensors="np")["pixel_values"])
+    return values
+
+
+@pytest.mark.parametrize(
+    ("height", "width"),
+    [
+        (480, 640),
+        (640, 480),
+        (336, 336),
+        (260, 346),
+        (1, 1),
+        (7, 500),
+        (500, 7),
+        (335, 337),
+        (720, 1281),
+        (224, 225),
+        (2, 900),
+        (900, 2),
+    ],
+)
+@pytest.mark.parametrize("edge", [224, 336, 63])
+def test_equal_to_transformers_pixel_for_pixel(height: int, width: int, edge: int) -> None:
+    frame = picture(height, width)
+    ours, _ = pixel_values(ClipTransform.square(edge), [frame])
+    reference = theirs([frame], edge)
+    assert ours.dtype == np.float32
+    assert ours.shape == reference.shape == (1, 3, edge, edge)
+    assert np.array_equal(ours, reference)
+
+
+@given(height=st.integers(1, 300), width=st.integers(1, 300), edge=st.sampled_from([14, 33, 56]))
+def test_equal_to_transformers_on_any_size(height: int, width: int, edge: int) -> None:
+    frames = [picture(height, width, 1), picture(width, height, 2)]
+    ours, _ = pixel_values(ClipTransform.square(edge), frames)
+    assert np.array_equal(ours, theirs(frames, edge))
+
+
+@pytest.mark.parametrize(("size", "crop"), [(30, 40), (30, 41), (50, 41)])
+def test_a_crop_larger_than_the_picture_is_padded_like_transformers(size: int, crop: int) -> None:
+    frame = picture(31, 33)
+    processor = CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": crop, "width": crop})
+    reference = np.stack(processor([Image.fromarray(frame)], return_tensors="np")["pixel_values"])
+    ours, _ = pixel_values(ClipTransform(size, (crop, crop)), [frame])
+    assert np.array_equal(ours, reference)
+
+
+def test_centre_crop_loses_a_quarter_of_a_wide_frame() -> None:
+    frame = np.zeros((480, 640, 3), dtype=np.uint8)
+    frame[:, :79] = 255
+    _, cuts = pixel_values(ClipTransform.square(336), [frame])
+    assert cuts[0].shape == (336, 336, 3)
+    assert cuts[0][:, 4:].max() < 8
+
+
+def test_settings_are_read_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "preprocessor_config.json"
+    values = preprocessor_json(28) | {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.5, 0.5]}
+    path.write_text(json.dumps(values))
+    frame = picture(40, 50)
+    processor = CLIPImageProcessorPil(
+        size={"shortest_edge": 28},
+        crop_size={"height": 28, "width": 28},
+        image_mean=[0.1, 0.2, 0.3],
+        image_std=[0.5, 0.5, 0.5],
+    )
+    reference = np.stack(processor([Image.fromarray(frame)], return_tensors="np")["pixel_values"])
+    ours, _ = pixel_values(ClipTransform.from_file(path, 28), [frame])
+    assert np.array_equal(ours, reference)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"do_center_crop": False}, "do_center_crop"),
+        ({"resample": 2}, "filter 2"),
+        ({"crop_size": {"height": 30, "width": 30}}, "28 x 28"),
+        ({"image_mean": [0.5]}, "image_mean"),
+    ],
+)
+def test_a_preparation_that_is_not_clips_is_refused(tmp_path: Path, change: dict[str, object], named: str) -> None:
+    path = tmp_path / "preprocessor_config.json"
+    path.write_text(json.dumps(preprocessor_json(28) | change))
+    with pytest.raises(UserError, match=named) as caught:
+        ClipTransform.from_file(path, 28)
+    assert str(path) in caught.value.sentence

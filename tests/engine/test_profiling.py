@@ -1,0 +1,279 @@
+"""Profiled runs: memory snapshots, NVTX ranges and torch traces."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import engines.engine
+from engines.engine import check_gpu, plan_runs, snapshot_file
+from evprof.core.errors import USAGE, UserError
+from evprof.core.recording import RecordLog
+from evprof.core.records import STAGES
+from evprof.core.request import RunRequest, TraceSettings
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.loaders.traces.reading import read_trace
+from evprof.metrics.traces.analysis import TraceAnalysis
+from evprof.metrics.traces.clock import trace_clock
+
+
+def request_for(mode: str, sample: Any, **more: Any) -> RunRequest:
+    draft, target = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
+    return RunRequest(mode, sample, draft, target, GenerationSettings(max_new_tokens=5), **more)
+
+
+def carried_out(engine: Any, request: RunRequest) -> list[RunLog]:
+    log = RecordLog()
+    engine.run(request, log, threading.Event())
+    book = RunBook(log)
+    book.update()
+    return list(book.runs.values())
+
+
+class FakeAllocator:
+    """Notes what is asked of it; writes a few bytes, or fails."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.asked: list[Any] = []
+        self.fails = False
+        patch.setattr(torch.cuda.memory, "_record_memory_history", lambda *words, **_: self.asked.append(words))
+        patch.setattr(torch.cuda.memory, "_dump_snapshot", self.dump)
+        patch.setattr(engines.engine, "check_gpu", lambda _: None)
+
+    def dump(self, path: str) -> None:
+        Path(path).write_bytes(b"some")
+        self.asked.append("dumped")
+        if self.fails:
+            raise OSError(28, "No space left on device")
+        Path(path).write_bytes(b"snapshot")
+
+
+@pytest.fixture
+def allocator(monkeypatch: pytest.MonkeyPatch) -> FakeAllocator:
+    return FakeAllocator(monkeypatch)
+
+
+@pytest.mark.parametrize(("more", "option"), [({"snapshot": "s"}, "--memory-snapshot"), ({"nvtx": True}, "--nvtx")])
+def test_without_a_gpu_both_are_refused_before_any_run(more: Any, option: str, engine: Any, sample: Any) -> None:
+    with pytest.raises(UserError, match=f"^{option} needs a model on a CUDA device") as refused:
+        carried_out(engine, request_for("target", sample, **more))
+    assert refused.value.exit_code == USAGE
+    check_gpu(request_for("target", sample))
+
+
+def test_they_follow_the_measured_runs_and_are_marked(sample: Any) -> None:
+    request = request_for("side-by-side", sample, snapshot="/s/mem.pickle", nvtx=True)
+    plans = list(plan_runs(request, lambda _: True))
+    assert [plan.extra for plan in plans] == ["", "", "snapshot", "snapshot", "ranges", "ranges"]
+    assert [plan.profiled for plan in plans] == [False] * 2 + [True] * 4
+    assert [plan.run_id for plan in plans] == [1, 2, 3, 4, 5, 6]
+    assert snapshot_file(request, "draft") == Path("/s/mem-draft.pickle")
+    assert snapshot_file(request_for("target", sample, snapshot="/s/mem.pickle"), "target") == Path("/s/mem.pickle")
+
+
+def test_a_snapshot_is_a_run_of_its_own_and_whole(
+    engine: Any, sample: Any, tmp_path: Path, allocator: FakeAllocator
+) -> None:
+    path = tmp_path / "new" / "mem.pickle"
+    plain, looked = carried_out(engine, request_for("target", sample, snapshot=str(path)))
+    assert (plain.info.profiled, plain.info.snapshot_path) == (False, None)
+    assert (looked.info.profiled, looked.info.snapshot_path) == (True, str(path))
+    assert looked.info.status == "finished"
+    assert path.read_bytes() == b"snapshot"
+    assert list(path.parent.iterdir()) == [path]
+    assert allocator.asked == [(), "dumped", (None,)]
+
+
+class Ranges:
+    """NVTX's ranges: names as they are opened, by thread, and how many are open."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.open: dict[int, int] = {}
+
+    @contextmanager
+    def range(self, name: str) -> Iterator[None]:
+        thread = threading.get_ident()
+        self.names.append(name)
+        self.open[thread] = self.open.get(thread, 0) + 1
+        try:
+            yield
+        finally:
+            self.open[thread] -= 1
+
+
+@pytest.fixture
+def ranges(monkeypatch: pytest.MonkeyPatch) -> Ranges:
+    found = Ranges()
+    monkeypatch.setattr(torch.cuda.nvtx, "range", found.range)
+    monkeypatch.setattr(engines.engine, "check_gpu", lambda _: None)
+    return found
+
+
+@pytest.mark.parametrize(("mode", "step"), [("target", "token"), ("speculative", "round"), ("parallel-prefill", "")])
+def test_stages_rounds_and_tokens_are_ranges(mode: str, step: str, engine: Any, sample: Any, ranges: Ranges) -> None:
+    plain, looked = carried_out(engine, request_for(mode, sample, nvtx=True))
+    assert (plain.info.profiled, looked.info.profiled) == (False, True)
+    assert looked.info.status == "finished"
+    assert set(STAGES) <= set(ranges.names)
+    assert set(ranges.open.values()) == {0}
+    steps = [name for name in ranges.names if step and name.startswith(f"{step} ")]
+    assert steps == [f"{step} {index}" for index in range(len(steps))]
+    assert len(steps) >= bool(step)
+    if mode == "target":
+        assert len(steps) == len(looked.tokens) - 1
+    if mode == "parallel-prefill":
+        assert len(ranges.open) == 2  # the draft's thread has its own
+
+
+FILE_NAME = re.compile(r"[^.]+_\d+\.\d+\.pt\.trace\.json\.gz\Z")
+
+
+def traced(engine: Any, sample: Any, mode: str, folder: Path, *, tokens: int = 4, stop: Any = None) -> list[RunLog]:
+    request = RunRequest(
+        mode,
+        sample,
+        ModelChoice("tiny-draft"),
+        ModelChoice("tiny-target"),
+        GenerationSettings(max_new_tokens=12),
+        trace=TraceSettings(str(folder), tokens),
+    )
+    recording = RecordLog()
+    engine.run(request, recording, stop or threading.Event())
+    book = RunBook(recording)
+    book.update()
+    return list(book.runs.values())
+
+
+def noted(path: str) -> list[tuple[str, float, float]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    found = [event for event in events if event.get("cat") == "user_annotation"]
+    return sorted(((e["name"], e["ts"], e["ts"] + e["dur"]) for e in found), key=lambda part: part[1])
+
+
+def test_the_trace_is_a_run_of_its_own_with_nested_stages_and_steps(engine: Any, sample: Any, tmp_path: Path) -> None:
+    runs = traced(engine, sample, "target", tmp_path)
+    assert [(run.info.profiled, len(run.tokens), run.info.status) for run in runs] == [
+        (False, 12, "finished"),
+        (True, 5, "finished"),
+    ]
+    assert runs[0].info.trace_path is None
+    path = Path(runs[1].info.trace_path)
+    assert path.parent.parent == tmp_path
+    assert FILE_NAME.match(path.name)
+    spans = noted(str(path))
+    named = {name: (start, end) for name, start, end in spans}
+    assert set(STAGES) <= set(named)
+    assert [name for name, _, _ in spans if name.startswith("ProfilerStep#")] == [f"ProfilerStep#{n}" for n in range(5)]
+    for _, start, end in spans:
+        for _, other_start, other_end in spans:
+            assert (
+                end <= other_start
+                or other_end <= start
+                or (start <= other_start and other_end <= end)
+                or (other_start <= start and end <= other_end)
+            )
+    for stage in STAGES[:4]:
+        assert named["ProfilerStep#0"][0] <= named[stage][0]
+        assert named[stage][1] <= named["ProfilerStep#0"][1]
+    for step in range(1, 5):
+        assert named["decode"][0] <= named[f"ProfilerStep#{step}"][0]
+
+
+@pytest.mark.parametrize(("mode", "count"), [("side-by-side", 2), ("speculative", 1)])
+def test_each_answer_of_a_mode_is_traced_into_its_own_folder(
+    engine: Any, sample: Any, tmp_path: Path, *, mode: str, count: int
+) -> None:
+    runs = traced(engine, sample, mode, tmp_path, tokens=2)
+    paths = [run.info.trace_path for run in runs if run.info.profiled]
+    assert len(paths) == len({Path(path).parent for path in paths}) == count
+    names = {name for path in paths for name, _, _ in noted(path)}
+    assert set(STAGES) <= names
+    assert ("verify" in names) == (mode == "speculative")
+
+
+def test_a_folder_that_cannot_be_made_fails_the_trace_in_a_sentence(engine: Any, sample: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    runs = traced(engine, sample, "target", tmp_path / "file")
+    assert [run.info.status for run in runs] == ["finished", "failed"]
+    assert "trace folder" in runs[1].info.error
+
+
+def test_the_tensorboard_plugin_reads_overview_operators_and_trace(engine: Any, sample: Any, tmp_path: Path) -> None:
+    from torch_tb_profiler.profiler.data import RunProfileData
+    from torch_tb_profiler.profiler.run_generator import RunGenerator
+
+    path = traced(engine, sample, "target", tmp_path)[1].info.trace_path
+    data = RunProfileData.parse("worker", "1", path, str(tmp_path))
+    profile = RunGenerator("worker", "1", data).generate_run_profile()
+    assert {"Overview", "Operator", "Trace"} <= {view.display_name for view in profile.views}
+    assert [row[0] for row in profile.overview["steps"]["rows"]] == ["0", "1", "2", "3", "4"]
+    operators = {row["name"] for row in profile.operation_table_by_name["data"]}
+    assert {"aten::linear", "aten::scaled_dot_product_attention"} & operators
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=300) as answer:
+        return json.load(answer)
+
+
+@pytest.fixture
+def traced_of_trace_clock(engine: Any, sample: Any, tmp_path: Path) -> tuple[RunLog, TraceAnalysis]:
+    request = RunRequest(
+        "speculative",
+        sample,
+        ModelChoice("tiny-draft"),
+        ModelChoice("tiny-target"),
+        GenerationSettings(max_new_tokens=12),
+        trace=TraceSettings(str(tmp_path), 4),
+    )
+    recording = RecordLog()
+    engine.run(request, recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    run = next(run for run in book.runs.values() if run.info.profiled)
+    return run, TraceAnalysis(read_trace(run.info.trace_path))
+
+
+def test_the_clocks_of_a_run_and_its_trace_meet(traced_of_trace_clock: Any) -> None:
+    run, analysis = traced_of_trace_clock
+    clock = trace_clock(run, analysis)
+    assert {stage.name for stage in analysis.stages} == set(STAGES)
+    assert clock.pairs == 2 * len(run.stages()) == 2 * len(analysis.stages)
+    assert clock.zero_ns == run.info.start_ns
+    spans = sorted(run.stages(), key=lambda span: span.host_start_ns)
+    for span, stage in zip(spans, analysis.stages, strict=True):
+        assert span.name == stage.name
+        # A stage's name stands in the trace between the two times that the run noted.
+        assert clock.run_ns(stage.start_ns) >= span.host_start_ns - clock.uncertainty_ns
+        assert clock.run_ns(stage.end_ns) <= span.host_end_ns + clock.uncertainty_ns
+        assert clock.trace_ns(clock.run_ns(stage.start_ns)) == stage.start_ns
+    shortest = min(stage.end_ns - stage.start_ns for stage in analysis.stages)
+    assert clock.uncertainty_ns < max(shortest, 20_000_000)
+
+
+def test_a_stretch_of_the_run_has_its_operators(traced_of_trace_clock: Any) -> None:
+    run, analysis = traced_of_trace_clock
+    clock = trace_clock(run, analysis)
+    calls = {row.name: row.calls for row in analysis.operators}
+    ends = run.info.start_ns - 10**9, run.info.end_ns + 10**9
+    whole = analysis.operators_between(*map(clock.trace_ns, ends))
+    assert {row.name: row.calls for row in whole} == calls
+    prefill = next(span for span in run.stages() if span.name == "prefill" and span.role == "target")
+    inside = analysis.operators_between(*map(clock.trace_ns, (prefill.host_start_ns, prefill.host_end_ns)))
+    assert {row.name for row in inside} & {"aten::linear", "aten::scaled_dot_product_attention"}
+    assert sum(row.calls for row in inside) < sum(calls.values())
