@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -71,6 +72,11 @@ def never() -> threading.Event:
 @pytest.fixture(scope="session")
 def stop_after() -> type[StopAfter]:
     return StopAfter
+
+
+@pytest.fixture(scope="session")
+def kit(played_rounds: ModuleType) -> ModuleType:
+    return played_rounds
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,6 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, MODES
 from evprof.core.vocabulary.settings import DEFAULTS, with_value
 from evprof.run.suites.cell import SuiteConfiguration, meaningful
-from evprof.run.suites.spec import parse_suite
 from ui.settings.request_form import RequestForm
 
 DRAFT_FAMILY, TARGET_FAMILIES = "eventgpt", ("video_llava", "llava", "llava_next_video")
@@ -243,16 +242,6 @@ def disagreements(key: str, uses: Uses) -> list[str]:
 @pytest.mark.parametrize("key", OTHER)
 def test_all_say_the_same_about_what_counts(key: str, uses: Uses) -> None:
     assert disagreements(key, uses) == []
-
-
-ONE_FAMILY = ("projector", "canvas", "pooling", "prompt_style", "event_markers", "image_layout")
-
-
-@pytest.mark.parametrize("key", ONE_FAMILY)
-def test_a_target_that_takes_video_makes_one_cell_of_settings_of_other_families(key: str) -> None:
-    grid = {"settings": {"mode": "target"}, "axes": {key: [DEFAULTS[key], OTHER[key]]}}
-    suite = parse_suite(grid, "grid", family_of=lambda _: "video_llava")
-    assert len(suite.cells) == 1
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -28,14 +28,13 @@ from engines.loading.weights import load_model
 from engines.speculation.verification import Verifier
 from engines.tokens.tokenization import SentencePieceVocabulary, SyntheticVocabulary, Vocabulary
 from engines.tokens.vocabulary_alignment import LACKING, UNKNOWN_ID, align, vocabulary_facts
-from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.speculation import REENCODED, SAME, SHARED
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from run_logs import runs_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -402,14 +401,10 @@ def test_a_run_of_the_bundled_pair_passes_text_where_vocabularies_differ(
     draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
     found = []
     for mode in ("target", "speculative"):
-        recording = RecordLog()
         asked = GenerationSettings(
             max_new_tokens=24, speculation=SpeculationSettings(gamma=4), temperature=temperature, top_k=top_k, seed=5
         )
-        engine.run(RunRequest(mode, sample, draft, target, asked), recording, threading.Event())
-        book = RunBook(recording)
-        book.update()
-        found.append(book.runs[1])
+        found.append(runs_of(engine, RunRequest(mode, sample, draft, target, asked))[0])
     engine.close()
     plain, drafted = found
     assert (plain.info.error, drafted.info.error) == (None, None)

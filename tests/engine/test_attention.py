@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from engines.decoder.kv_cache import DYNAMIC, STATIC, KvCache, bytes_per_positio
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, floats_of, make_cache
 from engines.decoder.step_choice import kernels_taken
-from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
+from evprof.core.run_info import ModelFacts
 from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL, cached_bytes
 
 QUERIES, KEYS = torch.zeros(1, 4, 5, 16), torch.zeros(1, 2, 9, 16)
@@ -258,21 +257,6 @@ def test_hqq_packs_by_formula() -> None:
             elements = 2 * HEADS * HEAD_DIM * 5 * GROUP
             assert weigh(reference.cache).per_layer == [cached_bytes(kind, elements, dtype.itemsize)] * LAYERS
             assert weigh(reference.cache).stored == LAYERS * cached_bytes(kind, elements, dtype.itemsize)
-
-
-def test_the_layout_says_what_lies_where() -> None:
-    """A cache written in place lies in its capacity's strides, one that grows by copying in its own."""
-    static, dynamic = Reference(made(STATIC, capacity=64)), Reference(made(DYNAMIC))
-    assert weigh(made(DYNAMIC)).layout is None
-    for reference in (static, dynamic):
-        reference.bring(20)
-        reference.bring(1)
-    inside, alone = weigh(static.cache).layout, weigh(dynamic.cache).layout
-    shape = [1, HEADS, 21, HEAD_DIM]
-    assert inside == KvLayout(shape, [HEADS * 64 * HEAD_DIM, 64 * HEAD_DIM, HEAD_DIM, 1], "float32", False)
-    assert alone == KvLayout(shape, [HEADS * 21 * HEAD_DIM, 21 * HEAD_DIM, HEAD_DIM, 1], "float32", True)
-    facts = weigh(static.cache).facts()
-    assert KvFacts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
 
 
 def test_bytes_per_position_by_configuration() -> None:

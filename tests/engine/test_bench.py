@@ -13,15 +13,14 @@ from benchmarks.engine import EngineBench, choose_contenders, measure_engine, su
 from engines.bench import contenders, overhead
 from engines.bench.block_costs import EAGLE, LONGEST, MODEL, BlockCosts, measure_block_costs
 from engines.bench.ceilings import Ceilings, measure_ceilings
-from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, contenders_on
+from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS
 from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row
 from engines.bench.language_steps import StepsPlan, counts_of, forced_logits, measure_steps, same_when_forced
 from engines.bench.overhead import measure_overhead
 from engines.bench.turns import DECODE_BEGINS, ContenderTurns, EngineTurn, UnavailableError, agreement, take_turns
 from engines.bench.workload import Workload, check_room, make_workload, workload_need
-from engines.loading.shapes import SHAPES, TINY_NETWORK, bench_shape, text_shape
+from engines.loading.shapes import TINY_NETWORK, bench_shape, text_shape
 from evprof.core.errors import UserError
-from evprof.core.vocabulary.settings import choices_of
 
 CPU = torch.device("cpu")
 SUMMARY_KEYS = {"ours_vs_hf_eager", "ours_compiled_vs_hf_eager", "decode_mbu", "prefill_mfu", "vision_mfu"}
@@ -147,14 +146,6 @@ def test_ceilings_are_positive_and_plausible() -> None:
 # Shapes
 
 
-def test_shapes_have_their_families_prompts() -> None:
-    prompts = {name: bench_shape(name).prompt for name in SHAPES}
-    assert prompts["7b-eventgpt"] == 640
-    assert prompts["7b-llava"] == 4643
-    assert prompts["7b-video-llava"] == 2086
-    assert prompts["dispatch-32"] == 16
-
-
 def test_what_does_not_fit_is_refused_before_it_is_made() -> None:
     shape = bench_shape("7b-llava")
     need = workload_need(shape, 4643 + 64, len(CONTENDERS), torch.float32)
@@ -162,16 +153,6 @@ def test_what_does_not_fit_is_refused_before_it_is_made() -> None:
     with pytest.raises(UserError, match=r"7b-llava in float32 needs .* 20.00 GiB is free; choose --dtype bfloat16"):
         check_room("7b-llava", need, CPU, torch.float32, 20 << 30)
     check_room("7b-llava", need, CPU, torch.float32, 80 << 30)
-
-
-def test_contenders_are_chosen_by_name() -> None:
-    assert [each.name for each in choose_contenders("hf_eager, ours")] == ["ours", "hf_eager"]
-    assert "ours_graphs" not in [each.name for each in contenders_on("cpu")]
-    assert "ours_graphs" in [each.name for each in contenders_on("cuda")]
-    with pytest.raises(UserError, match="hf_eager"):
-        choose_contenders("nobody")
-    with pytest.raises(UserError, match="--contenders"):
-        choose_contenders(" ,")
 
 
 CEILINGS = Ceilings(1e10, 2e10, 1e11, "float32", 1, None)
@@ -264,14 +245,6 @@ def test_gaps_tell_near_ties_from_faults() -> None:
     assert row["widest_gap_ulps"] == pytest.approx(64)
 
 
-def test_every_kind_of_step_takes_part() -> None:
-    """The vocabulary says which there are; what is added there is measured."""
-    from engines.bench.contenders import CONTENDERS
-
-    names = {one.name for one in CONTENDERS}
-    assert {f"ours_{kind}" for kind in choices_of("step") if kind not in ("auto", "eager")} <= names
-
-
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
@@ -356,16 +329,3 @@ def test_all_three_make_the_same_answer_at_the_same_positions(monkeypatch: pytes
     measure_overhead("tiny", 2)
     assert len(set(seen[:4])) == len(set(seen[4:8])) == 1
     assert len(seen[0][1]) == 1 + 4 * 6
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
-def test_a_device_that_is_not_there_is_told() -> None:
-    with pytest.raises(UserError, match="cuda"):
-        measure_overhead("tiny", 2, device="cuda:0")
-
-
-def test_wrong_words_are_told() -> None:
-    with pytest.raises(UserError, match="dispatch-32"):
-        measure_overhead("giant", 10)
-    with pytest.raises(UserError, match="--pairs"):
-        measure_overhead("tiny", 1)

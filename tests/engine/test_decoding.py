@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -33,8 +32,7 @@ from engines.measuring.timing import StageClock
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.records import KvRecord, TokenRecord
-from evprof.core.request import RunRequest
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.switches import Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
@@ -203,27 +201,6 @@ def test_filtered_tokens_are_never_drawn() -> None:
     assert {int(sampler(logits)) for _ in range(400)} == allowed
 
 
-def test_a_seed_decides_everything() -> None:
-    logits = logits_of(7, 100)
-    first, second, other = (make_sampler(GenerationSettings(temperature=1.0, seed=seed), CPU) for seed in (3, 3, 4))
-    drawn = [int(first(logits)) for _ in range(50)]
-    assert [int(second(logits)) for _ in range(50)] == drawn
-    assert [int(other(logits)) for _ in range(50)] != drawn
-
-
-def test_temperature_zero_is_greedy() -> None:
-    logits = logits_of(9)
-    sampler = make_sampler(GenerationSettings(temperature=0.0), CPU)
-    assert sampler is greedy
-    assert sampler(logits).tolist() == [[int(logits.argmax())]]
-
-
-def test_near_zero_temperature_agrees_with_greedy() -> None:
-    sampler = make_sampler(GenerationSettings(temperature=1e-4), CPU)
-    for seed in range(20):
-        assert int(sampler(logits_of(seed))) == int(greedy(logits_of(seed)))
-
-
 LAYERS, LAYER, COUNT = 4, 2, 40
 
 
@@ -305,14 +282,6 @@ def test_confidence_zero_always_leaves_and_skips_the_rest(make_llama: Any, never
     assert entered == [3]
     step(torch.tensor([[1]]), cache, 1)
     assert entered == [3]
-
-
-def test_speculation_refuses_it(sample: Any) -> None:
-    settings = GenerationSettings(switches=Switches(early_exit=2))
-    request = RunRequest("speculative", sample, ModelChoice("d"), ModelChoice("t"), settings)
-    with pytest.raises(UserError, match="Early exit"):
-        request.validate()
-    replace(request, mode="side-by-side").validate()
 
 
 PLAN = StepPlan((1, 6), 10, 100)

@@ -14,7 +14,6 @@ import engines
 import evprof
 from engines.engine import LocalEngine, plan_runs
 from engines.loading import warm_models
-from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
@@ -172,24 +171,6 @@ def test_a_defect_fails_the_run_and_leaves_a_trace_on_stderr(engine: Any, sample
     assert "ZeroDivisionError" in runs[0].info.error
     assert "Traceback" in capsys.readouterr().err
     assert isinstance(messages[-2], RunEnded)
-
-
-def test_cancel_while_loading(sample: Any, tiny_models: Any, stop_after: Any) -> None:
-    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
-    runs, _ = carry_out(engine, request_for("target", sample), stop_after(0))
-    assert [run.info.status for run in runs] == ["cancelled"]
-    assert not runs[0].spans
-    assert runs[0].info.start_ns is None
-
-
-def test_a_refusal_before_loading_fails_the_run(tiny_models: Any, sample: Any) -> None:
-    def refuse(*_: Any) -> None:
-        raise UserError("Neither fits.")
-
-    engine = LocalEngine(loader=tiny_models, make_room=refuse)
-    runs, _ = carry_out(engine, request_for("side-by-side", sample))
-    assert [(run.info.status, run.info.error) for run in runs] == [("failed", "Neither fits.")] * 2
-    assert tiny_models.loaded == []
 
 
 def test_a_request_warms_up_where_a_model_had_to_be_loaded(tiny_models: Any, sample: Any) -> None:

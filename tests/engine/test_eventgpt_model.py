@@ -16,13 +16,11 @@ from transformers import CLIPVisionConfig, LlamaConfig
 from closeness import assert_close
 from engines.decoder.llama import LlamaDecoder
 from engines.families.eventgpt import EVENTGPT_V1, EventGptConfig, EventGptModel, EventLanguageModel
-from engines.measuring.timing import NullClock, StageClock
-from engines.stages.model import splice
+from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD, ClipTransform
 from engines.tokens.prompts import SLOT
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
-from evprof.core.records import SpanRecord
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
@@ -149,13 +147,6 @@ def test_the_fused_order_equals_the_published_computation(frames: int, has_adapt
     assert_close(found, expected)
 
 
-def test_a_splice_keeps_the_order() -> None:
-    text = torch.tensor([[1.0], [2.0], [3.0]])
-    visual = torch.tensor([[10.0], [11.0], [12.0], [13.0]])
-    assert splice(text, visual, [1]).flatten().tolist() == [1, 10, 11, 12, 13, 2, 3]
-    assert splice(text, visual, [1, 3]).flatten().tolist() == [1, 10, 11, 2, 3, 12, 13]
-
-
 def write_events(path: Path, *, last_us: int = 49_000) -> dict[str, npt.NDArray[Any]]:
     rng = np.random.default_rng(5)
     count = 603
@@ -205,38 +196,6 @@ def test_five_stages_from_a_file_to_the_prompt(tmp_path: Path) -> None:
     assert [frame.label.split(":")[0] for frame in inputs.frames] == [f"event frame {n}" for n in range(1, 6)]
     assert (inputs.frames[0].start_us, inputs.frames[4].end_us) == (0, 49_000)
     assert all(frame.png.startswith(b"\x89PNG") for frame in inputs.frames)
-
-
-def test_parts_are_spans_with_their_tensors(tmp_path: Path) -> None:
-    write_events(tmp_path / "e.npy")
-    model = loaded()
-    sink = _Sink()
-    clock = StageClock(sink, 1)
-    settings = GenerationSettings(max_new_tokens=8)
-    with clock.stage("load", "draft"):
-        host = model.load(Sample(events_path=str(tmp_path / "e.npy")), settings, clock)
-    with clock.stage("preprocess", "draft"):
-        inputs = model.preprocess(host, "What?", settings, clock)
-    with clock.stage("vision", "draft"):
-        model.encode_vision(inputs, clock)
-    clock.finish()
-    begun = [record.name for record in sink.records if isinstance(record, SpanRecord) and record.phase == 0]
-    assert begun == [
-        "load", "open", "read",
-        "preprocess", "render", "resize", "normalise", "tokenize", "to device",
-        "vision", "tower", "projector", "adaptor", "pooling",
-    ]  # fmt: skip
-
-
-class _Sink:
-    def __init__(self) -> None:
-        self.records: list[Any] = []
-
-    def append(self, record: Any) -> None:
-        self.records.append(record)
-
-    def post(self, message: Any) -> None:
-        raise AssertionError(message)
 
 
 def test_a_prompt_past_the_trained_positions_runs_with_a_warning(tmp_path: Path) -> None:

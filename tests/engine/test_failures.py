@@ -20,11 +20,12 @@ from engines.modes.measured_run import MeasuredRun
 from evprof.core.errors import GPU_LOST, EngineLost
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from refusing_allocator import FULL, NoMemory
+from run_logs import runs_of
+from saved_runs import saved_runs
 
 DRAFT, TARGET = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
 
@@ -34,11 +35,7 @@ AMOUNTS = ": 2.00 GiB were asked for and 1.10 GiB were free"
 def carry_out(engine: LocalEngine, mode: str, sample: Any, *, alternatives: bool = True, **asked: Any) -> RunLog:
     speculation = SpeculationSettings(**asked)
     settings = GenerationSettings(max_new_tokens=8, alternatives=alternatives, speculation=speculation)
-    recording = RecordLog()
-    engine.run(RunRequest(mode, sample, DRAFT, TARGET, settings), recording, threading.Event())
-    book = RunBook(recording)
-    book.update()
-    return list(book.runs.values())[-1]
+    return runs_of(engine, RunRequest(mode, sample, DRAFT, TARGET, settings))[-1]
 
 
 class Full:
@@ -170,9 +167,7 @@ def test_a_gpu_that_fails_in_any_stage_ends_the_engine(
     )
     with pytest.raises(EngineLost, match="unspecified launch failure"):
         engine.run(request, recording, threading.Event())
-    book = RunBook(recording)
-    book.update()
-    (run,) = book.runs.values()
+    (run,) = saved_runs(recording)
     assert run.info.status == "failed"
     assert (
         run.info.error

@@ -43,7 +43,6 @@ from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.sample import Sample
 from evprof.core.units import MIB
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -53,6 +52,7 @@ from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.limits.packed_sizes import weight_bytes
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import parse_suite
+from saved_runs import saved_runs
 from tensor_names import tensor_names
 
 GIB = 1 << 30
@@ -221,7 +221,9 @@ def test_both_one_or_none_fit() -> None:
 def test_needs_follow_the_published_figures() -> None:
     """EventGPT-7B: 13.19 GiB in bfloat16; LLaMA-7B's cache: 0.5 MiB a position in 16 bits."""
     choice = ModelChoice("random:7b-eventgpt", device="cpu", dtype="bfloat16")
-    found = memory_need(choice, "draft", GenerationSettings(max_new_tokens=128, gamma=5), question=16)
+    found = memory_need(
+        choice, "draft", GenerationSettings(max_new_tokens=128, speculation=SpeculationSettings(gamma=5)), question=16
+    )
     assert found.weight_bytes == 2 * 7_079_684_096
     assert found.kv_bytes == (582 + 80 + 128 + 5 + 1) * 512 * 1024
     assert 0 < found.activation_bytes < 2 * GIB
@@ -498,9 +500,7 @@ def test_weights_and_cache_are_exact(name: str, sample: Any) -> None:
     draft, target = (choice, None) if role == "draft" else (None, choice)
     engine.run(RunRequest(role, sample, draft, target, SETTINGS_MEMORY_MEASURED), recording, threading.Event())
     engine.close()
-    book = RunBook(recording)
-    book.update()
-    (run,) = book.runs.values()
+    (run,) = saved_runs(recording)
     assert run.info.status == "finished", run.info.error
     need = memory_need(choice, role, SETTINGS_MEMORY_MEASURED)
     assert need.weight_bytes == run.info.models[role].weight_bytes

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.hardware.environment import NOTHING, card_facts, describe_environment
+from engines.hardware.environment import NOTHING, card_facts
 from engines.hardware.gpu_state import GpuWatch, gpu_state, gpu_warnings
 from engines.inspection import describe_model
 from engines.loading.weights import find_checkpoint
@@ -154,14 +154,6 @@ def test_a_run_says_how_the_gpu_fared(
     assert ended.facts["environment"]["gpu"] is None
 
 
-def test_a_run_without_a_gpu(engine: Any, sample: Any, sink: Any, never: Any) -> None:
-    request = RunRequest("draft", sample, ModelChoice("tiny-draft"), None, GenerationSettings(max_new_tokens=2))
-    engine.run(request, sink, never)
-    (ended,) = [message for message in sink.messages if isinstance(message, RunEnded)]
-    assert ended.facts["environment"]["gpu_end"] is None
-    assert ended.facts["environment"]["gpu"] is None or torch.cuda.is_available()
-
-
 def test_a_card_is_told_by_what_runs_are_compared_by(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = SimpleNamespace(uuid="1b2c", major=9, minor=0, multi_processor_count=132, total_memory=150 << 30)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: fake)
@@ -178,13 +170,6 @@ def test_a_card_is_told_by_what_runs_are_compared_by(monkeypatch: pytest.MonkeyP
     other = fake.__dict__ | {"uuid": "1b2d"}
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**other))
     assert card_facts(GPU)["gpu_id"] != facts["gpu_id"]
-
-
-def test_without_a_gpu_the_environment_has_the_same_keys() -> None:
-    found = describe_environment(torch.device("cpu"))
-    assert {key: found[key] for key in NOTHING} == NOTHING
-    assert found["attention_backends"]["enabled"] == ["flash", "efficient", "math"]
-    assert found["float32_matmul"] == torch.get_float32_matmul_precision()
 
 
 SETTINGS = GenerationSettings(max_new_tokens=101, frames=8, event_frames=5)

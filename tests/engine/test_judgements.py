@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from threading import Event
 from types import ModuleType
 from typing import Any
 
@@ -18,13 +17,12 @@ from engines.drafters.drafter import Proposal
 from engines.speculation.verification import Judged, JudgementLog
 from engines.tokens.alternatives import AlternativesLog
 from evprof.core.clock import monotonic_ns
-from evprof.core.recording import RecordLog
 from evprof.core.records import AlternativesRecord, JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
+from run_logs import runs_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -183,14 +181,10 @@ def test_the_engine_works_them_out_when_the_run_is_over(
         return original(self, run_id, pieces)
 
     monkeypatch.setattr(JudgementLog, "records", noting)
-    recording = RecordLog()
     request = RunRequest(
         "speculative", sample, ModelChoice("d"), ModelChoice("t"), GenerationSettings(max_new_tokens=10)
     )
-    engine.run(request, recording, Event())
-    book = RunBook(recording)
-    book.update()
-    (run,) = book.runs.values()
+    (run,) = runs_of(engine, request)
     assert run.judgements
     assert begun[0] >= run.info.end_ns
 
@@ -280,11 +274,7 @@ def test_rounds_tell_what_a_pass_over_the_whole_answer_tells(
 
 
 def run_of(engine: Any, sample: Any, mode: str, settings: GenerationSettings) -> RunLog:
-    recording = RecordLog()
-    engine.run(RunRequest(mode, sample, ModelChoice("d"), ModelChoice("t"), settings), recording, Event())
-    book = RunBook(recording)
-    book.update()
-    return list(book.runs.values())[-1]
+    return runs_of(engine, RunRequest(mode, sample, ModelChoice("d"), ModelChoice("t"), settings))[-1]
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
 import assets
 from engines.engine import LocalEngine
-from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import PARALLEL_PREFILL, SPECULATIVE
 from evprof.core.vocabulary.speculation import SpeculationSettings
+from run_logs import ids_of, runs_of
 
 ASSETS = Path(assets.__file__).parent
 SAMPLES = sorted(folder.name for folder in (ASSETS / "samples").iterdir() if (folder / "events.npy").exists())
@@ -77,17 +75,9 @@ def answer(engine: LocalEngine, mode: str, name: str, **asked: Any) -> RunLog:
         settings,
         keeps_frames=False,
     )
-    recording = RecordLog()
-    engine.run(request, recording, Event())
-    book = RunBook(recording)
-    book.update()
-    run = list(book.runs.values())[-1]
+    run = runs_of(engine, request)[-1]
     assert (run.info.status, run.info.error) == ("finished", None)
     return run
-
-
-def ids_of(run: RunLog) -> list[int]:
-    return [token.token_id for token in run.tokens]
 
 
 @pytest.fixture(scope="module")

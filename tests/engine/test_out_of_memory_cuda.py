@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +9,12 @@ import pytest
 import torch
 
 from engines.engine import LocalEngine
-from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
+from run_logs import runs_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -52,11 +50,7 @@ def test_a_full_gpu_fails_the_run_and_not_the_next_one(
     choices = (ModelChoice("tiny-draft", device="cuda:0"), ModelChoice("tiny-target", device="cuda:0"))
 
     def carry_out() -> RunLog:
-        recording = RecordLog()
-        engine.run(RunRequest(mode, sample, *choices, settings), recording, threading.Event())
-        book = RunBook(recording)
-        book.update()
-        return list(book.runs.values())[-1]
+        return runs_of(engine, RunRequest(mode, sample, *choices, settings))[-1]
 
     # Twice: kernels are loaded, and what a run leaves behind is left behind.
     carry_out()

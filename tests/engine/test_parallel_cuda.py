@@ -12,12 +12,12 @@ import torch
 from engines.engine import LocalEngine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures.stages import unattributed_ms
+from saved_runs import saved_runs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -56,9 +56,7 @@ def carry_out(
     )
     engine.run(request, recording, threading.Event())
     engine.close()
-    book = RunBook(recording)
-    book.update()
-    run = list(book.runs.values())[-1]
+    run = saved_runs(recording)[-1]
     assert (run.info.status, run.info.error) == ("finished", None)
     return run
 

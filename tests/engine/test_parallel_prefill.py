@@ -38,14 +38,13 @@ from engines.speculation.verification import Verifier
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, STAGES, KvRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms
+from run_logs import carry_out, ids_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -478,19 +477,6 @@ def test_a_target_that_fails_ends_the_drafts_thread(make_pair: Any, sink: Any) -
     assert sorted(begun) == sorted(record.span_id for record in sink.of(SpanRecord) if record.phase == END)
 
 
-@pytest.mark.parametrize("asked", [{}, {"hidden": 6}, {"verify": "last-chunk", "hidden": 6}, {"afterwards": "rounds"}])
-def test_stop_ends_both_sides(make_pair: Any, sink: Any, stop_after: Any, asked: dict[str, Any]) -> None:
-    pair = make_pair(2, 0.02, LAST_CHUNK + 9, LAST_CHUNK + 9)
-    free = pair.plain(Limits(60))
-    for count in range(0, 40, 6):
-        sink.records.clear()
-        with pytest.raises(Cancelled):
-            played(pair, Limits(60), sink, stop=stop_after(count), **asked)
-        kept = [record.token_id for record in sink.of(TokenRecord) if record.origin != "rejected"]
-        assert kept == free[: len(kept)]
-        assert WORKER.is_idle
-
-
 class Trusting(Verifier):
     """A mutant: in one round of five it takes what was drafted first for the target's own choice."""
 
@@ -588,19 +574,6 @@ def request_for(sample: Any, mode: str = "parallel-prefill", count: int = 12, **
     return RunRequest(mode, sample, DRAFT, TARGET, GenerationSettings(max_new_tokens=count, speculation=speculation))
 
 
-def carry_out(engine: Any, request: RunRequest, stop: Any = None) -> RunLog:
-    recording = RecordLog()
-    engine.run(request, recording, stop or threading.Event())
-    book = RunBook(recording)
-    book.update()
-    (run,) = book.runs.values()
-    return run
-
-
-def ids_of(run: RunLog) -> list[int]:
-    return [token.token_id for token in run.tokens]
-
-
 @pytest.fixture
 def plain(engine: Any, sample: Any) -> list[int]:
     return ids_of(carry_out(engine, request_for(sample, "target")))
@@ -674,15 +647,6 @@ def test_a_draft_that_cannot_read_its_input_fails_the_run(engine: Any, sample: A
     assert_both_ended(run)
 
 
-def test_a_target_that_cannot_read_its_input_fails_the_run(engine: Any, sample: Any) -> None:
-    missing = replace(sample, video_path=str(Path(sample.video_path).with_name("nothing.mp4")))
-    run = carry_out(engine, request_for(missing))
-    assert run.info.status == "failed"
-    assert "nothing.mp4" in run.info.error
-    assert_both_ended(run)
-    assert ids_of(carry_out(engine, request_for(sample, hidden=2)))
-
-
 def test_memory_that_runs_out_in_the_draft_fails_the_run(
     engine: Any, sample: Any, tiny_models: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -711,26 +675,12 @@ def test_stop_ends_both_models(
     assert "cancelled" in seen
 
 
-@pytest.mark.parametrize("attention", ["flash", "cudnn"])
-def test_kernels_are_not_restricted_for_two_threads(attention: str, engine: Any, sample: Any) -> None:
-    request = request_for(sample)
-    switches = replace(request.settings.switches, attention=attention)
-    run = carry_out(engine, replace(request, settings=replace(request.settings, switches=switches)))
-    assert run.info.status == "failed"
-    assert "--attention" in run.info.error
-
-
 def test_pairs_that_share_no_ids_are_refused(engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Alignment, "kind", "re-encoded")
     run = carry_out(engine, request_for(sample))
     assert run.info.status == "failed"
     assert "--mode speculative" in run.info.error
     assert_both_ended(run)
-
-
-def test_drafters_without_a_model_are_refused(engine: Any, sample: Any) -> None:
-    with pytest.raises(UserError, match="Parallel prefill drafts with the draft model"):
-        carry_out(engine, request_for(sample, drafter="lookup"))
 
 
 GPU = torch.device("cuda:0")

@@ -30,7 +30,7 @@ from engines.stages.pixel_values import ClipTransform
 from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
-from evprof.core.records import STAGES, SpanRecord, TensorRecord
+from evprof.core.records import STAGES, SpanRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 from tensor_names import LLAVA, VIDEO_LLAVA, vendor_name
 
@@ -132,29 +132,6 @@ def test_vision_is_a_stage_of_its_own_and_runs_once(sample: Any, sink: Any, neve
     assert inside == {"tower", "projector"}
     inside = {record.name for record in settled.values() if record.parent_id == stages["prefill"].span_id}
     assert inside == {"embeddings", "set cache aside", "language model"}
-
-
-def test_a_stage_says_what_it_reads(sample: Any, sink: Any, never: Any) -> None:
-    ours, _ = pair(VIDEO_LLAVA)
-    one = make_pass(ours, GenerationSettings(max_new_tokens=4), sink, never)
-    visual = one.up_to_vision(sample, lambda *_: None)
-    one.prefill(visual, Answer(sink, 1, "target", ours.vocabulary.pieces), greedy)
-    spans = {record.span_id: record.name for record in sink.of(SpanRecord)}
-    noted = {
-        (spans[record.span_id], record.direction, record.name): (record.shape, record.dtype, record.nbytes)
-        for record in sink.of(TensorRecord)
-    }
-    inputs = one.inputs
-    text, ids = len(inputs.text_ids), len(inputs.token_ids)
-    frames = len(inputs.pictures)
-    assert inputs.image_sizes.tolist() == [[240, 320]] * frames
-    assert noted["preprocess", "in", "image_sizes"] == (f"{frames},2", "int64", 16 * frames)
-    assert noted["tokenize", "in", "prompt"] == (str(len(sample.prompt)), "str", len(sample.prompt.encode()))
-    assert noted["tokenize", "out", "token_ids"] == (str(ids), "int64", 8 * ids)
-    assert noted["prefill", "in", "text_ids"] == (str(text), "int64", 8 * text)
-    assert noted["prefill", "in", "visual embeddings"][0] == f"{len(visual)},48"
-    # One prompt without padding: causal attention needs no mask in memory.
-    assert noted["prefill", "in", "attention_mask"] == (f"1,{inputs.lengths.input}", "bool", 0)
 
 
 @pytest.mark.parametrize("asked", range(4))

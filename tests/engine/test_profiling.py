@@ -17,17 +17,16 @@ import pytest
 import torch
 
 import engines.engine
-from engines.engine import check_gpu, plan_runs, snapshot_file
+from engines.engine import plan_runs, snapshot_file
 from evprof.core.errors import USAGE, UserError
-from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.clock import trace_clock
+from run_logs import runs_of
 
 
 def request_for(mode: str, sample: Any, **more: Any) -> RunRequest:
@@ -36,11 +35,7 @@ def request_for(mode: str, sample: Any, **more: Any) -> RunRequest:
 
 
 def carried_out(engine: Any, request: RunRequest) -> list[RunLog]:
-    log = RecordLog()
-    engine.run(request, log, threading.Event())
-    book = RunBook(log)
-    book.update()
-    return list(book.runs.values())
+    return runs_of(engine, request)
 
 
 class FakeAllocator:
@@ -51,7 +46,7 @@ class FakeAllocator:
         self.fails = False
         patch.setattr(torch.cuda.memory, "_record_memory_history", lambda *words, **_: self.asked.append(words))
         patch.setattr(torch.cuda.memory, "_dump_snapshot", self.dump)
-        patch.setattr(engines.engine, "check_gpu", lambda _: None)
+        patch.setattr(engines.engine, "has_cuda", lambda _: True)
 
     def dump(self, path: str) -> None:
         Path(path).write_bytes(b"some")
@@ -71,7 +66,6 @@ def test_without_a_gpu_both_are_refused_before_any_run(more: Any, option: str, e
     with pytest.raises(UserError, match=f"^{option} needs a model on a CUDA device") as refused:
         carried_out(engine, request_for("target", sample, **more))
     assert refused.value.exit_code == USAGE
-    check_gpu(request_for("target", sample))
 
 
 def test_they_follow_the_measured_runs_and_are_marked(sample: Any) -> None:
@@ -119,7 +113,7 @@ class Ranges:
 def ranges(monkeypatch: pytest.MonkeyPatch) -> Ranges:
     found = Ranges()
     monkeypatch.setattr(torch.cuda.nvtx, "range", found.range)
-    monkeypatch.setattr(engines.engine, "check_gpu", lambda _: None)
+    monkeypatch.setattr(engines.engine, "has_cuda", lambda _: True)
     return found
 
 
@@ -151,11 +145,7 @@ def traced(engine: Any, sample: Any, mode: str, folder: Path, *, tokens: int = 4
         GenerationSettings(max_new_tokens=12),
         trace=TraceSettings(str(folder), tokens),
     )
-    recording = RecordLog()
-    engine.run(request, recording, stop or threading.Event())
-    book = RunBook(recording)
-    book.update()
-    return list(book.runs.values())
+    return runs_of(engine, request, stop)
 
 
 def noted(path: str) -> list[tuple[str, float, float]]:
@@ -206,13 +196,6 @@ def test_each_answer_of_a_mode_is_traced_into_its_own_folder(
     assert ("verify" in names) == (mode == "speculative")
 
 
-def test_a_folder_that_cannot_be_made_fails_the_trace_in_a_sentence(engine: Any, sample: Any, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    runs = traced(engine, sample, "target", tmp_path / "file")
-    assert [run.info.status for run in runs] == ["finished", "failed"]
-    assert "trace folder" in runs[1].info.error
-
-
 def test_the_tensorboard_plugin_reads_overview_operators_and_trace(engine: Any, sample: Any, tmp_path: Path) -> None:
     from torch_tb_profiler.profiler.data import RunProfileData
     from torch_tb_profiler.profiler.run_generator import RunGenerator
@@ -241,11 +224,8 @@ def traced_of_trace_clock(engine: Any, sample: Any, tmp_path: Path) -> tuple[Run
         GenerationSettings(max_new_tokens=12),
         trace=TraceSettings(str(tmp_path), 4),
     )
-    recording = RecordLog()
-    engine.run(request, recording, threading.Event())
-    book = RunBook(recording)
-    book.update()
-    run = next(run for run in book.runs.values() if run.info.profiled)
+    runs = runs_of(engine, request)
+    run = next(run for run in runs if run.info.profiled)
     return run, TraceAnalysis(read_trace(run.info.trace_path))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -16,23 +15,23 @@ from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.adapters.following import HeadPass
+from engines.adapters.medusa import load_medusa
 from engines.adapters.published import load_head
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.drafters.drafter import PromptContext
 from engines.drafters.eagle_drafter import EagleDrafter
+from engines.drafters.head_drafter import MedusaDrafter
 from engines.inspection import find_head, inspect_head
 from evprof.core.errors import UserError
-from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import drafter_of, read_adapter
 from published_heads import Reference, Written, eagle1, eagle3, medusa, save
+from run_logs import carry_out
 
 ROWS = 24
 Make = Callable[[Path, Any], Written]
@@ -54,11 +53,6 @@ HEADS: dict[str, Make] = {
         folder, config, norm_before_fc=True, layout="speculators-eagle3", reads=(0, 2, 4), seed=7
     ),
 }
-
-
-@pytest.fixture(scope="session")
-def kit(played_rounds: ModuleType) -> ModuleType:
-    return played_rounds
 
 
 @pytest.fixture(scope="module")
@@ -333,15 +327,6 @@ HEADS_PUBLISHED_HEAD_RUNS: dict[str, Callable[[Path], Written]] = {
 }
 
 
-def carry_out(engine: Any, request: RunRequest) -> RunLog:
-    recording = RecordLog()
-    engine.run(request, recording, threading.Event())
-    book = RunBook(recording)
-    book.update()
-    (run,) = book.runs.values()
-    return run
-
-
 @pytest.mark.parametrize("tree", ["", "2,2"])
 @pytest.mark.parametrize("name", HEADS_PUBLISHED_HEAD_RUNS)
 def test_a_run_says_who_drafted_and_says_what_the_target_says(
@@ -458,3 +443,122 @@ def test_states_and_choices_are_the_packages(flags: dict[str, Any], make_llama: 
             guess = passes.follow(guess, ids[length + step : length + step + 1])
     print(f"{flags}: largest difference {largest:.1e} of the largest state")
     assert largest < 1e-4
+
+
+@pytest.fixture(scope="module")
+def target_of_medusa(make_llama: Any) -> LlamaForCausalLM:
+    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def decoder_of_medusa(target_of_medusa: LlamaForCausalLM) -> LlamaDecoder:
+    return LlamaDecoder.take_over(target_of_medusa)
+
+
+def drafting_of_medusa(folder: Path, decoder_of_medusa: LlamaDecoder, **more: Any) -> Any:
+    heads = load_medusa(read_adapter(str(folder)), decoder_of_medusa)
+    return lambda one: MedusaDrafter("heads", heads, one, **more)
+
+
+def said(written: Written, state: torch.Tensor, blocks: int) -> list[torch.Tensor]:
+    """Logits of each head on a normed state [H], from the layout."""
+    tensors, logits = written.tensors, []
+    for head in range(3):
+        hidden = state
+        for block in range(blocks):
+            made = tensors[f"{head}.{block}.linear.weight"] @ hidden + tensors[f"{head}.{block}.linear.bias"]
+            hidden = hidden + made * torch.sigmoid(made)
+        logits.append(tensors[f"{head}.{blocks}.weight"] @ hidden)
+    return logits
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("as_bin", [False, True])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_rounds_draft_what_each_head_says(
+    *,
+    blocks: int,
+    as_bin: bool,
+    decoder_of_medusa: LlamaDecoder,
+    target_of_medusa: LlamaForCausalLM,
+    sink: Any,
+    kit: ModuleType,
+    tmp_path: Path,
+) -> None:
+    written = save(medusa(tmp_path / "head", target_of_medusa.config, blocks=blocks), as_bin=as_bin)
+    prompt = kit.prompt_of(3, 9, ROWS)
+    expected = kit.plain(decoder_of_medusa, prompt, Limits(20), sink)
+    sink.records.clear()
+    done = kit.play(
+        kit.cached(decoder_of_medusa),
+        drafting_of_medusa(tmp_path / "head", decoder_of_medusa),
+        prompt,
+        Limits(20),
+        sink,
+        gamma=5,
+    )
+    assert done.ids == expected
+    length = 1
+    for record in sink.of(RoundRecord):
+        before = torch.tensor([[*prompt[0].tolist(), *done.ids[: length - 1]]])
+        state = target_of_medusa.model(before).last_hidden_state[0, -1]
+        drafted = [int(logits.argmax()) for logits in said(written, state, blocks)][: record.drafted]
+        assert record.drafted_ids == ",".join(map(str, drafted))
+        assert record.drafted <= 3
+        length += record.emitted
+    kit.assert_cache_is_fresh(done.target, target_of_medusa, kit.sequence(prompt, done.ids[:-1]))
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("widths", [(3, 2), (2, 2, 2, 2), (30,)])
+def test_a_tree_holds_each_heads_likeliest_below_every_node(
+    *,
+    widths: tuple[int, ...],
+    decoder_of_medusa: LlamaDecoder,
+    target_of_medusa: LlamaForCausalLM,
+    sink: Any,
+    kit: ModuleType,
+    tmp_path: Path,
+) -> None:
+    save(medusa(tmp_path / "head", target_of_medusa.config))
+    make = drafting_of_medusa(tmp_path / "head", decoder_of_medusa, widths=widths)
+    for seed in range(3):
+        prompt = kit.prompt_of(seed, 4, ROWS)
+        expected = kit.plain(decoder_of_medusa, prompt, Limits(24), sink)
+        sink.records.clear()
+        done = kit.play(kit.cached(decoder_of_medusa), make, prompt, Limits(24), sink, gamma=len(widths))
+        assert done.ids == expected
+        nodes, level = 0, 1
+        for width in widths[:3]:
+            level *= min(width, ROWS)
+            nodes += level
+        assert sink.of(RoundRecord)[0].drafted == nodes
+
+
+DAMAGED_MEDUSA: dict[str, tuple[Callable[[Written], Any], str]] = {
+    "no heads": (lambda written: written.tensors.clear(), "holds 0 heads"),
+    "a head missing": (lambda written: written.tensors.pop("1.0.linear.bias"), "lacks '1.0.linear.bias'"),
+    "another width": (lambda written: written.tensors.update({"0.1.weight": torch.zeros(ROWS, 8)}), "hidden size 8"),
+    "another vocabulary": (
+        lambda written: written.tensors.update({"0.1.weight": torch.zeros(ROWS + 1, 64)}),
+        "25 tokens",
+    ),
+    "a vector": (lambda written: written.tensors.update({"0.1.weight": torch.zeros(9)}), "holds 3 heads of 1 blocks"),
+    "too many heads": (lambda written: written.tensors.update({"99.1.weight": torch.zeros(9, 64)}), "holds 100 heads"),
+    "something else": (lambda written: written.tensors.update(more=torch.zeros(1)), "holds 'more'"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED_MEDUSA)
+def test_damaged_heads_are_refused(
+    what: str, decoder_of_medusa: LlamaDecoder, target_of_medusa: LlamaForCausalLM, tmp_path: Path
+) -> None:
+    damage, sentence = DAMAGED_MEDUSA[what]
+    written = medusa(tmp_path / "head", target_of_medusa.config)
+    damage(written)
+    if not written.tensors:
+        written.tensors["other"] = torch.zeros(1)
+    save(written)
+    with pytest.raises(UserError, match=sentence):
+        load_medusa(read_adapter(str(tmp_path / "head")), decoder_of_medusa)

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
-from checkpoint_folders import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
+from checkpoint_folders import WEIGHTS, preprocessor_json, write_eventgpt
 from engines.checkpoints.config import edge
 from engines.families.eventgpt import EventGptConfig, EventGptModel
 from engines.families.networks import build_empty, parameter_shapes, read_config
@@ -154,36 +154,6 @@ def test_a_sharded_checkpoint_loads_with_every_tensor_accounted_for(sharded: Pat
     assert "The CLIP tower's weights are the checkpoint's own." in found["assumptions"]
 
 
-def as_bin(folder: Path, *, zipped: bool = True) -> None:
-    """Rewrites the shards as PyTorch wrote them before safetensors."""
-    for path in folder.glob("model-*.safetensors"):
-        torch.save(
-            load_file(path),
-            folder / f"pytorch_{path.stem}.bin",
-            _use_new_zipfile_serialization=zipped,
-        )
-        path.unlink()
-    index = json.loads((folder / INDEX).read_text())
-    named = {name: f"pytorch_{Path(file).stem}.bin" for name, file in index["weight_map"].items()}
-    (folder / INDEX).unlink()
-    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": named}))
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-def test_old_bin_shards_hold_the_same_model(zipped: bool, sharded: Path) -> None:
-    first = loaded(sharded)
-    as_bin(sharded, zipped=zipped)
-    second = loaded(sharded)
-    ids = torch.arange(3, 40)[None]
-    pairs = zip(first.language_model.state_dict().values(), second.language_model.state_dict().values(), strict=True)
-    assert all(torch.equal(one, other) for one, other in pairs)
-    assert torch.equal(first.language_model.embed(ids), second.language_model.embed(ids))
-    pixels = torch.randn(2, 3, 28, 28)
-    with torch.inference_mode():
-        assert torch.equal(first.network.encode_frames(pixels), second.network.encode_frames(pixels))
-    assert inspect_checkpoint(str(sharded))["problems"] == []
-
-
 def shard_with(folder: Path, name: str) -> Path:
     weight_map = json.loads((folder / INDEX).read_text())["weight_map"]
     return folder / str(weight_map[name])
@@ -195,42 +165,6 @@ def edit(folder: Path, name: str, change: Callable[[dict[str, torch.Tensor]], No
     change(tensors)
     save_file(tensors, path)
     return path
-
-
-KEYS = [
-    "lm_head.weight",
-    "model.embed_tokens.weight",
-    "model.norm.weight",
-    "model.layers.1.self_attn.o_proj.weight",
-    "model.layers.0.mlp.gate_proj.weight",
-    "model.visual_projector.2.bias",
-    "model.feature_adaptor.weight",
-    "model.feature_adaptor.bias",
-    f"{TOWER}embeddings.class_embedding",
-    f"{TOWER}embeddings.position_embedding.weight",
-    f"{TOWER}encoder.layers.1.mlp.fc2.weight",
-    f"{TOWER}pre_layrnorm.bias",
-]
-
-
-@pytest.mark.parametrize("key", KEYS)
-def test_a_tensor_left_out_is_named(key: str, sharded: Path) -> None:
-    edit(sharded, key, lambda tensors: tensors.__delitem__(key))
-    sentence = fails(sharded)
-    assert f"lacks the tensor '{key}'" in sentence
-    assert inspect_checkpoint(str(sharded))["missing"] == [key]
-
-
-@pytest.mark.parametrize("key", KEYS)
-def test_a_tensor_of_another_shape_is_named(key: str, sharded: Path) -> None:
-    def widen(tensors: dict[str, torch.Tensor]) -> None:
-        tensors[key] = torch.cat([tensors[key], tensors[key][:1]])
-
-    path = edit(sharded, key, widen)
-    sentence = fails(sharded)
-    assert f"'{key}'" in sentence
-    assert path.name in sentence
-    assert "has shape" in sentence
 
 
 @pytest.mark.parametrize(
@@ -504,19 +438,6 @@ def test_the_checkpoints_own_tower_wins_and_it_is_said(sharded: Path, tmp_path: 
     # It may still be needed to tell the tower's shape.
     set_config(sharded, mm_visual_tower="gone")
     assert torch.equal(tower_weight(loaded(sharded, given)), own.float())
-
-
-def test_a_given_folder_that_is_no_clip_is_refused(sharded: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--clip") as caught:
-        loaded(sharded, tmp_path)
-    assert caught.value.exit_code == 2
-    without_tower(sharded)
-    (tmp_path / "config.json").write_text((sharded / TOWER_FOLDER / "config.json").read_text())
-    with pytest.raises(UserError, match="holds no weights either"):
-        loaded(sharded, tmp_path)
-    save_file({"text_model.x": torch.zeros(1)}, tmp_path / WEIGHTS)
-    with pytest.raises(UserError, match="no CLIP vision tower"):
-        loaded(sharded, tmp_path)
 
 
 # What is no whole model.

@@ -23,12 +23,12 @@ from engines.loading.weights import load_model
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures.kv_cache import bytes_by_origin, formula_bytes
 from evprof.metrics.limits.packed_sizes import weight_bytes
+from saved_runs import saved_runs
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -222,9 +222,7 @@ def run(sample: Any, mode: str = "target", *, cache: str = "auto", quant: str | 
         engine.run(RunRequest(mode, sample, draft, target, settings), recording, threading.Event())
     finally:
         engine.close()
-    book = RunBook(recording)
-    book.update()
-    return next(iter(book.runs.values()))
+    return saved_runs(recording)[0]
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +280,5 @@ def test_speculation_over_fp8_is_the_targets_own_answer(sample: Any) -> None:
 
 @pytest.mark.parametrize("cache", HQQ)
 def test_speculation_over_hqq_is_refused_before_loading(cache: str, sample: Any) -> None:
-    refused = run(sample, "speculative", cache=cache)
-    assert refused.info.status == "failed"
-    assert "choose --cache fp8, static or dynamic" in (refused.info.error or "")
-    assert not refused.info.models
+    with pytest.raises(UserError, match=f"--cache {cache}: An hqq cache cannot forget rejected tokens"):
+        run(sample, "speculative", cache=cache)

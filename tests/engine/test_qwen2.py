@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,7 @@ from engines.inspection import inspect_checkpoint, inspect_vocabularies
 from engines.loading.weights import load_model
 from engines.measuring.timing import NullClock
 from engines.tokens.answer import Answer
-from evprof.core.errors import UserError
-from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import REENCODED, SAME
@@ -39,6 +35,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import PARALLEL_PREFILL, SPECULATIVE
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from qwen2_folders import EventGptPlusParts, qwen2, tokenizer, write_tokenizer
+from run_logs import ids_of, runs_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -115,14 +112,6 @@ def test_llava_on_qwen2_computes_as_transformers_does(family: str, is_tied: bool
     assert layout.after.format(question="?") == "\n?<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_a_siglip_tower_beside_a_qwen2_is_refused_by_its_name(qwen_target: Path, tmp_path: Path) -> None:
-    values = json.loads((qwen_target / "config.json").read_text())
-    values["vision_config"]["model_type"] = "siglip_vision_model"
-    (tmp_path / "config.json").write_text(json.dumps(values))
-    with pytest.raises(UserError, match="the vision tower is of type 'siglip_vision_model'"):
-        inspect_checkpoint(str(tmp_path))
-
-
 @pytest.fixture(scope="module")
 def engine() -> Any:
     made = LocalEngine(make_room=lambda *_: None)
@@ -135,15 +124,7 @@ def run(engine: LocalEngine, mode: str, draft: str, target: str, **asked: Any) -
     settings = GenerationSettings(max_new_tokens=32, frames=2, speculation=SpeculationSettings(**asked))
     mine, theirs = (ModelChoice(name, device="cpu", dtype="float32") for name in (draft, target))
     sample = Sample(str(SAMPLE / "events.npy"), str(SAMPLE / "video.mp4"), QUESTION)
-    recording = RecordLog()
-    engine.run(RunRequest(mode, sample, mine, theirs, settings, keeps_frames=False), recording, threading.Event())
-    book = RunBook(recording)
-    book.update()
-    return list(book.runs.values())[-1]
-
-
-def ids_of(found: RunLog) -> list[int]:
-    return [token.token_id for token in found.tokens if token.origin != "rejected"]
+    return runs_of(engine, RunRequest(mode, sample, mine, theirs, settings, keeps_frames=False))[-1]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
+from saved_runs import saved_runs
 
 
 def load(sink: Any, kind: str, sample: Sample) -> tuple[Any, list[str]]:
@@ -64,7 +65,6 @@ def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(eng
     from evprof.core.events import EventArray
     from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
-    from evprof.core.run_book import RunBook
     from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
     from evprof.loaders.writers.raw import write_evt2
 
@@ -82,9 +82,7 @@ def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(eng
         recording,
         threading.Event(),
     )
-    book = RunBook(recording)
-    book.update()
-    (run,) = book.runs.values()
+    (run,) = saved_runs(recording)
     assert run.info.status == "finished"
     assert any("ends in the middle of a word" in warning for warning in run.info.warnings)
     assert run.info.loading["draft"].decoder == "evt2"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 import threading
 from collections import Counter
@@ -30,7 +29,7 @@ from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter, Recycli
 from engines.drafters.model_drafter import HiddenDrafter, ModelDrafter, SelfDrafter
 from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.measuring.timing import StageClock
-from engines.speculation.draft_length import MOST_DRAFTED, Budgeted, Heuristic, draft_length
+from engines.speculation.draft_length import Budgeted, Heuristic, draft_length
 from engines.speculation.verification import Verifier
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from evprof.core.records import KvRecord, RoundRecord, SpanRecord, TokenRecord
@@ -43,11 +42,6 @@ pytestmark = pytest.mark.usefixtures("without_gradients")
 
 GAMMA = 4
 ROWS = 257
-
-
-@pytest.fixture(scope="session")
-def kit(played_rounds: ModuleType) -> ModuleType:
-    return played_rounds
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -101,17 +95,6 @@ def test_caches_hold_exactly_the_answer_and_records_add_up(
         assert done.target.rolled_back == sum(record.drafted - record.accepted for record in rounds)
         last = [record for record in sink.of(KvRecord) if record.role == "target"][-1]
         assert last.length == prompt.shape[1] + count - 1
-
-
-def test_a_draft_that_is_the_target_is_always_right(make_llama: Any, sink: Any, kit: ModuleType) -> None:
-    """As a model of its own and as the target over a second cache: every drafted token stands."""
-    target, prompt = make_llama(1), kit.prompt_of(1)
-    for drafter in (kit.drafting(copy.deepcopy(target), prompt, ROWS), SelfDrafter):
-        sink.records.clear()
-        kit.play(target, drafter, prompt, Limits(41), sink)
-        rounds = sink.of(RoundRecord)
-        assert [record.accepted for record in rounds] == [GAMMA] * 8
-        assert all(len(record.drafted_ids.split(",")) == GAMMA for record in rounds)
 
 
 def test_eos_inside_a_block(make_llama: Any, sink: Any, kit: ModuleType) -> None:
@@ -319,8 +302,6 @@ def test_behind_a_tree_the_cache_holds_one_branch(
 
 MS = 1_000_000
 
-ROUNDS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 50 * MS), st.integers(1, 50 * MS)))
-
 
 def play(length: Any, rounds: int, rate: float, draft_ms: float, verify_ms: Any) -> list[int]:
     """Rounds in which each token is right with a chance of `rate`; returns what was asked for."""
@@ -343,17 +324,6 @@ def best(rate: float, draft_ms: float, verify_ms: Any, most: int = 16) -> tuple[
     }
     count = max(paces, key=lambda one: paces[one])
     return count, paces[count]
-
-
-@given(st.sampled_from(choices_of("length")), st.integers(1, 40), ROUNDS)
-def test_any_policy_asks_for_a_possible_number(kind: str, gamma: int, rounds: list[tuple[int, ...]]) -> None:
-    """Whatever rounds were like: fewer drafted than asked, nothing drafted, no time measurable."""
-    length = draft_length(kind, gamma)
-    assert length.next() == gamma
-    for drafted, accepted, draft_ns, verify_ns in rounds:
-        length.learn(drafted, min(accepted, drafted), draft_ns, verify_ns)
-        assert 1 <= length.next() <= length.most <= max(gamma, MOST_DRAFTED)
-        assert kind != "fixed" or length.next() == gamma
 
 
 def test_the_heuristic_goes_up_by_two_and_down_by_one_within_its_bounds() -> None:

@@ -162,25 +162,11 @@ def test_a_question_cannot_smuggle_a_slot_in() -> None:
         prompt_ids(OURS, EVENTGPT_V1, "what is <event> here?")
 
 
-@pytest.mark.parametrize("kind", [SentencePieceVocabulary, FileVocabulary])
-def test_a_file_that_is_no_vocabulary_is_refused(kind: type[SentencePieceVocabulary] | type[FileVocabulary]) -> None:
-    with pytest.raises(UserError, match="somewhere/t"):
-        kind(b"not a vocabulary at all", "somewhere/t")
-
-
 def test_a_vocabulary_whose_marks_are_no_text_is_refused() -> None:
     model = (Path(assets.__file__).parent / "models/evprof-tiny-eventgpt/tokenizer.model").read_bytes()
     assert b"<unk>" in model
     with pytest.raises(UserError, match=r"no sentencepiece vocabulary .*utf-8"):
         SentencePieceVocabulary(model.replace(b"<unk>", b"<\xe6nk>", 1), "tokenizer.model")
-
-
-def test_what_the_library_says_of_a_vocabulary_becomes_one_sentence() -> None:
-    model = (Path(assets.__file__).parent / "models/evprof-tiny-eventgpt/tokenizer.model").read_bytes()
-    assert b"<0x1F>" in model
-    with pytest.raises(UserError, match="byte piece") as caught:
-        SentencePieceVocabulary(model.replace(b"<0x1F>", b"\n0x1F>", 1), "tokenizer.model")
-    assert "\n" not in caught.value.sentence
 
 
 MODEL_LLAMA_TOKENIZER = (
@@ -342,11 +328,6 @@ def test_the_vocabulary_is_laid_out_like_the_published_pair(slow: SentencePieceP
     above = [fast.id_to_token(PIECES + index) for index in range(3)]
     assert above == ["<image>", "<video>", "<pad>"]
     assert fast.get_vocab_size() == 768
-
-
-@pytest.mark.parametrize("marker", ["<ev_start>", "<ev_end>"])
-def test_event_markers_are_ordinary_text(slow: SentencePieceProcessor, marker: str) -> None:
-    assert len(slow.encode(marker)) > 1
 
 
 def test_prompts_of_the_two_layouts_are_short(slow: SentencePieceProcessor) -> None:

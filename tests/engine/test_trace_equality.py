@@ -290,20 +290,6 @@ def test_modules(both: Any) -> None:
         assert us(row.device_self_ns) == near(stat.self_device_duration)
 
 
-def test_todays_name_of_the_runtime_is_known(tmp_path: Path) -> None:
-    """It knows the runtime's calls as `Runtime` only, as in 2021: no operator has device time in today's traces."""
-    older, newer = tmp_path / "older.1.pt.trace.json", tmp_path / "newer.1.pt.trace.json"
-    written(older)
-    written(newer, runtime="cuda_runtime")
-    theirs = tensorboard_figures(newer, tmp_path)
-    assert not theirs.data.has_runtime
-    assert not any(agg.device_duration for agg in theirs.data.op_list_groupby_name)
-    ours, before = (TraceAnalysis(read_trace(path)) for path in (newer, older))
-    assert ours.operators == before.operators
-    assert ours.overview.categories == before.overview.categories
-    assert {one.name: one.ns for one in ours.overview.categories}["Runtime"] > 0
-
-
 def test_the_devices_copy_of_an_annotation_is_no_work_of_the_cpu(tmp_path: Path) -> None:
     """It takes a step's mirror on the device (`gpu_user_annotation`) for a second step, of no time, and breaks off."""
     path = tmp_path / "a.1.pt.trace.json"
@@ -343,14 +329,6 @@ def test_all_calls_of_an_operator_that_touched_memory_are_counted(tmp_path: Path
     theirs = tensorboard_figures(path, tmp_path).memory_by_operator
     for row in ours.memory.operators:
         assert row.calls == calls[row.name] >= theirs[row.device.replace(" ", ""), row.name][6]
-
-
-def test_newer_kernels_of_tensor_cores_are_known(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.1.pt.trace.json")
-    theirs = tensorboard_figures(path, tmp_path).data.kernel_stat
-    ours = {row.name: row.uses_tensor_cores for row in TraceAnalysis(read_trace(path)).kernels}
-    assert (theirs.loc[ATTENTION]["tc_used"], ours[ATTENTION]) == (False, True)
-    assert (theirs.loc[GEMM]["tc_used"], ours[GEMM]) == (True, True)
 
 
 def test_kernels_of_replayed_graphs_are_told(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from closeness import assert_close, is_close
 from engines.families.clip_tower import ClipTower, class_attention
 from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform, PixelValues, level_table, looked_up
-from engines.stages.visual_tokens import choose_tokens, kept_count, most_attended, most_diverse
+from engines.stages.visual_tokens import choose_tokens, kept_count, most_diverse
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
@@ -79,13 +79,6 @@ def test_the_class_tokens_attention_is_that_of_the_last_layer_read(layer: int) -
     assert not is_close(found, per_layer[layer - 1][:, :, 0, 1:].mean(dim=1))
 
 
-@given(tokens=st.integers(1, 700), hundredths=st.integers(1, 100))
-def test_the_share_is_rounded_up(tokens: int, hundredths: int) -> None:
-    kept = kept_count(tokens, hundredths / 100)
-    assert kept == -(-tokens * hundredths // 100)
-    assert 1 <= kept <= tokens
-
-
 @given(
     data=st.data(), tokens=st.integers(1, 12), frames=st.integers(1, 3), by=st.sampled_from(["attention", "similarity"])
 )
@@ -101,11 +94,6 @@ def test_indices_are_in_order_and_never_twice(data: Any, tokens: int, frames: in
     assert all(a < b for row in found.tolist() for a, b in itertools.pairwise(row))
     assert found.min() >= 0
     assert found.max() < tokens
-
-
-def test_the_most_attended_are_kept() -> None:
-    scores = torch.tensor([[0.1, 0.5, 0.2, 0.4], [0.4, 0.3, 0.2, 0.1]])
-    assert most_attended(scores, 2).tolist() == [[1, 3], [0, 1]]
 
 
 def least_distance(features: torch.Tensor, chosen: tuple[int, ...]) -> float:
@@ -274,14 +262,6 @@ def test_a_crop_larger_than_the_picture_is_padded_like_transformers(size: int, c
     reference = np.stack(processor([Image.fromarray(frame)], return_tensors="np")["pixel_values"])
     ours, _ = pixel_values(ClipTransform(size, (crop, crop)), [frame])
     assert np.array_equal(ours, reference)
-
-
-def test_centre_crop_loses_a_quarter_of_a_wide_frame() -> None:
-    frame = np.zeros((480, 640, 3), dtype=np.uint8)
-    frame[:, :79] = 255
-    _, cuts = pixel_values(ClipTransform.square(336), [frame])
-    assert cuts[0].shape == (336, 336, 3)
-    assert cuts[0][:, 4:].max() < 8
 
 
 def test_settings_are_read_from_the_file(tmp_path: Path) -> None:

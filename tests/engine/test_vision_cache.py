@@ -183,14 +183,6 @@ def test_a_disk_serves_the_next_program_and_another_dtype_misses(make_model: Cal
     assert passes.count == 1
 
 
-def test_a_disk_that_refuses_is_a_warning(make_model: Callable[..., Any], sample: Any, folder: Path) -> None:
-    folder.write_text("a file where the folder should be")
-    model, clock, settings = make_model("video_llava"), NullClock(), asked("disk")
-    inputs = model.preprocess(model.load(sample, settings, clock), "What?", settings, clock)
-    assert torch.equal(model.encode_vision(inputs, clock), encode(model, sample, asked("off"), clock))
-    assert "could not be kept" in inputs.warnings[0]
-
-
 def test_a_repeated_run_answers_the_same_from_kept_embeddings(engine: Any, sample: Any, sink: Any, never: Any) -> None:
     draft, target = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
     engine.run(RunRequest("side-by-side", sample, draft, target, asked("memory"), repeat=2), sink, never)
