@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 
 import interpreter
@@ -10,3 +13,9 @@ torch.set_num_threads(1)
 interpreter.multiply_bfloat16()
 interpreter.patch_once()
 interpreter.leave_out_overflow()
+
+
+@pytest.fixture
+def without_gradients() -> Any:
+    with torch.inference_mode():
+        yield

@@ -22,7 +22,6 @@ from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.kernels import attention, elementwise
 from engines.kernels.elementwise import add_norm, quantize_rows, silu_product
 from engines.kernels.packed_weight import float8_rows
-from evprof.core.errors import Cancelled
 from evprof.core.vocabulary.switches import Switches
 from random_decoders import random_decoder
 
@@ -31,12 +30,6 @@ ROUNDED = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 """Of what a kernel stores; Triton's interpreter truncates to bfloat16."""
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
-
-
-@pytest.fixture
-def without_gradients() -> Any:
-    with torch.inference_mode():
-        yield
 
 
 def decoder_of(seed: int = 0, *, layers: int = 2, kv_heads: int = 1, **others: Any) -> LlamaDecoder:
@@ -112,13 +105,6 @@ def test_layers_are_the_eager_ones(lengths: tuple[int, ...], kv_heads: int) -> N
 def test_biases_are_added() -> None:
     decoder = decoder_of(3, attention_bias=True, head_dim=48)
     assert_close(passed(decoder, 18, is_fused=True)[0], passed(decoder, 18, is_fused=False)[0])
-
-
-def test_a_stop_is_seen_between_layers() -> None:
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Cancelled):
-        passed(decoder_of(), 18, is_fused=True, stop=stop)
 
 
 def norm_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

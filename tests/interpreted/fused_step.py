@@ -44,12 +44,6 @@ class _Sink:
 
 
 @pytest.fixture
-def without_gradients() -> Any:
-    with torch.inference_mode():
-        yield
-
-
-@pytest.fixture
 def large_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix in one tile: the interpreter takes a millisecond for any program, and the tilings have tests."""
 
