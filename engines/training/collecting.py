@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import torch
 
-from engines.decoder.llama import LlamaDecoder
 from engines.fit.verdict import make_room
 from engines.hardware.device import Machine, use_threads
 from engines.loading.warm_models import Loader, WarmModels
@@ -25,7 +24,6 @@ from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
-from evprof.core.units import bytes_text
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.collection import SHARD_BYTES, SHARD_EXAMPLES, CollectedExample, Shard, scene_of, shard_name
 from evprof.run.collection_journal import CollectionJournal, row_key
@@ -83,8 +81,6 @@ class ExamplesHere:
         use_threads(models.values())
         layers = plan.layers_of(_layer_count(models[TARGET]))
         self._observer = Observer(models[TARGET], models.get(DRAFT), plan.settings, layers)
-        if layers:
-            say(_size_sentence(plan, models[TARGET].language_model, layers))
         return collection_settings(plan, models, self.identity)
 
     def made(self, rows: Sequence[Row], seen: Set[Content], stop: StopFlag) -> Iterator[Made]:
@@ -149,18 +145,6 @@ def collection_settings(
 
 def _layer_count(model: VisionLanguageModel) -> int:
     return model.language_model.config.num_hidden_layers
-
-
-def _size_sentence(plan: CollectPlan, target: LlamaDecoder, layers: tuple[int, ...]) -> str:
-    """What an example with layers takes at most, told before there is one."""
-    weight = target.embed_tokens.weight
-    inside = len(layers) * target.config.hidden_size * weight.element_size()
-    named = ", ".join(map(str, layers))
-    told = f"What enters layers {named} of the target is kept, {bytes_text(inside)} for each position of an example"
-    if not plan.keeps_positions:
-        return f"{told}: of its whole prompt and of its answer."
-    most = plan.positions + plan.settings.max_new_tokens
-    return f"{told}: at most {bytes_text(most * inside)} for {plan.positions:,} of the prompt and its answer."
 
 
 def _model(model: VisionLanguageModel, choice: ModelChoice, identity: Callable[[ModelChoice], str]) -> dict[str, Any]:

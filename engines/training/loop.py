@@ -135,7 +135,8 @@ class Training:
         watcher: TrainingWatcher,
         stop: StopFlag,
     ) -> bool:
-        options, since = self._options, _Mean()
+        options = self._options
+        losses: list[torch.Tensor] = []
         every = max(1, options.steps // _LOSS_POINTS)
         batches = _batches(len(self._examples), options)
         for step in range(options.steps):
@@ -150,10 +151,11 @@ class Training:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, _CLIP_NORM)
             optimizer.step()
-            since.add(loss.detach())
+            losses.append(loss.detach())
             done = step + 1
             if done % every == 0 or done == options.steps:
-                self._note(done, since.take(), watcher)
+                self._note(done, float(torch.stack(losses).mean()), watcher)
+                losses.clear()
             if done % options.interval == 0 or done == options.steps:
                 self._judge(done, watcher)
                 if self._in_vain >= options.patience and done < options.steps:
@@ -246,23 +248,6 @@ def _batches(count: int, options: TrainingOptions) -> Iterator[list[int]]:
     while True:
         order: list[int] = torch.randperm(count, generator=generator).tolist()
         yield from (order[start : start + size] for start in range(0, count - size + 1, size))
-
-
-class _Mean:
-    """A mean of losses that waits for the device only when it is asked for."""
-
-    def __init__(self) -> None:
-        self._total: torch.Tensor | None = None
-        self._count = 0
-
-    def add(self, loss: torch.Tensor) -> None:
-        self._total = loss.clone() if self._total is None else self._total + loss
-        self._count += 1
-
-    def take(self) -> float:
-        mean = float("nan") if self._total is None else float(self._total) / self._count
-        self._total, self._count = None, 0
-        return mean
 
 
 def facts_of(curves: Curves, *, adapter: str, kind: str, started_at: str) -> dict[str, Any]:
