@@ -14,7 +14,7 @@ import torch
 
 from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, head_shape
 from engines.tokens.uploads import upload
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UserError
 from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL
 
 if TYPE_CHECKING:
@@ -260,16 +260,6 @@ def _half_quadratic(groups: torch.Tensor, levels: int) -> tuple[torch.Tensor, to
         tolerated = error.sign() * (size - size.pow(_NORM - 1) / _PENALTY).relu_()
         zero = (numbers - (groups - tolerated) * scale).mean(dim=1, keepdim=True)
     return 1 / scale, best
-
-
-def check_cache(kind: str, *, speculates: bool = False) -> None:
-    """Before anything loads: raises UserError when this kind cannot be speculated with."""
-    if speculates and kind in (HQQ8, HQQ4):
-        raise UserError(
-            f"A cache of kind {kind} cannot take drafts back without changing the answer; choose --cache fp8, static "
-            "or dynamic, or another --mode.",
-            exit_code=USAGE,
-        )
 
 
 def make_cache(

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from engines.decoder.quantization import check_quantization
-from engines.decoder.quantized_kv import check_cache
 from engines.fit.advice import (
     BOTH,
     IN_TURN,
@@ -66,7 +65,8 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     needs = plan.needs(machine)
     if not machine.is_assumed:
         for need in needs:
-            _check_packing(need)
+            if need.quantization is not None:
+                check_quantization(need.quantization, torch.device(need.device))
     free = room_for(needs, machine, question.held_bytes)
     placement = place(needs, free)
     sentence, advice = _verdict(plan, needs, machine, question.held_bytes, placement)
@@ -87,13 +87,6 @@ def refusal(plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, t
     needs = plan.needs(machine)
     ways = find_ways(plan, machine, held, together=together)
     return f"{shortage(needs, room_for(needs, machine, held))}; {ways_text(ways)}."
-
-
-def _check_packing(need: MemoryNeed) -> None:
-    """Raises UserError for weights that cannot be packed, or a cache that cannot be made, on this machine."""
-    if need.quantization is not None:
-        check_quantization(need.quantization, torch.device(need.device))
-    check_cache(need.cache)
 
 
 def _plan(question: FitQuestion) -> PlannedModels:

@@ -18,7 +18,6 @@ import torch
 from engines.decoder.attention import SDPA
 from engines.decoder.eager_steps import IDENTICAL, EarlyExitStep
 from engines.decoder.kv_cache import weigh
-from engines.decoder.quantized_kv import check_cache
 from engines.decoder.sampling import make_sampler
 from engines.decoder.step_choice import ChosenStep, StepPlan, expected_prompt, kernels_taken, no_step
 from engines.hardware.device import use_threads
@@ -39,7 +38,7 @@ from engines.stages.pipeline import ModelPass, Tell, capacity_of, taken_cache
 from engines.stages.reading import OFF, files_of, import_reader_of, recording_problems
 from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
-from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
@@ -50,8 +49,6 @@ from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.setting import Situation
-from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 from evprof.loaders.heads import LAYERS
@@ -171,7 +168,6 @@ class MeasuredRun:
     def _set_up(self) -> None:
         """Loads what is not warm, chooses decode steps, and prepares the files."""
         settings, request, tools = self._plan.settings, self._request, self._tools
-        check_cache(settings.switches.cache, speculates=self._mode.drafts)
         asked = settings.speculation
         if self._mode.maps_cache or (self._mode.drafts and DRAFTERS[asked.drafter].is_trained):
             self._adapter = read_adapter(asked.adapter or "")
@@ -240,15 +236,10 @@ class MeasuredRun:
         return block_sizes(role, self._plan.settings, is_speculative=self._mode.drafts)
 
     def _switches(self, role: str) -> Switches:
-        """Raises UserError if drafts cannot be verified with the requested step. A draft may use any step."""
-        settings = self._plan.settings
-        switches = settings.switches
-        if switches.step != IDENTICAL:
-            return switches
-        entry = SETTINGS["step"]
-        if reason := entry.refuses(Situation(self._mode.key, settings.flat()), switches.step):
-            raise UserError(f"{entry.flag} {switches.step}: {reason}", exit_code=USAGE)
-        return replace(switches, step="auto") if self._mode.drafts and role == DRAFT else switches
+        """The switches of a role: a draft may use any step, and the verifying target alone must be identical."""
+        switches = self._plan.settings.switches
+        is_free = self._mode.drafts and role == DRAFT and switches.step == IDENTICAL
+        return replace(switches, step="auto") if is_free else switches
 
     def _prepare_files(self, roles: tuple[str, ...]) -> None:
         """Imports the readers of the input, and brings its files into memory or out of it, as requested."""

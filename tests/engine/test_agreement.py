@@ -27,15 +27,8 @@ DRAFT_FAMILY, TARGET_FAMILIES = "eventgpt", ("video_llava", "llava", "llava_next
 DRAFT, TARGET = ModelChoice("a-draft"), ModelChoice("a-target")
 
 OTHER: dict[str, Any] = {
-    "max_new_tokens": 7,
-    "ignore_eos": True,
-    "temperature": 0.7,
-    "top_p": 0.5,
-    "top_k": 5,
-    "seed": 1,
     "frames": 2,
     "event_frames": 2,
-    "gamma": 3,
     "prompt_style": "training",
     "event_markers": False,
     "canvas": "640x480",
@@ -43,40 +36,12 @@ OTHER: dict[str, Any] = {
     "image_layout": "grid",
     "draft_input": VIDEO,
     "target_input": EVENTS,
-    "attention": "eager",
-    "cache": "dynamic",
-    "step": "eager",
-    "prefill_chunk": 64,
-    "early_exit": 2,
-    "exit_confidence": 0.5,
-    "vision_cache": "memory",
-    "visual_keep": 0.5,
-    "prune_by": "similarity",
     "projector": "fused",
-    "prefetch": "warm",
-    "drafter": "lookup",
-    "length": "heuristic",
-    "tree": "2,1",
-    "judges": False,
-    "draft_keep": 0.5,
-    "draft_prune_by": "random",
-    "begins": "prefill",
-    "hidden": 2,
-    "shape": "tree",
-    "verify": "last-chunk",
-    "afterwards": "rounds",
 }
-"""Every setting with a value that is not its default; an adapter comes with its drafter."""
+"""Every setting that the engine judges for itself, with a value that is not its default."""
 
 NEEDS: dict[str, tuple[dict[str, Any], ...]] = {
-    **dict.fromkeys(("top_p", "top_k", "seed"), ({}, {"temperature": 0.7})),
-    **dict.fromkeys(("gamma", "length"), ({}, {"afterwards": "rounds"}, {"drafter": "eagle", "tree": "2,1"})),
     "event_markers": ({}, {"prompt_style": "training"}),
-    "exit_confidence": ({}, {"early_exit": 2}),
-    "prune_by": ({}, {"visual_keep": 0.5}),
-    "tree": ({}, {"drafter": "eagle"}, {"drafter": "recycling"}),
-    "draft_keep": ({}, {"drafter": "lookup"}),
-    "draft_prune_by": ({}, {"draft_keep": 0.5}),
     "pooling": ({"event_frames": 1},),
     "projector": ({}, {"drafter": "lookup"}),
 }
@@ -118,9 +83,7 @@ Uses = Callable[[str, str, str], set[str]]
 
 
 def changed(settings: GenerationSettings, values: dict[str, Any]) -> GenerationSettings:
-    """The settings with these values, wherever they belong; a trained drafter comes with an adapter."""
-    if values.get("drafter") == "eagle":
-        values = {**values, "adapter": "a-head"}
+    """The settings with these values, wherever they belong."""
     for key, value in values.items():
         settings = with_value(settings, key, value)
     return settings
@@ -154,9 +117,7 @@ def in_window(key: str, case: Case) -> bool:
     form = form_of(case.mode, case.settings, case.target_family)
     if key not in form.controls:
         return True  # it has a place of its own in the window
-    value = (OTHER[key], None) if key == "drafter" else OTHER[key]
-    here = form.here
-    return not (form.obstacle(key, here) or form.refusal(key, value, here))
+    return not (form.obstacle(key, form.here) or form.refusal(key, OTHER[key], form.here))
 
 
 def form_of(mode: str, settings: GenerationSettings, target_family: str = TARGET_FAMILIES[0]) -> RequestForm:
