@@ -1,14 +1,13 @@
 """Whether models fit together, one after the other or not at all, and which changes make them fit.
 
-Every change is tried by arithmetic, and only changes that help are named, ranked by cost: first those that keep the
-answer, then arithmetic and device, then quantization.
+Arithmetic tries every change and names only those that help, ranked by cost: first those that keep the answer, then
+arithmetic and device, then quantization.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 from engines.fit.requirements import MemoryNeed, ModelShape, frame_count, memory_need
@@ -96,9 +95,6 @@ def use(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
 MOST_NAMED = 3
 """Ways named in a sentence."""
 
-_MOST_TOGETHER = 4
-"""Changes combined at most."""
-
 NOT_CROPPED = ("hqq8", "hqq4")
 """Caches that speculation cannot use."""
 
@@ -139,6 +135,12 @@ class OptionChange:
     value: Any
 
     @property
+    def kind(self) -> tuple[str, str]:
+        """What is changed to what, for any model; all devices count as one value."""
+        name = self.place[1]
+        return name, "" if name == "device" else str(self.value)
+
+    @property
     def words(self) -> str:
         """`--target-quant int8`."""
         role, name = self.place
@@ -172,33 +174,29 @@ class FittingChanges:
 def find_ways(
     plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, together: bool
 ) -> list[FittingChanges]:
-    """The cheapest changes after which all models fit `together` or each alone, at most MOST_NAMED, each different.
-    `held` bytes would be released, by device."""
+    """The cheapest options after which all models fit `together` or each alone, at most MOST_NAMED, each different: an
+    option for one model, or the same for all. `held` bytes are released, by device."""
     changes = list(_changes(plan, machine))
     if together and len(plan.choices) > 1:
-        # What needs both at once is speculation, which takes positions back.
+        # Both at once are for speculation, which takes positions back.
         changes = [change for change in changes if change.value not in NOT_CROPPED]
-    tries = [group for count in range(1, _MOST_TOGETHER + 1) for group in combinations(changes, count)]
-    tries.sort(key=lambda group: (sum(change.cost for change in group), len(group)))
-    found: list[tuple[frozenset[OptionChange], FittingChanges]] = []
-    known: dict[str, int] = {}
-    for group in tries:
-        if len({change.place for change in group}) < len(group) or any(
-            _kinds(taken) <= _kinds(group) for taken, _ in found
-        ):
+    alike: dict[tuple[str, str], list[OptionChange]] = {}
+    for change in changes:
+        alike.setdefault((change.place[1], str(change.value)), []).append(change)
+    tries = [[change] for change in changes] + [group for group in alike.values() if len(group) > 1]
+    found: dict[tuple[str, str], FittingChanges] = {}
+    for group in sorted(tries, key=lambda group: sum(change.cost for change in group)):
+        if group[0].kind in found or len(found) == MOST_NAMED:
             continue
-        needs = _after(plan, group).needs(machine)
-        if not {need.device for need in needs} | {HOST} <= set(known):
-            known |= room_for(needs, machine, held)
-        placed = place(needs, known)
+        changed = plan
+        for change in group:
+            changed = change.apply(changed)
+        needs = changed.needs(machine)
+        placed = place(needs, room_for(needs, machine, held))
         if placed == BOTH or (not together and placed != REFUSED):
-            shown = demand(needs) if together else {}
-            found.append(
-                (frozenset(group), FittingChanges(" ".join(change.words for change in group), shown or _largest(needs)))
-            )
-            if len(found) == MOST_NAMED:
-                break
-    return [way for _, way in found]
+            words = " ".join(change.words for change in group)
+            found[group[0].kind] = FittingChanges(words, demand(needs) if together else _largest(needs))
+    return list(found.values())
 
 
 def ways_text(ways: Sequence[FittingChanges]) -> str:
@@ -207,17 +205,6 @@ def ways_text(ways: Sequence[FittingChanges]) -> str:
         return "no dtype, quantization or cache makes it fit, so choose a smaller model"
     texts = [way.text for way in ways]
     return f"what fits: {texts[0]}" if len(texts) == 1 else f"what fits: {', '.join(texts[:-1])} or {texts[-1]}"
-
-
-def _kinds(group: Iterable[OptionChange]) -> set[tuple[str, str]]:
-    """What is changed to what, whichever model it is; two GPUs are as good as each other."""
-    return {(change.place[1], "" if change.place[1] == "device" else str(change.value)) for change in group}
-
-
-def _after(plan: PlannedModels, group: Sequence[OptionChange]) -> PlannedModels:
-    for change in group:
-        plan = change.apply(plan)
-    return plan
 
 
 def _largest(needs: Sequence[MemoryNeed]) -> dict[str, int]:
