@@ -35,7 +35,7 @@ from engines.bench.turns import DECODE_BEGINS, ContenderTurns, Runner, Unavailab
 from engines.bench.workload import Workload
 from engines.hardware.device import dtype_name
 from engines.loading.shapes import SEED, BenchShape, text_shape, vision_shape
-from engines.speculation.near_ties import NEAR_TIE_ULPS, divergence, gap_ulps
+from engines.speculation.verification import NEAR_TIE_ULPS, divergence, gap_ulps
 from evprof.core.errors import UserError
 from evprof.metrics.limits.roofline import vision_flops
 

@@ -1,7 +1,7 @@
 """The torch half of a family: how its checkpoints are read and named, its network, its prompt.
 
 `evprof.core.vocabulary.families` has the half that needs no torch. A `LentTowerFamily` has a config.json that describes
-the language model only and names its CLIP tower by path. The tower's shape comes from that folder (see `clip_folder`)
+the language model only and names its CLIP tower by path. The tower's shape comes from that folder (see `checkpoints.config`)
 or is that of CLIP ViT-L/14 at the family's image size. Its weights come from there if the checkpoint holds none.
 """
 
@@ -12,8 +12,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engines.checkpoints.clip_folder import PUBLISHED, fetched_folder, given_folder, named_folder, tower_tensors
-from engines.checkpoints.config import CLIP_L14, ModelConfig, vision_config
+from engines.checkpoints.config import (
+    CLIP_L14,
+    PUBLISHED,
+    ModelConfig,
+    fetched_folder,
+    given_folder,
+    named_folder,
+    tower_tensors,
+    vision_config,
+)
 from engines.checkpoints.json_file import read_json
 from engines.checkpoints.naming import Naming
 from engines.checkpoints.shards import StoredTensor, has_weights

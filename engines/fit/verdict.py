@@ -1,11 +1,12 @@
-"""Whether models fit before they are loaded: for `evprof inspect`, for the window, and before each run.
+"""Whether models fit before they are loaded: for `evprof inspect`, for the window, for suites, and before each run.
 
-Warm models that a run does not need are freed before anything is refused.
+Warm models that a run does not need are freed before anything is refused. A suite asks whether all its models stay
+loaded together, and which cells exceed a context.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from engines.fit.requirements import (
     batch_capacity,
     context_capacity,
     frame_count,
+    memory_need,
     model_shape,
 )
 from engines.hardware.device import AssumedMachine, Machine
@@ -41,6 +43,7 @@ from evprof.core.request import RunRequest
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import mode_of
+from evprof.run.suites.cell import SuiteConfiguration
 
 
 @dataclass(frozen=True)
@@ -222,3 +225,63 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
 def _all_fit(plan: PlannedModels, warm: WarmModels, machine: Machine) -> bool:
     needs = [need.loaded() if warm.holds(plan.choices[need.role], need.role) else need for need in plan.needs(machine)]
     return place(needs, room_for(needs, machine)) == BOTH
+
+
+class SuiteRoom:
+    """Answers from models' shapes, each of which is worked out once."""
+
+    def __init__(self, machine: Machine | None = None) -> None:
+        self._machine = machine or Machine()
+        self._shapes: dict[tuple[str, str | None], ModelShape | None] = {}
+
+    def family_of(self, name: str) -> str | None:
+        """A model's family; None when it cannot be found."""
+        shape = self._shape(ModelChoice(name))
+        return None if shape is None else shape.config.family
+
+    def fits(self, cells: Iterable[SuiteConfiguration]) -> bool:
+        """Whether all models of all cells stay loaded together, each with room for its largest run."""
+        largest: dict[tuple[str, ModelChoice], MemoryNeed] = {}
+        for cell in cells:
+            for role, choice in cell.weights():
+                need = self._need(cell, role, choice)
+                before = largest.get((role, choice))
+                if need is not None and (before is None or need.total_bytes > before.total_bytes):
+                    largest[role, choice] = need
+        needs = list(largest.values())
+        return place(needs, room_for(needs, self._machine)) == BOTH
+
+    def past_context(self, cell: SuiteConfiguration) -> str | None:
+        """Why a cell asks for more than a model was trained for; None when it does not."""
+        for role in cell.roles:
+            choice = cell.choice(role)
+            need = self._need(cell, role, choice) if choice is not None else None
+            shape = self._shape(choice) if choice is not None else None
+            if need is None or shape is None:
+                continue
+            limit, new_tokens = shape.config.text.max_position_embeddings, cell.settings.max_new_tokens
+            if need.positions.prompt + new_tokens > limit:
+                return (
+                    f"its prompt (about {need.positions.prompt:,}) and answer (up to {new_tokens:,} tokens) pass the "
+                    f"{limit:,} positions that {need.name} was trained for"
+                )
+        return None
+
+    def _need(self, cell: SuiteConfiguration, role: str, choice: ModelChoice) -> MemoryNeed | None:
+        shape = self._shape(choice)
+        if shape is None:
+            return None
+        try:
+            settings = cell.settings.taken_by(role, drafts=mode_of(cell.mode).drafts)
+            return memory_need(choice, role, settings, machine=self._machine, shape=shape)
+        except UserError:
+            return None
+
+    def _shape(self, choice: ModelChoice) -> ModelShape | None:
+        key = choice.name, choice.clip
+        if key not in self._shapes:
+            try:
+                self._shapes[key] = model_shape(choice)
+            except UserError:
+                self._shapes[key] = None
+        return self._shapes[key]

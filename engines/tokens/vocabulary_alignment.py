@@ -2,7 +2,7 @@
 
 Where the shared ids are the first ones of both, a draft's logits are cut and its ids pass as they are; otherwise they
 are mapped through tables on the draft's device. Where too few meet for that, only text passes; see
-`drafters.reencoding_drafter`.
+`drafters.model_drafter`.
 """
 
 from __future__ import annotations

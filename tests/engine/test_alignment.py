@@ -19,8 +19,7 @@ import torch
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import greedy
 from engines.drafters.drafter import Verified
-from engines.drafters.model_drafter import ModelDrafter
-from engines.drafters.reencoding_drafter import ReencodingDrafter
+from engines.drafters.model_drafter import ModelDrafter, ReencodingDrafter
 from engines.engine import LocalEngine
 from engines.inspection import inspect_vocabularies
 from engines.loading.shapes import random_config, random_vocabulary

@@ -13,8 +13,7 @@ from engines.adapters.ngram import NgramCounts
 from engines.decoder.decoding import Limits
 from engines.drafters.drafter import Drafter
 from engines.drafters.lookup_drafter import LookupDrafter, NgramDrafter
-from engines.drafters.model_drafter import ModelDrafter
-from engines.drafters.reencoding_drafter import ReencodingDrafter
+from engines.drafters.model_drafter import ModelDrafter, ReencodingDrafter
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import StageClock
 from engines.tokens.tokenization import SyntheticVocabulary

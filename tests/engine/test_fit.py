@@ -32,8 +32,7 @@ from engines.fit.requirements import (
     projection_shapes,
     stored_weights,
 )
-from engines.fit.suite_check import SuiteRoom
-from engines.fit.verdict import FitQuestion, describe_fit, make_room, memory_size
+from engines.fit.verdict import FitQuestion, SuiteRoom, describe_fit, make_room, memory_size
 from engines.hardware.device import AssumedMachine
 from engines.inspection import inspect_checkpoint
 from engines.loading.shapes import build_random, random_config

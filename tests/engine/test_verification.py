@@ -19,8 +19,7 @@ from engines.decoder.sampling import distribution, draw, make_generator
 from engines.drafters.drafter import Proposal
 from engines.drafters.lookup_drafter import AnswerMemory, RecyclingDrafter
 from engines.drafters.suffix_drafter import SuffixDrafter
-from engines.speculation.near_ties import NEAR_TIE_ULPS, divergence, ulp
-from engines.speculation.verification import Judged, Verifier, reject
+from engines.speculation.verification import NEAR_TIE_ULPS, Judged, Verifier, divergence, reject, ulp
 from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 

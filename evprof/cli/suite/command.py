@@ -293,7 +293,7 @@ def read(session: Path) -> Any:
 
 def make_room() -> Any:
     """What knows models' sizes and this machine; importing it takes seconds. Tests bring their own."""
-    from engines.fit.suite_check import SuiteRoom
+    from engines.fit.verdict import SuiteRoom
 
     return SuiteRoom()
 

@@ -137,7 +137,7 @@ def places_text(told: dict[str, int]) -> str:
 
 def fits_beside(cells: Sequence[SuiteConfiguration], places: int) -> bool:
     """Whether the models of all cells stay loaded together at each of several places of this machine."""
-    from engines.fit.suite_check import SuiteRoom
+    from engines.fit.verdict import SuiteRoom
     from engines.hardware.device import PartOfMachine
 
     return SuiteRoom(PartOfMachine(places)).fits(cells)
