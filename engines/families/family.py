@@ -1,7 +1,7 @@
 """The torch half of a family: how its checkpoints are read and named, its network, its prompt.
 
 `evprof.core.vocabulary.families` has the half that needs no torch. A `LentTowerFamily` has a config.json that describes
-the language model only and names its CLIP tower by path. The tower's shape comes from that folder (see `checkpoints.config`)
+the language model only and names its CLIP tower by path. The tower's shape comes from that folder
 or is that of CLIP ViT-L/14 at the family's image size. Its weights come from there if the checkpoint holds none.
 """
 
