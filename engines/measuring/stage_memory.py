@@ -1,15 +1,14 @@
 """Peak memory of each stage and of a whole run, and the bytes read from disk.
 
 Resident bytes come from the system, allocator figures from CUDA. Reading never waits for a device. It happens between
-two stages, and the time it takes is recorded. Files of /proc/self stay open: opening takes several times as long as
-reading.
+two stages, and the time it takes is recorded.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -17,43 +16,16 @@ from evprof.core.clock import monotonic_ns
 from evprof.core.run_info import MemoryFacts
 from evprof.core.units import ms_from_ns
 
-
-class ProcFile:
-    """Text that the system writes anew for each reading; an OSError where there is no such file."""
-
-    def __init__(self, name: str, flags: int = os.O_RDONLY) -> None:
-        self._path = f"/proc/self/{name}"
-        self._flags = flags
-        # By process: a descriptor stays that of the process which opened it.
-        self._opened: dict[int, int] = {}
-
-    def read(self, size: int = 4096) -> bytes:
-        """The first `size` bytes."""
-        return os.pread(self._descriptor(), size, 0)
-
-    def write(self, text: bytes) -> None:
-        """Puts `text` there."""
-        os.pwrite(self._descriptor(), text, 0)
-
-    def _descriptor(self) -> int:
-        process = os.getpid()
-        found = self._opened.get(process)
-        if found is None:
-            found = self._opened[process] = os.open(self._path, self._flags | getattr(os, "O_CLOEXEC", 0))
-        return found
-
-
-_COUNTERS = ProcFile("io")
-_FIELD = b"\nread_bytes: "
+_SELF = Path("/proc/self")
 
 
 def disk_bytes() -> int | None:
     """Bytes fetched from storage so far, readahead included (Linux); None elsewhere. Takes a few µs."""
     try:
-        text = _COUNTERS.read()
-    except (OSError, AttributeError):
+        text = (_SELF / "io").read_bytes()
+    except OSError:
         return None
-    _, found, rest = text.partition(_FIELD)
+    _, found, rest = text.partition(b"\nread_bytes: ")
     return int(rest.split(b"\n", 1)[0]) if found else None
 
 
@@ -61,10 +33,6 @@ def bytes_since(before: int | None) -> int | None:
     """What was fetched since `before`; None where nothing counts."""
     now = disk_bytes()
     return None if before is None or now is None else now - before
-
-
-_STATUS, _CLEAR_REFS = ProcFile("status"), ProcFile("clear_refs", os.O_WRONLY)
-_PEAK = b"\nVmHWM:"
 
 
 class StageMemory:
@@ -136,8 +104,8 @@ class UnmeasuredMemory(StageMemory):
 def reset_peak_rss() -> bool:
     """Makes the system's peak start again from here. Returns whether it can: Linux only."""
     try:
-        _CLEAR_REFS.write(b"5")
-    except (OSError, AttributeError):
+        (_SELF / "clear_refs").write_bytes(b"5")
+    except OSError:
         return False
     return True
 
@@ -145,8 +113,8 @@ def reset_peak_rss() -> bool:
 def peak_rss_bytes() -> int | None:
     """Largest resident size of this process since the last reset, or since its start where there is no reset."""
     try:
-        _, found, rest = _STATUS.read().partition(_PEAK)
-    except (OSError, AttributeError):
+        _, found, rest = (_SELF / "status").read_bytes().partition(b"\nVmHWM:")
+    except OSError:
         import psutil
 
         memory = psutil.Process().memory_info()

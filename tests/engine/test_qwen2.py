@@ -135,7 +135,8 @@ def test_as_a_draft_it_leaves_the_answer_as_it_is(
 ) -> None:
     target = "evprof-tiny-video-llava" if against == "a Llama" else str(qwen_target)
     alone = run(engine, "target", str(plus), target)
-    drafted = run(engine, mode, str(plus), target)
+    asked = {"hidden": 4} if mode == PARALLEL_PREFILL else {}
+    drafted = run(engine, mode, str(plus), target, **asked)
     assert [(one.info.status, one.info.error) for one in (alone, drafted)] == [("finished", None)] * 2
     assert ids_of(drafted) == ids_of(alone)
     speculation: Any = drafted.info.speculation
