@@ -347,9 +347,7 @@ def test_a_saved_map_comes_back_the_same(make_llama: Any, tmp_path: Path) -> Non
         ({"config": {"levels": [[0]] * 5, "bottleneck": 1 << 19}}, "is needed"),
     ],
 )
-def test_what_does_not_fit_is_refused_of_kv_adaptation(
-    make_llama: Any, tmp_path: Path, changes: Any, said: str
-) -> None:
+def test_maps_that_do_not_fit_are_refused(make_llama: Any, tmp_path: Path, changes: Any, said: str) -> None:
     draft = LlamaDecoder.take_over(make_llama(1, layers=2, hidden=32))
     target = LlamaDecoder.take_over(make_llama(2, layers=5, hidden=64))
     good = saved_map(tmp_path / "m", draft, target)
@@ -375,7 +373,7 @@ def drawn(decoder: LlamaDecoder, rank: int, *, std: float = 0.1, seed: int = 0) 
     return {name: std * torch.randn(shape, generator=generator) for name, shape in lora_shapes(decoder, rank).items()}
 
 
-def saved_of_lora(folder: Path, decoder: LlamaDecoder, tensors: dict[str, torch.Tensor], rank: int) -> AdapterInfo:
+def saved_change(folder: Path, decoder: LlamaDecoder, tensors: dict[str, torch.Tensor], rank: int) -> AdapterInfo:
     info = AdapterInfo(
         folder, LORA, "a-change", "the-target", "the-draft", 64, decoder.config.hidden_size, 257, {"rank": rank}
     )
@@ -400,7 +398,7 @@ def test_learnt_and_merged_speak_alike(make_llama: Any, tmp_path: Path) -> None:
     learning, loaded = LlamaDecoder.take_over(copy.deepcopy(source)), LlamaDecoder.take_over(source)
     trainee = LoraTrainee(learning, first_shared(257), rank=3)
     trainee.load(drawn(loaded, 3))
-    saved_of_lora(tmp_path / "a", loaded, trainee.tensors(), 3)
+    saved_change(tmp_path / "a", loaded, trainee.tensors(), 3)
     load_lora(read_adapter(str(tmp_path / "a")), loaded)
     prompt = loaded.embed(torch.arange(12)[None])
     found = loaded(prompt, DynamicKv(2), keep=12)
@@ -455,8 +453,8 @@ def test_rounds_stay_lossless_with_a_changed_draft(make_llama: Any, sink: Any) -
         ({"config": {}}, "config.rank"),
     ],
 )
-def test_what_does_not_fit_is_refused_of_lora(draft: LlamaDecoder, tmp_path: Path, changes: Any, said: str) -> None:
-    good = saved_of_lora(tmp_path / "a", draft, drawn(draft, 3), 3)
+def test_changes_that_do_not_fit_are_refused(draft: LlamaDecoder, tmp_path: Path, changes: Any, said: str) -> None:
+    good = saved_change(tmp_path / "a", draft, drawn(draft, 3), 3)
     before = next(projections(draft))[3].weight.clone()
     with pytest.raises(UserError, match=said):
         load_lora(replace(good, **changes), draft)
@@ -467,7 +465,7 @@ def test_the_bundled_draft_is_loaded_with_it(tmp_path: Path) -> None:
     choice = ModelChoice("evprof-tiny-eventgpt", "cpu", "float32")
     plain = load_model(choice, "draft", lambda *_: None, NEVER).language_model
     tensors = drawn(plain, 2, std=0.02)
-    saved_of_lora(tmp_path / "a", plain, tensors, 2)
+    saved_change(tmp_path / "a", plain, tensors, 2)
     changed = load_model(replace(choice, lora=str(tmp_path / "a")), "draft", lambda *_: None, NEVER).language_model
     merge(plain, tensors)
     for (_, _, _, mine), (_, _, _, theirs) in zip(projections(plain), projections(changed), strict=True):

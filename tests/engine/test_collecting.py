@@ -258,10 +258,8 @@ def test_layers_of_the_target_are_kept_when_asked_for(collect, tiny_models, samp
 
 
 ACTOR = "ray::CollectingSeat"
-SETTINGS_RAY_COLLECTING = GenerationSettings(max_new_tokens=5, frames=2, event_frames=2)
-TARGET_RAY_COLLECTING, DRAFT_RAY_COLLECTING = (
-    ModelChoice(name, "cpu", "float32") for name in (BUNDLED_TARGET, BUNDLED_DRAFT)
-)
+CLUSTER_SETTINGS = GenerationSettings(max_new_tokens=5, frames=2, event_frames=2)
+CLUSTER_TARGET, CLUSTER_DRAFT = (ModelChoice(name, "cpu", "float32") for name in (BUNDLED_TARGET, BUNDLED_DRAFT))
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +269,7 @@ def cluster() -> Iterator[RayCluster]:
 
 
 @pytest.fixture(scope="module")
-def samples_of_ray_collecting() -> list[Sample]:
+def cluster_samples() -> list[Sample]:
     """Every bundled scene, asked four questions; the fifth row has the content and question of the first."""
     found = [
         replace(sample, prompt=prompt, name=f"{sample.name}: {prompt}")
@@ -281,7 +279,7 @@ def samples_of_ray_collecting() -> list[Sample]:
     return [*found[:4], replace(found[0], name="again"), *found[4:]]
 
 
-class ListenerRayCollecting:
+class ClusterListener:
     """Does something once so many have ended."""
 
     def __init__(self, then: Callable[[int], None] = lambda _: None) -> None:
@@ -300,17 +298,15 @@ class ListenerRayCollecting:
         pass
 
 
-def collect_of_ray_collecting(
+def cluster_collect(
     folder: Path,
-    samples_of_ray_collecting: list[Sample],
+    cluster_samples: list[Sample],
     cluster: RayCluster | None = None,
-    watcher: ListenerRayCollecting | None = None,
+    watcher: ClusterListener | None = None,
     stop: threading.Event | None = None,
 ) -> CollectEnd:
-    plan = CollectPlan(
-        samples_of_ray_collecting, TARGET_RAY_COLLECTING, DRAFT_RAY_COLLECTING, SETTINGS_RAY_COLLECTING, folder
-    )
-    told = watcher or ListenerRayCollecting(), stop or threading.Event()
+    plan = CollectPlan(cluster_samples, CLUSTER_TARGET, CLUSTER_DRAFT, CLUSTER_SETTINGS, folder)
+    told = watcher or ClusterListener(), stop or threading.Event()
     if cluster is None:
         return Collecting(plan, shard_examples=5).run(*told)
     slots = cluster.slots(1, on_gpus=False)
@@ -330,18 +326,18 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory, samples_of_ray_collecting: list[Sample]) -> Path:
+def alone(tmp_path_factory: pytest.TempPathFactory, cluster_samples: list[Sample]) -> Path:
     folder = tmp_path_factory.mktemp("alone")
-    collect_of_ray_collecting(folder, samples_of_ray_collecting)
+    cluster_collect(folder, cluster_samples)
     return folder
 
 
 @pytest.mark.whole
 def test_two_workers_of_which_one_dies_leave_the_examples_of_one_process(
-    cluster, samples_of_ray_collecting, alone, tmp_path
+    cluster, cluster_samples, alone, tmp_path
 ) -> None:
-    watcher = ListenerRayCollecting(kill_one)
-    end = collect_of_ray_collecting(tmp_path, samples_of_ray_collecting, cluster, watcher)
+    watcher = ClusterListener(kill_one)
+    end = cluster_collect(tmp_path, cluster_samples, cluster, watcher)
     assert (end.examples, end.failed, end.is_stopped) == (12, {}, False)
     assert watcher.ended == list(dict.fromkeys(watcher.ended))
     # Every byte: tensors, their order, and what the journal tells of them.
@@ -350,36 +346,32 @@ def test_two_workers_of_which_one_dies_leave_the_examples_of_one_process(
 
 
 @pytest.mark.whole
-def test_a_stop_keeps_what_was_collected_and_the_same_call_goes_on(
-    cluster, samples_of_ray_collecting, alone, tmp_path
-) -> None:
+def test_a_stop_keeps_what_was_collected_and_the_same_call_goes_on(cluster, cluster_samples, alone, tmp_path) -> None:
     """A row that fails stops no other. The copy has other paths, so that it is another row, and is found out by its
     content alone."""
     broken, copied, data = tmp_path / "broken.mp4", tmp_path / "copied.mp4", tmp_path / "data"
     broken.write_bytes(b"no video")
-    copied.write_bytes(Path(samples_of_ray_collecting[0].video_path or "").read_bytes())
-    failing = replace(samples_of_ray_collecting[1], video_path=str(broken), name="broken")
+    copied.write_bytes(Path(cluster_samples[0].video_path or "").read_bytes())
+    failing = replace(cluster_samples[1], video_path=str(broken), name="broken")
     rows = [
-        samples_of_ray_collecting[0],
+        cluster_samples[0],
         failing,
-        replace(samples_of_ray_collecting[0], video_path=str(copied), name="copy"),
-        *samples_of_ray_collecting[1:],
+        replace(cluster_samples[0], video_path=str(copied), name="copy"),
+        *cluster_samples[1:],
     ]
     stop = threading.Event()
-    end = collect_of_ray_collecting(
-        data, rows, cluster, ListenerRayCollecting(lambda count: stop.set() if count == 4 else None), stop
-    )
+    end = cluster_collect(data, rows, cluster, ClusterListener(lambda count: stop.set() if count == 4 else None), stop)
     assert end.is_stopped
     assert 2 <= end.examples < 12
-    watcher = ListenerRayCollecting()
-    again = collect_of_ray_collecting(data, rows, cluster, watcher)
+    watcher = ClusterListener()
+    again = cluster_collect(data, rows, cluster, watcher)
     assert watcher.began is not None
     assert watcher.began[0] == 14
     assert (again.examples, again.before, again.repeated, list(again.failed)) == (12, end.examples, 2, ["broken"])
     found = read_collection(data).examples
     assert {each.key for each in found} == {each.key for each in read_collection(alone).examples}
     assert not {"broken", "copy"} & {each.name for each in found}
-    assert collect_of_ray_collecting(data, rows[2:4]).repeated == 1
+    assert cluster_collect(data, rows[2:4]).repeated == 1
 
 
 class Scripted:
@@ -404,13 +396,11 @@ class Scripted:
         pass
 
 
-def source(cluster: Scripted, samples_of_ray_collecting: list[Sample], folder: Path) -> ClusterExamples:
+def source(cluster: Scripted, cluster_samples: list[Sample], folder: Path) -> ClusterExamples:
     slots = [SimpleNamespace(node_id=host, host=host, gpus=1, threads=0) for host in ("node1", "node7")]
     return ClusterExamples(
         cluster,
         slots,
-        CollectPlan(
-            samples_of_ray_collecting, TARGET_RAY_COLLECTING, DRAFT_RAY_COLLECTING, SETTINGS_RAY_COLLECTING, folder
-        ),
+        CollectPlan(cluster_samples, CLUSTER_TARGET, CLUSTER_DRAFT, CLUSTER_SETTINGS, folder),
         None,
     )

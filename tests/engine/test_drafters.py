@@ -308,7 +308,7 @@ def test_the_table_is_what_the_target_thought_last(rounds: list[tuple[list[int],
 
 @pytest.mark.parametrize("widths", [(), (3, 2), (9, 1, 1)], ids=str)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_it_is_lossless(
+def test_recycling_is_lossless(
     make_llama: Any, sink: Any, played_rounds: ModuleType, temperature: float, widths: tuple[int, ...]
 ) -> None:
     """Greedy answers stay as they are; drawn ones leave clean caches. All outcomes of rounds occur."""
@@ -334,7 +334,7 @@ def test_it_is_lossless(
 SEQUENCES = st.lists(st.lists(st.integers(0, 3), max_size=14), min_size=1, max_size=5)
 
 
-def searched_of_suffix_drafter(sequences: Sequence[Sequence[int]], count: int) -> list[Follower]:
+def longest_match(sequences: Sequence[Sequence[int]], count: int) -> list[Follower]:
     """The same by going through everything, the sequences in the order they were told."""
     text, found = list(sequences[-1]), list[Follower]()
     while len(found) < count:
@@ -364,7 +364,7 @@ def likeliest(sequences: Sequence[Sequence[int]], text: list[int]) -> Follower |
 
 @given(SEQUENCES, st.integers(1, 6))
 def test_it_finds_what_a_search_finds(sequences: list[list[int]], count: int) -> None:
-    assert SuffixAutomaton(sequences).chain(count) == searched_of_suffix_drafter(sequences, count)
+    assert SuffixAutomaton(sequences).chain(count) == longest_match(sequences, count)
 
 
 def test_the_longest_match_decides_then_the_commonest_then_the_latest() -> None:
@@ -421,9 +421,7 @@ def test_memory_keeps_the_latest_within_its_bound(given_answers: list[tuple[int,
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_it_is_lossless_of_suffix_drafter(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, temperature: float
-) -> None:
+def test_suffixes_are_lossless(make_llama: Any, sink: Any, played_rounds: ModuleType, temperature: float) -> None:
     """Greedy answers stay as they are; drawn ones leave clean caches. All outcomes of rounds occur."""
     outcomes: set[str] = set()
     for seed in range(6):

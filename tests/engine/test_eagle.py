@@ -352,14 +352,14 @@ def test_drafting_in_half_precision_runs(
 
 
 @pytest.fixture(scope="module")
-def target_of_taught_published(make_llama: Any) -> LlamaForCausalLM:
+def deep_target(make_llama: Any) -> LlamaForCausalLM:
     made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
     return made
 
 
 @pytest.fixture(scope="module")
-def decoder_of_taught_published(target_of_taught_published: LlamaForCausalLM) -> LlamaDecoder:
-    return LlamaDecoder.take_over(target_of_taught_published)
+def deep_decoder(deep_target: LlamaForCausalLM) -> LlamaDecoder:
+    return LlamaDecoder.take_over(deep_target)
 
 
 LAYERS = {"eagle": (), "eagle3": (1, 2, 4)}
@@ -367,8 +367,8 @@ LAYERS = {"eagle": (), "eagle3": (1, 2, 4)}
 
 
 @pytest.fixture(params=LAYERS)
-def taught(decoder_of_taught_published: LlamaDecoder, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    trainee = EagleTrainee(decoder_of_taught_published, window=3, layout=request.param, layers=LAYERS[request.param])
+def taught(deep_decoder: LlamaDecoder, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    trainee = EagleTrainee(deep_decoder, window=3, layout=request.param, layers=LAYERS[request.param])
     for number, weight in enumerate(trainee.head.parameters()):
         weight.data = weight + 0.2 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(number))
     info = AdapterInfo(
@@ -380,8 +380,8 @@ def taught(decoder_of_taught_published: LlamaDecoder, tmp_path: Path, request: p
 @pytest.mark.usefixtures("without_gradients")
 def test_the_folder_is_a_published_head_to_others(
     taught: Path,
-    decoder_of_taught_published: LlamaDecoder,
-    target_of_taught_published: LlamaForCausalLM,
+    deep_decoder: LlamaDecoder,
+    deep_target: LlamaForCausalLM,
     kit: ModuleType,
     sink: Any,
 ) -> None:
@@ -392,37 +392,37 @@ def test_the_folder_is_a_published_head_to_others(
     tensors = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in stored.items()}
     config = json.loads((taught / "config.json").read_text())
     layout = "eagle3" if "draft_vocab_size" in config else "eagle"
-    reference = Reference(Written(taught, config, tensors, LAYERS[layout]), target_of_taught_published)
+    reference = Reference(Written(taught, config, tensors, LAYERS[layout]), deep_target)
     (taught / "adapter.json").rename(taught.parent / "adapter.json")
     bare = read_adapter(str(taught))
     assert (bare.kind, bare.config["layout"], bare.hidden_size, bare.vocabulary) == ("eagle", layout, 64, ROWS)
-    head = load_head(bare, decoder_of_taught_published)
+    head = load_head(bare, deep_decoder)
     assert head.window is None
     ids = kit.prompt_of(2, 8, ROWS)
     expected, _ = reference.chain([*ids[0].tolist(), 3], 4)
-    one = kit.cached(decoder_of_taught_published)
+    one = kit.cached(deep_decoder)
     drafter = EagleDrafter("head", head, one, frozenset())
     one.keeps_features, one.reads = True, head.reads
-    one.prefill(decoder_of_taught_published.embed(ids), kit.NEVER)
+    one.prefill(deep_decoder.embed(ids), kit.NEVER)
     drafter.start(kit.PromptContext(ids[0].tolist(), one.prompt_embeddings, one.features))
     assert drafter.propose([3], 4, lambda: False).ids.tolist() == expected
 
 
 @pytest.mark.usefixtures("without_gradients")
 def test_ours_remembers_how_far_it_looks_back(
-    taught: Path, decoder_of_taught_published: LlamaDecoder, kit: ModuleType, sink: Any
+    taught: Path, deep_decoder: LlamaDecoder, kit: ModuleType, sink: Any
 ) -> None:
     info = read_adapter(str(taught))
-    head = load_head(info, decoder_of_taught_published)
+    head = load_head(info, deep_decoder)
     assert (head.window, info.config["trained_steps"], info.training) == (3, 3, {"steps": 1})
     prompt = kit.prompt_of(1, 9, ROWS)
 
     def make(one: Any) -> EagleDrafter:
         return EagleDrafter("head", head, one, frozenset())
 
-    expected = kit.plain(decoder_of_taught_published, prompt, Limits(20), sink)
+    expected = kit.plain(deep_decoder, prompt, Limits(20), sink)
     done = kit.play(
-        kit.cached(decoder_of_taught_published),
+        kit.cached(deep_decoder),
         lambda one: EagleDrafter("head", head, one, frozenset()),
         prompt,
         Limits(20),
@@ -441,14 +441,14 @@ def test_a_folder_whose_two_descriptions_differ_is_refused(taught: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def target_of_dynamic_tree(make_llama: Any) -> LlamaForCausalLM:
+def tree_target(make_llama: Any) -> LlamaForCausalLM:
     made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
     return made
 
 
 @pytest.fixture(scope="module")
-def decoder_of_dynamic_tree(target_of_dynamic_tree: LlamaForCausalLM) -> LlamaDecoder:
-    return LlamaDecoder.take_over(target_of_dynamic_tree)
+def tree_decoder(tree_target: LlamaForCausalLM) -> LlamaDecoder:
+    return LlamaDecoder.take_over(tree_target)
 
 
 Path_ = tuple[int, ...]
@@ -512,20 +512,20 @@ def test_answers_are_the_targets_own(
     *,
     kind: str,
     limits: DynamicTree,
-    decoder_of_dynamic_tree: LlamaDecoder,
-    target_of_dynamic_tree: LlamaForCausalLM,
+    tree_decoder: LlamaDecoder,
+    tree_target: LlamaForCausalLM,
     sink: Any,
     kit: ModuleType,
     tmp_path: Path,
 ) -> None:
-    make = drafting_of_dynamic_tree(kind, decoder_of_dynamic_tree, target_of_dynamic_tree, tmp_path, dynamic=limits)
+    make = tree_drafting(kind, tree_decoder, tree_target, tmp_path, dynamic=limits)
     for seed in range(3):
         prompt = kit.prompt_of(seed, 1 + 4 * seed, ROWS)
-        expected = kit.plain(decoder_of_dynamic_tree, prompt, Limits(24), sink)
+        expected = kit.plain(tree_decoder, prompt, Limits(24), sink)
         sink.records.clear()
-        done = kit.play(kit.cached(decoder_of_dynamic_tree), make, prompt, Limits(24), sink, gamma=limits.depth)
+        done = kit.play(kit.cached(tree_decoder), make, prompt, Limits(24), sink, gamma=limits.depth)
         assert done.ids == expected
-        kit.assert_cache_is_fresh(done.target, target_of_dynamic_tree, kit.sequence(prompt, done.ids[:-1]))
+        kit.assert_cache_is_fresh(done.target, tree_target, kit.sequence(prompt, done.ids[:-1]))
         rounds = sink.of(RoundRecord)
         assert all(record.drafted <= limits.nodes for record in rounds)
         assert all(record.accepted <= record.judged <= record.depth <= limits.depth for record in rounds)
@@ -533,10 +533,10 @@ def test_answers_are_the_targets_own(
         assert sum(record.judged > record.accepted for record in rounds) > len(rounds) / 2
 
 
-def drafting_of_dynamic_tree(
+def tree_drafting(
     kind: str,
-    decoder_of_dynamic_tree: LlamaDecoder,
-    target_of_dynamic_tree: LlamaForCausalLM,
+    tree_decoder: LlamaDecoder,
+    tree_target: LlamaForCausalLM,
     folder: Path,
     **more: Any,
 ) -> Any:
@@ -545,34 +545,32 @@ def drafting_of_dynamic_tree(
         "EAGLE-3": lambda folder, config: eagle3(folder, config, choices=13),
         "Medusa": medusa,
     }
-    save(makers[kind](folder / "head", target_of_dynamic_tree.config))
+    save(makers[kind](folder / "head", tree_target.config))
     info = read_adapter(str(folder / "head"))
     if kind == "Medusa":
-        heads = load_medusa(info, decoder_of_dynamic_tree)
+        heads = load_medusa(info, tree_decoder)
         return lambda one: MedusaDrafter("head", heads, one, **more)
-    head = load_head(info, decoder_of_dynamic_tree)
+    head = load_head(info, tree_decoder)
     return lambda one: EagleDrafter("head", head, one, frozenset(), **more)
 
 
 @pytest.mark.usefixtures("without_gradients")
 def test_a_heads_tree_is_what_its_reference_thinks(
-    decoder_of_dynamic_tree: LlamaDecoder,
-    target_of_dynamic_tree: LlamaForCausalLM,
+    tree_decoder: LlamaDecoder,
+    tree_target: LlamaForCausalLM,
     kit: ModuleType,
     tmp_path: Path,
     sink: Any,
 ) -> None:
     """Branches see their own ancestors only: each node's logits are those of its path drafted as a chain."""
-    make = drafting_of_dynamic_tree(
-        "EAGLE-1", decoder_of_dynamic_tree, target_of_dynamic_tree, tmp_path, dynamic=DynamicTree(25, 4)
-    )
-    reference = Reference(eagle1(tmp_path / "head", target_of_dynamic_tree.config), target_of_dynamic_tree)
+    make = tree_drafting("EAGLE-1", tree_decoder, tree_target, tmp_path, dynamic=DynamicTree(25, 4))
+    reference = Reference(eagle1(tmp_path / "head", tree_target.config), tree_target)
     prompt = kit.prompt_of(2, 8, ROWS)
     ids = prompt[0].tolist()
-    one = kit.cached(decoder_of_dynamic_tree)
+    one = kit.cached(tree_decoder)
     drafter = make(one)
     one.keeps_features, one.reads = True, drafter.reads
-    first = int(one.prefill(decoder_of_dynamic_tree.embed(prompt), kit.NEVER).argmax())
+    first = int(one.prefill(tree_decoder.embed(prompt), kit.NEVER).argmax())
     drafter.start(kit.PromptContext(ids, one.prompt_embeddings, one.features))
     proposal = drafter.propose([first], 4, lambda: False)
     states = reference.states(torch.tensor(ids))
@@ -581,5 +579,5 @@ def test_a_heads_tree_is_what_its_reference_thinks(
         for token in path[:-1]:
             places = torch.cat([places, reference.guesses(places, embeddings)[-1:]])
             embeddings = torch.cat([embeddings, reference.embeddings(torch.tensor([token]))])
-        expected = target_of_dynamic_tree.lm_head(reference.guesses(places, embeddings)[-1])
+        expected = tree_target.lm_head(reference.guesses(places, embeddings)[-1])
         assert torch.allclose(logits[0], expected, atol=1e-3 * float(expected.abs().max()))

@@ -94,7 +94,7 @@ def test_a_model_that_is_not_here_costs_its_own_rows() -> None:
     assert "no-such-model" in said[0]
 
 
-PAIR_SUITE_FACTS = (ModelChoice("evprof-tiny-eventgpt"), ModelChoice("evprof-tiny-video-llava"))
+BUNDLED_PAIR = (ModelChoice("evprof-tiny-eventgpt"), ModelChoice("evprof-tiny-video-llava"))
 SETTINGS = GenerationSettings(max_new_tokens=5, frames=8, event_frames=1)
 SEVEN_B = (ModelChoice("random:7b-eventgpt"), ModelChoice("random:7b-llava"))
 
@@ -108,7 +108,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_pair_is_measured_once_with_the_threads_its_runs_take() -> None:
     said: list[str] = []
     before = torch.get_num_threads()
-    found = suite_facts([*PAIR_SUITE_FACTS, PAIR_SUITE_FACTS[0]], SETTINGS, said.append, scale=0.02)
+    found = suite_facts([*BUNDLED_PAIR, BUNDLED_PAIR[0]], SETTINGS, said.append, scale=0.02)
     assert torch.get_num_threads() == before
     assert json.loads(json.dumps(found)) == found
     (ceiling,) = found["ceilings"]
@@ -117,7 +117,7 @@ def test_the_pair_is_measured_once_with_the_threads_its_runs_take() -> None:
     assert min(ceiling[key] for key in ("copy_bytes_s", "read_bytes_s", "matmul_flops_s")) > 0
     assert [line for line in said if line.startswith("Measuring")] == said
     assert len(said) == 1
-    assert list(found["models"]) == [choice.name for choice in PAIR_SUITE_FACTS]
+    assert list(found["models"]) == [choice.name for choice in BUNDLED_PAIR]
 
 
 def test_models_that_only_together_are_large_are_measured_with_both_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_models_that_only_together_are_large_are_measured_with_both_counts(monke
 
 def test_a_model_that_is_not_here_is_said_and_the_others_are_told(unmeasured: None) -> None:
     said: list[str] = []
-    found = suite_facts([ModelChoice("no-such-model"), PAIR_SUITE_FACTS[0]], SETTINGS, said.append)
+    found = suite_facts([ModelChoice("no-such-model"), BUNDLED_PAIR[0]], SETTINGS, said.append)
     assert list(found["models"]) == ["evprof-tiny-eventgpt"]
     assert len(said) == 1
     assert "no-such-model" in said[0]

@@ -453,7 +453,7 @@ def test_a_model_that_is_not_there_is_left_to_its_rows() -> None:
     assert room.family_of("random:7b-eventgpt") == "eventgpt"
 
 
-SETTINGS_MEMORY_MEASURED = GenerationSettings(max_new_tokens=6, frames=4)
+SHORT = GenerationSettings(max_new_tokens=6, frames=4)
 VISION = CLIPVisionConfig(
     hidden_size=64, intermediate_size=256, num_hidden_layers=3, num_attention_heads=2, image_size=112, patch_size=14
 )
@@ -497,11 +497,11 @@ def test_weights_and_cache_are_exact(name: str, sample: Any) -> None:
     recording = RecordLog()
     engine = LocalEngine(loader=load_model)
     draft, target = (choice, None) if role == "draft" else (None, choice)
-    engine.run(RunRequest(role, sample, draft, target, SETTINGS_MEMORY_MEASURED), recording, threading.Event())
+    engine.run(RunRequest(role, sample, draft, target, SHORT), recording, threading.Event())
     engine.close()
     (run,) = saved_runs(recording)
     assert run.info.status == "finished", run.info.error
-    need = memory_need(choice, role, SETTINGS_MEMORY_MEASURED)
+    need = memory_need(choice, role, SHORT)
     assert need.weight_bytes == run.info.models[role].weight_bytes
     assert need.positions.visual == run.info.lengths[role].visual
     spare = need.positions.prompt - run.info.lengths[role].input

@@ -189,8 +189,8 @@ def test_the_engine_works_them_out_when_the_run_is_over(
     assert begun[0] >= run.info.end_ns
 
 
-ROWS_ALTERNATIVES = 257
-PIECES_ALTERNATIVES = [f"<{index}>" for index in range(ROWS_ALTERNATIVES)]
+LOGGED_ROWS = 257
+LOGGED_PIECES = [f"<{index}>" for index in range(LOGGED_ROWS)]
 CPU = torch.device("cpu")
 
 
@@ -201,7 +201,7 @@ def assert_head_of(record: AlternativesRecord, logits: torch.Tensor) -> None:
     assert [found.chance for found in record.listed] == pytest.approx(best.tolist(), rel=2**-10, abs=1e-6)
     for found in record.listed:
         assert found.chance == pytest.approx(float(law[found.token_id]), rel=2**-10, abs=1e-6)
-        assert found.piece == PIECES_ALTERNATIVES[found.token_id]
+        assert found.piece == LOGGED_PIECES[found.token_id]
     bits = -sum(chance * math.log2(chance) for chance in law.double().tolist() if chance)
     assert record.entropy_bits == pytest.approx(bits, abs=2e-3)
 
@@ -210,12 +210,12 @@ def assert_head_of(record: AlternativesRecord, logits: torch.Tensor) -> None:
 @pytest.mark.parametrize("room", [1, 3, 64])
 def test_probabilities_are_those_of_a_softmax(dtype: torch.dtype, room: int) -> None:
     """Whatever the buffer's size: one that is full is worked out and begun anew."""
-    rows = (5 * torch.randn(11, ROWS_ALTERNATIVES, generator=torch.Generator().manual_seed(1))).to(dtype)
-    log = AlternativesLog(CPU, ROWS_ALTERNATIVES, dtype, 11, most_bytes=room * ROWS_ALTERNATIVES * dtype.itemsize)
+    rows = (5 * torch.randn(11, LOGGED_ROWS, generator=torch.Generator().manual_seed(1))).to(dtype)
+    log = AlternativesLog(CPU, LOGGED_ROWS, dtype, 11, most_bytes=room * LOGGED_ROWS * dtype.itemsize)
     choose = log.watched(greedy)
     ids = [int(choose(row[None])) for row in rows]
     assert ids == rows.argmax(dim=-1).tolist()
-    records = list(log.records(3, "target", ids[:10], PIECES_ALTERNATIVES))
+    records = list(log.records(3, "target", ids[:10], LOGGED_PIECES))
     assert [record.position for record in records] == list(range(10))  # the eleventh was a step beyond the end
     for record, row, token_id in zip(records, rows, ids, strict=False):
         assert record[:3] == (3, "target", -1)
@@ -228,7 +228,7 @@ def test_logits_that_are_no_numbers_have_no_odds() -> None:
     choose = log.watched(greedy)
     choose(torch.full((1, 4), torch.nan))
     choose(torch.tensor([[0.0, -torch.inf, -torch.inf, -torch.inf]]))
-    (record,) = log.records(1, "target", [0, 0], PIECES_ALTERNATIVES)
+    (record,) = log.records(1, "target", [0, 0], LOGGED_PIECES)
     assert (record.position, record.entropy_mbit) == (1, 0)
     assert [found.chance for found in record.listed] == [1, 0, 0, 0]
 
@@ -242,17 +242,17 @@ def test_rounds_tell_what_a_pass_over_the_whole_answer_tells(
     expected = kit.plain(target, prompt, limits, sink)
     parents = (-1, -1, 1, 1, 3, -1)
     drafter = {
-        "model": lambda: kit.drafting(kit.noisy(target, 0.03), prompt, ROWS_ALTERNATIVES),
-        "tree": lambda: scripted_drafters.tree_with_a_path(parents, [1, 3, 4], expected, ROWS_ALTERNATIVES),
+        "model": lambda: kit.drafting(kit.noisy(target, 0.03), prompt, LOGGED_ROWS),
+        "tree": lambda: scripted_drafters.tree_with_a_path(parents, [1, 3, 4], expected, LOGGED_ROWS),
         "oracle": lambda: scripted_drafters.oracle(expected),
-        "adversary": lambda: scripted_drafters.adversary(expected, ROWS_ALTERNATIVES),
+        "adversary": lambda: scripted_drafters.adversary(expected, LOGGED_ROWS),
         "silent": scripted_drafters.silent,
     }[who]()
     sink.records.clear()
-    log = AlternativesLog(CPU, ROWS_ALTERNATIVES, torch.float32, 40)
+    log = AlternativesLog(CPU, LOGGED_ROWS, torch.float32, 40)
     played = kit.play(target, drafter, prompt, limits, sink, alternatives=log)
     assert played.ids == expected
-    records = list(log.records(1, "target", played.ids, PIECES_ALTERNATIVES))
+    records = list(log.records(1, "target", played.ids, LOGGED_PIECES))
     own = [record for record in records if record.role == "target"]
     assert [record.token_id for record in own] == expected
     assert [record.round_index for record in own] == [

@@ -331,7 +331,7 @@ def test_variants_that_are_not_built_are_refused_by_name(changes: dict[str, Any]
     assert str(path) in caught.value.sentence
 
 
-EDGE, PATCH_VIDEO_MODELS, HIDDEN, ROWS_VIDEO_MODELS = 28, 14, 48, 32_064
+EDGE, VIDEO_PATCH, HIDDEN, VIDEO_ROWS = 28, 14, 48, 32_064
 IMAGE_ID, VIDEO_ID = 32_000, 32_001
 
 
@@ -342,10 +342,10 @@ def configs() -> tuple[CLIPVisionConfig, LlamaConfig]:
         num_hidden_layers=3,
         num_attention_heads=4,
         image_size=EDGE,
-        patch_size=PATCH_VIDEO_MODELS,
+        patch_size=VIDEO_PATCH,
     )
     text = LlamaConfig(
-        vocab_size=ROWS_VIDEO_MODELS,
+        vocab_size=VIDEO_ROWS,
         hidden_size=HIDDEN,
         intermediate_size=96,
         num_hidden_layers=2,
@@ -366,7 +366,7 @@ def pair(family: str) -> tuple[Any, Any]:
     assert isinstance(ours, LlavaModel)
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
-    patches = (EDGE // PATCH_VIDEO_MODELS) ** 2
+    patches = (EDGE // VIDEO_PATCH) ** 2
     common: dict[str, Any] = {"vision_config": vision, "text_config": text, "image_seq_length": patches}
     theirs = (
         VideoLlavaForConditionalGeneration(TheirVideoLlavaConfig(**common, video_seq_length=8 * (patches + 1)))
@@ -378,7 +378,7 @@ def pair(family: str) -> tuple[Any, Any]:
     return ours, theirs.eval().requires_grad_(False)
 
 
-def loaded_of_video_models(network: LlavaModel, limit: int = 256) -> VideoLanguageModel:
+def video_model(network: LlavaModel, limit: int = 256) -> VideoLanguageModel:
     family = network.config.family
     facts = ModelFacts("tiny", family, family, 1, 1, "float32", "cpu", None, 2, 2, 12, 4, limit, "sdpa", "dynamic", "x")
     extra = ("<image>", "<video>", "<pad>") if family == VIDEO_LLAVA else ("<image>", "<pad>")
@@ -410,7 +410,7 @@ def clip(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("family", [VIDEO_LLAVA, LLAVA])
 def test_logits_equal_transformers(family: str, clip: Path) -> None:
     ours, theirs = pair(family)
-    model, clock = loaded_of_video_models(ours), NullClock()
+    model, clock = video_model(ours), NullClock()
     settings = GenerationSettings(max_new_tokens=8, frames=4)
     host = model.load(Sample(video_path=str(clip)), settings, clock)
     inputs = model.preprocess(host, "bada bede", settings, clock)
@@ -428,7 +428,7 @@ def test_logits_equal_transformers(family: str, clip: Path) -> None:
     given = {"pixel_values_videos": pixels[None]} if family == VIDEO_LLAVA else {"pixel_values": pixels}
     reference = theirs(input_ids=torch.tensor([ids]), **given).logits
 
-    assert logits.shape == reference.shape == (1, inputs.lengths.input, ROWS_VIDEO_MODELS)
+    assert logits.shape == reference.shape == (1, inputs.lengths.input, VIDEO_ROWS)
     assert_close(logits, reference)
     without_pixels = theirs(input_ids=torch.tensor([[*ids[:1], *ids[-8:]]])).logits
     assert not is_close(logits[0, -1], without_pixels[0, -1])
@@ -436,7 +436,7 @@ def test_logits_equal_transformers(family: str, clip: Path) -> None:
 
 @pytest.mark.parametrize(("family", "tokens", "slots"), [(VIDEO_LLAVA, 5, 1), (LLAVA, 4, 3)])
 def test_visual_tokens_and_slots(family: str, tokens: int, slots: int, clip: Path) -> None:
-    model, clock = loaded_of_video_models(pair(family)[0]), NullClock()
+    model, clock = video_model(pair(family)[0]), NullClock()
     settings = GenerationSettings(max_new_tokens=8, frames=3)
     inputs = model.preprocess(model.load(Sample(video_path=str(clip)), settings, clock), "bada", settings, clock)
     assert model.visual_tokens_per_frame == tokens

@@ -505,19 +505,19 @@ def test_layers_a_model_does_not_have_are_refused(count: int) -> None:
     assert caught.value.exit_code == USAGE
 
 
-DRAFT_FOLDER_CONTENT = "evprof-tiny-eventgpt"
+COPIED_MODEL = "evprof-tiny-eventgpt"
 
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """The bundled draft in a folder of another name."""
-    folder = bundled_folder(DRAFT_FOLDER_CONTENT)
+    folder = bundled_folder(COPIED_MODEL)
     assert folder is not None
     return Path(shutil.copytree(folder, tmp_path / "mine"))
 
 
 def test_it_is_the_content_and_not_the_place(copied: Path) -> None:
-    folder = bundled_folder(DRAFT_FOLDER_CONTENT)
+    folder = bundled_folder(COPIED_MODEL)
     assert folder is not None
     assert folder_content(copied) == folder_content(folder)
 
@@ -534,7 +534,7 @@ def test_one_changed_weight_is_another_content(copied: Path) -> None:
 def test_a_loaded_model_tells_it(copied: Path) -> None:
     told = [
         load_model(ModelChoice(name, "cpu"), "draft", lambda *_: None, Event()).facts.content
-        for name in (DRAFT_FOLDER_CONTENT, str(copied))
+        for name in (COPIED_MODEL, str(copied))
     ]
     assert told[0] == told[1] == folder_content(copied)
 
@@ -607,7 +607,7 @@ def clip_names(prefix: str, layers: int) -> set[str]:
     return inner | {prefix + name for name in CLIP_TOP}
 
 
-def llama_names_of_tiny_checkpoints(prefix: str, layers: int) -> set[str]:
+def tiny_llama_names(prefix: str, layers: int) -> set[str]:
     inner = {f"{prefix}layers.{layer}.{name}" for layer in range(layers) for name in LLAMA_LAYER}
     return inner | {f"{prefix}embed_tokens.weight", f"{prefix}norm.weight"}
 
@@ -633,15 +633,13 @@ def test_eventgpt_has_the_published_tensor_names() -> None:
     projector = {f"model.visual_projector.{index}.{kind}" for index in (0, 2) for kind in ("weight", "bias")}
     adaptor = {"model.feature_adaptor.weight", "model.feature_adaptor.bias"}
     tower = clip_names("model.visual_tower.visual_tower.vision_model.", 4)
-    assert set(stored(EVENTGPT)) == projector | adaptor | tower | llama_names_of_tiny_checkpoints("model.", 4) | {
-        "lm_head.weight"
-    }
+    assert set(stored(EVENTGPT)) == projector | adaptor | tower | tiny_llama_names("model.", 4) | {"lm_head.weight"}
 
 
 def test_video_llava_has_the_published_tensor_names() -> None:
     towers = clip_names("video_tower.vision_model.", 4) | clip_names("image_tower.vision_model.", 4)
     projector = {f"multi_modal_projector.linear_{index}.{kind}" for index in (1, 2) for kind in ("weight", "bias")}
-    llama = llama_names_of_tiny_checkpoints("language_model.model.", 10) | {"language_model.lm_head.weight"}
+    llama = tiny_llama_names("language_model.model.", 10) | {"language_model.lm_head.weight"}
     assert set(stored(VIDEO)) == towers | projector | llama
 
 

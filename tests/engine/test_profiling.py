@@ -215,7 +215,7 @@ def get(url: str) -> Any:
 
 
 @pytest.fixture
-def traced_of_trace_clock(engine: Any, sample: Any, tmp_path: Path) -> tuple[RunLog, TraceAnalysis]:
+def clocked(engine: Any, sample: Any, tmp_path: Path) -> tuple[RunLog, TraceAnalysis]:
     request = RunRequest(
         "speculative",
         sample,
@@ -229,8 +229,8 @@ def traced_of_trace_clock(engine: Any, sample: Any, tmp_path: Path) -> tuple[Run
     return run, TraceAnalysis(read_trace(run.info.trace_path))
 
 
-def test_the_clocks_of_a_run_and_its_trace_meet(traced_of_trace_clock: Any) -> None:
-    run, analysis = traced_of_trace_clock
+def test_the_clocks_of_a_run_and_its_trace_meet(clocked: Any) -> None:
+    run, analysis = clocked
     clock = trace_clock(run, analysis)
     assert {stage.name for stage in analysis.stages} == set(STAGES)
     assert clock.pairs == 2 * len(run.stages()) == 2 * len(analysis.stages)
@@ -246,8 +246,8 @@ def test_the_clocks_of_a_run_and_its_trace_meet(traced_of_trace_clock: Any) -> N
     assert clock.uncertainty_ns < max(shortest, 20_000_000)
 
 
-def test_a_stretch_of_the_run_has_its_operators(traced_of_trace_clock: Any) -> None:
-    run, analysis = traced_of_trace_clock
+def test_a_stretch_of_the_run_has_its_operators(clocked: Any) -> None:
+    run, analysis = clocked
     clock = trace_clock(run, analysis)
     calls = {row.name: row.calls for row in analysis.operators}
     ends = run.info.start_ns - 10**9, run.info.end_ns + 10**9

@@ -319,7 +319,7 @@ def test_a_head_without_weights_is_refused(decoder: LlamaDecoder, target: LlamaF
 TARGET = LlamaConfig(hidden_size=32, vocab_size=32_003)
 """The sizes of the tests' target that a head has to share."""
 
-HEADS_PUBLISHED_HEAD_RUNS: dict[str, Callable[[Path], Written]] = {
+RUN_HEADS: dict[str, Callable[[Path], Written]] = {
     "EAGLE-1": lambda folder: eagle1(folder, TARGET),
     "MSD": lambda folder: eagle1(folder, TARGET, layout="msd"),
     "EAGLE-3": lambda folder: eagle3(folder, TARGET, reads=(1, 2), choices=40, own_embeddings=True),
@@ -328,11 +328,11 @@ HEADS_PUBLISHED_HEAD_RUNS: dict[str, Callable[[Path], Written]] = {
 
 
 @pytest.mark.parametrize("tree", ["", "2,2"])
-@pytest.mark.parametrize("name", HEADS_PUBLISHED_HEAD_RUNS)
+@pytest.mark.parametrize("name", RUN_HEADS)
 def test_a_run_says_who_drafted_and_says_what_the_target_says(
     *, name: str, tree: str, engine: Any, sample: Any, tmp_path: Path
 ) -> None:
-    written = save(HEADS_PUBLISHED_HEAD_RUNS[name](tmp_path / "my-head"))
+    written = save(RUN_HEADS[name](tmp_path / "my-head"))
     kind, info = drafter_of(str(written.folder), None)
     assert info is not None
     settings = GenerationSettings(max_new_tokens=10)
@@ -392,7 +392,7 @@ def test_inspect_tells_what_is_wrong(tmp_path: Path) -> None:
     assert "changes with a prompt's length" in problem
 
 
-ROWS_HEADS_OF_SPECULATORS, STEPS = 24, 3
+PACKAGE_ROWS, STEPS = 24, 3
 
 FLAGS: list[dict[str, Any]] = [
     {},
@@ -407,7 +407,7 @@ FLAGS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("flags", FLAGS)
 def test_states_and_choices_are_the_packages(flags: dict[str, Any], make_llama: Any, tmp_path: Path) -> None:
     package = importlib.import_module("speculators.models.eagle3")
-    target: LlamaForCausalLM = make_llama(5, vocabulary=ROWS_HEADS_OF_SPECULATORS, layers=4)
+    target: LlamaForCausalLM = make_llama(5, vocabulary=PACKAGE_ROWS, layers=4)
     theirs_embed = target.model.embed_tokens.weight.detach().clone()
     decoder = LlamaDecoder.take_over(target)
     written = save(eagle3(tmp_path / "head", target.config, layout="speculators-eagle3", **flags))
@@ -418,7 +418,7 @@ def test_states_and_choices_are_the_packages(flags: dict[str, Any], make_llama: 
     head = load_head(read_adapter(str(tmp_path / "head")), decoder)
 
     features = torch.randn(12, 3 * 64)
-    ids = torch.randint(ROWS_HEADS_OF_SPECULATORS, (12,))
+    ids = torch.randint(PACKAGE_ROWS, (12,))
     made: list[torch.Tensor] = []
     chosen: list[torch.Tensor] = []
     theirs.norm.register_forward_pre_hook(lambda _, inputs: made.append(inputs[0][0]))
@@ -446,18 +446,18 @@ def test_states_and_choices_are_the_packages(flags: dict[str, Any], make_llama: 
 
 
 @pytest.fixture(scope="module")
-def target_of_medusa(make_llama: Any) -> LlamaForCausalLM:
+def medusa_target(make_llama: Any) -> LlamaForCausalLM:
     made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS)
     return made
 
 
 @pytest.fixture(scope="module")
-def decoder_of_medusa(target_of_medusa: LlamaForCausalLM) -> LlamaDecoder:
-    return LlamaDecoder.take_over(target_of_medusa)
+def medusa_decoder(medusa_target: LlamaForCausalLM) -> LlamaDecoder:
+    return LlamaDecoder.take_over(medusa_target)
 
 
-def drafting_of_medusa(folder: Path, decoder_of_medusa: LlamaDecoder, **more: Any) -> Any:
-    heads = load_medusa(read_adapter(str(folder)), decoder_of_medusa)
+def medusa_drafting(folder: Path, medusa_decoder: LlamaDecoder, **more: Any) -> Any:
+    heads = load_medusa(read_adapter(str(folder)), medusa_decoder)
     return lambda one: MedusaDrafter("heads", heads, one, **more)
 
 
@@ -480,19 +480,19 @@ def test_rounds_draft_what_each_head_says(
     *,
     blocks: int,
     as_bin: bool,
-    decoder_of_medusa: LlamaDecoder,
-    target_of_medusa: LlamaForCausalLM,
+    medusa_decoder: LlamaDecoder,
+    medusa_target: LlamaForCausalLM,
     sink: Any,
     kit: ModuleType,
     tmp_path: Path,
 ) -> None:
-    written = save(medusa(tmp_path / "head", target_of_medusa.config, blocks=blocks), as_bin=as_bin)
+    written = save(medusa(tmp_path / "head", medusa_target.config, blocks=blocks), as_bin=as_bin)
     prompt = kit.prompt_of(3, 9, ROWS)
-    expected = kit.plain(decoder_of_medusa, prompt, Limits(20), sink)
+    expected = kit.plain(medusa_decoder, prompt, Limits(20), sink)
     sink.records.clear()
     done = kit.play(
-        kit.cached(decoder_of_medusa),
-        drafting_of_medusa(tmp_path / "head", decoder_of_medusa),
+        kit.cached(medusa_decoder),
+        medusa_drafting(tmp_path / "head", medusa_decoder),
         prompt,
         Limits(20),
         sink,
@@ -502,12 +502,12 @@ def test_rounds_draft_what_each_head_says(
     length = 1
     for record in sink.of(RoundRecord):
         before = torch.tensor([[*prompt[0].tolist(), *done.ids[: length - 1]]])
-        state = target_of_medusa.model(before).last_hidden_state[0, -1]
+        state = medusa_target.model(before).last_hidden_state[0, -1]
         drafted = [int(logits.argmax()) for logits in said(written, state, blocks)][: record.drafted]
         assert record.drafted_ids == ",".join(map(str, drafted))
         assert record.drafted <= 3
         length += record.emitted
-    kit.assert_cache_is_fresh(done.target, target_of_medusa, kit.sequence(prompt, done.ids[:-1]))
+    kit.assert_cache_is_fresh(done.target, medusa_target, kit.sequence(prompt, done.ids[:-1]))
 
 
 @pytest.mark.usefixtures("without_gradients")
@@ -515,19 +515,19 @@ def test_rounds_draft_what_each_head_says(
 def test_a_tree_holds_each_heads_likeliest_below_every_node(
     *,
     widths: tuple[int, ...],
-    decoder_of_medusa: LlamaDecoder,
-    target_of_medusa: LlamaForCausalLM,
+    medusa_decoder: LlamaDecoder,
+    medusa_target: LlamaForCausalLM,
     sink: Any,
     kit: ModuleType,
     tmp_path: Path,
 ) -> None:
-    save(medusa(tmp_path / "head", target_of_medusa.config))
-    make = drafting_of_medusa(tmp_path / "head", decoder_of_medusa, widths=widths)
+    save(medusa(tmp_path / "head", medusa_target.config))
+    make = medusa_drafting(tmp_path / "head", medusa_decoder, widths=widths)
     for seed in range(3):
         prompt = kit.prompt_of(seed, 4, ROWS)
-        expected = kit.plain(decoder_of_medusa, prompt, Limits(24), sink)
+        expected = kit.plain(medusa_decoder, prompt, Limits(24), sink)
         sink.records.clear()
-        done = kit.play(kit.cached(decoder_of_medusa), make, prompt, Limits(24), sink, gamma=len(widths))
+        done = kit.play(kit.cached(medusa_decoder), make, prompt, Limits(24), sink, gamma=len(widths))
         assert done.ids == expected
         nodes, level = 0, 1
         for width in widths[:3]:
@@ -536,7 +536,7 @@ def test_a_tree_holds_each_heads_likeliest_below_every_node(
         assert sink.of(RoundRecord)[0].drafted == nodes
 
 
-DAMAGED_MEDUSA: dict[str, tuple[Callable[[Written], Any], str]] = {
+DAMAGED_HEADS: dict[str, tuple[Callable[[Written], Any], str]] = {
     "no heads": (lambda written: written.tensors.clear(), "holds 0 heads"),
     "a head missing": (lambda written: written.tensors.pop("1.0.linear.bias"), "lacks '1.0.linear.bias'"),
     "another width": (lambda written: written.tensors.update({"0.1.weight": torch.zeros(ROWS, 8)}), "hidden size 8"),
@@ -550,15 +550,15 @@ DAMAGED_MEDUSA: dict[str, tuple[Callable[[Written], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", DAMAGED_MEDUSA)
+@pytest.mark.parametrize("what", DAMAGED_HEADS)
 def test_damaged_heads_are_refused(
-    what: str, decoder_of_medusa: LlamaDecoder, target_of_medusa: LlamaForCausalLM, tmp_path: Path
+    what: str, medusa_decoder: LlamaDecoder, medusa_target: LlamaForCausalLM, tmp_path: Path
 ) -> None:
-    damage, sentence = DAMAGED_MEDUSA[what]
-    written = medusa(tmp_path / "head", target_of_medusa.config)
+    damage, sentence = DAMAGED_HEADS[what]
+    written = medusa(tmp_path / "head", medusa_target.config)
     damage(written)
     if not written.tensors:
         written.tensors["other"] = torch.zeros(1)
     save(written)
     with pytest.raises(UserError, match=sentence):
-        load_medusa(read_adapter(str(tmp_path / "head")), decoder_of_medusa)
+        load_medusa(read_adapter(str(tmp_path / "head")), medusa_decoder)

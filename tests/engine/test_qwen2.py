@@ -152,13 +152,13 @@ def test_ids_of_two_qwen2_vocabularies_pass_as_they_are(plus: Path, qwen_target:
     assert found["alignment"] == REENCODED
 
 
-CPU, NEVER_QWEN2_STEPS, TOKENS, ROWS_QWEN2_STEPS = torch.device("cpu"), threading.Event(), 48, 257
-PIECES = [f"<{index}>" for index in range(ROWS_QWEN2_STEPS)]
+CPU, NO_STOP, TOKENS, STEP_ROWS = torch.device("cpu"), threading.Event(), 48, 257
+PIECES = [f"<{index}>" for index in range(STEP_ROWS)]
 
 
 def both(*, is_tied: bool = False) -> tuple[Any, LlamaDecoder]:
     """transformers' model, and ours with its weights."""
-    theirs = qwen2(ROWS_QWEN2_STEPS, layers=2, seed=4, is_tied=is_tied)
+    theirs = qwen2(STEP_ROWS, layers=2, seed=4, is_tied=is_tied)
     made = make_language_model(qwen2_text(theirs.config.to_dict(), Path("config.json")))
     found = made.load_state_dict(theirs.state_dict())
     assert (found.missing_keys, found.unexpected_keys) == ([], [])
@@ -170,9 +170,9 @@ def answered(decoder: LlamaDecoder, prompt: torch.Tensor, sink: Any, step: Any =
     cache = StaticKv(decoder.config, 128, device=CPU, dtype=torch.float32)
     one = CachedModel(decoder, "target", CPU, decoder.rows, cache=cache, own_step=step)
     answer = Answer(sink, 1, "target", PIECES)
-    first = greedy(one.prefill(decoder.embed(prompt), NEVER_QWEN2_STEPS))
+    first = greedy(one.prefill(decoder.embed(prompt), NO_STOP))
     answer.add(int(first))
-    decode(one, first, answer, Limits(TOKENS), sampler=greedy, clock=NullClock(), stop=NEVER_QWEN2_STEPS)
+    decode(one, first, answer, Limits(TOKENS), sampler=greedy, clock=NullClock(), stop=NO_STOP)
     return answer.ids
 
 
@@ -182,7 +182,7 @@ def answered(decoder: LlamaDecoder, prompt: torch.Tensor, sink: Any, step: Any =
 )
 def test_text_is_that_of_generate(way: str, is_tied: bool, sink: Any) -> None:
     theirs, decoder = both(is_tied=is_tied)
-    prompt = torch.randint(0, ROWS_QWEN2_STEPS, (1, 23), generator=torch.Generator().manual_seed(2))
+    prompt = torch.randint(0, STEP_ROWS, (1, 23), generator=torch.Generator().manual_seed(2))
     expected = theirs.generate(prompt, max_new_tokens=TOKENS, do_sample=False)[0, 23:].tolist()
     step = CompiledStep(decoder) if way == "compiled" else None
     if step is not None:
@@ -195,7 +195,7 @@ def test_text_is_that_of_generate(way: str, is_tied: bool, sink: Any) -> None:
 def test_the_last_difference_is_rounding() -> None:
     """In float32 our fused products add up in another order than transformers' three; nothing else differs."""
     theirs, decoder = both()
-    ids = torch.randint(0, ROWS_QWEN2_STEPS, (1, 60), generator=torch.Generator().manual_seed(3))
+    ids = torch.randint(0, STEP_ROWS, (1, 60), generator=torch.Generator().manual_seed(3))
     cache = StaticKv(decoder.config, 64, device=CPU, dtype=torch.float32)
     ours, wanted = decoder.head(decoder.trunk(decoder.embed(ids), cache)), theirs(ids).logits
     assert float((ours - wanted).abs().max()) <= 2e-5 * float(wanted.abs().max())

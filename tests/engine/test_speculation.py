@@ -385,7 +385,7 @@ def test_the_length_is_not_the_answer(
             assert drafted[:10] == [3, 2, *[1] * 8]
 
 
-ROWS_PRETENDED_ROUNDS = 64
+PRETENDED_ROWS = 64
 NEVER = threading.Event()
 Make = Callable[[CachedModel], Drafter]
 KINDS = (
@@ -409,7 +409,7 @@ class Rounds(StageClock):
 
 @pytest.fixture(scope="module")
 def decoders(make_llama: Any) -> tuple[LlamaDecoder, LlamaDecoder]:
-    target, draft = (LlamaDecoder.take_over(make_llama(seed, vocabulary=ROWS_PRETENDED_ROUNDS)) for seed in (1, 2))
+    target, draft = (LlamaDecoder.take_over(make_llama(seed, vocabulary=PRETENDED_ROWS)) for seed in (1, 2))
     return target, draft
 
 
@@ -422,7 +422,7 @@ def prefilled(decoder: LlamaDecoder, prompt: torch.Tensor) -> CachedModel:
 def makers(draft: LlamaDecoder, prompt: torch.Tensor, expected: list[int], drawn: dict[str, Any]) -> dict[str, Make]:
     def model(one: CachedModel, alignment: Alignment, **more: Any) -> ModelDrafter:
         return ModelDrafter(
-            "draft", prefilled(draft, prompt), alignment, frozenset(), target_rows=ROWS_PRETENDED_ROUNDS, **more
+            "draft", prefilled(draft, prompt), alignment, frozenset(), target_rows=PRETENDED_ROWS, **more
         )
 
     def eagle(one: CachedModel, **more: Any) -> EagleDrafter:
@@ -433,30 +433,28 @@ def makers(draft: LlamaDecoder, prompt: torch.Tensor, expected: list[int], drawn
     def hidden(one: CachedModel, alignment: Alignment) -> HiddenDrafter:
         assert isinstance(one.decoder, LlamaDecoder)
         adapted = AdaptedDecoder(draft, one.decoder, HiddenAdapter(HiddenSizes(64, 64, 8)).requires_grad_(False))
-        return HiddenDrafter(
-            "d", prefilled(draft, prompt), adapted, alignment, frozenset(), target_rows=ROWS_PRETENDED_ROUNDS
-        )
+        return HiddenDrafter("d", prefilled(draft, prompt), adapted, alignment, frozenset(), target_rows=PRETENDED_ROWS)
 
     turned = Alignment(
-        [*range(1, ROWS_PRETENDED_ROUNDS), 0],
-        [ROWS_PRETENDED_ROUNDS - 1, *range(ROWS_PRETENDED_ROUNDS - 1)],
-        ROWS_PRETENDED_ROUNDS,
+        [*range(1, PRETENDED_ROWS), 0],
+        [PRETENDED_ROWS - 1, *range(PRETENDED_ROWS - 1)],
+        PRETENDED_ROWS,
         is_prefix=False,
     )
     counts = NgramCounts.of([expected, expected[5:]], order=3)
     return {
-        "model": partial(model, alignment=first_shared(ROWS_PRETENDED_ROUNDS)),
-        "model, drawn": partial(model, alignment=first_shared(ROWS_PRETENDED_ROUNDS), **drawn),
+        "model": partial(model, alignment=first_shared(PRETENDED_ROWS)),
+        "model, drawn": partial(model, alignment=first_shared(PRETENDED_ROWS), **drawn),
         "mapped": partial(model, alignment=turned),
-        "hidden": partial(hidden, alignment=first_shared(ROWS_PRETENDED_ROUNDS)),
+        "hidden": partial(hidden, alignment=first_shared(PRETENDED_ROWS)),
         "hidden, mapped": partial(hidden, alignment=turned),
         "chain": eagle,
         "chain, drawn": partial(eagle, **drawn),
         "tree": partial(eagle, widths=(4, 2, 1)),
         "lookup": lambda one: LookupDrafter(one.device),
         "suffix": lambda one: SuffixDrafter(one.device),
-        "recycled": lambda one: RecyclingDrafter(one.device, ROWS_PRETENDED_ROUNDS),
-        "recycled tree": lambda one: RecyclingDrafter(one.device, ROWS_PRETENDED_ROUNDS, widths=(4, 2, 1)),
+        "recycled": lambda one: RecyclingDrafter(one.device, PRETENDED_ROWS),
+        "recycled tree": lambda one: RecyclingDrafter(one.device, PRETENDED_ROWS, widths=(4, 2, 1)),
         "ngram": lambda one: NgramDrafter("counts", counts, one.device, least=0.1),
         "self": SelfDrafter,
     }
@@ -465,7 +463,7 @@ def makers(draft: LlamaDecoder, prompt: torch.Tensor, expected: list[int], drawn
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_round_waits_once(kind: str, decoders: Any, sink: Any, played_rounds: ModuleType) -> None:
     target, draft = decoders
-    prompt = played_rounds.prompt_of(1, vocabulary=ROWS_PRETENDED_ROUNDS)
+    prompt = played_rounds.prompt_of(1, vocabulary=PRETENDED_ROWS)
     expected = played_rounds.plain(target, prompt, Limits(24), sink)
     verifier, drawn = Verifier(), {}
     if "drawn" in kind:

@@ -169,10 +169,10 @@ def test_a_vocabulary_whose_marks_are_no_text_is_refused() -> None:
         SentencePieceVocabulary(model.replace(b"<unk>", b"<\xe6nk>", 1), "tokenizer.model")
 
 
-MODEL_LLAMA_TOKENIZER = (
+LLAMA_MODEL = (
     Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgpt" / "tokenizer.model"
 ).read_bytes()
-PROCESSOR_LLAMA_TOKENIZER = sentencepiece.SentencePieceProcessor(model_proto=MODEL_LLAMA_TOKENIZER)
+LLAMA_PROCESSOR = sentencepiece.SentencePieceProcessor(model_proto=LLAMA_MODEL)
 SPECIAL = {"<unk>": 0, "<s>": 1, "</s>": 2}
 
 PARTS = [
@@ -210,10 +210,7 @@ PARTS = [
     ),
     *("{question}", "%s", "\\n", "'", '"', "http://a.b/c?d=e&f", "ALLCAPS", "camelCase", "x" * 50),
 ]
-WORDS = [
-    PROCESSOR_LLAMA_TOKENIZER.id_to_piece(index).replace("▁", " ")
-    for index in range(259, PROCESSOR_LLAMA_TOKENIZER.get_piece_size())
-]
+WORDS = [LLAMA_PROCESSOR.id_to_piece(index).replace("▁", " ") for index in range(259, LLAMA_PROCESSOR.get_piece_size())]
 
 
 def straight_line(text: str) -> list[int]:
@@ -222,10 +219,10 @@ def straight_line(text: str) -> list[int]:
     while text:
         places = [(text.find(name), name) for name in SPECIAL if name in text]
         if not places:
-            return ids + PROCESSOR_LLAMA_TOKENIZER.encode(text)
+            return ids + LLAMA_PROCESSOR.encode(text)
         start, name = min(places)
         if start > 0:
-            ids += PROCESSOR_LLAMA_TOKENIZER.encode(text[:start])
+            ids += LLAMA_PROCESSOR.encode(text[:start])
         ids.append(SPECIAL[name])
         text = text[start + len(name) :]
     return ids
@@ -251,7 +248,7 @@ def strings(count: int) -> list[str]:
 
 
 def test_ten_thousand_strings_give_the_reference_ids() -> None:
-    ours = SentencePieceVocabulary(MODEL_LLAMA_TOKENIZER)
+    ours = SentencePieceVocabulary(LLAMA_MODEL)
     texts = strings(10_000)
     different = [text for text in texts if ours.encode(text) != straight_line(text)]
     assert different == []
@@ -265,7 +262,7 @@ def test_ten_thousand_strings_give_the_reference_ids() -> None:
 @pytest.mark.parametrize("question", ["Is </s> the end?", "</s>", "a\n</s>  b<s>", "  two spaces", "<unk> 😀"])
 def test_a_question_may_spell_special_tokens_as_in_the_released_program(question: str) -> None:
     """They become tokens in the middle of the prompt; the one beginning-of-sentence of the layout stays the first."""
-    ours = SentencePieceVocabulary(MODEL_LLAMA_TOKENIZER)
+    ours = SentencePieceVocabulary(LLAMA_MODEL)
     before, after = EVENTGPT_V1.before, f"<ev_end>\n{question} ASSISTANT:"
     ids = prompt_ids(ours, EVENTGPT_V1, question).ids
     assert list(ids) == [1, *straight_line(before), SLOT, *straight_line(after)]

@@ -291,7 +291,7 @@ def _answers(
     return float(((cells - means) ** 2 / means).sum()), float(chi2.isf(WORST, len(cells) - 1))
 
 
-V_VERIFIED_OUTCOMES = 16
+OUTCOME_ROWS = 16
 
 
 @pytest.mark.parametrize("is_drawn", [True, False])
@@ -301,8 +301,8 @@ def test_a_temperature_near_nothing_is_greedy(is_drawn: bool) -> None:
     drawn, greedy = seeded(8), Verifier()
     cold = Verifier(law, drawn)
     for _ in range(300):
-        logits = torch.randn(5, V_VERIFIED_OUTCOMES, generator=drawn)
-        own = logits[:4] + 0.5 * torch.randn(4, V_VERIFIED_OUTCOMES, generator=drawn)
+        logits = torch.randn(5, OUTCOME_ROWS, generator=drawn)
+        own = logits[:4] + 0.5 * torch.randn(4, OUTCOME_ROWS, generator=drawn)
         ids = own.argmax(-1)
         proposal = Proposal(ids, law(own) if is_drawn else None)
         outcomes = [one.conclude(proposal, one.look(proposal, logits).tolist(), NO_EOS) for one in (cold, greedy)]
@@ -312,8 +312,8 @@ def test_a_temperature_near_nothing_is_greedy(is_drawn: bool) -> None:
 def test_the_same_seed_decides_the_same_way() -> None:
     settings = GenerationSettings(temperature=1.0, seed=11)
     law = partial(distribution, settings=settings)
-    logits = torch.randn(5, V_VERIFIED_OUTCOMES, generator=seeded(9))
-    own = law(torch.randn(4, V_VERIFIED_OUTCOMES, generator=seeded(10)))
+    logits = torch.randn(5, OUTCOME_ROWS, generator=seeded(9))
+    own = law(torch.randn(4, OUTCOME_ROWS, generator=seeded(10)))
     told = []
     for _ in range(2):
         verifier = Verifier(law, make_generator(settings, torch.device("cpu"), stream=1))
@@ -359,7 +359,7 @@ def test_greedy_outcomes(
     drafted: list[int], choices: list[int], parents: tuple[int, ...] | None, eos: set[int], expected: Any
 ) -> None:
     proposal = Proposal(torch.tensor(drafted, dtype=torch.long), parents=parents)
-    logits = torch.nn.functional.one_hot(torch.tensor(choices), V_VERIFIED_OUTCOMES).float()
+    logits = torch.nn.functional.one_hot(torch.tensor(choices), OUTCOME_ROWS).float()
     verifier = Verifier()
     judged = verifier.conclude(proposal, verifier.look(proposal, logits).tolist(), frozenset(eos))
     assert judged == Judged(*expected)
