@@ -37,7 +37,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.events.npz import open_recording
 from evprof.loaders.pictures.event_bins import draw_bin
-from qwen2_folders import TOWER, EventGptPlusParts, shapes_of, tokenizer
+from qwen2_folders import EventGptPlusParts, shapes_of, tokenizer
 from tensor_names import tensor_names
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
@@ -243,16 +243,6 @@ def test_a_missing_bias_is_named(folder: Path) -> None:
 def test_other_parts_are_refused_by_name(values: dict[str, Any], sentence: str, folder: Path) -> None:
     change_config(folder, **values)
     assert sentence in refused(folder)
-
-
-def test_without_a_tower_the_option_is_named(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    kept = {name: value for name, value in tensors.items() if not name.startswith(TOWER)}
-    save_file(kept, folder / "model.safetensors")
-    assert "--clip FOLDER" in refused(folder)
-    inside = {name.removeprefix(TOWER): value for name, value in tensors.items() if name.startswith(TOWER)}
-    save_file(inside, folder / "event_tower" / "model.safetensors")
-    assert loaded(folder).facts.parameters == sum(value.numel() for value in tensors.values())
 
 
 def test_ready_cut_bins_are_shown_as_they_are(tmp_path: Path) -> None:

@@ -110,25 +110,6 @@ def test_the_fused_projector_answers_alike(make_model: Callable[..., Any], sampl
     assert_close(fused, reference)
 
 
-@pytest.mark.parametrize(
-    ("family", "settings", "idle"),
-    [
-        ("eventgpt", asked(image_layout="grid"), "--image-layout"),
-        ("eventgpt", asked(prompt_style="training", canvas="640x480"), None),
-        ("video_llava", asked(image_layout="grid"), "--image-layout"),
-        ("llava_next_video", asked(canvas="640x480", pooling="none"), "--canvas and --pooling"),
-        ("llava", asked(image_layout="grid"), None),
-        ("llava", GenerationSettings(switches=Switches(projector="fused")), "--projector"),
-    ],
-)
-def test_settings_without_use_are_named(
-    family: str, settings: GenerationSettings, idle: str | None, make_model: Callable[..., Any], sample: Sample
-) -> None:
-    warnings = prepared(make_model(family), sample, settings).warnings
-    said = [sentence for sentence in warnings if "no use for" in sentence]
-    assert said == ([] if idle is None else [f"tiny-{family} has no use for {idle}; the setting changed nothing."])
-
-
 Gray = npt.NDArray[np.uint8]
 
 

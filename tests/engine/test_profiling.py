@@ -184,18 +184,6 @@ def test_the_trace_is_a_run_of_its_own_with_nested_stages_and_steps(engine: Any,
         assert named["decode"][0] <= named[f"ProfilerStep#{step}"][0]
 
 
-@pytest.mark.parametrize(("mode", "count"), [("side-by-side", 2), ("speculative", 1)])
-def test_each_answer_of_a_mode_is_traced_into_its_own_folder(
-    engine: Any, sample: Any, tmp_path: Path, *, mode: str, count: int
-) -> None:
-    runs = traced(engine, sample, mode, tmp_path, tokens=2)
-    paths = [run.info.trace_path for run in runs if run.info.profiled]
-    assert len(paths) == len({Path(path).parent for path in paths}) == count
-    names = {name for path in paths for name, _, _ in noted(path)}
-    assert set(STAGES) <= names
-    assert ("verify" in names) == (mode == "speculative")
-
-
 def test_the_tensorboard_plugin_reads_overview_operators_and_trace(engine: Any, sample: Any, tmp_path: Path) -> None:
     from torch_tb_profiler.profiler.data import RunProfileData
     from torch_tb_profiler.profiler.run_generator import RunGenerator

@@ -364,27 +364,6 @@ def test_the_budget_finds_the_best_length_for_costs_and_acceptance() -> None:
         assert sum(reached) / len(reached) >= 0.9 * pace, (rate, draft_ms, asked[-20:])
 
 
-@pytest.mark.usefixtures("without_gradients")
-@pytest.mark.parametrize("kind", choices_of("length"))
-def test_the_length_is_not_the_answer(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, kind: str
-) -> None:
-    target, prompt = make_llama(6, vocabulary=500), played_rounds.prompt_of(6)
-    expected = played_rounds.plain(target, prompt, Limits(60), sink)
-    for hits in ([True], [True, True, False], [False]):
-        sink.records.clear()
-        drafter = scripted_drafters.hit_and_miss(expected, hits, 500)
-        played = played_rounds.play(target, drafter, prompt, Limits(60), sink, length=draft_length(kind, 3))
-        assert played.ids == expected
-        rounds = sink.of(RoundRecord)
-        assert sum(one.emitted for one in rounds) == 59
-        drafted = [one.drafted for one in rounds]
-        if kind == "heuristic" and hits == [True]:
-            assert drafted[:6] == [3, 5, 7, 9, 11, 13]
-        if kind == "heuristic" and hits == [False]:
-            assert drafted[:10] == [3, 2, *[1] * 8]
-
-
 PRETENDED_ROWS = 64
 NEVER = threading.Event()
 Make = Callable[[CachedModel], Drafter]

@@ -21,13 +21,12 @@ from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE
 from engines.decoder.compiled_step import CompiledStep, LayerwiseBody
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv
+from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.measuring.timing import NullClock
 from engines.tokens.answer import Answer
-from evprof.core.errors import UserError
 from evprof.core.messages import RunDescribed, RunWarned
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
@@ -194,23 +193,6 @@ def test_without_a_compiler_the_run_goes_on(tmp_path: Any) -> None:
     )
     assert done.stdout.startswith("None eager The decode step is not compiled but runs eagerly: ")
     assert "compiler" in done.stdout.split(":", 1)[1]
-
-
-@pytest.mark.parametrize(
-    ("asked", "cache", "part"),
-    [("compiled", DYNAMIC, "this one is dynamic"), ("compiled", "fp8", "this one is fp8"), ("auto", STATIC, None)],
-)
-def test_what_runs_eagerly_and_why(asked: str, cache: str, part: str | None) -> None:
-    chosen = DecodeSteps(LlamaDecoder.take_over(llama())).choose(
-        Switches(step=asked), StepPlan((1,), 20, 128, cache=cache)
-    )
-    assert (chosen.step, chosen.kind, chosen.compile_ms) == (None, "eager", None)
-    assert chosen.sentence is None if part is None else part in str(chosen.sentence)
-
-
-def test_graphs_are_refused_on_a_cpu() -> None:
-    with pytest.raises(UserError, match="CUDA"):
-        DecodeSteps(LlamaDecoder.take_over(llama())).choose(Switches(step="graphs"), StepPlan((1,), 20, 128))
 
 
 class Uncaptured(GraphStep):

@@ -19,7 +19,7 @@ from engines.decoder.sampling import distribution, draw, make_generator
 from engines.drafters.drafter import Proposal
 from engines.drafters.lookup_drafter import AnswerMemory, RecyclingDrafter
 from engines.drafters.suffix_drafter import SuffixDrafter
-from engines.speculation.verification import NEAR_TIE_ULPS, Judged, Verifier, divergence, reject, ulp
+from engines.speculation.verification import NEAR_TIE_ULPS, Judged, Verifier, divergence, reject
 from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 
@@ -436,10 +436,3 @@ def test_the_plain_prefix_is_forced(make_llama: Any, sink: Any, played_rounds: M
             found = divergence(target, target.embed(prompt), swapped, plain, prefill_chunk=chunk)
             assert found is not None
             assert found.gap_ulps == 0.0
-
-
-@pytest.mark.parametrize("value", [1.0, 1.5, 1.9921875, 2.0, 3.5, 0.75, 100.0, -6.0, 1e-3])
-def test_a_unit_in_the_last_place_is_the_step_to_the_next_number(value: float) -> None:
-    held = torch.tensor(abs(value), dtype=torch.bfloat16)
-    after = (held.view(torch.int16) + 1).view(torch.bfloat16)
-    assert ulp(value, torch.bfloat16) == float(after) - float(held)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -10,19 +9,15 @@ import torch
 import torch.nn.functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
-import interpreter
 import planted_errors
 from closeness import assert_close
-from engines.decoder.decoding import CachedModel
 from engines.decoder.fused_check import checked_long_pass, prefill_distances
 from engines.decoder.fused_pass import run_fused_layers
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.kernels import attention, elementwise
 from engines.kernels.elementwise import add_norm, quantize_rows, silu_product
 from engines.kernels.packed_weight import float8_rows
-from evprof.core.vocabulary.switches import Switches
 from random_decoders import random_decoder
 
 CPU = torch.device("cpu")
@@ -102,11 +97,6 @@ def test_layers_are_the_eager_ones(lengths: tuple[int, ...], kv_heads: int) -> N
             assert_close(held, expected)
 
 
-def test_biases_are_added() -> None:
-    decoder = decoder_of(3, attention_bias=True, head_dim=48)
-    assert_close(passed(decoder, 18, is_fused=True)[0], passed(decoder, 18, is_fused=False)[0])
-
-
 def norm_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum is not normed."""
 
@@ -157,31 +147,3 @@ def test_the_check_of_a_prefill_finds_planted_errors(
     assert any(each.problem for each in found) is bool(plant)
     long_pass, problem = checked_long_pass(decoder)
     assert (long_pass is None) is bool(plant) is bool(problem)
-
-
-@pytest.mark.parametrize("plant", [None, gelu_for_silu], ids=lambda plant: getattr(plant, "__name__", "right"))
-def test_a_run_with_the_fused_step_takes_them_unless_they_are_wrong(
-    plant: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engines.decoder.fused_check._PROMPT", 20)
-    monkeypatch.setattr("engines.decoder.fused_check._STARTS", (20,))
-    if plant is not None:
-        plant(monkeypatch)
-    decoder = random_decoder(torch.float32, kv_heads=2)
-    chosen = DecodeSteps(decoder).choose(Switches(step="fused"), StepPlan((1,), 20, 64))
-    assert chosen.kind == "fused"
-    if plant is None:
-        assert chosen.sentence is None
-    else:
-        assert chosen.sentence.startswith("The prefill is not fused but runs eagerly: layer 1 of a prefill is")
-    states = decoder.embed(torch.arange(20)[None])
-    launched: list[str] = []
-    interpreter.count_launches(launched)
-    found = []
-    for step in (chosen.step, None):
-        one = CachedModel.over(decoder, "target")
-        one.own_step = step
-        launched.clear()
-        found.append(one.prefill(states, threading.Event()))
-        assert ("_rotate_and_write" in launched) is (step is not None and plant is None)
-    assert_close(found[0], found[1], layers=8)
