@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import subprocess
-import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
@@ -41,7 +34,6 @@ from evprof.metrics.speculation.failure_modes import KINDS, counts, first_reject
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.payoff import DECODE, prediction_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
-from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
 from told import in_processes
 from ui.clinic.break_even import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
@@ -50,7 +42,7 @@ from ui.run_facts.run_text import chance_text, piece_text
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection
-from ui.style.theme import ThemeHolder, light
+from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 
 SPECULATIVE, PLAIN, HIDDEN, LOSSY = 2, 6, 10, 12
@@ -109,13 +101,6 @@ def dialog(
 
 def others(dialog: ClinicDialog) -> list[RunLog]:
     return list(dialog._controller.runs.values())
-
-
-def test_it_has_its_four_parts_and_says_of_what(dialog: ClinicDialog) -> None:
-    assert tuple(dialog.tabs.tabText(place) for place in range(dialog.tabs.count())) == TABS
-    assert dialog.title.text() == "2 · Speculative γ=5 · 3 repeats taken together"
-    assert not dialog.empty.isVisible()
-    assert not dialog.badge.isVisible()
 
 
 def test_without_speculation_it_teaches_and_offers_a_run(dialog: ClinicDialog, selection: Selection) -> None:
@@ -274,23 +259,6 @@ def test_more_acceptance_saves_more_and_a_dear_verification_cannot_pay(dialog: C
     assert WhatIf(state.measured).value(VERIFY) == pytest.approx(state.measured.v)
 
 
-def test_only_what_is_claimed_is_shown_as_good_or_bad(dialog: ClinicDialog) -> None:
-    page = dialog.break_even
-    is_claimed = "speculation saves" in page.sentence.text or "speculation costs" in page.sentence.text
-    assert (page.sentence.role in {"good", "warn"}) == is_claimed
-    page._move(ALPHA, 1.0)
-    assert page.sentence.role in {"good", "warn"}
-
-
-def test_widths_without_rounds_are_called_a_guess_and_the_best_was_measured(dialog: ClinicDialog) -> None:
-    page = dialog.break_even
-    assert page.state is not None
-    (measured,) = page.state.measured.costs.rest_ms
-    assert "a guess" not in replace(page.state, gamma=measured).sentence
-    assert "a guess: no such rounds here" in replace(page.state, gamma=measured + 3).sentence
-    assert f"at {measured} drafted a round, over 30 rounds" in page.caption.text()
-
-
 def test_without_a_plain_run_break_even_says_what_it_takes(
     application: QApplication, selection: Selection, themes: ThemeHolder
 ) -> None:
@@ -331,91 +299,6 @@ def test_parallel_prefill_and_an_adapted_cache_have_their_own_words(
     assert 0 < dialog.clinic.definitions[0].value < 1
     dialog.tabs.setCurrentIndex(1)
     assert not dialog.places.places.isVisible()
-
-
-@pytest.mark.parametrize("size", [(640, 480), (1280, 660)])
-def test_nothing_is_clipped_in_either_theme(
-    dialog: ClinicDialog, themes: ThemeHolder, application: QApplication, size: tuple[int, int]
-) -> None:
-    dialog.resize(*size)
-    for _ in range(2):
-        for place in range(dialog.tabs.count()):
-            dialog.tabs.setCurrentIndex(place)
-            application.processEvents()
-            page = dialog.tabs.currentWidget()
-            assert page.minimumSizeHint().width() <= page.width(), TABS[place]
-            for label in page.findChildren(QLabel):
-                if label.isVisible() and not label.wordWrap():
-                    assert label.width() >= label.sizeHint().width() - 1, label.text()
-            picture = QImage(dialog.size() * 2, QImage.Format.Format_RGB32)
-            picture.setDevicePixelRatio(2)
-            dialog.render(picture)
-        themes.toggle()
-    assert themes.theme.is_dark
-
-
-def test_the_window_opens_it_once_and_frees_it(
-    application: QApplication, themes: ThemeHolder, recording: RecordLog, tmp_path: Path
-) -> None:
-    path = tmp_path / "scripted.evprof"
-    SessionWriter(recording, path).close()
-    window = MainWindow(themes)
-    window.show()
-    window.open_paths([str(path)], waits=True)
-    window.controller.pull()
-    window.selection.set_runs(SPECULATIVE, SPECULATIVE)
-    application.processEvents()
-    assert not window.speculation.isHidden()
-    assert ("Ctrl+Shift+A", "Acceptance clinic") in dict(window.actions_by_name.gestures())["Window"]
-    kept: list[weakref.ref[object]] = []
-    for way in (window.speculation.clinic.click, window.actions_by_name["clinic"].trigger) * 3:
-        way()
-        way()
-        application.processEvents()
-        (opened,) = window.findChildren(ClinicDialog)
-        assert not opened.isModal()
-        kept += [weakref.ref(opened), weakref.ref(opened.break_even.plot), weakref.ref(opened.failures.model)]
-        opened.close()
-        del opened
-        application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-        assert window.findChildren(ClinicDialog) == []
-    gc.collect()
-    assert [ref() for ref in kept if ref() is not None] == []
-    window.selection.set_runs(None, PLAIN)
-    themes.set_theme(light())
-    window.controller.runs_changed.emit({1})
-    window.close()
-    window.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def test_the_text_scrolls_to_what_a_line_of_the_clinic_says(
-    application: QApplication, themes: ThemeHolder, recording: RecordLog, tmp_path: Path
-) -> None:
-    path = tmp_path / "scripted.evprof"
-    SessionWriter(recording, path).close()
-    window = MainWindow(themes)
-    window.resize(900, 560)
-    window.show()
-    window.open_paths([str(path)], waits=True)
-    window.controller.pull()
-    window.selection.set_runs(SPECULATIVE, SPECULATIVE)
-    window.actions_by_name["clinic"].trigger()
-    application.processEvents()
-    (dialog,) = window.findChildren(ClinicDialog)
-    dialog.tabs.setCurrentIndex(2)
-    last = len(dialog.failures.model.rows) - 1
-    dialog.failures.table.selectRow(last)
-    application.processEvents()
-    chosen = dialog.failures.model.rows[last]
-    text = window.pair.right.text
-    assert window.selection.chosen == RoundRef(SPECULATIVE, chosen.round_index)
-    assert text.verticalScrollBar().value() > 0
-    assert window.timeline.scene.marked_range is not None
-    dialog.close()
-    window.close()
-    window.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def test_asked_for_a_run_the_window_keeps_its_mode(
@@ -463,19 +346,6 @@ application.processEvents()
 print(before, "pyqtgraph" in sys.modules, "torch" in sys.modules)
 window.close()
 """
-
-
-def test_plots_are_loaded_when_it_opens_and_no_sooner() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _PROBE],
-        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["False", "True", "False"]
 
 
 def test_a_run_that_goes_on_fills_it(

@@ -6,7 +6,6 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,10 @@ from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
-from ui.comparison.book import OPEN_SESSION, ConfigurationPlace
+from ui.comparison.book import ConfigurationPlace
 from ui.comparison.contribution_bars import ContributionBars
 from ui.comparison.sheet import BAD, GOOD, FigureCell, delta_text
-from ui.comparison.table import HEAD_PX, NAME_PX
+from ui.comparison.table import HEAD_PX
 from ui.comparison.window import ComparisonDialog
 from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
@@ -109,11 +108,6 @@ def _add(dialog: ComparisonDialog, path: Path, wait_until: Wait) -> None:
         if place not in dialog.book.chosen:
             dialog.configurations.toggled.emit(place)
     _settled(dialog, wait_until)
-
-
-def test_buttons_of_its_upper_edge_are_equally_high(dialog: ComparisonDialog) -> None:
-    bar = dialog.bar
-    assert bar.views.height() == bar.save.sizeHint().height() == bar.export.height()
 
 
 def test_it_begins_with_the_cells_of_the_session(dialog: ComparisonDialog) -> None:
@@ -269,46 +263,11 @@ def test_bars_begin_at_the_baseline_and_add_up(dialog: ComparisonDialog) -> None
     assert image.pixelColor(middle + QPoint(0, 8)).name() == dialog.table._themes.theme.stage("prefill").name()
 
 
-@pytest.mark.parametrize("width", [420, 900, 1600])
-@pytest.mark.parametrize("shift_ms", [-4000.0, 0.0, 4000.0])
-def test_the_note_below_a_bar_stays_off_the_baseline(dialog: ComparisonDialog, width: int, shift_ms: float) -> None:
-    """Wherever the baseline lies: what is added moves it to one side."""
-    bars: ContributionBars = dialog.body.bars
-    (row,) = bars.rows
-    added = (*row.parts, replace(row.parts[0], delta_ms=shift_ms))
-    bars.show_rows((replace(row, parts=added, generation="decoding 2.19× = 0.82× tokens · 2.67× time per token"),))
-    bars.resize(width, bars.height())
-    zero, _ = bars.scale()
-    box = bars.note_box(0)
-    assert box.right() < zero or box.left() > zero
-    assert box.left() >= NAME_PX
-    assert box.right() <= bars.width()
-    assert box.top() >= bars.pieces(0)[0].box.bottom()
-
-
 def test_failures_and_warm_ups_are_told(dialog: ComparisonDialog) -> None:
     told = dialog.body.notes.text()
     assert "1 of 8 frames" in told
     assert "1 warm-up, cold or profiled run is left out" in told
     assert "median total" not in told  # cells are compared by means
-
-
-def test_nothing_scrolls_sideways_up_to_four_columns(
-    dialog: ComparisonDialog, there: Path, wait_until: Wait, tmp_path: Path, add_row: AddRow
-) -> None:
-    recording = RecordLog()
-    for number in range(4):
-        _cell(recording, add_row, f"more {number}", FAST)
-    path = tmp_path / "more.evprof"
-    SessionWriter(recording, path).close()
-    _add(dialog, there, wait_until)
-    assert dialog.table.horizontalScrollBar().maximum() == 0
-    _add(dialog, path, wait_until)
-    assert len(dialog.table.sheet.heads) == 7
-    bar = dialog.table.horizontalScrollBar()
-    assert bar.maximum() > 0
-    bar.setValue(bar.maximum())
-    assert dialog.table.visualRect(dialog.table.model().index(1, 0)).left() < 0
 
 
 def test_a_saved_view_comes_back_with_its_sessions(
@@ -354,20 +313,6 @@ def test_a_view_of_a_session_that_is_gone_shows_the_rest(
     assert len(dialog.book.chosen) == 2
 
 
-def test_a_view_waits_for_sessions_that_were_read_in_no_time(
-    dialog: ComparisonDialog, there: Path, wait_until: Wait
-) -> None:
-    """The thread may be over before anybody looks; what it read has yet to arrive."""
-    _add(dialog, there, wait_until)
-    dialog.save_view("all")
-    dialog.book.close_session(str(there))
-    dialog.shelf.read(there)
-    dialog.shelf.wait()
-    assert dialog.shelf.is_busy
-    dialog.open_view("all")
-    wait_until(lambda: len(dialog.table.sheet.heads) == 3)
-
-
 def test_a_view_that_was_removed_can_be_brought_back_in_its_session_alone(
     dialog: ComparisonDialog, window: MainWindow
 ) -> None:
@@ -381,28 +326,6 @@ def test_a_view_that_was_removed_can_be_brought_back_in_its_session_alone(
     dialog.bar.view_removed.emit("mine")
     window.session.start_new()
     assert dialog.messages.shown is None
-
-
-def test_a_view_that_was_replaced_can_be_brought_back(dialog: ComparisonDialog) -> None:
-    dialog.save_view("mine")
-    kept = dialog.saved.by_name["mine"]
-    dialog.book.close_session(OPEN_SESSION)
-    dialog.messages.clear()
-    dialog.save_view("mine")
-    assert dialog.saved.by_name["mine"] != kept
-    dialog.messages.act()
-    assert dialog.saved.by_name["mine"] == kept
-
-
-def test_what_takes_the_place_of_a_removed_view_is_not_undone_with_it(dialog: ComparisonDialog) -> None:
-    dialog.save_view("mine")
-    dialog.messages.clear()
-    dialog.remove_view("mine")
-    dialog.book.close_session(OPEN_SESSION)
-    dialog.save_view("mine")
-    told = dialog.messages.shown
-    assert told is not None
-    assert (told.sentence, told.action) == ("Saved in the session as “mine”.", "")
 
 
 def test_foreign_views_are_no_harm(dialog: ComparisonDialog, window: MainWindow) -> None:

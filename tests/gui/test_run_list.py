@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRectF, Qt
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
@@ -18,17 +18,14 @@ from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
-from evprof.core.run_info import FAILED, FINISHED
+from evprof.core.run_info import FINISHED
 from evprof.core.vocabulary.settings import with_value
-from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.document import run_document
-from evprof.metrics.speculation import payoff as payoffs_worked_out
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.run.demo import demo_requests
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
-from evprof.view.colors import contrast
 from evprof.view.columns import columns_of
 from scripted_engine import ScriptedEngine
 from scripted_process import engine_argv
@@ -36,13 +33,11 @@ from ui.clinic.window import ClinicDialog
 from ui.comparison.book import OpenSession
 from ui.comparison.sheet import sheet
 from ui.runs import run_remarks
-from ui.runs.run_entries import REPEATS, RunEntries
+from ui.runs.run_entries import REPEATS
 from ui.runs.run_list import RunList
 from ui.state.cells import configuration_of
 from ui.state.run_drag import dragged
 from ui.style.theme import ThemeHolder
-from ui.widgets.figure_table import ROW, FigureTable, TableRow
-from ui.widgets.line_list.drawing import chip_box
 from ui.widgets.line_list.line import LINE, ListLine
 from ui.window.main_window import MainWindow
 
@@ -197,18 +192,6 @@ def test_dragging_a_run_picks_nothing_and_drops_it_on_a_column(
     entering.ignore()
     QApplication.sendEvent(pair, entering)
     assert not entering.isAccepted()
-
-
-def test_the_sample_list_follows_the_chosen_run(window: MainWindow, themes: ThemeHolder) -> None:
-    first, second = bundled_samples()[:2]
-    window.show_sample(second)
-    assert window.samples.list.current_key != window.samples.list.lines[0].key
-    window.toolbar.prompt.setText("Who is there?")
-    _click(window.runs, PLAIN)
-    assert window.samples._current is not None
-    assert window.samples._current.name == first.name
-    assert window.toolbar.sample.name == first.name
-    assert window.toolbar.prompt.text() == "Who is there?"
 
 
 # Repeats.
@@ -429,40 +412,6 @@ def test_a_refused_request_is_told(window: MainWindow, monkeypatch: pytest.Monke
     assert "still starting" in window.messages.shown.sentence
 
 
-def test_a_shown_run_is_weighed_once(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The panel worked the payoff out three times for every run that was shown, and the list once more."""
-    asked: list[int] = []
-    real = payoffs_worked_out.payoff_over
-
-    def counted(runs: Any, *rest: Any) -> Any:
-        asked.append(len(runs))
-        return real(runs, *rest)
-
-    monkeypatch.setattr("evprof.metrics.speculation.payoff.payoff_over", counted)
-    monkeypatch.setattr("evprof.metrics.speculation.verdicts.payoff_of", counted)
-    window.runs.payoffs.forget()
-    _click(window.runs, DRAFTED)
-    _click(window.runs, PLAIN)
-    _click(window.runs, DRAFTED)
-    assert asked == [3]
-
-
-def test_the_chip_of_a_line_opens_its_menu_and_picks_nothing(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs, asked = window.runs, []
-    _click(runs, PLAIN)
-    before = window.selection.runs
-    monkeypatch.setattr(runs, "offer_baseline", lambda run, _place: asked.append(run.run_id))
-    line = _line(runs, DRAFTED)
-    row = [other.key for other in runs.list.lines].index(DRAFTED)
-    box = QRectF(runs.list.visualRect(runs.list.model().index(row, 0)))
-    at = chip_box(window.holder.theme, line, box).center().toPoint()
-    QTest.mouseClick(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=at)
-    assert asked == [11]
-    assert window.selection.runs == before
-
-
 def test_the_target_really_runs_alone_three_times(window: MainWindow, wait_until: Callable[..., None]) -> None:
     hosts: list[EngineHost] = []
 
@@ -502,52 +451,3 @@ def test_actions_without_a_run_say_what_to_choose(themes: ThemeHolder, applicati
 
 
 # Words and colours.
-
-
-def test_a_failure_can_be_read_on_a_chosen_line(themes: ThemeHolder, add_row: Callable[..., None]) -> None:
-    recording = RecordLog()
-    add_row(recording, 1, {"load": 1.0}, status=FAILED, error="No memory.")
-    book = RunBook(recording)
-    book.update()
-    [entry] = RunEntries().lines(book.runs)
-    assert (entry.outcome, entry.role) == ("failed", "bad")
-    for _ in range(2):
-        theme = themes.theme
-        shown = theme.readable(theme.bad, theme.selection)
-        assert shown != theme.text
-        assert contrast(shown.name(), theme.selection.name()) >= 4.5
-        themes.toggle()
-
-
-@pytest.mark.parametrize("width", [272, 300])
-def test_no_name_and_no_unit_of_the_comparison_is_cut(themes: ThemeHolder, width: int) -> None:
-    """At the panel's own width nearly every label of an imported suite ended in dots, and units were left out."""
-    table = FigureTable(themes)
-    table.resize(width, 400)
-    names = [
-        ("preprocess", "ms"),
-        ("vision + prefill + decode", "ms"),
-        ("decode rate", "tok/s"),
-        ("unattributed", "ms"),
-    ]
-    rows = [TableRow(name, ("1605.5", "1102.1", "0.69×", "±28"), unit=unit, swatch="decode") for name, unit in names]
-    table.show_rows([*rows, TableRow("load", ("–", "–", "", ""), unit="ms")], ("A", "B", "B / A", "± %"))
-    heights = [place.height for place in table._places]
-    assert heights[1] > heights[-1]
-    assert table.height() == sum(heights) + 24
-    assert table.tip_at(QPoint(5, table.height() + 50)) == ""
-    table.deleteLater()
-
-
-def test_means_with_intervals_stand_on_a_line_each_in_a_narrow_window(themes: ThemeHolder) -> None:
-    table = FigureTable(themes)
-    table.resize(270, 100)
-    listed = [
-        TableRow("preprocess", ("14.3", "13.6", "0.95×", "251"), unit="ms", swatch="preprocess"),
-        TableRow("decode rate", ("2284", "4043", "1.77×", "14"), unit="tok/s"),
-        TableRow("KV cache", ("49.85", "49.85", "1.00×", ""), unit="MiB"),
-        TableRow("unattributed", ("2.84", "3.61", "1.27×", "153"), unit="ms"),
-    ]
-    table.show_rows(listed, ("A", "B", "B / A", "± %"))
-    assert table.sizeHint().height() == (len(listed) + 1) * ROW
-    table.deleteLater()

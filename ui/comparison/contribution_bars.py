@@ -18,9 +18,8 @@ from ui.widgets.drawn import Drawn
 from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
 
-ROW, AXIS = 46, 20
+ROW, AXIS = 42, 20
 BAR = 20.0
-NOTE_PX, NOTE_GAP = 10.5, 4.0
 _PAD = 10.0
 _TOTAL_PX = 84.0
 
@@ -86,15 +85,6 @@ class ContributionBars(Drawn):
                 found.append(Piece(part, QRectF(left, top, width, BAR)))
         return found
 
-    def note_box(self, index: int) -> QRectF:
-        """Where the note below a bar stands: right of the baseline's line, or left of it where only that has room."""
-        zero, _ = self.scale()
-        wanted = self._themes.theme.text_width(self._rows[index].generation, NOTE_PX) + 2
-        before, after = zero - NOTE_GAP - NAME_PX, self.width() - _PAD - zero - NOTE_GAP
-        width = min(wanted, max(before, after, 1.0))
-        left = zero + NOTE_GAP if wanted <= after or after >= before else zero - NOTE_GAP - width
-        return QRectF(left, AXIS + index * ROW + 5 + BAR, width, 16)
-
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -145,13 +135,6 @@ class ContributionBars(Drawn):
         painter.setFont(theme.font(weight=500))
         place = QRectF(end + 6, top + 4, self.width() - end - 6, BAR)
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, _elided(painter, row.total, place.width()))
-        if row.generation:
-            painter.setFont(theme.font(NOTE_PX))
-            painter.setPen(theme.text_dim)
-            place = self.note_box(index)
-            painter.fillRect(place, theme.panel)
-            text = _elided(painter, row.generation, place.width())
-            painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
 
     def _paint_piece(self, painter: QPainter, theme: Theme, piece: Piece) -> None:
         part, box = piece.part, piece.box

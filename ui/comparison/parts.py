@@ -219,7 +219,8 @@ class ComparisonBody(QWidget):
             f"{meanings}." if meanings else "",
         ]
         say(self.signs, " ".join(filter(None, said)))
-        say(self.notes, " ".join(sheet.notes))
+        generation = [f"{row.title}: {row.generation}." for row in sheet.contributions if row.generation]
+        say(self.notes, " ".join((*generation, *sheet.notes)))
 
     def _fit(self) -> None:
         """All bars in sight, as long as the table keeps most of the room."""
