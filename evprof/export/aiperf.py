@@ -28,7 +28,6 @@ from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.units import NS_PER_MS, count_text, ms_from_ns
 from evprof.export.chrome_trace import epoch_ns
-from evprof.export.stored_runs import infos_of
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import configuration_key
 from evprof.metrics.figures import decoding, stages
@@ -144,7 +143,7 @@ def write_aiperf(
     found: list[Path] = []
     number = profiled = 0
     for source in sources:
-        infos = infos_of(source.runs)
+        infos = [run.info for run in source.runs]
         profiled += sum(info.profiled for info in infos)
         listed = _benchmarks(infos)
         for places in listed:

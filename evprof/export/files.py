@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
+from evprof.core.run_info import FINISHED
+from evprof.core.units import count_text
 from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.scoring import SCORING_RULES
 from evprof.export.formats import FORMATS
 from evprof.version import __version__
 
@@ -86,9 +89,7 @@ def _written(  # noqa: PLR0911 - a format a line
 
             return write_rerun(sources, path, many=many, tell=tell)
         case "predictions":
-            from evprof.export.predictions import write_predictions
-
-            return write_predictions(sources, path, many=many, tell=tell)
+            return [_write_predictions(sources, path, many, tell)]
         case "chrome":
             return [_write_trace(sources, path, many, tell)]
     return [_write_document(sources, path, many)]
@@ -151,21 +152,16 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
 
 
 def _related(source: Source) -> Callable[[RunLog], list[RunLog]]:
-    """What finds the runs that looked at the same sample, for a run that speculates: it is weighed against them.
-
-    Only these few are put together at a time; other runs need none.
-    """
-    from evprof.export.stored_runs import infos_of
+    """What finds the runs that looked at the same sample, for a run that speculates: its baseline is among them."""
     from evprof.metrics.configurations.gathering import sample_of
 
-    places: dict[tuple[str, str], list[int]] = {}
-    stored = source.runs
-    for place, info in enumerate(infos_of(stored)):
-        places.setdefault(sample_of(info), []).append(place)
+    by_sample: dict[tuple[str, str], list[RunLog]] = {}
+    for run in source.runs:
+        by_sample.setdefault(sample_of(run.info), []).append(run)
 
     def find(run: RunLog) -> list[RunLog]:
         is_paired = mode_of(run.info.mode).is_paired and run.info.imported is None
-        return [stored[place] for place in places.get(sample_of(run.info), ())] if is_paired else []
+        return by_sample.get(sample_of(run.info), []) if is_paired else []
 
     return find
 
@@ -195,3 +191,51 @@ def _write_json(
     for name, value in tail().items():
         stream.write(f",\n{encoder.encode(name)}: {encoder.encode(value)}")
     stream.write("}\n")
+
+
+def _write_predictions(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:
+    """The questions, answers and right answers of finished runs that are neither warm-up nor profiled."""
+    left_out = 0
+    with whole_file(path) as stream:
+        for source in sources:
+            named = {"session": source.name} if many else {}
+            for run in source.runs:
+                info = run.info
+                if info.status != FINISHED or info.warmup or info.profiled:
+                    left_out += 1
+                    continue
+                stream.write(json.dumps(named | _prediction(run), ensure_ascii=False, allow_nan=False) + "\n")
+    if left_out and tell is not None:
+        tell(f"{count_text(left_out, 'run')} left out: warm-ups, profiled or unfinished.")
+    return path
+
+
+def _prediction(run: RunLog) -> dict[str, Any]:
+    from evprof.metrics.comparison.figures import READERS
+    from evprof.metrics.figures.decoding import answer_text
+    from evprof.metrics.figures.scores import named_letter, score
+    from evprof.metrics.figures.stages import END_TO_END
+
+    info, sample = run.info, run.info.sample
+    model = info.models.get(info.role)
+    expected = sample.expected
+    return {
+        "id": sample.name or str(run.run_id),
+        "run_id": run.run_id,
+        "cell": info.cell,
+        "repeat": info.repeat,
+        "mode": info.mode,
+        "role": info.role,
+        "model": model.name if model else None,
+        "question": sample.prompt,
+        "prediction": answer_text(run),
+        "reference": list(sample.answers),
+        "choices": list(expected.choices) if expected else [],
+        "right_choice": (expected.letter or None) if expected else None,
+        "named_choice": named_letter(run),
+        "task": sample.task,
+        "scores": {key: value for key in SCORING_RULES if (value := score(run, key)) is not None},
+        "rules": {key: rule.version for key, rule in SCORING_RULES.items()},
+        "total_ms": READERS["total_ms"](run, info.role, END_TO_END),
+        "energy_j": READERS["energy_per_answer_j"](run, info.role, END_TO_END),
+    }

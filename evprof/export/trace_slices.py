@@ -13,7 +13,6 @@ from typing import Any
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TensorRecord
 from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
-from evprof.export.nesting import nested_tracks
 from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.figures.stages import is_measured
 
@@ -222,3 +221,28 @@ def _round_arguments(entry: RoundRecord) -> Arguments:
         "hidden": bool(entry.hidden),
         **verified,
     }
+
+
+def nested_tracks(intervals: Sequence[tuple[int, int]]) -> list[int]:
+    """The track, from 0, of each (start, end), so that any two of one track are nested or apart, as viewers need.
+
+    First fit in order of start, longest first; earlier ones enclose later equal ones.
+    """
+    tracks = [0] * len(intervals)
+    open_ends: list[list[int]] = []
+    order = sorted(range(len(intervals)), key=lambda place: (intervals[place][0], -intervals[place][1]))
+    for place in order:
+        start, end = intervals[place]
+        tracks[place] = _first_fit(open_ends, start, end)
+    return tracks
+
+
+def _first_fit(open_ends: list[list[int]], start: int, end: int) -> int:
+    for track, ends in enumerate(open_ends):
+        while ends and ends[-1] <= start:
+            ends.pop()
+        if not ends or ends[-1] >= end:
+            ends.append(end)
+            return track
+    open_ends.append([end])
+    return len(open_ends) - 1

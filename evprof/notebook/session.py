@@ -20,7 +20,7 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import FIGURES
-from evprof.export.arrow_tables import stream_values
+from evprof.export.parquet import stream_values
 from evprof.export.tables import COLUMNS, table_rows
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.configurations.gathering import sample_key

@@ -100,7 +100,7 @@ class DataTable:
 
     def to_arrow(self) -> pyarrow.Table:
         """An Arrow table, null for what was not measured. Raises UserError where pyarrow is not installed."""
-        from evprof.export.arrow_tables import arrow_for, plain_table
+        from evprof.export.parquet import arrow_for, plain_table
 
         return plain_table(arrow_for("Arrow tables"), {name: self._values[name] for name in self.columns})
 

@@ -14,7 +14,7 @@ from evprof.core.records import SETTLED, SpanRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.export.chrome_trace import left_out_sentences
-from evprof.export.nesting import nested_tracks
+from evprof.export.trace_slices import nested_tracks
 from exported import chrome_trace
 
 ZERO = 123_456_789_000_000_001

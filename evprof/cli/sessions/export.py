@@ -83,14 +83,15 @@ def run_numbers(text: str) -> dict[int, None]:
 
 def _sources(paths: Sequence[Path], numbers: Container[int] | None, cells: Sequence[str] | None) -> Iterator[Source]:
     """Each session with the chosen runs. Raises UserError, once all are read, when something chosen is nowhere."""
-    from evprof.export.stored_runs import stored_source
+    from evprof.export.report.data import Source
+    from evprof.session.opened import open_session
 
     known: list[RunInfo] = []
     for path in paths:
-        source, runs = stored_source(path)
-        known += runs.infos
-        runs.keep([info for info in runs.infos if _is_chosen(info, numbers, cells)])
-        yield source
+        session = open_session(path)
+        known += [run.info for run in session.runs.values()]
+        runs = [run for run in session.runs.values() if _is_chosen(run.info, numbers, cells)]
+        yield Source(path, runs, session.environment, session.facts)
     missing_cells = [cell for cell in cells or () if not any(info.cell == cell for info in known)]
     if missing_cells:
         guess = guess_among(missing_cells[0], (info.cell for info in known if info.cell))
