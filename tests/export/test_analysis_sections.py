@@ -121,10 +121,7 @@ def test_generation_of_003(report_data: MakeData, cell_runs: ModuleType) -> None
     )
     target = cell_runs.TARGET_002.with_(stages={"vision+prefill+decode": 2533.0}, output=205, steps=None, settings={})
     section = fewer_or_faster_tokens(report_data(draft, target))
-    lengths = rows_of(tables(section)[0])
-    assert lengths["EventGPT, 1 event frame"] == ["temperature 0.6, up to 512 tokens", "91 tokens", "6", "0 of 6"]
-    assert lengths["LLaVA-1.5, 8 video frames"][0] == "not in the file"
-    ratios = tables(section)[1].rows[0]
+    ratios = tables(section)[0].rows[0]
     assert ratios[1].text == "vision+prefill+decode"
     assert [cell.text[:5] for cell in ratios[2:5]] == ["2.25×", "1.15×", "2.59×"]
     assert "makes up 85.2 % of it" in said(section)
@@ -135,7 +132,6 @@ def test_answers_cut_off_are_said_to_be(report_data: MakeData, cell_runs: Module
     here = {"is_imported": False, "settings": {"max_new_tokens": 6}}
     cells = cell_runs.DRAFT_002.with_(**here, tokens=(1, 2, 3)), cell_runs.TARGET_002.with_(**here, tokens=range(6))
     section = fewer_or_faster_tokens(report_data(*cells))
-    assert rows_of(tables(section)[0])["LLaVA-1.5, 8 video frames"][-1] == "6 of 6"
     assert "Most answers of LLaVA-1.5, 8 video frames are as long as the limit" in said(section)
     forced = [cell.with_(settings={"max_new_tokens": 6, "ignore_eos": True}) for cell in cells]
     assert "Most answers" not in said(fewer_or_faster_tokens(report_data(*forced)))
@@ -161,7 +157,7 @@ def _sweep(cell: Any, base: float, each: float, counts: tuple[int, ...], key: st
 def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: ModuleType) -> None:
     """576 positions a frame, exactly; vision a line through 0; decoding flat; 32 frames past the trained positions."""
     section = frames(report_data(*_sweep(cell_runs.Cell(), 10.0, 70.0, (1, 8, 16, 32), "frames")))
-    values, fits = tables(section)
+    (values,) = tables(section)
     assert [row[0].text for row in values.rows] == ["1", "8", "16", "32"]
     assert (
         [row[3].text for row in values.rows]
@@ -170,23 +166,8 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
     )
     assert [row[2].text for row in values.rows] == ["1.00×", "7.60×", "15.14×", "30.22×"]
     assert {row[4].badge for row in values.rows} == {Badge.THEORETICAL}
-    found = rows_of(fits)
-    assert found["prompt positions"][0] == "576.0 positions"
-    assert found["KV cache"][0] == "288.0 MiB"
-    assert found["vision"][0].startswith("3.700 ms [")
-    assert found["vision"][2].startswith("1.00")
-    assert found["decode per token"][3].startswith("flat; ")
     assert "From 8 frames on the prompt is longer than the 4,096 positions" in said(section)
-    assert "Document 002: 576 per frame" in said(section)
     assert len(plots(section)) == 5
-
-
-def test_scaling_of_two_numbers_of_frames_claims_no_interval(report_data: MakeData, cell_runs: ModuleType) -> None:
-    cells = [cell.with_(samples=1) for cell in _sweep(cell_runs.Cell(), 10.0, 70.0, (1, 8), "frames")]
-    found = rows_of(tables(frames(report_data(*cells)))[1])
-    assert found["prefill"][0].endswith("(no interval)")
-    assert found["prefill"][2].startswith("n/a")
-    assert found["prefill"][3] == "too few runs; one run at each of 2 numbers of frames"
 
 
 def test_scaling_warns_where_positions_are_not_the_layouts(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -209,7 +190,6 @@ def test_theory_of_002(published: ReportData) -> None:
         assert found[1:] == [size, size, "1.000"]
     assert "the number of operations explains the ratio" in said(section)
     assert "holds the vision pass once more" in said(section)
-    assert "so the prefill is bound by arithmetic, not by memory" in said(section)
     stages = [(row[0].text[:8], row[1].text) for row in work.rows]
     assert stages == [(name, stage) for name in ("EventGPT", "LLaVA-1.") for stage in ("vision", "prefill", "decode")]
     assert "MFU" not in work.heads
@@ -265,7 +245,6 @@ def test_capacities_of_002(published: ReportData) -> None:
     assert rows["EventGPT, 1 event frame"] == ["318.0 MiB", "75", "13.16 GiB", "33"]
     assert rows["LLaVA-1.5, 8 video frames"] == ["2,321.5 MiB", "10", "13.16 GiB", "4"]
     assert "ignores the weights" in said(section)
-    assert "do not fit a 24 GB card" in said(section)
 
 
 def test_capacities_that_a_suite_reckoned(report_data: MakeData, cell_runs: ModuleType) -> None:

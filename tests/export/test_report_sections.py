@@ -195,18 +195,10 @@ def test_totals_count_on_the_widest_basis_that_all_have() -> None:
     assert column(tables(without)[0], "end to end")[0].text == "n/a (n = 0)"
 
 
-def test_configurations_of_equal_shapes_are_told_once() -> None:
-    data = data_of(made(1, "a"), made(2, "b"), made(3, "c", {"vision": 3.0, "decode": 4.0}))
-    told = tables(shapes(data))
-    assert [table.caption for table in told] == ["a, b", "c"]
-    assert [cell.text for cell in told[1].rows[0]] == ["vision", "out", "vision", "float32", "[1, 4]", "16 B"]
-    other = made(4, "d")
-    other.spans[2].tensors[0] = other.spans[2].tensors[0]._replace(shape="8,4", nbytes=128)
-    told = tables(shapes(data_of(made(1, "a"), other)))
-    assert [table.heads[4:] for table in told] == [("a", "d")]
-    rows = {row[0].text: [cell.text for cell in row[4:]] for row in told[0].rows}
-    assert rows["vision"] == ["[1, 4], 16 B", "[8, 4], 128 B"]
-    assert rows["prefill"] == ["[1, 4], 16 B", "″"]
+def test_shapes_are_those_of_the_first_configuration_of_a_model() -> None:
+    (table,) = tables(shapes(data_of(made(1, "a"), made(2, "b"))))
+    assert table.caption == "a (draft), its first run"
+    assert [cell.text for cell in table.rows[2]] == ["vision", "out", "vision", "float32", "[1, 4]", "16 B"]
     facts = ImportedFacts("rows.json", "five_stages", 0)
     assert shapes(data_of(made(1, imported=facts))) == []
 

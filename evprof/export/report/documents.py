@@ -58,7 +58,7 @@ SHOWS: dict[str, Callable[[ReportData], Iterable[Block]]] = {
     "hidden drafts": speculation.hidden_drafts,
     "lengths": overview.lengths,
     "loading": stages.loading,
-    "memory peaks": memory.peaks,
+    "memory peaks": lambda data: [*memory.peaks(data), *comparisons.one_setting(data)],
     "one setting": comparisons.one_setting,
     "operations": stages.operations,
     "same input": comparisons.same_input,

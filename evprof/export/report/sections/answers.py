@@ -34,7 +34,6 @@ from evprof.export.report.parts import (
     Bullets,
     Cell,
     ColumnsOf,
-    Paragraph,
     Section,
     Table,
     headed,
@@ -46,11 +45,9 @@ from evprof.export.report.parts import (
 from evprof.metrics.arithmetic.statistics import Interval, mean_interval, summarize
 from evprof.metrics.comparison.accuracy import (
     Accuracy,
-    PairedAccuracy,
     accuracy_of,
     by_task,
     of_judged,
-    paired_accuracy,
 )
 from evprof.metrics.comparison.differences import configuration_token_match, matched
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
@@ -59,9 +56,6 @@ from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures import texts
 from evprof.metrics.figures.decoding import frames_shown, has_pieces, input_length, output_length
 from evprof.metrics.figures.stages import stage_ms, total_ms
-
-LARGEST_P = 0.05
-"""p above which a difference may well be chance."""
 
 SHOWN_SAMPLES, SHOWN_CONFIGURATIONS, SHOWN_CHARACTERS = 3, 12, 1_200
 """Answers printed side by side; figures are over everything."""
@@ -82,7 +76,7 @@ def section(data: ReportData) -> Section:
 
 
 def accuracy(data: ReportData) -> list[Block]:
-    """Scores with time and energy, then by task, then McNemar's test against the first configuration, and the rules."""
+    """Scores with time and energy, then by task, and the rules; `evprof compare` tests pairs of answers."""
     scored = [(column, scores) for column in data.columns if (scores := accuracy_of(column, data.basis)) is not None]
     if not scored:
         return []
@@ -93,7 +87,6 @@ def accuracy(data: ReportData) -> list[Block]:
     tasks = [(name, part) for name, scores in lines for part in by_task(scores)]
     if tasks:
         blocks.append(_scores(tasks, "The same by task", has_task=True))
-    blocks += _pairs(data, [column for column, scores in scored if RIGHT in scores.scores])
     shown = {key for _, scores in lines for key in scores.scores}
     return [*blocks, Bullets(tuple(rule.sentence for key, rule in SCORING_RULES.items() if key in shown))]
 
@@ -152,56 +145,6 @@ def _mean(estimate: Estimate | None, unit: str) -> Cell:
         return nothing_measured()
     interval = f" {interval_text(estimate.interval)}" if estimate.interval else ""
     return Cell(f"{number_text(estimate.value)} {unit}".rstrip() + interval, Badge.DERIVED, note=estimate.note)
-
-
-def _pairs(data: ReportData, columns: Sequence[Configuration]) -> Iterator[Block]:
-    """McNemar's test of every configuration against the first that was scored."""
-    if not columns:
-        return
-    base = columns[0]
-    tests = ((data.name(column), paired_accuracy(base, column)) for column in columns[1:])
-    paired = [(name, test) for name, test in tests if test is not None]
-    if not paired:
-        return
-    heads = (
-        *("configuration", "pairs", "both right", "only the baseline", "only this", "neither"),
-        *("difference", "p, exact", "χ²", "p, χ²"),
-    )
-    caption = f"Right answers in pairs of one sample each, against {data.name(base)}: McNemar's test"
-    yield Table(heads, tuple(_pair_row(name, test) for name, test in paired), caption)
-    yield Paragraph(_verdict(data.name(base), paired))
-
-
-def _pair_row(name: str, paired: PairedAccuracy) -> tuple[Cell, ...]:
-    test, difference = paired.mcnemar, paired.difference
-    points = nothing_measured()
-    if difference is not None:
-        ends = difference.interval
-        text = f"{100 * difference.value:+.1f} points"
-        text += f" [{100 * ends[0]:+.1f}, {100 * ends[1]:+.1f}]" if ends is not None else ""
-        points = Cell(text, Badge.DERIVED, note=difference.note)
-    numbers = (test.exact_p, test.chi2, test.chi2_p)
-    return row_of(
-        name,
-        *map(rows_cell, (test.pairs, test.both, test.base, test.other, test.neither)),
-        points,
-        *(nothing_measured() if one is None else Cell(number_text(one), Badge.DERIVED) for one in numbers),
-    )
-
-
-def _verdict(base: str, paired: Sequence[tuple[str, PairedAccuracy]]) -> str:
-    sentences = []
-    tests = [(name, one.mcnemar) for name, one in paired]
-    told = [(name, test) for name, test in tests if test.exact_p is not None and test.exact_p < LARGEST_P]
-    for word, is_more in (("more", True), ("less", False)):
-        if names := [name for name, test in told if (test.other > test.base) == is_more]:
-            sentences.append(f"{', '.join(names)}: right {word} often than {base} (exact p below {LARGEST_P:g}).")
-    if rest := len(tests) - len(told):
-        which = "None" if rest == len(tests) else f"The other {rest}"
-        sentences.append(f"{which} can be told from {base} by these samples.")
-    if len(tests) > 1:
-        sentences.append("Each p is of one comparison; none is adjusted for their number.")
-    return " ".join(sentences)
 
 
 def answer_of(run: RunLog) -> str | None:

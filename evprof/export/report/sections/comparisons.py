@@ -9,14 +9,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.run_log import RunLog
 from evprof.core.units import TIMES, count_text
 from evprof.core.vocabulary.figures import FIGURES, LENGTHS
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import (
-    count_cell,
     figure_cell,
     ms_cell,
     nothing_measured,
@@ -51,7 +49,7 @@ from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off
 from evprof.metrics.estimates.paired import compare, mean_of, values_of
-from evprof.metrics.figures.decoding import decode_ms_per_token, decode_steps, output_length
+from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.partition import Block as Stages
 from evprof.metrics.figures.partition import name_of, partition, shape_of
 from evprof.metrics.figures.stages import total_ms
@@ -164,16 +162,12 @@ def _within(pair: ConfigurationPair, basis: str) -> list[tuple[Cell, ...]]:
 
 
 def fewer_or_faster_tokens(data: ReportData) -> list[Block]:
-    """Lengths with their settings, and for every pair the two ratios that multiply to that of the times."""
-    answered = [column for column in data.columns if values_of(column, _length)]
-    if not answered:
-        return []
-    blocks: list[Block] = [_lengths(answered, data)]
+    """For every pair the two ratios that multiply to that of the times."""
     compared = [(pair, told) for pair in pairs_of(data) if (told := fewer_or_faster(*pair.sides)) is not None]
     shown = compared[:MOST_PAIRS]
     if not shown:
-        return blocks
-    blocks.append(_ratios(shown, data))
+        return []
+    blocks: list[Block] = [_ratios(shown, data)]
     blocks += [Paragraph(_sentence(pair, told, data), badge=Badge.DERIVED) for pair, told in shown]
     sides = {id(side): side for pair, _ in shown for side in pair.sides}.values()
     if cut := [data.name(column) for column in sides if is_mostly_cut_off(column)]:
@@ -183,48 +177,6 @@ def fewer_or_faster_tokens(data: ReportData) -> list[Block]:
         text = "The file timed decoding together with earlier stages: a shorter answer then looks slower per token."
         blocks.append(Paragraph(text, "warn"))
     return blocks
-
-
-def _lengths(columns: list[Configuration], data: ReportData) -> Table:
-    lengths = {id(column): summarize(values_of(column, _length)) for column in columns}
-    heads: ColumnsOf[Configuration] = [
-        ("configuration", data.name),
-        ("generation settings", settings_words),
-        ("length of the answers", lambda column: count_cell(lengths[id(column)], "tokens", badge_of(column.runs))),
-        ("samples", lambda column: rows_cell(known.count if (known := lengths[id(column)]) else None)),
-        ("cut off at the limit", _at_limit),
-    ]
-    return table_of(columns, heads, "Lengths of answers beside the settings they were generated under", text_columns=2)
-
-
-def _length(run: RunLog) -> float | None:
-    """Tokens of the answer; of a file that counts decode steps only, those."""
-    return output_length(run) or decode_steps(run)
-
-
-def settings_words(column: Configuration) -> str:
-    """How the answers of a configuration were generated; of an imported file only what it says."""
-    info = column.runs[0].info
-    settings, given = info.settings, info.given_settings
-    if info.imported is not None and "max_new_tokens" not in given:
-        return "not in the file"
-    how = f"temperature {settings.temperature:g}" if settings.temperature else "greedy"
-    if info.imported is not None and "temperature" not in given:
-        how = "sampling not in the file"
-    past = ", past the end of sequence" if settings.ignore_eos else ""
-    return f"{how}, up to {settings.max_new_tokens:,} tokens{past}"
-
-
-def _at_limit(column: Configuration) -> Cell:
-    """How many answers are as long as allowed: their length is the setting's, not the model's."""
-    lengths = [(output_length(run), run.info.given_settings.get("max_new_tokens")) for run in column.runs]
-    known = [(length, limit) for length, limit in lengths if length is not None and limit is not None]
-    if not known:
-        return Cell("n/a", tone="dim", note="the limit is not known")
-    if all(run.info.settings.ignore_eos for run in column.runs):
-        return Cell("all, as asked")
-    cut = sum(length >= limit for length, limit in known)
-    return Cell(f"{cut:,} of {len(known):,}", badge_of(column.runs), tone="warn" if cut else "")
 
 
 def _ratios(compared: list[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:

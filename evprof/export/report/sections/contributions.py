@@ -128,9 +128,8 @@ def _total_row(basis: str, compared: Compared, pair: ConfigurationPair) -> tuple
 
 
 def _bottleneck(by_basis: Parts, totals: dict[str, Compared | None], base: str, other: str) -> str:
-    """The stage that makes up most of the difference, on every basis, and the stage that works against it."""
+    """The stage that makes up most of the difference, on every basis."""
     sentences: list[str] = []
-    against = ""
     for basis in BASES:
         compared, parts = totals[basis], [part for part in by_basis[basis] if part["stage"] not in (OVERLAP, REMAINDER)]
         if compared is None or not parts:
@@ -140,25 +139,14 @@ def _bottleneck(by_basis: Parts, totals: dict[str, Compared | None], base: str, 
             continue
         sign = 1 if compared.delta > 0 else -1
         slower, faster = (other, base) if sign > 0 else (base, other)
-        ordered = sorted(parts, key=lambda part: sign * part["delta_ms"])
-        largest, worst = ordered[-1], ordered[0]
+        largest = max(parts, key=lambda part: sign * part["delta_ms"])
         share = f", {share_text(largest['share'])}" if largest["share"] is not None else ""
         sentences.append(
             f"Counted {basis}, {slower} takes {number_text(abs(compared.delta))} ms longer than {faster}, most of it "
-            f"for {_words(largest)} ({number_text(sign * largest['delta_ms'])} ms{share})."
+            f"for {WORDS.get(name := largest['stage'], name)} ({number_text(sign * largest['delta_ms'])} ms{share})."
         )
-        if sign * worst["delta_ms"] < -0.01 * abs(compared.delta):
-            against = (
-                f" {_words(worst).capitalize()} works the other way ({number_text(abs(worst['delta_ms']))} ms), so the "
-                "shares of the others add up to more than all."
-            )
-    if not sentences:
-        return f"Of {base} and {other} no total is known on any basis; the differences stand for themselves."
-    return " ".join(sentences) + against
-
-
-def _words(part: dict[str, Any]) -> str:
-    return WORDS.get(part["stage"], str(part["stage"]))
+    unknown = f"Of {base} and {other} no total is known on any basis; the differences stand for themselves."
+    return " ".join(sentences) or unknown
 
 
 def _may_be_none(compared: Compared) -> bool:

@@ -38,8 +38,6 @@ MOST_STATISTICS = 200
 _SAME_MS = 0.05
 """Totals nearer than this print alike."""
 
-_COUNTED_FROM_ONE = ("epoch", "run")
-
 
 def section(data: ReportData) -> Section:
     """One part per imported file."""
@@ -59,7 +57,7 @@ def _file(file: PublishedFile) -> list[Block]:
         blocks.append(_cell_table(name, file.cells))
     if differences := _all_differences(file.cells):
         blocks += [Paragraph("Reasons for the differences:"), Bullets(differences)]
-    blocks += [*_statistics(name, facts), *_series(name, facts)]
+    blocks += _statistics(name, facts)
     problems = facts.get("problems")
     if isinstance(problems, list) and problems:
         blocks += [Paragraph(f"Problems of {name}:", "warn"), Bullets(tuple(map(str, problems)))]
@@ -343,31 +341,6 @@ def _statistics(name: str, facts: Mapping[str, Any]) -> list[Block]:
     )
     heads = ("statistic", "in the file", f"from its {source}", "without warm-up and zero times")
     return [Table(heads, tuple(rows), caption)]
-
-
-def _series(name: str, facts: Mapping[str, Any]) -> list[Block]:
-    """Ends and extremes of each list that a file gives by step."""
-    series = facts.get("series")
-    values = series.get("values") if isinstance(series, dict) else None
-    if not isinstance(series, dict) or not isinstance(values, dict):
-        return []
-    axis = str(series.get("axis", "step"))
-    rows = []
-    for key, entries in values.items():
-        known = [
-            (place, float(value))
-            for place, value in enumerate(entries if isinstance(entries, list) else [], int(axis in _COUNTED_FROM_ONE))
-            if _is_number(value)
-        ]
-        if known:
-            low, high = min(known, key=lambda pair: pair[1]), max(known, key=lambda pair: pair[1])
-            first, least, most, last = (
-                Cell(_six(pair[1]), Badge.IMPORTED) for pair in (known[0], low, high, known[-1])
-            )
-            count = Cell(str(len(known)), Badge.IMPORTED)
-            rows.append(row_of(str(key), count, first, least, str(low[0]), most, str(high[0]), last))
-    heads = ("list", f"{axis}s", "first", "lowest", "at", "highest", "at", "last")
-    return [Table(heads, tuple(rows), f"{name}: its lists by {axis}")] if rows else []
 
 
 def _numbers(facts: Mapping[str, Any], key: str) -> dict[str, float]:

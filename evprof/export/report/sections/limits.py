@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB, count_text, memory_text
 from evprof.core.vocabulary.modes import mode_of
@@ -212,7 +211,7 @@ def _roofline(data: ReportData) -> list[Block]:
     if any(one.fits_cache for one in works):
         text = "Bytes that fit the processor's cache make MBU meaningless: there MBU may exceed 100 %."
         blocks.append(Paragraph(text, "warn"))
-    return [*blocks, *_without_ceiling(works, data), _roofline_plot(works)]
+    return [*blocks, _roofline_plot(works)]
 
 
 def _attained(one: StageWork) -> float:
@@ -252,29 +251,6 @@ def _work_table(works: Sequence[StageWork], data: ReportData) -> Table:
         "time: least operations and bytes by the model's shape, against the measured ceilings of the machine"
     )
     return table_of(works, columns, caption, text_columns=2)
-
-
-def _without_ceiling(works: Sequence[StageWork], data: ReportData) -> list[Block]:
-    """Where no machine was measured, a run's own decoding gives the least bandwidth that there was."""
-    by_column: dict[int, dict[str, StageWork]] = {}
-    for one in works:
-        if one.ceiling is None:
-            by_column.setdefault(id(one.column), {})[one.work.stage] = one
-    blocks: list[Block] = []
-    for stages in by_column.values():
-        if not {"prefill", "decode"} <= stages.keys():
-            continue
-        prefill, rate = stages["prefill"].work, stages["decode"].work.bytes_s
-        share = prefill.bytes / rate / prefill.seconds
-        kind = "memory" if share > 1 / 2 else "arithmetic, not by memory"
-        text = (
-            f"{data.name(stages['prefill'].column)}: no ceilings were measured, but its decode steps read "
-            f"{number_text(rate / _GIGA)} GB/s. At that rate the bytes of its prefill take "
-            f"{number_text(1000 * prefill.bytes / rate)} of {number_text(1000 * prefill.seconds)} ms "
-            f"({share_text(share)}), so the prefill is bound by {kind}."
-        )
-        blocks.append(Paragraph(text))
-    return blocks
 
 
 def _roofline_plot(works: Sequence[StageWork]) -> ReportPlot:
@@ -328,13 +304,6 @@ def capacity(data: ReportData) -> list[Block]:
         "activations, which grow with the batch; document 002's ~75 and ~10 samples in 24 GB are naive."
     )
     blocks.append(Paragraph(text, "warn"))
-    for both in _pair_weights(data):
-        if sum(both) > CARD_BYTES:
-            text = (
-                f"Both models together take {memory_text(sum(both))} for weights alone: they do not fit a 24 GB card, "
-                "so nothing that needs both at once runs there without quantization."
-            )
-            return [*blocks, Paragraph(text, "warn", Badge.DERIVED)]
     return blocks
 
 
@@ -395,14 +364,3 @@ def _planned(planned: dict[tuple[ModelSizes, Capacity], None]) -> Table:
     ]
     caption = "Batches by the models' shapes, each model alone; positions as long as the suite's settings allow"
     return table_of(planned, columns, caption, text_columns=3)
-
-
-def _pair_weights(data: ReportData) -> list[tuple[int, int]]:
-    """Bytes of the weights of every draft and target of a pair."""
-    found = []
-    for pair in pairs_of(data):
-        weights = weights_of(pair.base.runs[0]), weights_of(pair.other.runs[0])
-        roles = {column.runs[0].info.role for column in pair.sides}
-        if roles == {DRAFT, TARGET} and weights[0] is not None and weights[1] is not None:
-            found.append((weights[0], weights[1]))
-    return found

@@ -1,10 +1,9 @@
-"""Section: peaks of memory and by dtype, how caches lie in it, several samples at once, and energy."""
+"""Section: peaks of memory, how caches lie in it, several samples at once, and energy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 from evprof.core.batches import BatchRow
@@ -30,24 +29,19 @@ from evprof.export.report.parts import (
     ColumnsOf,
     Paragraph,
     Section,
-    Table,
     headed,
     section_of,
     table_of,
 )
 from evprof.export.report.readings import ReportReading, figure
-from evprof.export.report.sections.comparisons import ratio_between
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.circumstances import meters
 from evprof.metrics.comparison.figures import remembered_bytes
 from evprof.metrics.configurations.gathering import Configuration, without_reference
-from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import values_of
-from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.energy import computing_devices, energy_document
 from evprof.metrics.figures.kv_cache import measured_bytes
-from evprof.metrics.figures.stages import total_ms
 from evprof.metrics.figures.throttling import is_throttled, slowed_down, throttle_sentence
 from evprof.session.facts import read_batches
 
@@ -78,7 +72,7 @@ def section(data: ReportData) -> Section:
 
 
 def peaks(data: ReportData) -> list[Block]:
-    """Every configuration's peaks, and pairs of configurations that differ in dtype alone."""
+    """Every configuration's peaks beside its dtype."""
     shown = [
         column for column in without_reference(data.columns) if any(values_of(column, read) for read in PEAKS.values())
     ]
@@ -97,42 +91,13 @@ def peaks(data: ReportData) -> list[Block]:
     if all(_ALLOCATED(run) is None for run in data.runs):
         text = "Peak resident memory is the whole process's, with all loaded models: it does not tell dtypes apart."
         blocks.append(Paragraph(text))
-    pairs = [(one, other) for one, other in combinations(shown, 2) if _differ_in_dtype(one, other)]
-    return [*blocks, _dtypes(pairs, data)] if pairs else blocks
+    return blocks
 
 
 def _dtype(column: Configuration) -> str:
     info = column.runs[0].info
     model = info.models.get(info.role)
     return "" if model is None else f"{model.dtype}, {model.quantization}" if model.quantization else model.dtype
-
-
-def _differ_in_dtype(one: Configuration, other: Configuration) -> bool:
-    return _dtype(one) != _dtype(other) and _all_else(one) == _all_else(other) and one.session == other.session
-
-
-def _all_else(column: Configuration) -> object:
-    run = column.runs[0]
-    model = run.info.models.get(run.info.role)
-    settings = settings_of(run, run.info.role)
-    others = tuple((setting.key, setting.text) for setting in settings if setting.key != "dtype")
-    return run.info.role, run.info.mode, model.name if model else "", others, bool(model and model.quantization)
-
-
-def _dtypes(pairs: Sequence[tuple[Configuration, Configuration]], data: ReportData) -> Table:
-    reads: dict[str, Read] = {
-        f"total, {data.basis}": partial(total_ms, basis=data.basis),
-        "time per token": decode_ms_per_token,
-        "weights": _weights,
-        "KV cache": measured_bytes,
-        "peak allocated": _ALLOCATED,
-    }
-    columns: ColumnsOf[tuple[Configuration, Configuration]] = [
-        ("dtypes", lambda pair: f"{_dtype(pair[1])} / {_dtype(pair[0])}"),
-        ("configurations", lambda pair: f"{data.name(pair[1])} / {data.name(pair[0])}"),
-        *((name, lambda pair, read=read: ratio_between(*pair, read)) for name, read in reads.items()),
-    ]
-    return table_of(pairs, columns, "One dtype against another, all else equal, with 95 % intervals", text_columns=2)
 
 
 def layouts(data: ReportData) -> list[Block]:

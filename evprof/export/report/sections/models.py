@@ -10,14 +10,14 @@ from evprof.core.records import TensorRecord
 from evprof.core.rows.span import Span
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import bytes_cell, count_cell, nothing_measured, ratio_text
-from evprof.export.report.pairs import sizes_in
+from evprof.export.report.pairs import firsts_of_models, sizes_in
 from evprof.export.report.parts import (
     Badge,
     Block,
     Cell,
+    ColumnsOf,
     Paragraph,
     Section,
     Table,
@@ -25,16 +25,13 @@ from evprof.export.report.parts import (
     headed,
     row_of,
     section_of,
+    table_of,
 )
 from evprof.export.report.sections.stages import tensors_text, unnumbered
 from evprof.metrics.figures.decoding import decode_steps, frames_shown, visual_tokens
 from evprof.metrics.limits.sizes import ModelSizes, read_words
 
 MOST_COMPRESSIONS = 12
-MOST_BESIDE = 4
-"""Configurations in one table of shapes."""
-
-SAME = "″"
 WORDS = {"backbone": "backbone", "vision tower": "vision_tower", "projector": "projector"}
 
 Model = tuple[ModelFacts, ModelSizes | None, RunLog]
@@ -170,33 +167,23 @@ class TensorLine(NamedTuple):
     nbytes: int
 
 
-Lines = tuple[TensorLine, ...]
-Named = dict[str, Badge]
-"""Configurations by name, with the badge of their figures; a role after the name where a run has both models."""
-
-
 def shapes(data: ReportData) -> list[Block]:
-    """Inputs and outputs of every stage, once for configurations that agree.
-
-    Configurations whose stages hand on the same tensors in other sizes stand beside each other in one table.
-    """
-    groups: dict[Lines, Named] = {}
-    for name, column in zip(data.names, data.columns, strict=True):
-        run = next(filter(_has_shapes, column.runs), None)
-        roles = dict.fromkeys(span.role for span in run.stages()) if run else {}
-        for role in roles:
-            if run and (lines := tuple(_lines(run, role))):
-                groups.setdefault(lines, {})[name + (f" ({role})" if len(roles) > 1 else "")] = badge_of(column.runs)
-    families: dict[object, list[tuple[Lines, Named]]] = {}
-    for lines, named in groups.items():
-        families.setdefault(tuple(line[:3] for line in lines), []).append((lines, named))
-    tables = [
-        _beside(family[first : first + MOST_BESIDE])
-        for family in families.values()
-        for first in range(0, len(family), MOST_BESIDE)
-    ]
-    intro = f"Of the first run of each configuration. {SAME} is the same as in the column before."
-    return [Paragraph(intro), *tables] if tables else []
+    """Inputs and outputs of every stage of the first configuration of every model that has them."""
+    tables: list[Block] = []
+    for column in firsts_of_models(data, _has_shapes):
+        run, own = column.runs[0], badge_of(column.runs)
+        for role in dict.fromkeys(span.role for span in run.stages()):
+            columns: ColumnsOf[TensorLine] = [
+                ("stage", lambda line: line.title),
+                ("", lambda line: line.direction),
+                ("name", lambda line: line.name),
+                ("dtype", lambda line: line.dtype),
+                ("shape", lambda line, own=own: Cell(line.shape, own)),
+                ("bytes", lambda line, own=own: bytes_cell(line.nbytes, own)),
+            ]
+            caption = f"{data.name(column)} ({role}), its first run"
+            tables.append(table_of(_lines(run, role), columns, caption, text_columns=5))
+    return tables
 
 
 def _lines(run: RunLog, role: str) -> Iterator[TensorLine]:
@@ -222,28 +209,3 @@ def _shape(records: Sequence[TensorRecord]) -> str:
     ends = [(min(column), max(column)) for column in zip(*sizes, strict=True)]
     shape = f"[{', '.join(str(low) if low == high else f'{low}…{high}' for low, high in ends)}]"
     return shape if len(records) == 1 else f"{len(records)} × {shape}"
-
-
-def _beside(family: Sequence[tuple[Lines, Named]]) -> Table:
-    """One configuration with bytes in a column of their own, or several beside each other."""
-    first, names = family[0][0], [", ".join(named) for _, named in family]
-    badges = [next(iter(named.values())) for _, named in family]
-    rows = []
-    for place, line in enumerate(first):
-        versions = [lines[place] for lines, _ in family]
-        title = "" if place and first[place - 1].title == line.title else line.title
-        start = (title, line.direction, line.name, " / ".join(dict.fromkeys(one.dtype for one in versions)))
-        if len(family) == 1:
-            rows.append(row_of(*start, Cell(line.shape, badges[0]), bytes_cell(line.nbytes, badges[0])))
-            continue
-        cells = [
-            Cell(SAME, tone="dim")
-            if index and one[4:] == versions[index - 1][4:]
-            else Cell(f"{one.shape}, {bytes_text(one.nbytes)}", badges[index])
-            for index, one in enumerate(versions)
-        ]
-        rows.append(row_of(*start, *cells))
-    heads = ("stage", "", "name", "dtype")
-    if len(family) == 1:
-        return Table((*heads, "shape", "bytes"), tuple(rows), names[0], text_columns=5)
-    return Table((*heads, *names), tuple(rows), f"{names[0]} to {names[-1]}", text_columns=len(heads) + len(names))

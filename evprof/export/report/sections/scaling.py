@@ -1,4 +1,7 @@
-"""Section: the cost of more frames, with fitted slopes, beside the lengths that the models' layouts give."""
+"""Section: the cost of more frames, beside the lengths that the models' layouts give.
+
+`evprof show --costs` gives slopes, exponents and verdicts.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,7 @@ from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import (
     bytes_cell,
     count_cell,
-    interval_text,
     ms_cell,
-    number_text,
     ratio_text,
     rows_cell,
 )
@@ -32,9 +33,9 @@ from evprof.export.report.parts import (
     row_of,
     section_of,
 )
-from evprof.metrics.arithmetic.scaling import FittedLine, Power, fit_line, fit_power
+from evprof.metrics.arithmetic.scaling import fit_line
 from evprof.metrics.arithmetic.statistics import Summary, summarize
-from evprof.metrics.costs.sweeps import GROWS, SHRINKS, TOO_FEW, UNCLEAR, Sweep, basis_text, sweeps_of, verdict_of
+from evprof.metrics.costs.sweeps import Sweep, sweeps_of
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length, visual_tokens
 from evprof.metrics.figures.kv_cache import measured_bytes
@@ -70,7 +71,7 @@ FIGURES = (
 
 
 def section(data: ReportData) -> Section:
-    """Tables and fits per model, expectations, and a plot of every figure."""
+    """A table per model, and a plot of every figure with fitted lines."""
     missing = (
         "No model was shown different numbers of frames; run the suite token-scaling, or one with an axis of frames "
         "and event_frames."
@@ -79,12 +80,12 @@ def section(data: ReportData) -> Section:
 
 
 def frames(data: ReportData) -> list[Block]:
-    """Values and fits by number of frames."""
+    """Values by number of frames, and plots."""
     sweeps = sweeps_of(data.runs)
     blocks: list[Block] = []
     for sweep in sweeps:
         sizes = sizes_in(data, sweep.runs[0])
-        blocks += [_values(sweep, sizes, _left_out(data, sweep)), _fits(sweep), *_remarks(sweep, sizes)]
+        blocks += [_values(sweep, sizes, _left_out(data, sweep)), *_past_context(sweep)]
     blocks += [plot for figure in FIGURES if (plot := _plot(figure, sweeps)) is not None]
     return blocks
 
@@ -156,77 +157,7 @@ def expected_visual(sizes: ModelSizes, count: int, run: RunLog) -> int | None:
     return sizes.visual_tokens(count, is_pooled=settings.input.pooling != "none")
 
 
-def _fits(sweep: Sweep) -> Table:
-    rows = []
-    for named in FIGURES:
-        figure = named.scaled(sweep.points(named.read)[1])
-        counts, values, samples = sweep.points(figure.read)
-        line = fit_line(counts, values, samples)
-        if line is None:
-            rows.append(row_of(figure.name, *[not_available(f"(n = {len(values)})")] * 4))
-            continue
-        power = fit_power(counts, values, samples)
-        tone = "warn" if verdict_of(line) in (UNCLEAR, TOO_FEW) else ""
-        rows.append(
-            row_of(
-                figure.name,
-                Cell(_slope_text(line, figure.unit), Badge.DERIVED),
-                Cell(f"{number_text(line.intercept)} {figure.unit}", Badge.DERIVED),
-                Cell(_exponent_text(power), Badge.DERIVED) if power else not_available("(3 numbers of frames needed)"),
-                Cell(f"{_verdict(line, power)}; {basis_text(line, sweep.axis)}", tone=tone),
-            )
-        )
-    caption = (
-        f"{sweep.name}: straight lines and powers by least squares over single runs, every sample with a level of its "
-        "own; 95 % intervals of slopes and exponents"
-    )
-    heads = ("figure", "slope per frame", "line at 0 frames", "exponent (log-log)", "meaning")
-    return Table(heads, tuple(rows), caption)
-
-
-def _slope_text(line: FittedLine, unit: str) -> str:
-    text = f"{number_text(line.slope)} {unit}"
-    if line.slope_interval is None:
-        return f"{text} (no interval)"
-    low, high = line.slope_interval
-    # Of an exact count the interval holds rounding errors only.
-    return text if high - low <= 1e-9 * max(1.0, abs(line.slope)) else f"{text} {interval_text(line.slope_interval)}"
-
-
-def _exponent_text(power: Power) -> str:
-    is_exact = power.interval is None or power.interval[1] - power.interval[0] < 0.005
-    return f"{power.exponent:.2f}" + ("" if is_exact else f" {interval_text(power.interval)}")
-
-
-def _verdict(line: FittedLine, power: Power | None) -> str:
-    verdict = verdict_of(line)
-    if verdict == UNCLEAR:
-        return "not told apart from flat"
-    if verdict in (GROWS, SHRINKS) and line.is_small:
-        return f"{verdict}, by less than 5 % over the range"
-    if verdict == GROWS and power is not None and power.interval is not None and power.interval[0] > 1:
-        return "grows faster than in proportion, so that the line is too low at both ends"
-    return verdict
-
-
-def _remarks(sweep: Sweep, sizes: ModelSizes | None) -> Iterator[Block]:
-    """How the prefill grows over positions, the positions of the layout, and prompts past the trained length."""
-    lengths, spent, samples = sweep.points(lambda run: stage_ms(run, "prefill"), input_length)
-    power = fit_power(lengths, spent, samples) if lengths and max(lengths) >= 2 * min(lengths) else None
-    if power is not None:
-        yield Paragraph(
-            f"{sweep.name}: over prompt positions the prefill has the exponent {_exponent_text(power)} (1: linear "
-            "layers only, 2: attention only; below 1: fixed costs).",
-            badge=Badge.DERIVED,
-        )
-    if sizes is not None and sizes.vision is not None:
-        kept = sizes.vision.kept
-        text = f"By its layout {sweep.name} brings {kept} positions per frame."
-        if sizes.family == "eventgpt":
-            text = f"By its layout {sweep.name} brings one position per event frame and {kept} for all frames together."
-        elif kept == 576:
-            text += " Document 002: 576 per frame, about 600, 4,640, 9,260 and 18,500 at 1, 8, 16 and 32 frames."
-        yield Paragraph(text, badge=Badge.THEORETICAL)
+def _past_context(sweep: Sweep) -> Iterator[Block]:
     for count in _frames(sweep):
         run = sweep.at(count)[0]
         model = run.info.models.get(run.info.role)
