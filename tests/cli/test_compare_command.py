@@ -118,7 +118,7 @@ def test_what_did_not_finish_is_told_and_counted(evprof, suite) -> None:
         (info,) = connection.execute("SELECT info FROM runs WHERE run_id = 2").fetchone()
         changed = json.loads(info) | {"status": "failed", "error": "out of memory"}
         connection.execute("UPDATE runs SET status = 'failed', info = ? WHERE run_id = 2", (json.dumps(changed),))
-        connection.execute("DELETE FROM summaries WHERE run_id = 2")
+        connection.execute("DELETE FROM figures WHERE run_id = 2")
     connection.close()
     seal(path)
     found = evprof("compare", path)

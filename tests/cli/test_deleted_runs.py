@@ -28,7 +28,7 @@ def test_a_deleted_run_is_said_to_be_deleted(evprof: Any, session: Path, tmp_pat
 
 def test_merging_keeps_deleted_runs_and_says_so(evprof: Any, session: Path, tmp_path: Path) -> None:
     delete(session, 1, 3)
-    merged = evprof("merge", session, "-o", tmp_path / "merged.evprof")
+    merged = evprof("session", "merge", session, "-o", tmp_path / "merged.evprof")
     assert f"{session}: 3 runs (2 of them deleted), now 1 to 3" in merged.output
-    told = evprof("merge", session, "-o", tmp_path / "again.evprof", "--json").document
+    told = evprof("session", "merge", session, "-o", tmp_path / "again.evprof", "--json").document
     assert told["sources"][0]["deleted"] == 2

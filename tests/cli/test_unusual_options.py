@@ -133,5 +133,5 @@ def test_what_only_cuda_tells_is_refused_on_a_cpu(words, evprof, tmp_path) -> No
     path = tmp_path / "none.evprof"
     found = evprof("run", "--device", "cpu", "--max-new-tokens", 2, *words, "-o", path)
     assert found.code == 2
-    assert found.errors == f"evprof: {words[0]} needs a model on a CUDA device, and here all run on the CPU.\n"
+    assert found.errors == f"evprof: {words[0]} needs a model on a CUDA device. Here all models run on the CPU.\n"
     assert not path.exists()
