@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 SHELLS = ("bash", "zsh", "fish")
 
-FILE, FOLDER, PATH, MODEL = "file", "folder", "path", "model"
-"""How a value is completed: any file, any folder, either, or the name of a model or a folder. Else it is a suffix."""
+FILE, FOLDER = "file", "folder"
 
 
 @dataclass(frozen=True)
 class ValueKind:
-    """What a word in capitals stands for; `completed` is one of the four above, suffixes of files, or nothing."""
+    """The meaning of a word in capitals. A shell completes FILE, FOLDER, names with a suffix, or nothing."""
 
     meaning: str
     completed: str | tuple[str, ...] = ()
@@ -34,7 +32,7 @@ VALUES: dict[str, ValueKind] = {
     "WxH": ValueKind("width and height in pixels, as 1600x1000"),
     "TREE": ValueKind("children by level such as 3,2,1, or dynamic:NODES:LEVELS"),
     "N,N,…": ValueKind("whole numbers with commas between them"),
-    "auto|N,N,N": ValueKind("auto, or numbers of layers with commas between them", ("auto",)),
+    "auto|N,N,N": ValueKind("auto, or numbers of layers with commas between them"),
     "MS,MS,…": ValueKind("times in milliseconds with commas between them"),
     "NAME=N": ValueKind("a name and its whole number"),
     "TEXT": ValueKind("words; quote them where they hold spaces"),
@@ -42,16 +40,16 @@ VALUES: dict[str, ValueKind] = {
     "FORMAT": ValueKind("a name of a format"),
     "LIST": ValueKind("numbers of runs, as 1,2,5-8"),
     "RUN": ValueKind("the number of a run, or the name of a configuration"),
-    "DEVICE": ValueKind("auto, cpu, cuda, or cuda:1 and so on", ("auto", "cpu", "cuda")),
+    "DEVICE": ValueKind("auto, cpu, cuda, or cuda:1 and so on"),
     "SHAPE": ValueKind("the shape of a model"),
-    "MODEL": ValueKind("a name that evprof inspect lists, a folder with a checkpoint, or a hub id", MODEL),
+    "MODEL": ValueKind("a name that evprof inspect lists, a folder with a checkpoint, or a hub id", FOLDER),
     "ADAPTER": ValueKind("a folder with a trained adapter, or the name of a bundled one", FOLDER),
     "NAME|ADAPTER": ValueKind("the name of a drafter, or a trained adapter", FOLDER),
-    "PATH": ValueKind("a file or a folder", PATH),
+    "PATH": ValueKind("a file or a folder", FILE),
     "DIR": ValueKind("a folder", FOLDER),
     "FILE": ValueKind("a file", FILE),
-    "IN": ValueKind("a file or a folder to read", PATH),
-    "OUT": ValueKind("a file or a folder to write", PATH),
+    "IN": ValueKind("a file or a folder to read", FILE),
+    "OUT": ValueKind("a file or a folder to write", FILE),
     "OUT.png": ValueKind("a picture to write", ("*.png",)),
     "MAP.h5": ValueKind("an HDF5 file", ("*.h5", "*.hdf5")),
     "S.evprof": ValueKind("a session", ("*.evprof",)),
@@ -60,11 +58,9 @@ VALUES: dict[str, ValueKind] = {
     "FILE.json": ValueKind("a result file of another program", ("*.json", "*.jsonl")),
     "FILE.md|FILE.html": ValueKind("a report to write", ("*.md", "*.html")),
     "FILE.csv|FILE.json": ValueKind("a table to write", ("*.csv", "*.json")),
-    "auto|local|ADDRESS": ValueKind(
-        "auto, local, or the address of a cluster's head, as 10.0.0.1:6379", ("auto", "local")
-    ),
-    "MANIFEST": ValueKind("a list of samples, a grid, or the name of a suite", PATH),
-    "MANIFEST|DIR": ValueKind("a list of samples, or a folder of examples", PATH),
+    "auto|local|ADDRESS": ValueKind("auto, local, or the address of a cluster's head, as 10.0.0.1:6379"),
+    "MANIFEST": ValueKind("a list of samples, a grid, or the name of a suite", FILE),
+    "MANIFEST|DIR": ValueKind("a list of samples, or a folder of examples", FILE),
 }
 """By the word itself."""
 
@@ -92,41 +88,15 @@ def _completer(value: str) -> dict[str, Any] | None:
     """How shtab completes what stands for a value; None where nothing can be offered."""
     import shtab
 
-    completed = VALUES[value].completed
-    if completed in (FILE, PATH):
-        return dict(shtab.FILE)
-    if completed == FOLDER:
-        return dict(shtab.DIRECTORY)
-    if completed == MODEL:
-        from engines import CATALOGUE
-
-        return _of_words("model", [entry.name for entry in CATALOGUE], with_folders=True)
-    if not completed:
-        return None
-    if all(word.startswith("*") for word in completed):
-        return dict(shtab.glob(*completed))
-    return _of_words(value.lower(), completed, with_folders=False)
-
-
-def _of_words(name: str, words: Sequence[str], *, with_folders: bool) -> dict[str, Any]:
-    """Known words, none of which needs quotes, and folders where these may be meant as well."""
-    function, listed = f"_evprof_{name}", " ".join(words)
-    folders = {
-        "bash": "compgen -d -- $1",
-        "zsh": "_files -/",
-        "fish": "__fish_complete_directories",
-    }
-    end = folders if with_folders else dict.fromkeys(folders, "true")
-    return {
-        "bash": function,
-        "zsh": function,
-        "fish": f"({function})",
-        "preamble": {
-            "bash": f'{function}() {{\n  compgen -W "{listed}" -- $1\n  {end["bash"]}\n}}\n',
-            "zsh": f"{function}() {{\n  compadd -- {listed}\n  {end['zsh']}\n}}\n",
-            "fish": f"function {function}\n  printf '%s\\n' {listed}\n  {end['fish']}\nend\n",
-        },
-    }
+    match VALUES[value].completed:
+        case "file":
+            return dict(shtab.FILE)
+        case "folder":
+            return dict(shtab.DIRECTORY)
+        case ():
+            return None
+        case suffixes:
+            return dict(shtab.glob(*suffixes))
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

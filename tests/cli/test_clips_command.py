@@ -58,7 +58,7 @@ def test_a_clip_is_what_both_models_see(evprof: Any, drive: Path, tmp_path: Path
     assert parts == {"draft": ["open", "read"], "target": ["open", "demux", "decode"]}
     shown = evprof("show", tmp_path / "s.evprof")
     assert "clip: 0.40 s to 0.45 s of drive\n" in shown.output
-    assert re.search(r"^ +events +1,000 ", shown.output, re.MULTILINE)
+    assert re.search(r"^  Loading +events +1,000$", shown.output, re.MULTILINE)
     again = Sample.from_facts(draft["sample"])
     assert (again.start_us, again.duration_us, again.video_offset_us) == (400_000, 50_000, 200_000)
     report = tmp_path / "r.md"

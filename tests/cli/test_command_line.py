@@ -109,7 +109,7 @@ def test_compare(evprof, session) -> None:
 )
 def test_no_file_is_called_as_elsewhere_standard_output_is(evprof, session, words) -> None:
     given = [] if words == ["run"] else [session]
-    found = evprof(words[0], *given, *words[1:], "-o", "-")
+    found = evprof(*words, *given, "-o", "-")
     assert found.code == 2
     assert "must name a file or folder, not '-'" in found.errors
     assert not Path("-").exists()

@@ -30,14 +30,15 @@ Suite = Callable[..., Path]
 
 @pytest.fixture
 def suite(scripted: None, inputs: tuple[Path, Path], tmp_path: Path) -> Suite:
-    """Makes a session of two configurations over so many samples, each run once, by the engine that plays a script."""
+    """Makes a session of configurations over samples with files of their own, by the engine that plays a script."""
 
     def make(name: str, samples: int = 4, repeats: int = 1, cells: tuple[str, ...] = ("8 frames", "1 frame")) -> Path:
         path = tmp_path / name
         with RecordedSession(path, Console(StringIO(), StringIO(), is_json=True)) as session:
             for place in range(samples):
+                files = [str(shutil.copy(path, tmp_path / f"{place}{path.suffix}")) for path in inputs]
                 for cell in cells:
-                    sample = Sample(str(inputs[0]), str(inputs[1]), name=f"scene {place}")
+                    sample = Sample(*files, name=f"scene {place}")
                     settings = GenerationSettings(max_new_tokens=8 + 4 * (cell == "8 frames"), frames=int(cell[0]))
                     session.run(
                         RunRequest(
@@ -66,23 +67,23 @@ def test_bases_are_those_of_the_metrics() -> None:
 
 
 def test_configurations_of_a_suite_are_compared_over_samples(evprof, suite) -> None:
-    path = suite("suite.evprof")
+    path = suite("suite.evprof", samples=5)
     found = evprof("compare", path, "--json")
     assert found.code == 0
-    assert "left out: 8 runs (warm-up)" in found.errors
+    assert "left out: 10 runs (warm-up)" in found.errors
     document = found.document
     assert [(column["label"], column["samples"], column["failures"]) for column in document["columns"]] == [
-        ("8 frames", 4, 0),
-        ("1 frame", 4, 0),
+        ("8 frames", 5, 0),
+        ("1 frame", 5, 0),
     ]
     total = document["rows"][0]
-    assert (total["counts"], total["paired_counts"]) == ([4, 4], [None, 4])
+    assert (total["counts"], total["paired_counts"]) == ([5, 5], [None, 5])
     assert total["ci95"][1][0] <= total["ratio"][1] <= total["ci95"][1][1]
-    assert document["pairs"][0]["samples"] == 4
+    assert document["pairs"][0]["samples"] == 5
     parts = document["pairs"][0]["contributions"]
     text = evprof("compare", path).output
-    assert "A: 8 frames (4 samples), the baseline" in text
-    assert "mean of 4 samples that both measured" in text
+    assert "A: 8 frames (5 samples), the baseline" in text
+    assert "mean of 5 samples that both measured" in text
     assert all(part["stage"] in text for part in parts)
     assert sum(part["share"] for part in parts) == pytest.approx(1)
 
@@ -128,11 +129,10 @@ def test_what_did_not_finish_is_told_and_counted(evprof, suite) -> None:
 
 
 def test_only_differences_are_shown_when_asked_for(evprof, suite) -> None:
-    path = suite("suite.evprof")
+    path = suite("suite.evprof", samples=5)
     whole, short = (evprof("compare", path, *more) for more in ((), ("--differences-only",)))
     assert "visual_tokens" in whole.output
     assert "visual_tokens" not in short.output
-    assert "output_sequence_length" in short.output
     assert "most tokens  12        8" in short.output
     document = evprof("compare", path, "--differences-only", "--json").document
     assert document["differences_only"] is True
@@ -197,7 +197,7 @@ def test_a_view_whose_sessions_are_gone_says_which(evprof, suite) -> None:
 
 
 def test_a_comparison_is_written_as_a_table_and_as_its_document(evprof, suite, tmp_path) -> None:
-    path = suite("suite.evprof")
+    path = suite("suite.evprof", samples=5)
     found = evprof("compare", path, "-o", tmp_path / "c.json", "--json")
     assert json.loads((tmp_path / "c.json").read_text(encoding="utf-8")) == found.document
     assert evprof("compare", path, "-o", tmp_path / "c.csv").code == 0
@@ -210,7 +210,7 @@ def test_a_comparison_is_written_as_a_table_and_as_its_document(evprof, suite, t
     line = by_name["total_ms", "1 frame"]
     assert float(line["value"]) == total["values"][1]
     assert [float(line[key]) for key in ("ci95_low", "ci95_high")] == total["ci95"][1]
-    assert (line["count"], line["paired_count"], line["delta"]) == ("4", "4", str(total["delta"][1]))
+    assert (line["count"], line["paired_count"], line["delta"]) == ("5", "5", str(total["delta"][1]))
     parts = [line for line in lines if line["kind"] == "contribution"]
     assert [line["name"] for line in parts] == [part["stage"] for part in found.document["contributions"]]
     settings = {(line["name"], line["label"]): line["value"] for line in lines if line["kind"] == "setting"}

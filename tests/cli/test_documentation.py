@@ -50,7 +50,8 @@ def test_the_page_shows_every_command() -> None:
 
 
 def test_every_option_named_exists() -> None:
-    known = {word for words in options_of().values() for word in words} | {"--debug", "--version", "--logdir"}
+    known = {word for words in options_of().values() for word in words}
+    known |= {"--debug", "--version", "--logdir", "--completions", "--help-all"}
     own = re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / "docs/command-line.md").read_text(encoding="utf-8"))
     assert set(own) <= known
 

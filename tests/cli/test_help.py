@@ -167,7 +167,6 @@ def test_bash_completes_commands_options_values_and_files(tmp_path: Path, monkey
     assert completed(script, "evprof bench re") == ["repeatability"]
     assert completed(script, "evprof run --mode spec") == ["speculative"]
     assert completed(script, "evprof run --gam") == ["--gamma"]
-    assert completed(script, "evprof run --target evprof-tiny-v") == ["evprof-tiny-video-llava"]
     assert completed(script, "evprof show sce") == ["scene.evprof"]
 
 

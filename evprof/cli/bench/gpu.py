@@ -6,13 +6,14 @@ import argparse
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evprof.cli.bench.model_reports import short_bytes
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.tables import Block, Column, PrintedTable, Row, TableName, filled, print_blocks
+from evprof.cli.terminal.tables import Block, Column, PrintedTable, Row, TableName, print_blocks
 from evprof.core.errors import USAGE, UserError
 from evprof.core.units import number_text
 
@@ -134,33 +135,30 @@ _SWITCHES: Columns = (
     ("peak", lambda row: short_bytes(row.get("peak_on_bytes"))),
     ("n", "{pairs}"),
 )
-_DRAFTS: Columns = (
-    ("draft", "{draft}"),
-    ("by step", "{step}"),
-    ("ms", "{ms:.3f}"),
-    ("c", "{in_steps:.2f} ({in_steps_low:.2f} … {in_steps_high:.2f})"),
-    ("n", "{turns}"),
-)
-_MEMORY: Columns = (
-    ("model", "{role} {model}"),
-    ("weights", "{weight_bytes:bytes}"),
-    ("cache", "{kv_bytes:bytes}"),
-    ("planned in all", "{planned_total_bytes:bytes}"),
-    ("peak", "{peak_allocated_bytes:bytes}"),
-    ("peak / plan", "{peak_vs_plan:.3f}"),
-    ("n", "1"),
-)
+_BY_KEY = {
+    "ceilings": "Ceilings of the machine",
+    "overhead": "Instrumentation",
+    "parallel": "Parallel prefill",
+    "block": "Verified blocks",
+    "draft": "Steps of the draft",
+    "memory": "Memory",
+    "energy": "Energy",
+    "trace": "Exported trace",
+}
+"""Titles of the figures whose tables have the JSON keys of their rows as headings."""
 
 
 def gpu_blocks(document: Row) -> Iterator[Block]:
-    """The machine, what was promised, the sections, and a part for each that has rows."""
+    """The machine, the targets, the sections, and a table for each figure that has rows."""
     yield _machine_line(document)
     yield ""
     yield from _table("What was promised", _TARGETS, document["targets"])
     yield from _sections(document["sections"])
     rows = document["rows"]
-    for tell in (_ceilings, _tests, _steps, _overhead, _switches, _parallel, _blocks, _memory, _energy, _trace):
-        yield from tell(rows)
+    for blocks in (_tests, _steps, _switches):
+        yield from blocks(rows)
+    for figure, title in _BY_KEY.items():
+        yield from _by_key(title, _of(rows, figure))
 
 
 def _machine_line(document: Row) -> str:
@@ -209,17 +207,6 @@ def _sections(sections: Sequence[Row]) -> Iterator[Block]:
         yield ""
 
 
-def _ceilings(rows: Sequence[Row]) -> Iterator[Block]:
-    """Those of the first process."""
-    for row in _of(rows, "ceilings")[:1]:
-        yield (
-            f"This machine copies {row['copy_bytes_s'] / 1e9:,.0f} GB/s, reads {row['read_bytes_s'] / 1e9:,.0f} GB/s "
-            f"and multiplies {row['dtype']} matrices at {number_text(row['matmul_flops_s'] / 1e12, 3)} TFLOP/s. Shares "
-            "of bandwidth are of the higher of copying and reading."
-        )
-        yield ""
-
-
 def _tests(rows: Sequence[Row]) -> Iterator[Block]:
     for row in _of(rows, "tests"):
         if row["failures"]:
@@ -248,18 +235,6 @@ def _steps(rows: Sequence[Row]) -> Iterator[Block]:
         yield ""
 
 
-def _overhead(rows: Sequence[Row]) -> Iterator[Block]:
-    for row in _of(rows, "overhead"):
-        yield filled(
-            "Instrumentation, {shape} by the {step} step: with records / without {instrumented_vs_off:.4f} (95 % "
-            "{instrumented_vs_off_ci95_low:.4f} … {instrumented_vs_off_ci95_high:.4f}), without / without "
-            "{a_vs_a:.4f} ({a_vs_a_ci95_low:.4f} … {a_vs_a_ci95_high:.4f}), {pairs} pairs, {off_ms_per_token:.2f} ms "
-            "a token.",
-            row,
-        )
-        yield ""
-
-
 def _switches(rows: Sequence[Row]) -> Iterator[Block]:
     found = _of(rows, "switch")
     yield from _table("Every switch once", _SWITCHES, [row for row in found if row["status"] == "measured"])
@@ -269,60 +244,13 @@ def _switches(rows: Sequence[Row]) -> Iterator[Block]:
         yield ""
 
 
-def _parallel(rows: Sequence[Row]) -> Iterator[Block]:
-    for row in _of(rows, "parallel"):
-        yield filled(
-            "Parallel prefill ({concurrency}, n = {runs}, medians): the draft worked for {overlap_ms:ms} while the "
-            "target's stages ran, whose prefill took {prefill_ms:ms}; {drafted:,.0f} tokens were drafted inside it, "
-            "{accepted:,.0f} of them accepted.",
-            row,
-        )
-        yield filled(
-            "Time together / alone: the target's prefill {target_prefill_slowdown:.2f}, the draft's "
-            "{draft_prefill_slowdown:.2f}, ",
-            row,
-        ) + filled("a drafted token {draft_step_slowdown:.2f}.", row, "a drafted token n/a.")
-        yield ""
+def _by_key(title: str, rows: Sequence[Row]) -> Iterator[Block]:
+    """A table with a column for each key that has a number or a text in a row."""
+    hidden = ("figure", "section", "engine_session")
+    keys = dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, str | int | float))
+    yield from _table(title, tuple((key, partial(_text, key)) for key in keys if key not in hidden), rows)
 
 
-def _blocks(rows: Sequence[Row]) -> Iterator[Block]:
-    found = [row for row in _of(rows, "block") if row["status"] == "measured" and row["drafted"]]
-    kinds = list(dict.fromkeys(row["step"] for row in found))
-    if found:
-        by_length: dict[int, dict[str, Any]] = {}
-        for row in found:
-            by_length.setdefault(row["drafted"], {})[row["step"]] = row
-        table = [_KnownRow(named, drafted=drafted) for drafted, named in sorted(by_length.items())]
-        columns: list[Column] = [("drafted", "{drafted:,}"), *((f"v, {kind}", _in_steps(kind)) for kind in kinds)]
-        columns.append(("n", f"{{{kinds[0]}[turns]}}"))
-        yield from _table("Verified blocks, in plain steps of the same kind", tuple(columns), table)
-    yield from _table("A draft's step, in the target's plain steps", _DRAFTS, _of(rows, "draft"))
-    yield from (f"- {row['step']} step: {row['reason']}." for row in _of(rows, "block") if row["status"] != "measured")
-
-
-def _in_steps(kind: str) -> str:
-    """The template of a cell: the median, and its quartiles."""
-    median, low, high = (f"{{{kind}[in_steps{end}]:.2f}}" for end in ("", "_low", "_high"))
-    return f"{median} ({low} … {high})"
-
-
-def _memory(rows: Sequence[Row]) -> Iterator[Block]:
-    found = _of(rows, "memory")
-    yield from _table("Memory", _MEMORY, found)
-    yield from dict.fromkeys(f"No peak: {row['reason']}." for row in found if row["reason"])
-
-
-def _energy(rows: Sequence[Row]) -> Iterator[Block]:
-    for row in _of(rows, "energy"):
-        yield filled(
-            "Energy of {model}: {energy_per_token_j:.3f} J a decoded token, {energy_j:.1f} J a run of {tokens} tokens, "
-            "mean power {mean_power_w:.0f} W ({runs} runs).",
-            row,
-            f"No energy of {row['model']}: {row['reason']}.",
-        )
-
-
-def _trace(rows: Sequence[Row]) -> Iterator[Block]:
-    for row in _of(rows, "trace"):
-        kernels = "no kernels, there being no GPU" if row["kernels"] is None else f"{row['kernels']} kernels"
-        yield f"The exported trace of {row['model']} holds {row['operators']} operators and {kernels}."
+def _text(key: str, row: Row) -> str:
+    value = row[key]
+    return number_text(value) if isinstance(value, float) else "n/a" if value is None else str(value)

@@ -119,7 +119,8 @@ class Console:
         from rich.text import Text
 
         flushed = set(range(left) if isinstance(left, int) else left)
-        table = Table(box=box.HORIZONTALS if is_ruled else None, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False)
+        gap = (0, 1 if is_ruled else 2, 0, 0)  # a box adds one space
+        table = Table(box=box.HORIZONTALS if is_ruled else None, show_edge=False, padding=gap, pad_edge=False)
         for place, (heading, style) in enumerate(texts[0]):
             side = "left" if place in flushed else "right"
             table.add_column(Text(printable(heading), style), justify=side, overflow="fold", header_style="")  # type: ignore[arg-type]  # a literal
