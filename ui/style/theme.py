@@ -6,15 +6,13 @@ their contrast is tested.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QPointF, QRectF, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetricsF, QGuiApplication, QPainter, QPalette, QScreen
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication
 
 from evprof.view import colors
 from ui.style.stylesheet import sheet
@@ -255,22 +253,6 @@ class ThemeHolder(QObject):
 
     def toggle(self) -> None:
         self.set_theme(light() if self._theme.is_dark else dark())
-
-    @staticmethod
-    @contextmanager
-    def undressed() -> Iterator[None]:
-        """Holds the style sheet back while a window is made: Qt works it out for every widget in it, and anew for all
-        that a widget holds whenever that is put into another. Windows in sight keep it."""
-        application = QApplication.instance()
-        if not isinstance(application, QApplication) or any(map(QWidget.isVisible, application.topLevelWidgets())):
-            yield
-            return
-        sheet_before = application.styleSheet()
-        application.setStyleSheet("")
-        try:
-            yield
-        finally:
-            application.setStyleSheet(sheet_before)
 
     def detach(self) -> None:
         application = QApplication.instance()

@@ -49,27 +49,6 @@ class Sensed(NamedTuple):
     tokens: int
 
 
-class _Known:
-    """What is known of a track's pictures and tokens; only new ones are looked at."""
-
-    def __init__(self, track: Track) -> None:
-        self.track = track
-        self.slices: list[SensorSpan] = []
-        self.tokens = 0
-        self._looked_at = 0
-
-    def update(self) -> None:
-        run, role = self.track.run, self.track.role
-        if len(run.frames.get(role, ())) != len(self.slices):
-            self.slices = slices_of(run, role)
-            # Whom a token was drawn from is asked of the pictures that there are.
-            self.tokens = self._looked_at = 0
-        fresh = run.tokens[self._looked_at :]
-        self._looked_at += len(fresh)
-        counted = Counter(token.origin for token in fresh)
-        self.tokens += sum(count for origin, count in counted.items() if role in roles_behind(run, origin))
-
-
 class SensorLane(Lane):
     """A row for each shown model: a bar from preprocessing to the end of vision, and a line while tokens could know."""
 
@@ -78,8 +57,7 @@ class SensorLane(Lane):
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)
-        self._known: dict[int, _Known] = {}
-        scene.selection.moment_changed.connect(self._follow)
+        scene.selection.moment_changed.connect(lambda _: self.update())
 
     def is_wanted(self) -> bool:
         """Only where a model kept the pictures it was shown."""
@@ -88,21 +66,16 @@ class SensorLane(Lane):
     def names(self) -> tuple[str, str]:
         return "Sensor time", f"players at {self.scene.selection.moment_us / 1000:.1f} ms"
 
-    def _follow(self, *_: object) -> None:
-        self.update()
-
     def sensed(self) -> list[Sensed]:
         """What the players show of each column that has pictures."""
         found = []
         for column, track in columns_of_players(self.scene):
-            known = self._known.get(column)
-            if known is None or known.track is not track:
-                known = self._known[column] = _Known(track)
-            known.update()
-            index = slice_at(known.slices, self.scene.selection.moment_us)
-            passage = passage_of(track.run, track.role)
+            slices, passage = slices_of(track.run, track.role), passage_of(track.run, track.role)
+            index = slice_at(slices, self.scene.selection.moment_us)
             if index is not None and passage is not None:
-                found.append(Sensed(column, track, index, known.slices, passage, known.tokens))
+                counts = Counter(token.origin for token in track.run.tokens).items()
+                tokens = sum(count for origin, count in counts if track.role in roles_behind(track.run, origin))
+                found.append(Sensed(column, track, index, slices, passage, tokens))
         return found
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:

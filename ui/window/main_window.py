@@ -100,14 +100,13 @@ class MainWindow(QMainWindow):
         self.session.refusal_to_leave = self._refusal_to_leave
         self.following = RunFollowing(self.controller, self.selection)
         self.actions_by_name = WindowActions(self)
-        with holder.undressed():
-            self._make_views()
-            self._make_parts()
-            self._connect()
-            self._show_title()
-            self.setAcceptDrops(True)
-            if self.samples.samples:
-                self.show_sample(self.samples.samples[0])
+        self._make_views()
+        self._make_parts()
+        self._connect()
+        self._show_title()
+        self.setAcceptDrops(True)
+        if self.samples.samples:
+            self.show_sample(self.samples.samples[0])
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
         self._is_divided = self._memory.restore(self, self.body, self.holder)
