@@ -164,8 +164,9 @@ def test_no_label_of_any_window_takes_markup(
     window.messages.post(f"{MARKUP}: cannot be read.")
     window.selection.set_runs(1, 2)
     dialogs = window.dialogs
-    dialogs.show_about({"device": MARKUP, "torch": MARKUP})
-    dialogs.show_keys([("Window", [("Ctrl+O", MARKUP)])])
+    window.status.environment = {"device": MARKUP, "torch": MARKUP}
+    dialogs.show_about()
+    dialogs.show_keys()
     dialogs.show_distributions()
     dialogs.show_clinic()
     dialogs.show_comparison()

@@ -120,7 +120,7 @@ def test_the_ruler_measures_between_edges_and_selects_nothing(view: TimelineView
 
 
 def test_measuring_from_here_follows_the_pointer_until_a_click(view: TimelineView) -> None:
-    view.offers.measure_asked.emit(20 * MS)
+    view.measuring.start(20 * MS)
     _mouse(view.stack, QEvent.Type.MouseMove, _x(view, 57.9), 20)
     assert view.scene.ruler == (20 * MS, 58 * MS)
     QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 58)), 20))

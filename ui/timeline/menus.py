@@ -15,10 +15,12 @@ from evprof.core.safe_text import one_line
 from evprof.core.vocabulary.modes import mode_of
 from evprof.session.facts import Mark
 from evprof.view.timescale import time_text
-from ui.state.selection import Selection, TimeRange
+from ui.state.selection import TimeRange
+from ui.timeline.choosing import Measuring
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.marks import Marking
+from ui.timeline.navigation import Zooming
 from ui.timeline.scene import Hit, TimelineScene
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.elided import literal
@@ -107,24 +109,26 @@ class Offers(QObject):
     """Makes and opens the menus.
 
     Signals:
-        zoom_asked(object): a TimeRange is to be seen.
-        fit_asked(): everything is.
-        measure_asked(object): the ruler is to follow the pointer from a moment in ns; None takes it away.
         clinic_asked(): the acceptance clinic is to open.
     """
 
-    zoom_asked = Signal(object)
-    fit_asked = Signal()
-    measure_asked = Signal(object)
     clinic_asked = Signal()
 
     def __init__(
-        self, scene: TimelineScene, selection: Selection, stack: LaneStack, marking: Marking, ground: QWidget
+        self,
+        ground: QWidget,
+        scene: TimelineScene,
+        stack: LaneStack,
+        *,
+        marking: Marking,
+        zooming: Zooming,
+        measuring: Measuring,
     ) -> None:
         super().__init__(ground)
         self._scene = scene
-        self._selection = selection
+        self._selection = scene.selection
         self._stack = stack
+        self._zooming, self._measuring = zooming, measuring
         self._marking = marking
         self._ground = ground
         self.menu: QMenu | None = None
@@ -150,7 +154,7 @@ class Offers(QObject):
             self._add(menu, "Write a note…", partial(self._marking.note, mark))
             self._add(menu, "Delete the mark", partial(self._marking.book.delete, mark))
             menu.addSeparator()
-        self._add(menu, "Show everything", self.fit_asked.emit)
+        self._add(menu, "Show everything", self._zooming.fit)
         self._offer_pictures(menu)
         menu.popup(place)
 
@@ -167,15 +171,15 @@ class Offers(QObject):
     def _offer_hit(self, menu: QMenu, hit: Hit | None) -> None:
         when = hit.range if hit is not None else None
         if when is not None:
-            self._add(menu, "Zoom to it", partial(self.zoom_asked.emit, when))
+            self._add(menu, "Zoom to it", partial(self._zooming.zoom_to, when))
             self._add(menu, "Select its range", partial(self._selection.select, when))
             self._add(menu, "Measure it", partial(self._stack.measured.emit, when))
         chosen = self._selection.time_range
         if chosen is not None:
-            self._add(menu, "Zoom to the range", partial(self.zoom_asked.emit, chosen))
+            self._add(menu, "Zoom to the range", partial(self._zooming.zoom_to, chosen))
         if any(mode_of(track.run.info.mode).drafts for _, track in self._scene.shown):
             self._add(menu, "Show in the clinic", partial(self._show_in_clinic, hit))
-        self._add(menu, "Show everything", self.fit_asked.emit)
+        self._add(menu, "Show everything", self._zooming.fit)
         menu.addSeparator()
 
     def _show_in_clinic(self, hit: Hit | None) -> None:
@@ -184,9 +188,9 @@ class Offers(QObject):
         self.clinic_asked.emit()
 
     def _offer_moment(self, menu: QMenu, t_ns: int, run_id: int | None) -> None:
-        self._add(menu, "Measure from here", partial(self.measure_asked.emit, t_ns))
+        self._add(menu, "Measure from here", partial(self._measuring.start, t_ns))
         if self._scene.ruler is not None:
-            self._add(menu, "Take the ruler away", partial(self.measure_asked.emit, None))
+            self._add(menu, "Take the ruler away", partial(self._measuring.start, None))
         self._add(menu, "Mark here", partial(self._marking.mark_at, t_ns, run_id))
         menu.addSeparator()
 

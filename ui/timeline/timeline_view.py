@@ -103,7 +103,9 @@ class TimelineView(QWidget):
         self.arrow = EdgeArrow(self.scene, self)
         self.marking = Marking(self.scene, self.controller, self.selection, self)
         self.measuring = Measuring(self.scene, self.selection, self.stack, self)
-        self.offers = Offers(self.scene, self.selection, self.stack, self.marking, self)
+        self.offers = Offers(
+            self, self.scene, self.stack, marking=self.marking, zooming=self.zooming, measuring=self.measuring
+        )
 
     def _make_lanes(self) -> list[Lane]:
         """The lanes that every timeline has, top to bottom as they stand at first."""
@@ -135,9 +137,6 @@ class TimelineView(QWidget):
         stack.double_clicked.connect(lambda hit: zooming.zoom_to(None if hit is None else hit.range))
         stack.menu_asked.connect(offers.show_lane)
         stack.resized.connect(self._rescale)
-        offers.zoom_asked.connect(zooming.zoom_to)
-        offers.fit_asked.connect(zooming.fit)
-        offers.measure_asked.connect(measuring.start)
         offers.clinic_asked.connect(self.clinic_requested)
 
     def deeds(self) -> dict[str, Callable[[], object]]:
