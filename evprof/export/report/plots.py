@@ -209,6 +209,8 @@ def _note(axes: Axes, x: float, y: float, text: str) -> None:
 
 
 def _draw_points(plot: ReportPlot) -> Figure:
+    from matplotlib.ticker import LogLocator
+
     figure, axes = _axes(3.4)
     if plot.is_log:
         axes.set_xscale("log")
@@ -238,6 +240,8 @@ def _draw_points(plot: ReportPlot) -> Figure:
         f"{_short(plot.y_title)} ({plot.unit})" if plot.y_title and plot.unit else _short(plot.y_title or plot.unit)
     )
     for axis in (axes.xaxis, axes.yaxis):
+        if plot.is_log:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
         axis.set_major_formatter(_tick_text)
         axis.set_minor_formatter("")
     if plot.series:
