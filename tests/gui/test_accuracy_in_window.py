@@ -22,14 +22,12 @@ from evprof.view.columns import columns_of
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from ui.columns.model_pair import ModelPair
 from ui.run_facts.figures import FigureRow, compare
-from ui.run_facts.run_text import right_words
 from ui.runs.inspector import Inspector
 from ui.runs.run_details import Detail, DetailSection
 from ui.runs.run_entries import RunEntries, RunEntry
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
-from ui.widgets.figure_table import FigureTable, TableRow
 
 CHOICE = Sample("/gone/a.npy", name="crossing", expected=ExpectedAnswer(choices=("a car", "a bus"), right=1))
 WORDS = Sample("/gone/b.npy", name="count", reference="two cars", expected=ExpectedAnswer(also=("2",), task="counting"))
@@ -174,19 +172,6 @@ def test_a_growing_answer_is_judged_once_it_is_over(
     assert pair.right.expected.text == "Right · expected B, “a bus”"
 
 
-def test_a_long_expected_answer_is_cut_in_the_line_and_whole_in_its_tip(
-    pair: ModelPair, controller: RunController, recording: RecordLog
-) -> None:
-    whole = "one long way " * 20 + "home"
-    _answer(recording, 9, TARGET, Sample("/gone/d.npy", name="long", reference=whole), "a street")
-    controller.pull()
-    pair.show_columns(*columns_of(controller.runs, (9, 9)))
-    shown = pair.right.expected if pair.right.expected.isVisible() else pair.left.expected
-    assert shown.text.endswith("…")
-    assert whole not in shown.text
-    assert whole in shown.toolTip()
-
-
 def _lines(controller: RunController, wanted: str = "") -> list[RunEntry]:
     return list(RunEntries().lines(controller.runs, [("cell", CELL)], wanted))
 
@@ -201,13 +186,6 @@ def test_the_list_tells_the_share_of_each_model_and_each_rows_verdicts(controlle
         "open": "",
         "later": "",
     }
-
-
-def test_models_of_one_verdict_share_a_word(controller: RunController, recording: RecordLog) -> None:
-    for run_id in (7, 8):
-        recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": 5_000_000, "text": "A"}))
-    controller.pull()
-    assert next(line.label for line in _lines(controller) if line.title == "later") == "both wrong"
 
 
 def test_a_pair_of_which_one_failed_is_not_judged(controller: RunController, recording: RecordLog) -> None:
@@ -230,12 +208,6 @@ def test_a_stored_cell_tells_the_same_shares_by_columns(
     cell = _lines(controller)[0]
     assert "33 / 33 % right" in stored.label
     assert (stored.label, stored.tip) == (cell.label, cell.tip)
-
-
-def test_one_model_has_one_share() -> None:
-    assert right_words({TARGET: 2 / 3}) == "67 % right"
-    assert right_words({TARGET: 0.0, DRAFT: 1 / 3}) == "33 / 0 % right"
-    assert right_words({}) == ""
 
 
 def _accuracy(inspector: Inspector, selection: Selection, a: int, b: int) -> DetailSection | None:
@@ -290,22 +262,3 @@ def test_the_comparison_tells_scores_in_percent_where_their_rule_is_for_the_ques
     assert "token_f1" not in _figures(controller, 1, 2)
     assert (_figures(controller, 3, 4)["token_f1"].a, _figures(controller, 3, 4)["token_f1"].b) == ("50.0", "100.0")
     assert not {"right", "token_f1"} & _figures(controller, 5, 6).keys()
-
-
-def test_a_score_that_is_still_to_come_holds_its_line(controller: RunController) -> None:
-    waiting = _figures(controller, 7, 8)["right"]
-    assert (waiting.a, waiting.b) == ("–", "–")
-
-
-def test_columns_of_a_table_are_as_wide_as_what_it_shows_now(themes: ThemeHolder) -> None:
-    """After long words the next ones stand where they would have stood without them."""
-    begun, fresh = FigureTable(themes), FigureTable(themes)
-    for table in (begun, fresh):
-        table.resize(280, 100)
-    begun.show_rows([TableRow("task", ("a very long kind of question", "a very long kind of question"))], ("A", "B"))
-    for table in (begun, fresh):
-        table.reset_widths()
-        table.show_rows([TableRow("answer", ("Right", "Wrong"))], ("A", "B"))
-    assert begun.grab().toImage() == fresh.grab().toImage()
-    begun.deleteLater()
-    fresh.deleteLater()

@@ -243,7 +243,7 @@ def test_what_is_assumed_stays_while_the_run_is_the_same(
     page.sliders.sliders[ALPHA].setValue(90)
     dialog._key = None
     dialog._fill()
-    assert page.state.alpha == 0.9
+    assert page.state.assumed[ALPHA] == 0.9
     selection.set_runs(SPECULATIVE + 1, SPECULATIVE + 1)
     assert page.state.is_measured
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, QRectF, Qt
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -19,15 +17,14 @@ from evprof.core.recording import RecordLog
 from evprof.core.records import SETTLED, FrameRecord, KvRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
 from evprof.core.vocabulary.model_shapes import TextShape
-from evprof.metrics.costs.cache_map import cache_map
 from evprof.metrics.figures.kv_cache import measured_bytes
-from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel, picture_of
+from scripted_pair import SCRIPTED_TARGET, ScriptedModel, picture_of
 from told import told
 from ui.costs.kv_panel import KvPanel
 from ui.costs.visual_panel import VisualPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
-from ui.style.theme import ThemeHolder, light
+from ui.style.theme import ThemeHolder
 from ui.widgets.figure_table import FigureTable
 from ui.widgets.following_panel import FollowingPanel
 
@@ -229,39 +226,6 @@ def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) ->
     controller.close()
 
 
-class _WatchedPainter(QPainter):
-    """Keeps where texts are written."""
-
-    texts: ClassVar[list[tuple[str, QRectF]]] = []
-
-    def drawText(self, *given: Any) -> Any:
-        """As Qt's."""
-        if len(given) == 3:
-            room, flags, text = given
-            self.texts.append((text, QRectF(self.boundingRect(room, flags.value, text))))
-        return super().drawText(*given)
-
-
-def _texts_of(widget: QWidget, painter: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a picture says; no text of it may touch another."""
-    monkeypatch.setattr(painter, _WatchedPainter)
-    _WatchedPainter.texts = []
-    widget.grab()
-    for (one, room), (other, beside) in combinations(_WatchedPainter.texts, 2):
-        assert not room.adjusted(-3, 0, 3, 0).intersects(beside), (one, other)
-    return [text for text, _ in _WatchedPainter.texts]
-
-
-def test_texts_below_the_bars_keep_apart(
-    make_panel: MakePanel, controller: RunController, selection: Selection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    panel = make_panel(VisualPanel, controller)
-    selection.set_runs(1, 2)
-    panel.bars.resize(420, 260)
-    texts = _texts_of(panel.bars, "ui.costs.frame_bars.QPainter", monkeypatch)
-    assert {"0", "tokens", "frame", "shared"} <= set(texts)
-
-
 def test_the_costs_of_a_second_of_input_are_compared(make_panel: MakePanel, selection: Selection) -> None:
     recording = RecordLog()
     for run_id, frames in ((1, 4), (2, 8)):
@@ -315,16 +279,6 @@ def test_shares_of_the_roof_stand_where_ceilings_are_known(make_panel: MakePanel
         controller.close()
 
 
-def test_the_other_theme_is_drawn(
-    make_panel: MakePanel, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> None:
-    panel = make_panel(KvPanel, controller)
-    selection.set_runs(1, 2)
-    dark = panel.picture.grab().toImage()
-    themes.set_theme(light())
-    assert panel.picture.grab().toImage() != dark
-
-
 def add_run(
     recording: RecordLog, run_id: int, model: ScriptedModel, frames: int, prefill_ms: float, *, repeat: int = 0
 ) -> None:
@@ -356,12 +310,6 @@ def add_run(
     used = (33 + visual + 4) * each
     layers = [used // model.facts.layers] * model.facts.layers
     recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": at, "kv": {"target": KvFacts(used, used, layers)}}))
-
-
-def test_the_scripted_draft_has_a_map_of_its_own(controller: RunController) -> None:
-    held = cache_map(controller.runs[3], "draft")
-    assert held is not None
-    assert held.model.name == SCRIPTED_DRAFT.facts.name
 
 
 def test_arrow_keys_and_enter_do_what_the_mouse_does(

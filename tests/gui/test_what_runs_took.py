@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunDescribed, RunWarned
@@ -36,7 +35,6 @@ from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.widgets.figure_table import FigureTable, TableRow
 
 PLAIN, STATIC, MANY, PAIR, SPECULATIVE = 1, 2, 3, 4, 6
 
@@ -222,18 +220,6 @@ def test_a_run_that_knows_no_model_yet_is_no_trouble(switched: RunController, in
     assert "weights" not in {detail.name for detail in sections[0].details}
 
 
-def test_a_cell_wider_than_the_table_is_shortened_at_its_end(themes: ThemeHolder) -> None:
-    table = FigureTable(themes)
-    table.resize(160, 24)
-
-    def drawn(end: str) -> QImage:
-        table.reset_widths()
-        table.show_rows([TableRow("reason", ("a very long sentence that no column has room for" + end,))])
-        return table.grab().toImage()
-
-    assert drawn(", so there") == drawn(", or is there")
-
-
 def test_a_column_plays_what_its_model_read(
     switched: RunController, selection: Selection, themes: ThemeHolder, files: dict[str, str]
 ) -> None:
@@ -248,12 +234,3 @@ def test_a_column_plays_what_its_model_read(
     column.show_column(ShownModel(RunLog(replace(info, run_id=79, sample=shown)), "target"))
     assert column.player.accessibleName() == "video player"
     column.close()
-
-
-def test_fewer_columns_keep_no_room_for_the_old_ones(application: QApplication, themes: ThemeHolder) -> None:
-    used, fresh = FigureTable(themes), FigureTable(themes)
-    used.show_rows([TableRow("weights", ("a very long figure", "another long one"))], ("A", "B"))
-    for table in (used, fresh):
-        table.resize(320, 48)
-        table.show_rows([TableRow("id", ("319",))])
-    assert used.grab().toImage() == fresh.grab().toImage()

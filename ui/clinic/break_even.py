@@ -6,7 +6,7 @@ Importing this loads pyqtgraph, which takes some tenths of a second: only what o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import NamedTuple
 
@@ -47,61 +47,41 @@ _CAPTION = (
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A measured prediction and what is assumed instead: None stands for what was measured.
+    """A measured prediction and the values that are assumed instead, by name.
 
-    `alpha` is a chance per token, `tokens` the answer's length, `verify` the cost of a verification in plain steps.
+    ALPHA is a chance per token, TOKENS the answer's length, VERIFY the cost of a verification in plain steps.
     """
 
     measured: Prediction
-    gamma: int | None = None
-    alpha: float | None = None
-    tokens: int | None = None
-    verify: float | None = None
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether nothing is assumed."""
-        return self == WhatIf(self.measured)
+    assumed: Mapping[str, float] = field(default_factory=dict)
 
     def with_value(self, name: str, value: float) -> WhatIf:
-        """The same with one thing assumed."""
-        match name:
-            case "gamma":
-                return replace(self, gamma=round(value))
-            case "tokens":
-                return replace(self, tokens=round(value))
-            case "alpha":
-                return replace(self, alpha=float(value))
-            case _:
-                return replace(self, verify=float(value))
+        """The same with one value assumed."""
+        return WhatIf(self.measured, {**self.assumed, name: value})
 
     def value(self, name: str) -> float:
-        """What holds now: assumed or measured."""
-        assumed = {GAMMA: self.gamma, ALPHA: self.alpha, TOKENS: self.tokens, VERIFY: self.verify}[name]
-        if assumed is not None:
-            return float(assumed)
+        """The assumed value, or the measured one."""
         found = self.measured
-        if name == GAMMA:
-            return found.mean_gamma
-        return {ALPHA: found.alpha or 0.0, TOKENS: float(found.tokens), VERIFY: found.v}[name]
+        measured = {GAMMA: found.mean_gamma, ALPHA: found.alpha or 0.0, TOKENS: float(found.tokens), VERIFY: found.v}
+        return self.assumed.get(name, measured[name])
 
     @property
     def mix(self) -> int | Mapping[int, float]:
         """Drafted tokens a round: as many as assumed, else the shares that were measured."""
-        return self.measured.gamma if self.gamma is None else self.gamma
+        return round(self.assumed[GAMMA]) if GAMMA in self.assumed else self.measured.gamma
 
     @property
     def chance(self) -> Chance:
         """Acceptance: the assumed one for every place, else the measured ones by place."""
-        return self.measured.by_place if self.alpha is None else self.alpha
+        return self.assumed.get(ALPHA, self.measured.by_place)
 
     @property
     def costs(self) -> RoundCosts:
         """The measured costs, verification as assumed."""
-        costs, asked = self.measured.costs, self.verify
-        if asked is None or self.measured.v <= 0:
+        costs = self.measured.costs
+        if VERIFY not in self.assumed or self.measured.v <= 0:
             return costs
-        scale = asked / self.measured.v
+        scale = self.assumed[VERIFY] / self.measured.v
         return replace(costs, rest_ms={count: value * scale for count, value in costs.rest_ms.items()})
 
     @property
@@ -138,7 +118,7 @@ class WhatIf:
         """Would it pay, by how much, and from which acceptance on."""
         saved = self.saved_ms
         head = f"would save {ms_text(saved)}" if saved > 0 else f"would cost {ms_text(-saved)}"
-        guessed = self.gamma is not None and self.gamma not in self.measured.costs.rest_ms
+        guessed = GAMMA in self.assumed and self.mix not in self.measured.costs.rest_ms
         width = f"{self.value(GAMMA):.3g} drafted tokens a round{' (a guess: no such rounds here)' * guessed}"
         where = f"{width}, {percent_text(self.value(ALPHA))} accepted each"
         answer = f"an answer of {count_text(self.length, 'token')}"
@@ -259,16 +239,15 @@ class WhatIfSliders(QWidget):
 
     def show_state(self, state: WhatIf) -> None:
         """Shows what holds, without telling it as moved."""
-        assumed = {GAMMA: state.gamma, ALPHA: state.alpha, TOKENS: state.tokens, VERIFY: state.verify}
         for scale in SCALES:
             slider, value = self.sliders[scale.name], state.value(scale.name)
             was_blocked = slider.blockSignals(True)
             slider.setValue(scale.to(value))
             slider.blockSignals(was_blocked)
             slider.setAccessibleDescription(scale.text(value))
-            measured = "" if assumed[scale.name] is not None else "  measured"
+            measured = "" if scale.name in state.assumed else "  measured"
             self._values[scale.name].setText(f"{scale.text(value)}{measured}")
-        self.back.setEnabled(not state.is_measured)
+        self.back.setEnabled(bool(state.assumed))
 
 
 class BreakEvenPage(QWidget):
@@ -307,8 +286,7 @@ class BreakEvenPage(QWidget):
             self.state = None
             self._explain(clinic)
             return
-        kept = self.state if is_same else None
-        self.state = WhatIf(found) if kept is None else WhatIf(found, kept.gamma, kept.alpha, kept.tokens, kept.verify)
+        self.state = WhatIf(found, self.state.assumed if is_same and self.state is not None else {})
         self.caption.setText(f"{clinic.best} {_CAPTION}".strip())
         self._show()
 
@@ -335,11 +313,11 @@ class BreakEvenPage(QWidget):
         if state is None or clinic is None:
             return
         self.sliders.show_state(state)
-        if state.is_measured:
+        if not state.assumed:
             self.sentence.say(clinic.sentence, clinic.judgement)
         else:
             self.sentence.say(state.sentence, "good" if state.saved_ms > 0 else "warn")
-        here = None if state.is_measured else (state.value(GAMMA), state.speed)
+        here = (state.value(GAMMA), state.speed) if state.assumed else None
         self.plot.show_curves(state.decode_curve(), state.whole_curve(), here, _measured_of(clinic, state.measured))
 
     def restyle(self) -> None:
