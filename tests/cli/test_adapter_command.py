@@ -139,13 +139,6 @@ def test_refusals_are_sentences(evprof, nowhere, words, code, sentence) -> None:
     assert list(nowhere.iterdir()) == []
 
 
-@pytest.mark.parametrize("action", ["collect", "train", "evaluate"])
-def test_help_of_each(evprof, action) -> None:
-    found = evprof("adapter", action, "--help")
-    assert found.code == 0
-    assert "--json" in found.output
-
-
 def test_the_same_prompt_or_limit_that_means_nothing(evprof, two, tmp_path) -> None:
     assert evprof("adapter", "collect", two, "-o", tmp_path / "data", "--limit", 0).code == 2
     assert evprof("adapter", "collect", two, "-o", tmp_path / "data", "--prompt", " ").code == 2

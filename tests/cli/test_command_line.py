@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +12,6 @@ import evprof
 from evprof.cli import main
 from evprof.cli.commands import COMMANDS
 from evprof.cli.sessions.show import ShowCommand
-
-NOT_BUILT = ("serve",)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -32,13 +27,6 @@ def test_the_list_holds_every_command_and_no_hidden_one(evprof) -> None:
     listed = [line.split()[0] for line in found.output.splitlines() if line.startswith("    ") and line[4] != " "]
     assert [word for word in listed if word != "COMMAND"] == [command.name for command in COMMANDS]
     assert "_engine" not in found.output
-
-
-@pytest.mark.parametrize("name", NOT_BUILT)
-def test_commands_that_are_not_built_are_unknown(evprof, name) -> None:
-    found = evprof(name)
-    assert found.code == 2
-    assert f"no command '{name}'" in found.errors
 
 
 def test_version(evprof) -> None:
@@ -73,15 +61,6 @@ def test_hidden_commands_do_not_serve_people(evprof, monkeypatch) -> None:
         assert evprof(*words).code == 2
 
 
-def test_show_refuses_what_is_no_session(evprof, tmp_path) -> None:
-    gone = evprof("show", tmp_path / "gone.evprof")
-    assert (gone.code, len(gone.errors.splitlines())) == (1, 1)
-    (tmp_path / "text.evprof").write_text("hello")
-    foreign = evprof("show", tmp_path / "text.evprof", "--json")
-    assert (foreign.code, foreign.output) == (1, "")
-    assert "text.evprof" in foreign.errors
-
-
 def test_compare(evprof, session) -> None:
     found = evprof("compare", session, "--json")
     assert found.code == 0
@@ -113,37 +92,6 @@ def test_no_file_is_called_as_elsewhere_standard_output_is(evprof, session, word
     assert found.code == 2
     assert "must name a file or folder, not '-'" in found.errors
     assert not Path("-").exists()
-
-
-def test_compare_refuses(evprof, session, inputs, tmp_path) -> None:
-    assert evprof("compare", session, "--baseline", "9").code == 2
-    assert evprof("compare", session, "--basis", "guess").code == 2
-    single = tmp_path / "single.evprof"
-    assert evprof("run", "--video", inputs[1], "-o", single).code == 0
-    alone = evprof("compare", single)
-    assert alone.code == 1
-    assert "two finished runs" in alone.errors
-
-
-def test_exports(evprof, session, tmp_path) -> None:
-    shown = evprof("show", session, "--json").document
-    assert evprof("export", session, "--format", "json", "-o", tmp_path / "s.json").code == 0
-    assert json.loads((tmp_path / "s.json").read_text())["runs"] == shown["runs"]
-    assert evprof("export", session, "--format", "chrome", "-o", tmp_path / "t.json.gz").code == 0
-    assert json.loads(gzip.decompress((tmp_path / "t.json.gz").read_bytes()))["traceEvents"]
-    assert evprof("export", session, "--format", "csv", "-o", tmp_path / "runs.csv").code == 0
-    with (tmp_path / "runs.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["text"] for row in rows] == [run["text"] for run in shown["runs"]]
-    kind = evprof("inspect", tmp_path / "t.json.gz", "--json").document
-    assert (kind["kind"], kind["steps"]) == ("trace", 0)
-
-
-def test_an_export_never_overwrites_a_session(evprof, session) -> None:
-    before = session.read_bytes()
-    found = evprof("export", session, "--format", "json", "-o", session)
-    assert (found.code, "writes .json files" in found.errors) == (2, True)
-    assert session.read_bytes() == before
 
 
 def test_inspect_a_session_and_the_bundled_sample(evprof, session, tmp_path) -> None:
@@ -194,13 +142,6 @@ def test_inspect_refuses_frames_without_a_place(evprof, session, words) -> None:
     assert evprof("inspect", session, *words).code == 2
 
 
-def test_inspect_refuses_the_unknown(evprof, tmp_path) -> None:
-    (tmp_path / "notes.txt").write_text("nothing of ours")
-    for path in (tmp_path / "notes.txt", tmp_path / "gone"):
-        found = evprof("inspect", path, "--json")
-        assert (found.code, found.output, len(found.errors.splitlines())) == (1, "", 1)
-
-
 def test_models_are_listed_with_what_they_read(evprof, tmp_path, monkeypatch) -> None:
     snapshot = tmp_path / "hub" / "models--someone--Video-LLaVA" / "snapshots" / "abc"
     snapshot.mkdir(parents=True)
@@ -223,11 +164,6 @@ def test_gui_without_a_display_says_what_to_do(evprof, monkeypatch) -> None:
         found = evprof(*words)
         assert found.code == 1
         assert "demo --headless" in found.errors
-
-
-@pytest.mark.parametrize("words", [["--size", "big"], ["--theme", "pink"], ["--scale", "2"]])
-def test_gui_refuses_wrong_options(evprof, words) -> None:
-    assert evprof("gui", *words).code == 2
 
 
 def test_a_closed_pipe_is_no_defect() -> None:

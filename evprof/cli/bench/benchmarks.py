@@ -11,12 +11,7 @@ from typing import Any
 
 from evprof.cli.bench import options as takes
 from evprof.cli.bench.gpu import gpu_blocks
-from evprof.cli.bench.model_reports import (
-    repeatability_blocks,
-    speculation_blocks,
-    switch_blocks,
-    switch_markdown_blocks,
-)
+from evprof.cli.bench.model_reports import repeatability_blocks, speculation_blocks, switch_blocks
 from evprof.cli.command import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.tables import Block, Row
@@ -46,7 +41,6 @@ class Benchmark:
     options: tuple[AddOptions, ...]
     measure: Callable[[argparse.Namespace, Console], dict[str, Any]]
     tell: Tell | None = None
-    tell_markdown: Tell | None = None
 
 
 def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -218,7 +212,6 @@ BENCHMARKS = {
         ),
         _switches,
         switch_blocks,
-        switch_markdown_blocks,
     ),
     "speculation": Benchmark(
         """Measure every drafter against plain decoding of the same held-out scenes, in turns.

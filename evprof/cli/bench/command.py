@@ -93,9 +93,7 @@ class BenchCommand(Command):
         """What a benchmark tells of its document; the facts of one that tells nothing."""
         from evprof.cli.terminal.tables import print_blocks
 
-        benchmark = self.benchmarks[options.benchmark]
-        tell = (options.markdown and benchmark.tell_markdown) or benchmark.tell
-        if tell:
+        if tell := self.benchmarks[options.benchmark].tell:
             print_blocks(tell(document), console, is_markdown=bool(options.markdown))
         else:
             console.facts(facts)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from textwrap import fill
 
 from evprof.cli.terminal.tables import Block, Column, PrintedTable, Row, filled
-from evprof.core.units import bytes_text, count_text, ms_text
+from evprof.core.units import count_text, ms_text
 from evprof.loaders.bundled_evaluation import pair_sentences
 
 
@@ -130,70 +130,43 @@ agrees: tokens with the same id at the same position, @ the first that differs. 
 
 
 def switch_blocks(document: Row) -> Iterator[Block]:
-    """The table, then the reasons of what is not here, then what the columns mean."""
+    """The machine, the table, the reasons of what is not here, and the meaning of the columns."""
     rows = document["rows"]
-    reasons = list(dict.fromkeys(row["reason"] for row in rows if row["status"] != "measured"))
+    reasons = list(dict.fromkeys(row["reason"] for row in rows if not _is_measured(row)))
 
     def verdict(row: Row) -> str:
-        if row["status"] == "measured":
-            return str(row["verdict"] or "n/a")
-        return f"not here ({reasons.index(row['reason']) + 1})"
+        return str(row["verdict"] or "n/a") if _is_measured(row) else f"not here ({reasons.index(row['reason']) + 1})"
 
-    yield PrintedTable(
-        (("switch", _label), *_columns(is_wide=False), ("verdict", verdict)), rows, "-", (0, 1, 2, 10), True
+    def measured(read: Callable[[Row], str]) -> Callable[[Row], str]:
+        return lambda row: read(row) if _is_measured(row) else "-"
+
+    columns: tuple[Column, ...] = (
+        ("switch", _label),
+        ("model", "{role}"),
+        ("stage", lambda row: _STAGE_NAMES.get(tuple(row["stages"]), "+".join(row["stages"]))),
+        ("run", measured(partial(_ratio, "run"))),
+        ("stage ×", measured(partial(_ratio, "stage"))),
+        *((name, measured(partial(_bytes, name.lower()))) for name in ("weights", "KV", "peak")),
+        ("agrees", measured(_agreement)),
+        ("004", lambda row: str(row["expected"] or "-")),
+        ("verdict", verdict),
     )
-    yield from (fill(f"({number}) {reason}", WIDTH) for number, reason in enumerate(reasons, start=1))
+    yield _machine_line(document)
     yield ""
+    yield PrintedTable(columns, rows, "-", (0, 1, 2, 10), True)
+    yield ""
+    yield from (fill(f"({number}) {reason}", WIDTH) for number, reason in enumerate(reasons, start=1))
     yield from (fill(line, WIDTH) for line in _lines(rows))
     yield _MEANING
 
 
-def switch_markdown_blocks(document: Row) -> Iterator[Block]:
-    """Where and how it was measured, and the whole table with reasons in place."""
-    yield _machine_line(document)
-    yield ""
-    columns: tuple[Column, ...] = (
-        ("switch on", "{title}"),
-        ("against", "{against}"),
-        *_columns(is_wide=True),
-        ("verdict", lambda row: str(row["verdict"] or "n/a") if _is_told(row) else f"not here: {row['reason']}"),
-    )
-    yield PrintedTable(columns, document["rows"], "-", (0, 1, 2, 3, 11))
-    yield ""
-    yield from (f"- {line}" for line in _lines(document["rows"]))
-
-
-def _columns(*, is_wide: bool) -> tuple[Column, ...]:
-    """What both tables tell; `is_wide`: where there is room."""
-
-    def of_measured(read: Column) -> Column:
-        heading, cell = read
-        assert callable(cell)
-        return heading, lambda row: cell(row) if _is_told(row) else "-"
-
-    told: tuple[Column, ...] = (
-        ("run", partial(_ratio, "run", is_wide)),
-        ("stage ×", partial(_ratio, "stage", is_wide)),
-        *((name, partial(_bytes, name.lower(), is_wide)) for name in ("weights", "KV", "peak")),
-        ("agrees", partial(_agreement, is_wide)),
-    )
-    return (
-        ("model", "{role}"),
-        ("stage", lambda row: _STAGE_NAMES.get(tuple(row["stages"]), "+".join(row["stages"]))),
-        *map(of_measured, told),
-        ("004", lambda row: str(row["expected"] or "-")),
-    )
-
-
-def _is_told(row: Row) -> bool:
+def _is_measured(row: Row) -> bool:
     return bool(row["status"] == "measured")
 
 
 def _lines(rows: Sequence[Row]) -> Iterator[str]:
-    """What stands below the table: what each model takes with everything off (the rows that compare off with off say
-    it); what loading, quantizing and compiling took, which is before a run's zero, so in no figure; and what runs with
-    a switch on warned about, and those without did not."""
-    measured = [row for row in rows if _is_told(row)]
+    """The time of each model with everything off, setup times (before a run's zero), and warnings of switches."""
+    measured = [row for row in rows if _is_measured(row)]
     for row in measured:
         if row["switch"] == "nothing":
             yield filled(
@@ -227,20 +200,16 @@ def _label(row: Row) -> str:
     return title if row["off_is_plain"] or against in title.split() else f"{title} / {against}"
 
 
-def _ratio(name: str, is_wide: bool, row: Row) -> str:
+def _ratio(name: str, row: Row) -> str:
     speed, bounds = row[f"{name}_speed"], row[f"{name}_speed_ci95"]
     if speed is None:
         return "n/a"
     digits = 2 if speed < 10 else 1 if speed < 100 else 0
-    spread = f"{' ' if is_wide else ''}±{(bounds[1] - bounds[0]) / 2:.{digits}f}" if bounds else ""
-    return f"{speed:.{digits}f}{spread}"
+    return f"{speed:.{digits}f}" + (f"±{(bounds[1] - bounds[0]) / 2:.{digits}f}" if bounds else "")
 
 
-def _bytes(name: str, is_wide: bool, row: Row) -> str:
-    on, off = row[f"{name}_on_bytes"], row[f"{name}_off_bytes"]
-    if not is_wide:
-        return short_bytes(on)
-    return bytes_text(on) if on == off or name == "peak" else f"{bytes_text(off)} → {bytes_text(on)}"
+def _bytes(name: str, row: Row) -> str:
+    return short_bytes(row[f"{name}_on_bytes"])
 
 
 def short_bytes(count: int | None) -> str:
@@ -255,8 +224,7 @@ def short_bytes(count: int | None) -> str:
     return f"{value:.1f}G"
 
 
-def _agreement(is_wide: bool, row: Row) -> str:
+def _agreement(row: Row) -> str:
     found = row["agreement"]
     parted = found["first_divergence"]
-    where = "" if parted is None else f"{' ' if is_wide else ''}@{parted}"
-    return f"{found['matched']}/{found['compared']}{where}"
+    return f"{found['matched']}/{found['compared']}" + ("" if parted is None else f"@{parted}")
