@@ -233,7 +233,7 @@ def test_every_slider_changes_sentence_and_curve(dialog: ClinicDialog, name: str
     QTest.mouseClick(page.sliders.back, Qt.MouseButton.LeftButton)
     assert page.sentence.text == before
     assert page.plot.here is None
-    assert page.state.is_measured
+    assert not page.state.assumed
 
 
 def test_what_is_assumed_stays_while_the_run_is_the_same(
@@ -245,7 +245,7 @@ def test_what_is_assumed_stays_while_the_run_is_the_same(
     dialog._fill()
     assert page.state.assumed[ALPHA] == 0.9
     selection.set_runs(SPECULATIVE + 1, SPECULATIVE + 1)
-    assert page.state.is_measured
+    assert not page.state.assumed
 
 
 def test_more_acceptance_saves_more_and_a_dear_verification_cannot_pay(dialog: ClinicDialog) -> None:
