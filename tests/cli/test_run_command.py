@@ -1,4 +1,4 @@
-"""`evprof run`: what is printed, what is saved, what is refused."""
+"""`evprof run`: modes, sessions, refusals, failures, warnings."""
 
 from __future__ import annotations
 
@@ -318,3 +318,53 @@ def test_a_disk_that_refuses_still_gets_the_runs_printed(evprof, inputs, tmp_pat
     assert "disk is full" in found.errors
     assert found.document["runs"][0]["status"] == "finished"
     assert found.document["runs"][0]["token_ids"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--mode", "target", "--gamma", "3"), ["--gamma changes nothing here: Only speculative modes draft."]),
+        (("--mode", "target", "--top-k", "3"), ["--top-k changes nothing here: Nothing is drawn at temperature 0."]),
+        (("--mode", "target", "--top-k", "3", "--temperature", "1"), []),
+        (("--mode", "speculative", "--gamma", "3"), []),
+        (("--mode", "target", "--gamma", "5"), ["--gamma changes nothing here: Only speculative modes draft."]),
+    ],
+)
+@pytest.mark.usefixtures("scripted")
+def test_an_option_without_effect_is_told(evprof: Any, words: tuple[str, ...], told: list[str]) -> None:
+    found = evprof("run", *words, "-q")
+    assert found.code == 0, found.errors
+    assert [line for line in found.errors.splitlines() if "changes nothing" in line] == told
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize(("word", "kind"), [("1e5", "--max-new-tokens"), ("two", "--repeat")])
+def test_what_is_no_number_is_said_in_words(evprof: Any, word: str, kind: str) -> None:
+    found = evprof("run", kind, word)
+    assert found.code == 2
+    assert found.errors == f"evprof: {kind}: must be a whole number, not '{word}'; see evprof run --help.\n"
+
+
+def test_no_answer_is_longer_than_any_model_reads(evprof: Any) -> None:
+    found = evprof("run", "--max-new-tokens", "9" * 20)
+    assert found.code == 2
+    assert found.errors == f"evprof: --max-new-tokens must lie from 1 to 1,000,000, not {'9' * 20}.\n"
+
+
+@pytest.mark.usefixtures("computed")
+def test_past_the_positions_a_model_was_trained_for(evprof, tmp_path) -> None:
+    """The bundled pair has 2048 positions: an answer of as many more can pass them, which is told and not refused."""
+    session = tmp_path / "long.evprof"
+    asked = ("run", "--mode", "target", "--max-new-tokens", "2048", "-o", session)
+    found = evprof(*asked, "--json")
+    assert found.code == 0, found.errors
+    (run,) = found.document["runs"]
+    (warning,) = [sentence for sentence in run["warnings"] if "2,048" in sentence]
+    assert "positions" in warning
+    assert f"warning: {warning}" in found.errors
+    assert run["metrics"]["output_sequence_length"] < 2048
+    shown = evprof("show", session)
+    assert f"  warning: {warning}" in shown.output.splitlines()
+    assert evprof("show", session, "--json").document["runs"][0]["warnings"] == run["warnings"]
+    short = evprof("run", "--mode", "target", "--max-new-tokens", "8", "--json").document
+    assert short["runs"][0]["warnings"] == []

@@ -1,0 +1,294 @@
+"""`evprof inspect` of checkpoints, draft heads and lists of samples, and what the window asks about a checkpoint."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from transformers import LlamaConfig
+
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.loaders.bundled import bundled_samples
+from published_heads import eagle1, eagle3, save
+
+PAIR = ("random:7b-eventgpt", "--with", "random:7b-video-llava")
+
+
+def test_a_pair_on_a_card_that_is_not_here(evprof) -> None:
+    fit = evprof("inspect", *PAIR, "--memory", "24GB", "--json").document["fit"]
+    assert fit["placement"] == "in turn"
+    assert fit["is_assumed"] is True
+    assert {model["role"]: model["device"] for model in fit["models"]} == {"draft": "cuda:0", "target": "cuda:0"}
+    for model in fit["models"]:
+        parts = model["weight_bytes"] + model["kv_bytes"] + model["activation_bytes"] + model["alternatives_bytes"]
+        assert 0 < model["alternatives_bytes"] <= 64 << 20, "128 tokens of 32,000 pieces"
+        assert model["total_bytes"] == parts
+        assert set(model["batch_capacity"]) >= {"naive", "real"}
+    quantized = evprof("inspect", *PAIR, "--memory", "24GB", "--with-quant", "int8", "--quant", "int8", "--json")
+    assert quantized.document["fit"]["placement"] == "both"
+    assert quantized.document["device_bytes"] == quantized.document["fit"]["models"][0]["weight_bytes"]
+
+
+def test_what_is_read_is_the_sentence(evprof) -> None:
+    found = evprof("inspect", *PAIR, "--memory", "12GB")
+    assert found.code == 0
+    text = " ".join(found.output.split())
+    assert "random:7b-eventgpt needs 14.39 GiB on cuda:0" in text
+    assert "what fits: --draft-quant" in text
+    assert "placement refused" in text
+    assert max(len(line) for line in found.output.splitlines()) <= 110
+
+
+def test_this_machine_and_its_own_dtype(evprof) -> None:
+    document = evprof("inspect", "evprof-tiny-eventgpt", "--device", "cpu", "--frames", 7, "--json").document
+    (model,) = document["fit"]["models"]
+    assert (model["device"], model["dtype"], model["frames"]) == ("cpu", "float32", 7)
+    assert model["weight_bytes"] == 4 * document["parameters"] == document["device_bytes"]
+    assert document["fit"]["free_bytes"]["cpu"] > 0
+    assert document["fit"]["placement"] == "both"
+
+
+def test_what_waits_to_be_packed_is_named(evprof) -> None:
+    here = evprof("inspect", "random:7b-eventgpt", "--device", "cpu", "--quant", "nf4", "--memory", "40GB")
+    assert "waiting to be packed" in here.output
+    assert "packed on the host" not in here.output
+    there = evprof("inspect", "random:7b-eventgpt", "--quant", "nf4", "--memory", "40GB")
+    assert "packed on the host" in there.output
+
+
+def test_settings_change_the_need(evprof) -> None:
+    def kv(*words: object) -> int:
+        document = evprof("inspect", "random:7b-llava", "--memory", "80GB", *words, "--json").document
+        size: int = document["fit"]["models"][0]["batch_capacity"]["kv_bytes_per_sample"]
+        return size
+
+    position = 1 << 19
+    assert kv() - kv("--frames", 4) == 4 * 576 * position
+    assert kv("--max-new-tokens", 228) - kv() == 100 * position
+    assert kv() - kv("--visual-keep", 0.5) == 8 * 288 * position
+    assert kv("--cache", "fp8") < kv()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("random:7b-llava", "--with-quant", "int8"),
+        ("random:7b-llava", "--memory", "plenty"),
+        ("random:7b-llava", "--max-new-tokens", "0"),
+        ("random:7b-llava", "--visual-keep", "2"),
+        ("random:7b-llava", "--quant", "int3"),
+        ("random:7b-llava", "--frames", "0"),
+        ("random:7b-llava", "--device", "tpu"),
+    ],
+)
+def test_wrong_usage(evprof, words) -> None:
+    assert evprof("inspect", *words).code == 2
+
+
+def test_only_checkpoints_are_fitted(evprof) -> None:
+    from evprof.loaders.bundled import bundled_sample
+
+    found = evprof("inspect", bundled_sample().events_path, "--memory", "24GB")
+    assert found.code == 2
+    assert "--memory asks about a checkpoint" in found.errors
+
+
+FITTING = LlamaConfig(hidden_size=128, vocab_size=768)
+"""The bundled target's width and vocabulary."""
+
+
+def test_a_head_is_named_and_held_against_a_target(evprof, tmp_path: Path) -> None:
+    save(eagle3(tmp_path / "head", FITTING, choices=40))
+    document = json.loads(evprof("inspect", tmp_path / "head", "--against", "evprof-tiny-video-llava", "--json").output)
+    assert (document["kind"], document["layout"], document["drafter"]) == ("head", "EAGLE-3", "eagle")
+    assert document["problems"] == []
+    assert document["fit"] == {"target": "evprof-tiny-video-llava", "fits": True}
+    said = evprof("inspect", tmp_path / "head").output
+    assert "EAGLE-3" in said
+
+
+def test_a_head_for_another_target_says_why(evprof, tmp_path: Path) -> None:
+    save(eagle1(tmp_path / "head", LlamaConfig(hidden_size=64, vocab_size=768)))
+    said = evprof("inspect", tmp_path / "head", "--against", "evprof-tiny-video-llava").output
+    assert "hidden size 64" in said
+
+
+def test_what_asks_about_a_whole_model_is_refused(evprof, tmp_path: Path) -> None:
+    save(eagle1(tmp_path / "head", FITTING))
+    done = evprof("inspect", tmp_path / "head", "--memory", "8GB")
+    assert done.code == 2
+    assert "is a head" in done.errors
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    """Bundled samples as EventGPT lists them: the second without video, the third without events, one without both."""
+    entries = []
+    for number, sample in enumerate(bundled_samples()):
+        stem = f"drive/{number:06d}"
+        for folder, suffix, source in (("event_npy", ".npy", sample.events_path), ("mp4", ".mp4", sample.video_path)):
+            place = tmp_path / folder / f"{stem}{suffix}"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if source is not None and (number, folder) not in {(1, "mp4"), (2, "event_npy")}:
+                shutil.copyfile(source, place)
+        conversations = [
+            {"from": "human", "value": f"<event>\n{sample.prompt}"},
+            {"from": "gpt", "value": "A street." if number == 0 else ""},
+            {"from": "human", "value": "And then?"},
+        ]
+        entries.append(
+            {"id": sample.name, "event_data": f"{stem}.npy", "video_data": stem, "conversations": conversations}
+        )
+    entries.append({"id": "gone", "event_data": "drive/9.npy", "video_data": "drive/9", "conversations": []})
+    path = tmp_path / "EventGPT_Instruction_Subset.json"
+    path.write_text(json.dumps(entries))
+    return path
+
+
+def test_the_document_of_a_manifest(evprof, dataset: Path) -> None:
+    found = evprof("inspect", dataset, "--json")
+    assert found.code == 0, found.errors
+    prompts = {sample.prompt for sample in bundled_samples()}
+    assert found.document == {
+        "schema_version": 1,
+        "path": str(dataset),
+        "kind": "manifest",
+        "problems": [
+            "Row 2: its video 'mp4/drive/000001.mp4' is not there; the sample has only its events.",
+            "Row 3: its events 'event_npy/drive/000002.npy' are not there; the sample has only its video.",
+            "Row 4 is skipped, because its events 'event_npy/drive/9.npy' are not there and its video "
+            "'mp4/drive/9.mp4' is not there.",
+            "3 later questions left out; --questions all takes them.",
+        ],
+        "format": "instruction",
+        "rows": 4,
+        "samples": 3,
+        "clips": 0,
+        "with_events": 2,
+        "with_video": 2,
+        "with_both": 1,
+        "with_reference": 1,
+        "prompts": len(prompts),
+    }
+
+
+def test_a_manifest_for_people_to_read(evprof, dataset: Path) -> None:
+    output = evprof("inspect", dataset).output
+    assert re.search(r"^with video +2 \(67 %\)$", output, re.MULTILINE)
+    assert re.search(r"^with a reference answer +1 \(33 %\)$", output, re.MULTILINE)
+    assert re.search(r"^problems:\n  Row 2: its video 'mp4/drive/000001.mp4' is not there;", output, re.MULTILINE)
+    assert max(map(len, output.splitlines())) <= 120 or str(dataset) in output
+
+
+def test_a_list_without_problems_has_none(evprof, inputs, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("events,video\nroad.npy,road.mp4\n")
+    output = evprof("inspect", tmp_path / "list.csv").output
+    assert "problems:" not in output
+    assert re.search(r"^with both +1$", output, re.MULTILINE)
+
+
+def test_what_is_no_list_says_why(evprof, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text('events,video\nroad.npy,"road.mp4\n')
+    found = evprof("inspect", tmp_path / "list.csv")
+    assert found.code == 1
+    assert "is no valid CSV in row 1" in found.errors
+    assert "Traceback" not in found.errors
+
+
+def test_a_manifest_has_no_frames_and_fits_nowhere(evprof, dataset: Path, tmp_path: Path) -> None:
+    frames = evprof("inspect", dataset, "--save-frames", tmp_path / "frames")
+    assert frames.code == 1
+    assert "is a manifest, which has no frames" in frames.errors
+    assert evprof("inspect", dataset, "--memory", "24GB").code == 2
+
+
+def test_the_pages_name_every_key(evprof, dataset: Path) -> None:
+    named = set(re.findall(r"`([a-z_0-9]+)", (ROOT / "docs/json.md").read_text(encoding="utf-8")))
+    assert set(evprof("inspect", dataset, "--json").document) <= named | {"path"}
+
+
+def test_a_run_takes_the_frames_of_one_clip_among_others(scripted, evprof, tmp_path: Path) -> None:
+    for name in ("1_0.png", "1_1.png", "2_0.png"):
+        (tmp_path / name).write_bytes(b"not read by a script")
+    found = evprof("run", "--events", tmp_path / "1_*.png", "-o", tmp_path / "s.evprof", "--json")
+    assert found.code == 0, found.errors
+    assert found.document["runs"][0]["sample"]["events"]["path"] == str(tmp_path / "1_*.png")
+    gone = evprof("run", "--events", tmp_path / "3_*.png", "-o", tmp_path / "s.evprof")
+    assert gone.code == 1
+    assert "holds no PNG files" in gone.errors
+
+
+def test_the_frames_of_one_clip_are_inspected(evprof, tmp_path: Path) -> None:
+    sample = bundled_samples()[0]
+    assert evprof("inspect", sample.events_path, "--save-frames", tmp_path / "all", "--frames", 5).code == 0
+    for number in range(5):
+        shutil.copyfile(tmp_path / "all" / f"frame_{number:02d}.png", tmp_path / "all" / f"7_{number}.png")
+    found = evprof("inspect", tmp_path / "all" / "7_*.png", "--json")
+    assert found.code == 0, found.errors
+    assert (found.document["kind"], found.document["frames"]) == ("events", 5)
+
+
+GIB = 1 << 30
+
+
+def question(name: str, **more: Any) -> str:
+    model = ModelChoice(name, device="cpu").to_json()
+    return json.dumps({"role": "draft", "model": model, "settings": GenerationSettings().to_json(), **more})
+
+
+def test_a_checkpoint_and_its_fit(evprof) -> None:
+    other = ModelChoice("evprof-tiny-video-llava", device="cpu").to_json()
+    found = evprof("_examine", "model", question("evprof-tiny-eventgpt", other=other)).document
+    assert found["kind"] == "checkpoint"
+    assert found["fit"]["placement"] == "both"
+    assert [model["name"] for model in found["fit"]["models"]] == ["evprof-tiny-eventgpt", "evprof-tiny-video-llava"]
+
+
+def test_the_role_is_the_persons(evprof) -> None:
+    """A video model may read events: it is then the draft."""
+    found = evprof("_examine", "model", question("evprof-tiny-video-llava")).document
+    assert [model["role"] for model in found["fit"]["models"]] == ["draft"]
+
+
+def test_what_cannot_be_found_is_an_answer_too(evprof, tmp_path) -> None:
+    found = evprof("_examine", "model", question(str(tmp_path / "gone")))
+    assert found.code == 0
+    assert "gone" in found.document["error"]
+
+
+def test_the_other_side_hides_nothing_of_this_one(evprof, tmp_path) -> None:
+    other = ModelChoice(str(tmp_path / "gone")).to_json()
+    found = evprof("_examine", "model", question("evprof-tiny-eventgpt", other=other)).document
+    assert "gone" in found["other_error"]
+    assert [model["name"] for model in found["fit"]["models"]] == ["evprof-tiny-eventgpt"]
+    mine = evprof("_examine", "model", question(str(tmp_path / "lost"), other=other)).document
+    assert "lost" in mine["error"]
+
+
+@pytest.mark.parametrize("words", [("model", "{"), ("model", "[]"), ("model", "{}"), ("model",), ("else",)])
+def test_it_is_not_for_people(evprof, words) -> None:
+    found = evprof("_examine", *words)
+    assert (found.code, found.output) == (2, "")
+
+
+def test_what_the_warm_engine_holds_counts_as_free(evprof, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its models would go for others; its libraries would not."""
+    before = evprof("_examine", "model", question("evprof-tiny-eventgpt")).document["fit"]["free_bytes"]["cpu"]
+    memory = SimpleNamespace(rss=500 * GIB)
+    siblings = [
+        SimpleNamespace(pid=1, cmdline=lambda: [sys.executable, "-m", "evprof", "_engine"], memory_info=lambda: memory),
+        SimpleNamespace(pid=2, cmdline=lambda: ["something", "else"], memory_info=lambda: memory),
+    ]
+    monkeypatch.setattr(psutil, "Process", lambda _: SimpleNamespace(children=lambda: siblings))
+    after = evprof("_examine", "model", question("evprof-tiny-eventgpt")).document["fit"]["free_bytes"]["cpu"]
+    assert 490 * GIB < after - before < 500 * GIB
