@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
@@ -251,10 +250,10 @@ def test_what_is_assumed_stays_while_the_run_is_the_same(
 def test_more_acceptance_saves_more_and_a_dear_verification_cannot_pay(dialog: ClinicDialog) -> None:
     state = dialog.break_even.state
     assert state is not None
-    saved = [replace(state, alpha=alpha).saved_ms for alpha in (0.0, 0.3, 0.6, 0.9, 1.0)]
+    saved = [state.with_value(ALPHA, alpha).saved_ms for alpha in (0.0, 0.3, 0.6, 0.9, 1.0)]
     assert saved == sorted(saved)
-    assert "would save" in replace(state, alpha=1.0, tokens=1000).sentence
-    dear = replace(state, verify=50.0)
+    assert "would save" in state.with_value(ALPHA, 1.0).with_value(TOKENS, 1000).sentence
+    dear = state.with_value(VERIFY, 50.0)
     assert "it cannot pay at any acceptance" in dear.sentence
     assert WhatIf(state.measured).value(VERIFY) == pytest.approx(state.measured.v)
 
