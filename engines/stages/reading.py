@@ -17,7 +17,7 @@ from evprof.core.run_info import LoadingFacts
 from evprof.core.sample import Sample
 from evprof.loaders.clips import clip_events, rectified, video_window
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.source import PILLOW, VideoFrames
+from evprof.loaders.videos.source import PILLOW
 
 OFF = "off"
 
@@ -172,36 +172,24 @@ def _sizes(paths: Iterable[Path]) -> int:
 
 def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
     """`count` uniformly sampled frames of the sample's video or the clip of it, with their times."""
-    return _of_frames(sample, *_decoded(sample, count, spans))
-
-
-def _video_path(sample: Sample) -> str:
-    if sample.video_path is None:
+    path = sample.video_path
+    if path is None:
         raise UserError("This model reads video and the sample has none; add --video PATH.", exit_code=USAGE)
-    return sample.video_path
-
-
-def _decoded(sample: Sample, count: int, spans: StageClock) -> tuple[VideoFrames, LoadingFacts]:
     with ExitStack() as opened:
         with spans.child("open"):
-            source = opened.enter_context(open_video(_video_path(sample), sample.video_times_path))
+            source = opened.enter_context(open_video(path, sample.video_times_path))
         with spans.child("demux"):
             source.index()
         source.parts = _Parts(spans)
         video = source.read_uniform(count, video_window(sample))
-        return video, LoadingFacts(source.bytes_read, frames=len(set(video.indices)), decoder=video.decoder)
-
-
-def _of_frames(sample: Sample, video: VideoFrames, loading: LoadingFacts) -> HostInputs:
+        loading = LoadingFacts(source.bytes_read, frames=len(set(video.indices)), decoder=video.decoder)
+    frames = list(zip(video.indices, video.times_us, strict=True))
     return HostInputs(
-        _video_path(sample),
+        path,
         VIDEO,
         pictures=tuple(video.frames),
         times_us=tuple((time_us, time_us) for time_us in video.times_us),
-        labels=tuple(
-            f"frame {index} at {time_us / 1000:.0f} ms"
-            for index, time_us in zip(video.indices, video.times_us, strict=True)
-        ),
+        labels=tuple(f"frame {index} at {time_us / 1000:.0f} ms" for index, time_us in frames),
         loading=loading,
     )
 
