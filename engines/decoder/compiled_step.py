@@ -19,6 +19,7 @@ import torch
 
 from engines.decoder.attention import attend, causal_mask, choosing_kernel
 from engines.decoder.bucket_pass import JOINED, Bucket, bucket_states, head_of, layer_in_bucket
+from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
@@ -37,19 +38,16 @@ _BLOCK = 3
 """Tokens of the block compiled for; every count from 2 on shares its code."""
 
 
-class CompiledStep:
+class CompiledStep(DecodeStep):
     """The step of one decoder, compiled on first use. `problem` says why it no longer compiles, once that happened."""
 
     kind = "compiled"
-    gives_features = True
 
     def __init__(self, decoder: LlamaDecoder) -> None:
-        self._decoder = decoder
+        super().__init__(decoder)
         # One for each kind of attention: of one function, torch compiles no more than eight.
         self._compiled: dict[str, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {}
         self._ready: set[tuple[str, int, bool, int]] = set()
-        self.problem: str | None = None
-        self.features: torch.Tensor | None = None
 
     def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
         """Compiles for these numbers of tokens and `batch` rows. Returns the ms, None if nothing was compiled. Raises
@@ -87,8 +85,7 @@ class CompiledStep:
                 self.problem = first_line(problem)
             else:
                 return logits[:, -keep:]
-        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
-        return self._decoder.head(hidden[:, -keep:])
+        return self.plain(ids, cache, keep, shape)
 
     def _run(self, ids: torch.Tensor, cache: StaticKv) -> tuple[torch.Tensor, torch.Tensor]:
         start, new = cache.length, ids.shape[1]

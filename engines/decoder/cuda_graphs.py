@@ -21,6 +21,7 @@ import torch
 from engines.decoder.attention import FLASH, SDPA
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, Bucket, attention_alone, bucket_of, bucket_states
 from engines.decoder.compiled_step import first_line, is_compilers
+from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
@@ -162,14 +163,12 @@ class _Captured:
     way: str = ""
 
 
-class GraphStep:
+class GraphStep(DecodeStep):
     """The steps of one decoder as graphs, captured on demand, for CUDA and one prompt. Logits and `features` are
     buffers of the graph, valid until the next step of the same kind on the stream. `problem` says why it fell back to
     the decoder's own pass, until `release`. While `captures` is False, uncaptured steps take the decoder's own pass: a
     capture stops the device for all threads. `body` is a `BucketBody`, or a `LengthFreeBody` without buckets, which
     also `takes_shapes`."""
-
-    gives_features = True
 
     def __init__(
         self,
@@ -179,13 +178,11 @@ class GraphStep:
         kind: str = "graphs",
         has_buckets: bool = True,
     ) -> None:
+        super().__init__(decoder)
         self.kind = kind
-        self.problem: str | None = None
         self.captures = True
-        self.features: torch.Tensor | None = None
         self.takes_shapes = not has_buckets
         self.attention_kernel = ""
-        self._decoder = decoder
         self._body = cast(BucketBody, body)
         self._length_free = None if has_buckets else cast(LengthFreeBody, body)
         self._blocks: tuple[int, ...] = (1,)
@@ -226,8 +223,7 @@ class GraphStep:
         start, new = cache.length, ids.shape[1]
         captured = self._captured_for(new, cache, shape)
         if captured is None:
-            self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
-            return self._decoder.head(hidden[:, -keep:])
+            return self.plain(ids, cache, keep, shape)
         if self._length_free:
             self._length_free.arrange(shape)
         # A shorter block is filled up with what follows nothing: those positions are not counted.

@@ -7,6 +7,7 @@ embeddings before this begins.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -48,17 +49,26 @@ class Decoder(Protocol):
         """[B, S, hidden] -> logits [B, S, V]."""
 
 
-class DecodeStep(Protocol):
+class DecodeStep(ABC):
     """A way to compute decode steps; `problem` is set when it fails. One that `gives_features` leaves the last hidden
     states [B, S, hidden], before the last norm, in `features` until the next call."""
 
     kind: str
-    problem: str | None
-    gives_features: bool
-    features: torch.Tensor | None
+    gives_features = True
 
+    def __init__(self, decoder: LlamaDecoder) -> None:
+        self._decoder = decoder
+        self.problem: str | None = None
+        self.features: torch.Tensor | None = None
+
+    @abstractmethod
     def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
         """Token ids [B, S], as a tree where there is a `shape` -> logits [B, keep, V]; the cache grows by S."""
+
+    def plain(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None) -> torch.Tensor:
+        """The decoder's own pass."""
+        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
+        return self._decoder.head(hidden[:, -keep:])
 
 
 @dataclass

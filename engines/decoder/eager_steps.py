@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
+from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
@@ -20,16 +21,14 @@ from evprof.core.errors import UserError
 from evprof.core.units import ms_from_ns
 
 
-class EarlyExitStep:
+class EarlyExitStep(DecodeStep):
     """A pass that may end after `layer` layers at probability `confidence`. `left` of `asked` tokens did."""
 
     kind = "eager"
-    problem: str | None = None
     gives_features = False
-    features: torch.Tensor | None = None
 
     def __init__(self, decoder: LlamaDecoder, layer: int, confidence: float) -> None:
-        self._decoder = decoder
+        super().__init__(decoder)
         self.layer = layer
         self.confidence = confidence
         self.left = 0
@@ -39,7 +38,7 @@ class EarlyExitStep:
         """Token ids [B, S] -> logits [B, keep, V], of the inner layer if all rows are sure; trees never leave early."""
         decoder = self._decoder
         if shape is not None:
-            return decoder.head(decoder.trunk(decoder.embed(ids), cache, shape=shape)[:, -keep:])
+            return self.plain(ids, cache, keep, shape)
         start, new, padding = cache.length, ids.shape[1], cache.padding
         cos, sin = decoder.rotation(start, new, padding)
         mask = causal_mask(start, new, padding, ids.device)
@@ -95,17 +94,14 @@ _TRIED_AT = STRETCH - POSITIONS - 3
 """Positions in the cache when the step is tried out; a few blocks later it is over the stretch."""
 
 
-class IdenticalStep:
+class IdenticalStep(DecodeStep):
     """The step of one decoder. `problem` says that its numbers do depend on their neighbours, where they do."""
 
     kind = IDENTICAL
-    gives_features = True
 
     def __init__(self, decoder: LlamaDecoder) -> None:
-        self._decoder = decoder
+        super().__init__(decoder)
         self._tried: set[tuple[str, int]] = set()
-        self.problem: str | None = None
-        self.features: torch.Tensor | None = None
 
     def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
         """Checks that blocks and single steps give the same bits. Returns the ms, None if known. Raises RuntimeError if

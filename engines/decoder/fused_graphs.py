@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import torch
 
 from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import DecodeStep
 from engines.decoder.fused_check import check, checked_long_pass
 from engines.decoder.fused_pass import FUSED, MOST_POSITIONS, FusedPass, weight_of
 from engines.decoder.kv_cache import KvCache, StaticKv
@@ -38,20 +39,17 @@ def tune_decoder(decoder: LlamaDecoder, blocks: Iterable[int], *, measure: Measu
         tune([weight_of(decoder.lm_head)], tokens, dtype, measure=measure)
 
 
-class FusedStep:
+class FusedStep(DecodeStep):
     """The pass as a step without graphs: in Triton's interpreter, for tests of what graphs will hold."""
 
     kind = FUSED
     attention_kernel = FUSED
-    gives_features = True
 
     def __init__(self, decoder: LlamaDecoder) -> None:
-        self.problem: str | None = None
-        self.features: torch.Tensor | None = None
+        super().__init__(decoder)
         self.long_pass: LongPass | None = None
         self.prefill_problem = ""
         self.body = FusedPass(decoder)
-        self._decoder = decoder
         self._is_checked = False
 
     def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
@@ -77,8 +75,7 @@ class FusedStep:
             logits, self.features = self.body(decoder, ids, start, cache)
             cache.advance(new)
             return logits[:, -keep:]
-        self.features = hidden = decoder.trunk(decoder.embed(ids), cache, shape=shape)
-        return decoder.head(hidden[:, -keep:])
+        return self.plain(ids, cache, keep, shape)
 
 
 class FusedGraphs(GraphStep):

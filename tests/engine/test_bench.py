@@ -19,6 +19,7 @@ from engines.bench.language_steps import StepsPlan, counts_of, forced_logits, me
 from engines.bench.overhead import measure_overhead
 from engines.bench.turns import DECODE_BEGINS, ContenderTurns, EngineTurn, UnavailableError, agreement, take_turns
 from engines.bench.workload import Workload, check_room, make_workload, workload_need
+from engines.decoder.decoding import DecodeStep
 from engines.loading.shapes import TINY_NETWORK, bench_shape, text_shape
 from evprof.core.errors import UserError
 
@@ -203,16 +204,15 @@ def test_a_trace_without_the_mark_is_refused() -> None:
         counts_of([event("aten::mm", 1)], 1, is_cuda=False)
 
 
-class _Shifted:
+class _Shifted(DecodeStep):
     """A step that is right but at one position, where another token wins by `gap`."""
 
     kind = "shifted"
-    problem: str | None = None
-    features: torch.Tensor | None = None
     gives_features = False
 
     def __init__(self, decoder: Any, place: int, gap: float) -> None:
-        self._decoder, self._place, self._gap, self._calls = decoder, place, gap, 0
+        super().__init__(decoder)
+        self._place, self._gap, self._calls = place, gap, 0
 
     def __call__(self, ids: torch.Tensor, cache: Any, keep: int, shape: Any = None) -> torch.Tensor:
         logits = self._decoder(self._decoder.embed(ids), cache, keep=keep).clone()
