@@ -124,12 +124,12 @@ class GeneratedTurns:
             try:
                 return _generate(self.workload, self.options)
             except Exception as error:  # compilers fail in their own ways, each with its own class
-                raise UnavailableError(f"transformers could not compile its step: {_first_words(error)}") from error
+                raise UnavailableError(f"transformers could not compile its step: {first_line(error)}") from error
         try:
             with torch.inference_mode():
                 return _generate(self.workload, self.options)
         except torch.OutOfMemoryError as error:
-            raise UnavailableError(f"its growing cache did not fit: {_first_words(error)}") from error
+            raise UnavailableError(f"its growing cache did not fit: {first_line(error)}") from error
 
     def shortened(self, tokens: int) -> Self:
         """The same with fewer tokens, unless it would have to be compiled anew."""
@@ -161,14 +161,6 @@ def _compile_config(device: torch.device, backend: str | Callable[..., Any]) -> 
         raise UnavailableError("this version of transformers compiles generate on GPUs only")
     config._compile_all_devices = True
     return config
-
-
-def _first_words(error: Exception) -> str:
-    """The first line of a message, and the next where that one only announces it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if lines and lines[0].endswith(":"):
-        lines[0] = " ".join(lines[:2])
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:

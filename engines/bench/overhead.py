@@ -14,7 +14,6 @@ import random
 import statistics
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,14 +50,8 @@ PROMPT = range(3, 19)
 RESAMPLES = 4000
 
 
-@dataclass(frozen=True)
-class Turn:
-    """Time per token in ns with records, twice without, and with records and alternatives."""
-
-    on_ns: float
-    off_ns: float
-    again_ns: float
-    alternatives_ns: float
+Turn = dict[str, float]
+"""Time per token in ns by kind: "on" with records, "off" and "off_again" without, "alternatives" with both."""
 
 
 def measure_overhead(
@@ -88,14 +81,8 @@ def measure_overhead(
     finally:
         torch.set_num_threads(before)
     rows = [
-        {
-            "pair": index,
-            "on_us": entry.on_ns / 1000,
-            "off_us": entry.off_ns / 1000,
-            "off_again_us": entry.again_ns / 1000,
-            "alternatives_us": entry.alternatives_ns / 1000,
-        }
-        for index, entry in enumerate(measured)
+        {"pair": index} | {f"{kind}_us": time_ns / 1000 for kind, time_ns in turn.items()}
+        for index, turn in enumerate(measured)
     ]
     where = {"shape": shape, "device": str(place), "step": loop.kind, "tokens_per_pair": loop.tokens * TURNS}
     return {"environment": environment, "rows": rows, "summary": where | summarise(measured)}
@@ -105,14 +92,14 @@ def summarise(measured: list[Turn]) -> dict[str, Any]:
     """Median ratios of time per token, the 95 % bootstrap bounds, and what one token costs."""
     found: dict[str, Any] = {
         "pairs": len(measured),
-        "off_ms_per_token": statistics.median(entry.off_ns for entry in measured) / 1e6,
+        "off_ms_per_token": statistics.median(turn["off"] for turn in measured) / 1e6,
     }
     for name, above, below in (
-        ("instrumented_vs_off", "on_ns", "off_ns"),
-        ("a_vs_a", "again_ns", "off_ns"),
-        ("alternatives_vs_instrumented", "alternatives_ns", "on_ns"),
+        ("instrumented_vs_off", "on", "off"),
+        ("a_vs_a", "off_again", "off"),
+        ("alternatives_vs_instrumented", "alternatives", "on"),
     ):
-        ratios = np.array([getattr(entry, above) / getattr(entry, below) for entry in measured])
+        ratios = np.array([turn[above] / turn[below] for turn in measured])
         low, high = median_interval(ratios)
         found |= {name: float(np.median(ratios)), f"{name}_ci95_low": low, f"{name}_ci95_high": high}
     return found
@@ -148,7 +135,7 @@ class _Loop:
         if isinstance(self._step, GraphStep):
             cached.cache = self._step.open_cache(self._capacity)
         first = int(greedy(cached.prefill(self._embeddings, _NEVER)))
-        return {kind: self._running(cached, first, kind) for kind in ("on", "off", "again", "alternatives")}
+        return {kind: self._running(cached, first, kind) for kind in ("on", "off", "off_again", "alternatives")}
 
     def _running(self, cached: CachedModel, first: int, kind: str) -> _Running:
         clock: StageClock = NullClock()
@@ -224,8 +211,7 @@ def _turn(loop: _Loop, order: random.Random) -> Turn:
         order.shuffle(kinds)
         for kind in kinds:
             runs[kind].advance()
-    times = {kind: run.time_per_token() for kind, run in runs.items()}
-    return Turn(times["on"], times["off"], times["again"], times["alternatives"])
+    return {kind: run.time_per_token() for kind, run in runs.items()}
 
 
 def _build(shape: str, device: torch.device) -> LlamaDecoder:
