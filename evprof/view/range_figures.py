@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evprof.view.span_table import Ints, SpanRow
+from evprof.view.lanes import Ints, SpanRow
 
 
 class RangeFigure(NamedTuple):

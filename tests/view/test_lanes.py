@@ -32,9 +32,8 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.view.columns import ShownModel, columns_of, pair_for
 from evprof.view.labels import model_title, stage_labels, widest_that_fits
-from evprof.view.lanes import Track
-from evprof.view.span_table import PROVISIONAL, RUNNING
-from evprof.view.span_table import SETTLED as SETTLED_STATE
+from evprof.view.lanes import PROVISIONAL, RUNNING, Track
+from evprof.view.lanes import SETTLED as SETTLED_STATE
 from evprof.view.timescale import Timescale
 from scripted_engine import ScriptedEngine
 

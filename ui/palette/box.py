@@ -15,9 +15,8 @@ from shiboken6 import isValid
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.setting import Setting
-from evprof.view.lanes import Track
+from evprof.view.lanes import SpanTable, Track
 from evprof.view.matching import match
-from evprof.view.span_table import SpanTable
 from evprof.view.timescale import time_text
 from ui.run_facts.run_text import run_title
 from ui.state.chosen import SpanRef, TokenRef

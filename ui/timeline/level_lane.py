@@ -15,8 +15,7 @@ from evprof.view.decimate import Floats, Ints, column_levels, nice_ceiling
 from evprof.view.timescale import time_text
 from ui.run_facts.run_text import lacking
 from ui.state.selection import TimeRange, TokenRef
-from ui.timeline.dense_painting import paint_bands, pixels_per_px
-from ui.timeline.lane import Lane, blended
+from ui.timeline.lane import Lane, blended, paint_bands, pixels_per_px
 from ui.timeline.scene import Hit
 
 _TOP, _BOTTOM = 12.0, 7.0

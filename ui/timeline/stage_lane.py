@@ -17,14 +17,12 @@ from evprof.core.units import bytes_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import GAP_PX, WIDE_PX, Ints, span_coverage
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
-from evprof.view.lanes import Track
-from evprof.view.span_table import PROVISIONAL, RUNNING, SpanRow, SpanTable
+from evprof.view.lanes import PROVISIONAL, RUNNING, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
 from ui.run_facts.run_text import energy_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
-from ui.timeline.dense_painting import paint_row, palette_of, pixels_per_px
-from ui.timeline.lane import Lane, blended
+from ui.timeline.lane import Lane, blended, paint_row, palette_of, pixels_per_px
 from ui.timeline.scene import Hit, TimelineScene
 from ui.timeline.speculation_lanes import paint_overlap_ground
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush

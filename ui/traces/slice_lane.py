@@ -32,8 +32,7 @@ from evprof.view.timescale import Timescale, time_text
 from evprof.view.trace_rows import NestedRow, TraceLane
 from ui.state.selection import TimeRange
 from ui.style.theme import Theme
-from ui.timeline.dense_painting import paint_row, palette_of, pixels_per_px
-from ui.timeline.lane import FOLDED_PX, Lane, blended
+from ui.timeline.lane import FOLDED_PX, Lane, blended, paint_row, palette_of, pixels_per_px
 from ui.timeline.scene import Hit, TimelineScene
 from ui.widgets.elided import elided_text
 
