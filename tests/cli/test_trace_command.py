@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from evprof.cli.sessions import trace as trace_text
+from evprof.cli.terminal.progress import Progress
 from made_traces import MadeTrace, write_decoding
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,16 +150,13 @@ def test_slips(evprof: Any, trace: Path) -> None:
     assert "--runs is for a session" in evprof("show", trace, "--runs", "1").errors
 
 
-def test_a_long_trace_tells_its_size_and_an_early_overview(
-    evprof: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_trace_has_progress_in_bytes(evprof: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "long.pt.trace.json"
     entries = write_decoding(path, 16, 16)
     monkeypatch.setattr(trace_text, "_LONG_BYTES", 1 << 20)
-    monkeypatch.setattr(trace_text, "FIRST_LOOK_S", 0.0)
+    monkeypatch.setattr(Progress, "line_s", 0.0)
     found = evprof("show", path)
-    assert re.search(r"about [\d,]+ entries in \d+ MB of text; its columns take about \d+ MB", found.errors)
-    assert re.search(r"so far \(\d+ % read\): \d+ steps? in .*: Kernel [\d.]+ %", found.errors)
+    assert re.search(r"reading long\.pt\.trace\.json: .* of .* [\d,]+ entries", found.errors)
     assert f"{entries:,} items" in found.output
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,9 +18,6 @@ from evprof.metrics.traces.document import trace_document
 from evprof.metrics.traces.modules import ModuleRow
 
 USUAL_ROWS = 12
-
-FIRST_LOOK_S = 3.0
-"""After so long the overview of what was read is reported; then after twice as long, and so on."""
 
 _LONG_BYTES = 64 << 20
 """Shorter traces have no progress."""
@@ -48,47 +44,16 @@ def show_trace(options: argparse.Namespace, console: Console) -> None:
 
 
 def _analysed(path: str, console: Console) -> TraceAnalysis:
-    with TraceBar(console, path) as bar, bar.until_stopped() as stop:
-        return TraceAnalysis(read_trace(path, bar.look, stop))
+    size = trace_size(path)
+    with Progress(console, f"reading {Path(path).name}") as bar, bar.until_stopped() as stop:
+        bar.kept = "nothing"
+        bar.start(size.file_bytes)
 
+        def look(progress: TraceProgress) -> None:
+            if size.text_bytes >= _LONG_BYTES:
+                bar.reach(progress.read_bytes, f"{progress.entries:,} entries")
 
-class TraceBar(Progress):
-    """Counts the bytes of a trace's file; of a long one it soon shows what its first part says."""
-
-    kept = "nothing"
-
-    def __init__(self, console: Console, path: str) -> None:
-        super().__init__(console, f"reading {Path(path).name}")
-        size = trace_size(path)
-        self._is_long = size.text_bytes >= _LONG_BYTES
-        self._next_look = time.monotonic() + FIRST_LOOK_S
-        self._wait = FIRST_LOOK_S
-        self.start(size.file_bytes)
-        if self._is_long:
-            self.say(
-                f"{path}: about {size.entries:,} entries in {size.text_bytes / 1e6:,.0f} MB of text; its columns take "
-                f"about {size.memory_bytes / 1e6:,.0f} MB"
-            )
-
-    def look(self, progress: TraceProgress) -> None:
-        """Draws a few times a second, and shows an overview after some seconds."""
-        if not self._is_long:
-            return
-        self.reach(progress.read_bytes, f"{progress.entries:,} entries")
-        now = time.monotonic()
-        if now >= self._next_look and progress.read_bytes < progress.file_bytes:
-            self._wait *= 2
-            self._next_look = now + self._wait
-            self.say(f"so far ({percent_text(progress.read_bytes / progress.file_bytes)} read): {_overview(progress)}")
-
-
-def _overview(progress: TraceProgress) -> str:
-    seen = TraceAnalysis(progress.so_far()).overview
-    if seen is None:
-        return f"{progress.entries:,} entries"
-    categories = sorted((category for category in seen.categories if category.ns), key=lambda category: -category.ns)
-    shares = ", ".join(f"{category.name} {percent_text(category.share or 0, 1)}" for category in categories)
-    return f"{len(seen.steps):,} steps in {ms_text(seen.wall_ns / 1e6)}: {shares}"
+        return TraceAnalysis(read_trace(path, look, stop))
 
 
 class _Tables:

@@ -12,7 +12,7 @@ from typing import Any
 
 from evprof.cli.command import Command, CommandExample
 from evprof.cli.options import add_json_option, check_least, typed_words
-from evprof.cli.suite.machines import ClusterPlaces, HereOnly, Machines, open_cluster, places_text
+from evprof.cli.suite.machines import Machines, open_cluster, places_text
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
@@ -99,7 +99,8 @@ class _Measurement:
         preflight.check_samples(samples, self._console.warn)
         room = make_room()
         spec = spec_of(question, self._options, room.family_of)
-        machines = self._machines(spec.cells, room)
+        cluster = self._held.enter_context(open_cluster(self._options, self._console))
+        machines = Machines(room, cluster, self._options, spec.cells)
         machines.check(spec.cells)
         spec, left_out = within_context(spec, room.past_context)
         session = made_folder(self._folder, resumes=self._options.resume)
@@ -121,14 +122,9 @@ class _Measurement:
             problems=[*problems, *told, *drawn],
         )
         fact["left_out"] = left_out
-        fact["machines"] = machines.told()
+        fact["machines"] = machines.counts()
         self._has_facts = {"ceilings", "models"} <= facts.keys()
         return self._report(session, plan, self._measure(plan, fact, outcomes, session, machines))
-
-    def _machines(self, cells: Sequence[SuiteConfiguration], room: Any) -> Machines:
-        """Where it is measured; a cluster stays connected until the command ends."""
-        cluster = self._held.enter_context(open_cluster(self._options, self._console))
-        return HereOnly(room) if cluster is None else ClusterPlaces(cluster, self._options, cells)
 
     def _reserve(self, session: Path) -> None:
         """Keeps the session for this process until the reports are written, though several writers follow one

@@ -23,47 +23,27 @@ Facts = Callable[[SuitePlan, Any], dict[str, Any]]
 """Measures what the report needs of machine and models; it notes and warns as a console does."""
 
 
-class HereOnly:
-    """This process, or engine processes beside it, one after the other."""
+class Machines:
+    """Where a suite is measured: this process and engine processes beside it, or the places of a cluster of Ray.
 
-    def __init__(self, room: Any) -> None:
+    A cluster stays connected until the command ends.
+    """
+
+    def __init__(
+        self, room: Any, cluster: Any, options: argparse.Namespace, cells: Sequence[SuiteConfiguration]
+    ) -> None:
+        """`cluster`: None without Ray. Raises UserError where the cluster has no place to give."""
         self._room = room
-
-    def check(self, cells: Sequence[SuiteConfiguration]) -> None:
-        """Raises UserError for a cell whose models or devices are not here."""
-        preflight.check_cells(cells)
-
-    def fits(self, cells: Sequence[SuiteConfiguration]) -> bool:
-        """Whether the models of all cells stay loaded together."""
-        found: bool = self._room.fits(cells)
-        return found
-
-    def facts(self, measure: Facts, plan: SuitePlan, console: Console) -> dict[str, Any]:
-        """What `measure` finds of the machine and of models."""
-        return measure(plan, console)
-
-    def told(self) -> dict[str, int]:
-        """Places by the name of their machine; none where there is one."""
-        return {}
-
-    def places(self, plan: SuitePlan, rows: int, watcher: SuiteWatcher) -> Any:
-        """None: the driver makes its own."""
-        return None
-
-
-class ClusterPlaces:
-    """The places of a cluster of Ray, which stays connected until the command ends."""
-
-    def __init__(self, cluster: Any, options: argparse.Namespace, cells: Sequence[SuiteConfiguration]) -> None:
-        """Raises UserError where the cluster has no place to give."""
-        choices = [choice for cell in cells for role in cell.roles if (choice := cell.choice(role)) is not None]
         self._cluster = cluster
         self._options = options
-        self._slots = cluster.slots(
-            options.ray_threads, on_gpus=any(not choice.device.startswith("cpu") for choice in choices)
-        )
-        # A CPU of this very machine is asked here: a process that imports a model library takes seconds.
-        self._asks_here = cluster.is_local and not self._slots[0].gpus
+        self._slots: Sequence[Any] = ()
+        if cluster is not None:
+            choices = [choice for cell in cells for role in cell.roles if (choice := cell.choice(role)) is not None]
+            self._slots = cluster.slots(
+                options.ray_threads, on_gpus=any(not choice.device.startswith("cpu") for choice in choices)
+            )
+        # This process answers for a CPU of this machine: another one would import a model library for seconds.
+        self._asks_here = cluster is None or (cluster.is_local and not self._slots[0].gpus)
 
     def check(self, cells: Sequence[SuiteConfiguration]) -> None:
         """Raises UserError for a cell whose models or devices one of the machines does not have."""
@@ -73,14 +53,16 @@ class ClusterPlaces:
             self._ask_each(preflight.check_cells, cells)
 
     def fits(self, cells: Sequence[SuiteConfiguration]) -> bool:
-        """Whether they stay loaded together at every place, next to its neighbours."""
+        """Whether the models of all cells stay loaded together at every place, next to its neighbours."""
+        if not self._slots:
+            return bool(self._room.fits(cells))
         if self._asks_here:
             return fits_beside(cells, len(self._slots))
         neighbours = Counter(slot.node_id for slot in self._slots)
         return all(self._ask_each(fits_beside, cells, max(neighbours.values())))
 
     def facts(self, measure: Facts, plan: SuitePlan, console: Console) -> dict[str, Any]:
-        """The same at the first place."""
+        """What `measure` finds of machine and models, on a cluster at the first place."""
         if self._asks_here:
             return measure(plan, console)
         slot = self._slots[0]
@@ -91,15 +73,17 @@ class ClusterPlaces:
             console.note(note)
         for warning in warnings:
             console.warn(warning)
-        told: dict[str, Any] = found
-        return told
+        facts: dict[str, Any] = found
+        return facts
 
-    def told(self) -> dict[str, int]:
-        """Places by the name of their machine."""
+    def counts(self) -> dict[str, int]:
+        """Places by the name of their machine; none without a cluster."""
         return dict(Counter(slot.host for slot in self._slots))
 
     def places(self, plan: SuitePlan, rows: int, watcher: SuiteWatcher) -> Any:
-        """As many as there are rows for."""
+        """As many as there are rows for; None without a cluster, where the driver makes its own."""
+        if self._cluster is None:
+            return None
         from evprof.run.places.engine_seat import SeatTerms
 
         terms = SeatTerms(
@@ -111,9 +95,6 @@ class ClusterPlaces:
         """One place of every machine."""
         firsts = {slot.node_id: slot for slot in reversed(self._slots)}
         return [self._cluster.ask(slot, function, *words) for slot in firsts.values()]
-
-
-Machines = HereOnly | ClusterPlaces
 
 
 def open_cluster(options: argparse.Namespace, console: Console) -> AbstractContextManager[Any]:
