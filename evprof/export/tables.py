@@ -6,7 +6,7 @@ Written one run at a time. Every run is there, failed ones with their error.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -22,7 +22,7 @@ from evprof.metrics.document import SETTINGS_KEYS, metrics_document
 from evprof.metrics.figures import kv_cache, stages
 from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.figures.throttling import is_throttled
-from evprof.metrics.speculation.failure_modes import Rejection, first_rejections
+from evprof.metrics.speculation.failure_modes import first_rejections
 from evprof.metrics.speculation.outcome import acceptance
 
 if TYPE_CHECKING:
@@ -30,16 +30,20 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+Columns = dict[str, Callable[[Any], Any]]
+"""Columns of a table, each with its value for an item."""
+
 
 def run_tables(run: RunLog, session: str = "") -> dict[str, list[Row]]:
     """The rows of one run. Each begins with whose it is: session, run, cell, sample, imported file and its row."""
-    return {name: table_rows(name, run, session) for name in _ROWS}
+    return {name: table_rows(name, run, session) for name in _TABLES}
 
 
 def table_rows(name: str, run: RunLog, session: str = "") -> list[Row]:
     """The rows of one run in one of the tables."""
+    items, columns = _TABLES[name]
     identity = _identity(run, session)
-    return [identity | row for row in _ROWS[name](run)]
+    return [identity | {column: read(item) for column, read in columns.items()} for item in items(run)]
 
 
 def write_tables(sources: Iterable[Source], path: Path) -> list[Path]:
@@ -92,116 +96,92 @@ def plain_row(row: Row) -> Row:
 
 def _identity(run: RunLog, session: str) -> Row:
     imported = run.info.imported
-    return {
-        "session": session,
-        "run_id": run.run_id,
-        "cell": run.info.cell,
-        "sample": run.info.sample.name,
-        "imported_file": imported.path if imported else None,
-        "imported_row": imported.row if imported else None,
-    }
+    values = (
+        session,
+        run.run_id,
+        run.info.cell,
+        run.info.sample.name,
+        imported.path if imported else None,
+        imported.row if imported else None,
+    )
+    return dict(zip(IDENTITY, values, strict=True))
 
 
-def _run_rows(run: RunLog) -> list[Row]:
+def _field(name: str) -> Callable[[Any], Any]:
+    """A field of a record, which stands last in an item."""
+    return lambda item: getattr(item[-1], name)
+
+
+def _fields(*names: str) -> Columns:
+    return {name: _field(name) for name in names}
+
+
+def _moment(name: str) -> Callable[[Any], float | None]:
+    """A moment of a record in ms since the zero of its run, which stands first in an item."""
+    return lambda item: stages.start_ms(item[0], getattr(item[-1], name))
+
+
+def _pairs(name: str) -> Callable[[RunLog], Iterator[tuple[RunLog, Any]]]:
+    """The run with each of its records of that name."""
+    return lambda run: ((run, record) for record in getattr(run, name))
+
+
+def _named(name: str) -> Callable[[RunLog], Iterator[tuple[RunLog, str, Any]]]:
+    """The run with each of its records of that name, which lie under a name of their own."""
+    return lambda run: ((run, key, record) for key, records in getattr(run, name).items() for record in records)
+
+
+def _runs(run: RunLog) -> list[tuple[RunLog, Row, Row, Any, Any]]:
+    """The run with its metrics, what it loaded, its model and its acceptance."""
     info = run.info
-    model = info.models.get(info.role)
-    counts = acceptance(run)
-    row = {
-        "group_id": info.group_id,
-        "repeat": info.repeat,
-        "mode": info.mode,
-        "role": info.role,
-        "status": info.status,
-        "error": info.error,
-        "warmup": info.warmup,
-        "profiled": info.profiled,
-        "cold": info.is_cold,
-        "model": model.name if model else None,
-        "dtype": model.dtype if model else None,
-        "device": model.device if model else None,
-        "quantization": model.quantization if model else None,
-        **{key: info.given_settings.get(key) for key in (*SETTINGS_KEYS, "gamma")},
-        "wall_ms": stages.wall_ms(run),
-        **{f"{name}_ms": stages.stage_ms(run, name) for name in STAGES},
-        "unattributed_ms": stages.unattributed_ms(run),
-        **metrics_document(run),
-        **_loading(run),
-        "kv_measured_bytes": kv_cache.measured_bytes(run),
-        "kv_formula_bytes": kv_cache.formula_bytes(run),
-        "peak_rss_bytes": info.memory.peak_rss_bytes,
-        "peak_allocated_bytes": info.memory.peak_allocated_bytes,
-        **{name: READERS[name](run, info.role, stages.END_TO_END) for name in _ENERGY},
-        "throttled": is_throttled(run),
-        "draft_acceptance_rate": counts.draft_acceptance_rate if counts else None,
-        "mean_acceptance_length": counts.mean_acceptance_length if counts else None,
-        "clip_start_ms": _ms(info.sample.start_us),
-        "clip_duration_ms": _ms(info.sample.duration_us),
-        "prompt": info.sample.prompt,
-        "reference": info.sample.reference,
-        "text": info.text,
-    }
-    return [row]
+    loaded = loading_document(run, info.role) or {}
+    return [(run, metrics_document(run), loaded, info.models.get(info.role), acceptance(run))]
 
 
-_ENERGY = tuple(key for key, figure in FIGURES.items() if figure.head == ENERGY)
-
-_LOADING = (
-    "bytes_read",
-    "bytes_from_disk",
-    "events",
-    "frames",
-    "events_per_s",
-    "frames_per_s",
-    "decoder",
-    "frame_cache",
-)
+def _of_run(read: Callable[[RunLog], Any]) -> Callable[[Any], Any]:
+    return lambda item: read(item[0])
 
 
-def _loading(run: RunLog) -> Row:
-    found = loading_document(run, run.info.role) or {}
-    return {f"load_{name}": found.get(name) for name in _LOADING}
+def _info(*names: str) -> Columns:
+    return {name: lambda item, name=name: getattr(item[0].info, name) for name in names}
 
 
-def _ms(time_us: int | None) -> float | None:
-    return None if time_us is None else time_us / 1000
+def _optional(place: int, *names: str) -> Columns:
+    """Columns that are attributes of something that a run may lack."""
+    return {name: lambda item, name=name: getattr(item[place], name) if item[place] else None for name in names}
 
 
-def _figure_rows(run: RunLog) -> list[Row]:
+def _clip_ms(name: str) -> Callable[[Any], float | None]:
+    def read(item: Any) -> float | None:
+        time_us = getattr(item[0].info.sample, name)
+        return None if time_us is None else time_us / 1000
+
+    return read
+
+
+def _figures(run: RunLog) -> list[tuple[str, str, float]]:
     """Every figure that is known of the run, of each model its own; and what an imported file says besides.
 
     The file's numbers come last, under our names with our units.
     """
     role, imported = run.info.role, run.info.imported
-    found = [
+    known = [
         (owner, figure.key, value)
         for owner in dict.fromkeys((role, *run.info.models))
         for figure in FIGURES.values()
         if owner == role or not figure.is_of_answer
         if (value := READERS[figure.key](run, owner, stages.END_TO_END)) is not None
     ]
-    found += [(role, name, value) for name, value in imported.figures.items()] if imported else []
-    return [
-        {"role": owner, "figure": key, "value": value, "unit": figure_of(key).unit or None}
-        for owner, key, value in found
-    ]
+    return known + ([(role, name, value) for name, value in imported.figures.items()] if imported else [])
 
 
-def _stage_rows(run: RunLog) -> list[Row]:
-    return [
-        {
-            "role": span.role,
-            "stage": _stage_name(run, span),
-            "part": "" if span.is_stage else span.name,
-            "covers": COVERS.join(span.covers) if span.is_stage else "",
-            "start_ms": stages.start_ms(run, span.start_ns),
-            "duration_ms": stages.span_ms(span),
-        }
-        for span in sorted(run.spans.values(), key=lambda span: (span.start_ns, span.span_id))
-    ]
+def _spans(run: RunLog) -> list[tuple[RunLog, Span]]:
+    return [(run, span) for span in sorted(run.spans.values(), key=lambda span: (span.start_ns, span.span_id))]
 
 
-def _stage_name(run: RunLog, span: Span) -> str:
+def _stage_name(item: tuple[RunLog, Span]) -> str:
     """The stage that a span is or lies in."""
+    run, span = item[:2]
     seen = {span.span_id}
     while span.parent_id in run.spans and span.parent_id not in seen:
         span = run.spans[span.parent_id]
@@ -209,86 +189,57 @@ def _stage_name(run: RunLog, span: Span) -> str:
     return span.stage_name
 
 
-def _tensor_rows(run: RunLog) -> list[Row]:
-    return [
-        {
-            "role": span.role,
-            "stage": _stage_name(run, span),
-            "part": "" if span.is_stage else span.name,
-            "direction": tensor.direction,
-            "tensor": tensor.name,
-            "shape": tensor.shape.replace(",", "x"),
-            "dtype": tensor.dtype,
-            "bytes": tensor.nbytes,
-        }
-        for span in sorted(run.spans.values(), key=lambda span: (span.start_ns, span.span_id))
-        for tensor in span.tensors
-    ]
+def _part(item: tuple[RunLog, Span]) -> str:
+    return "" if item[1].is_stage else item[1].name
 
 
-def _token_rows(run: RunLog) -> list[Row]:
-    return [
-        {
-            "role": token.role,
-            "position": token.position,
-            "token_id": token.known_id,
-            "piece": token.piece,
-            "origin": token.origin,
-            "round": token.round_index if token.round_index >= 0 else None,
-            "time_ms": stages.start_ms(run, token.t_ns) if run.info.has_token_times else None,
-            "chance": None if odds is None else odds.chance_of(token.token_id),
-            "entropy_bits": None if odds is None else odds.entropy_bits,
-        }
-        for token in sorted([*run.tokens, *run.rejected], key=lambda token: (token.t_ns, token.position))
-        for odds in (run.alternatives_of(token),)
-    ]
+def _tokens(run: RunLog) -> Iterator[tuple[RunLog, Any, Any]]:
+    """The run, what else was likely in a token's place, and the token."""
+    for token in sorted([*run.tokens, *run.rejected], key=lambda token: (token.t_ns, token.position)):
+        yield run, run.alternatives_of(token), token
 
 
-def _alternative_rows(run: RunLog) -> list[Row]:
+def _alternatives(run: RunLog) -> Iterator[tuple[int, Any, Any]]:
     """The likeliest tokens in every token's place, by the model that chose or proposed it; the likeliest has rank 1."""
-    return [
-        {
-            "role": record.role,
-            "round": record.round_index if record.round_index >= 0 else None,
-            "position": record.position,
-            "token_id": record.token_id,
-            "entropy_bits": record.entropy_bits,
-            "rank": rank,
-            "alternative_id": one.token_id,
-            "alternative_piece": one.piece,
-            "chance": one.chance,
-        }
-        for record in run.alternatives.values()
-        for rank, one in enumerate(record.listed, 1)
-    ]
+    for record in run.alternatives.values():
+        for rank, one in enumerate(record.listed, 1):
+            yield rank, one, record
 
 
-def _round_rows(run: RunLog) -> list[Row]:
-    rejections = {entry.round_index: entry for entry in first_rejections(run)}
-    return [
-        {
-            "round": entry.round_index,
-            "start_ms": stages.start_ms(run, entry.start_ns),
-            "draft_ms": ms_from_ns(entry.draft_ns),
-            "verify_ms": ms_from_ns(entry.verify_ns),
-            "rollback_ms": ms_from_ns(entry.rollback_ns),
-            "drafted": entry.drafted,
-            "accepted": entry.accepted,
-            "emitted": entry.emitted,
-            "drafted_ids": entry.drafted_ids.replace(",", " "),
-            "hidden": bool(entry.hidden),
-            **_rejection(rejections.get(entry.round_index)),
-        }
-        for entry in run.rounds
-    ]
+def _rounds(run: RunLog) -> Iterator[tuple[RunLog, Row, Any]]:
+    """The run, why a round ended (its first rejected token), and the round."""
+    rejections = {entry.round_index: entry.to_json() for entry in first_rejections(run)}
+    for entry in run.rounds:
+        yield run, rejections.get(entry.round_index, {}), entry
 
 
-def _rejection(entry: Rejection | None) -> Row:
-    """Why a round ended: the first rejected token, what stands in its place, and the kind of difference."""
-    found = {} if entry is None else entry.to_json()
-    return {column: found.get(name) for column, name in _REJECTION.items()}
+def _chance(name: str) -> Callable[[Any], float | None]:
+    def read(item: Any) -> float | None:
+        ppm = getattr(item[-1], name)
+        return None if ppm < 0 else ppm / 1_000_000
+
+    return read
 
 
+def _known(name: str) -> Callable[[Any], int | None]:
+    """A number of a record that is -1 where it was not measured."""
+
+    def read(item: Any) -> int | None:
+        value: int = getattr(item[-1], name)
+        return value if value >= 0 else None
+
+    return read
+
+
+_LOADING = (
+    *("bytes_read", "bytes_from_disk", "events", "frames"),
+    *("events_per_s", "frames_per_s", "decoder", "frame_cache"),
+)
+_METRICS = (
+    *("time_to_first_token_ms", "inter_token_latency_ms", "input_sequence_length", "output_sequence_length"),
+    *("visual_tokens", "prefill_throughput_tok_s", "decode_throughput_tok_s"),
+)
+_PHASES = ("draft", "verify", "rollback")
 _REJECTION = {
     "rejected_at": "position",
     "rejected_piece": "draft_piece",
@@ -296,123 +247,148 @@ _REJECTION = {
     "rejected_kind": "kind",
 }
 
-
-def _judgement_rows(run: RunLog) -> list[Row]:
-    """What both models thought of every judged token; an unknown probability is an empty cell."""
-    return [
+_TABLES: dict[str, tuple[Callable[[RunLog], Iterable[Any]], Columns]] = {
+    "runs": (
+        _runs,
         {
-            "round": entry.round_index,
-            "place": entry.place,
-            "position": entry.position,
-            "draft_id": entry.draft_id,
-            "target_id": entry.target_id,
-            "accepted": bool(entry.accepted),
-            "draft_chance": _chance(entry.draft_ppm),
-            "cross_chance": _chance(entry.cross_ppm),
-            "target_chance": _chance(entry.target_ppm),
-            "overlap": _chance(entry.overlap_ppm),
-            "draft_piece": entry.draft_piece,
-            "target_piece": entry.target_piece,
-        }
-        for entry in run.judgements
-    ]
-
-
-def _chance(ppm: int) -> float | None:
-    return None if ppm < 0 else ppm / 1_000_000
-
-
-def _kv_rows(run: RunLog) -> list[Row]:
-    return [
+            **_info("group_id", "repeat", "mode", "role", "status", "error", "warmup", "profiled"),
+            "cold": lambda item: item[0].info.is_cold,
+            "model": lambda item: item[3].name if item[3] else None,
+            **_optional(3, "dtype", "device", "quantization"),
+            **{
+                key: lambda item, key=key: item[0].info.given_settings.get(key)
+                for key in dict.fromkeys((*SETTINGS_KEYS, "gamma"))
+            },
+            "wall_ms": _of_run(stages.wall_ms),
+            **{f"{name}_ms": _of_run(lambda run, name=name: stages.stage_ms(run, name)) for name in STAGES},
+            "unattributed_ms": _of_run(stages.unattributed_ms),
+            **{name: lambda item, name=name: item[1].get(name) for name in _METRICS},
+            **{f"load_{name}": lambda item, name=name: item[2].get(name) for name in _LOADING},
+            "kv_measured_bytes": _of_run(kv_cache.measured_bytes),
+            "kv_formula_bytes": _of_run(kv_cache.formula_bytes),
+            "peak_rss_bytes": lambda item: item[0].info.memory.peak_rss_bytes,
+            "peak_allocated_bytes": lambda item: item[0].info.memory.peak_allocated_bytes,
+            **{
+                key: _of_run(lambda run, key=key: READERS[key](run, run.info.role, stages.END_TO_END))
+                for key, figure in FIGURES.items()
+                if figure.head == ENERGY
+            },
+            "throttled": _of_run(is_throttled),
+            **_optional(4, "draft_acceptance_rate", "mean_acceptance_length"),
+            "clip_start_ms": _clip_ms("start_us"),
+            "clip_duration_ms": _clip_ms("duration_us"),
+            "prompt": lambda item: item[0].info.sample.prompt,
+            "reference": lambda item: item[0].info.sample.reference,
+            "text": lambda item: item[0].info.text,
+        },
+    ),
+    "stages": (
+        _spans,
         {
-            "role": role,
-            "time_ms": stages.start_ms(run, record.t_ns),
-            "positions": record.length,
-            "bytes": record.nbytes,
-        }
-        for role, records in run.kv.items()
-        for record in records
-    ]
-
-
-def _memory_rows(run: RunLog) -> list[Row]:
-    return [
+            "role": _field("role"),
+            "stage": _stage_name,
+            "part": _part,
+            "covers": lambda item: COVERS.join(item[1].covers) if item[1].is_stage else "",
+            "start_ms": _moment("start_ns"),
+            "duration_ms": lambda item: stages.span_ms(item[1]),
+        },
+    ),
+    "tensors": (
+        lambda run: ((*item, tensor) for item in _spans(run) for tensor in item[1].tensors),
         {
-            "time_ms": stages.start_ms(run, sample.t_ns),
-            "resident_bytes": sample.rss_bytes,
-            "gpu_bytes": sample.gpu_bytes if sample.gpu_bytes >= 0 else None,
-        }
-        for sample in run.memory
-    ]
-
-
-def _power_rows(run: RunLog) -> list[Row]:
-    return [
-        {"device": device, "time_ms": stages.start_ms(run, record.t_ns)}
-        | {name: value if value >= 0 else None for name, value in record._asdict().items() if name in _POWER}
-        for device, records in run.power.items()
-        for record in records
-    ]
-
-
-_POWER = PowerRecord._fields[3:]
-
-_ROWS: dict[str, Callable[[RunLog], list[Row]]] = {
-    "runs": _run_rows,
-    "stages": _stage_rows,
-    "tensors": _tensor_rows,
-    "tokens": _token_rows,
-    "rounds": _round_rows,
-    "judgements": _judgement_rows,
-    "alternatives": _alternative_rows,
-    "kv_cache": _kv_rows,
-    "memory": _memory_rows,
-    "power": _power_rows,
-    "figures": _figure_rows,
+            "role": lambda item: item[1].role,
+            "stage": _stage_name,
+            "part": _part,
+            "direction": _field("direction"),
+            "tensor": _field("name"),
+            "shape": lambda item: item[2].shape.replace(",", "x"),
+            "dtype": _field("dtype"),
+            "bytes": _field("nbytes"),
+        },
+    ),
+    "tokens": (
+        _tokens,
+        {
+            **_fields("role", "position"),
+            "token_id": _field("known_id"),
+            **_fields("piece", "origin"),
+            "round": _known("round_index"),
+            "time_ms": lambda item: _moment("t_ns")(item) if item[0].info.has_token_times else None,
+            "chance": lambda item: item[1].chance_of(item[2].token_id) if item[1] else None,
+            "entropy_bits": lambda item: item[1].entropy_bits if item[1] else None,
+        },
+    ),
+    "rounds": (
+        _rounds,
+        {
+            "round": _field("round_index"),
+            "start_ms": _moment("start_ns"),
+            **{f"{name}_ms": lambda item, name=name: ms_from_ns(getattr(item[2], f"{name}_ns")) for name in _PHASES},
+            **_fields("drafted", "accepted", "emitted"),
+            "drafted_ids": lambda item: item[2].drafted_ids.replace(",", " "),
+            "hidden": lambda item: bool(item[2].hidden),
+            **{column: lambda item, name=name: item[1].get(name) for column, name in _REJECTION.items()},
+        },
+    ),
+    "judgements": (
+        _pairs("judgements"),
+        {
+            "round": _field("round_index"),
+            **_fields("place", "position", "draft_id", "target_id"),
+            "accepted": lambda item: bool(item[1].accepted),
+            "draft_chance": _chance("draft_ppm"),
+            "cross_chance": _chance("cross_ppm"),
+            "target_chance": _chance("target_ppm"),
+            "overlap": _chance("overlap_ppm"),
+            **_fields("draft_piece", "target_piece"),
+        },
+    ),
+    "alternatives": (
+        _alternatives,
+        {
+            "role": _field("role"),
+            "round": _known("round_index"),
+            **_fields("position", "token_id", "entropy_bits"),
+            "rank": lambda item: item[0],
+            "alternative_id": lambda item: item[1].token_id,
+            "alternative_piece": lambda item: item[1].piece,
+            "chance": lambda item: item[1].chance,
+        },
+    ),
+    "kv_cache": (
+        _named("kv"),
+        {
+            "role": lambda item: item[1],
+            "time_ms": _moment("t_ns"),
+            "positions": _field("length"),
+            "bytes": _field("nbytes"),
+        },
+    ),
+    "memory": (
+        _pairs("memory"),
+        {"time_ms": _moment("t_ns"), "resident_bytes": _field("rss_bytes"), "gpu_bytes": _known("gpu_bytes")},
+    ),
+    "power": (
+        _named("power"),
+        {
+            "device": lambda item: item[1],
+            "time_ms": _moment("t_ns"),
+            **{name: _known(name) for name in PowerRecord._fields[3:]},
+        },
+    ),
+    "figures": (
+        _figures,
+        {
+            "role": lambda item: item[0],
+            "figure": lambda item: item[1],
+            "value": lambda item: item[2],
+            "unit": lambda item: figure_of(item[1]).unit or None,
+        },
+    ),
 }
 
 IDENTITY = ("session", "run_id", "cell", "sample", "imported_file", "imported_row")
 """The first columns of every table."""
 
-_OWN_COLUMNS: dict[str, tuple[str, ...]] = {
-    "runs": (
-        *("group_id", "repeat", "mode", "role", "status", "error", "warmup", "profiled", "cold"),
-        *("model", "dtype", "device", "quantization"),
-        *SETTINGS_KEYS,
-        "gamma",
-        "wall_ms",
-        *(f"{name}_ms" for name in STAGES),
-        "unattributed_ms",
-        *("time_to_first_token_ms", "inter_token_latency_ms", "input_sequence_length", "output_sequence_length"),
-        *("visual_tokens", "prefill_throughput_tok_s", "decode_throughput_tok_s"),
-        *(f"load_{name}" for name in _LOADING),
-        *("kv_measured_bytes", "kv_formula_bytes", "peak_rss_bytes", "peak_allocated_bytes"),
-        *_ENERGY,
-        "throttled",
-        *("draft_acceptance_rate", "mean_acceptance_length"),
-        *("clip_start_ms", "clip_duration_ms", "prompt", "reference", "text"),
-    ),
-    "stages": ("role", "stage", "part", "covers", "start_ms", "duration_ms"),
-    "tensors": ("role", "stage", "part", "direction", "tensor", "shape", "dtype", "bytes"),
-    "tokens": ("role", "position", "token_id", "piece", "origin", "round", "time_ms", "chance", "entropy_bits"),
-    "rounds": (
-        *("round", "start_ms", "draft_ms", "verify_ms", "rollback_ms"),
-        *("drafted", "accepted", "emitted", "drafted_ids", "hidden"),
-        *_REJECTION,
-    ),
-    "judgements": (
-        *("round", "place", "position", "draft_id", "target_id", "accepted"),
-        *("draft_chance", "cross_chance", "target_chance", "overlap", "draft_piece", "target_piece"),
-    ),
-    "alternatives": (
-        *("role", "round", "position", "token_id", "entropy_bits"),
-        *("rank", "alternative_id", "alternative_piece", "chance"),
-    ),
-    "kv_cache": ("role", "time_ms", "positions", "bytes"),
-    "memory": ("time_ms", "resident_bytes", "gpu_bytes"),
-    "power": ("device", "time_ms", *_POWER),
-    "figures": ("role", "figure", "value", "unit"),
-}
-
-COLUMNS = {name: (*IDENTITY, *columns) for name, columns in _OWN_COLUMNS.items()}
+COLUMNS = {name: (*IDENTITY, *columns) for name, (_, columns) in _TABLES.items()}
 """Column names of each table, in order."""
