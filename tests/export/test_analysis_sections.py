@@ -223,21 +223,6 @@ def test_the_roofline_against_measured_ceilings(report_data: MakeData, cell_runs
     assert max(value for value in line.y if value is not None) == pytest.approx(160_000)
 
 
-def test_what_fits_the_processors_cache_is_no_matter_of_memory(report_data: MakeData, cell_runs: ModuleType) -> None:
-    ceiling = {
-        "device": "cpu",
-        "dtype": "bfloat16",
-        "threads": 1,
-        "copy_bytes_s": 1e9,
-        "read_bytes_s": 1e9,
-        "matmul_flops_s": 1e9,
-        "cache_bytes": 1 << 40,
-    }
-    draft = cell_runs.DRAFT_002.with_(is_imported=False, tokens=(1, 2), environment={"threads": 1})
-    text = said(theory(report_data(draft, facts={"ceilings": [ceiling]})))
-    assert "MBU may exceed 100 %" in text
-
-
 def test_capacities_of_002(published: ReportData) -> None:
     """~75 and ~10 by cache alone; beside the weights 33 and 4; both models do not fit the card."""
     section = capacity(published)
@@ -345,15 +330,6 @@ def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs:
     assert (speed[3].text, speed[3].badge) == ("0.62×", Badge.IMPORTED)
 
 
-def test_speculation_in_imported_files_is_that_of_files(report_data: MakeData, cell_runs: ModuleType) -> None:
-    """An adapter that was run here has its own table; this one lists what files say."""
-    plain = cell_runs.TARGET_002.with_(name="alone", mode="target", is_imported=False)
-    facts = SpeculationFacts("map", "hidden", adapter="a")
-    through = plain.with_(name="map", mode="speculative", speculation=facts, rounds=((4, 3, 0),))
-    section = costs(report_data(plain, through))
-    assert "imported files" not in " ".join(table.caption for table in tables(section))
-
-
 def test_what_if_of_002(published: ReportData) -> None:
     """1173/2037/3476 at the measured pace, and what the printed expectations would take."""
     section = what_if(published)
@@ -412,16 +388,6 @@ def test_claims_of_002(published: ReportData) -> None:
     open_ = rows["Batch inference brings 2-4×"]
     assert open_[2].badge is None
     assert "To be measured: several samples at once" in open_[3].text
-
-
-def test_claims_on_other_models_say_so(report_data: MakeData, cell_runs: ModuleType) -> None:
-    cells = [
-        cell.with_(model=cell_runs.TINY, is_imported=False) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)
-    ]
-    section = claims.section(report_data(*cells))
-    assert "were measured on other models than the documents'" in said(section)
-    row = next(row for row in tables(section)[0].rows if row[1].text.startswith("EventGPT's vision is faster"))
-    assert (row[2].text, row[2].tone, row[4].text) == ("not measured", "dim", "tiny on cpu")
 
 
 def test_pairs_are_roles_first_then_speculation(report_data: MakeData, cell_runs: ModuleType) -> None:

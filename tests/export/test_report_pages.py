@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -255,7 +256,7 @@ def test_points_lie_where_their_values_are_and_axes_say_the_unit() -> None:
         PlotSeries("fit", (8.0, 1.0), (2.0, 1.0), is_line=True, badge=Badge.THEORETICAL),
     )
     axes = figure_of(ReportPlot(POINTS, "t", series, x_title="frames", y_title="prefill", unit="ms")).axes[0]
-    lines = [[(float(x), float(y)) for x, y in line.get_xydata()] for line in axes.lines]
+    lines = [list(map(tuple, np.asarray(line.get_xydata()).tolist())) for line in axes.lines]
     assert lines == [[(1.0, 0.5)], [(1.0, 0.25), (1.0, 1.0)], [(1.0, 1.0), (8.0, 2.0)]]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("frames", "prefill (ms)")
     assert axes.lines[-1].get_linestyle() == "--"

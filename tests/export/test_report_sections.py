@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
+from types import ModuleType
 
 import pytest
 
@@ -14,16 +16,18 @@ from evprof.core.records import BEGIN, SETTLED, Record, SpanRecord, TensorRecord
 from evprof.core.run_info import FAILED, FINISHED, ImportedFacts, LengthFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.export.report import readings
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Badge, Cell, ReportPlot, Section
+from evprof.export.report.parts import Badge, Cell, ReportPlot, Section, Table
 from evprof.export.report.rendering import html, markdown
-from evprof.export.report.sections.environment import failures, section
+from evprof.export.report.sections.environment import commands, failures, section
 from evprof.export.report.sections.models import shapes
 from evprof.export.report.sections.overview import section as overview
 from evprof.export.report.sections.stages import section as stages_section
 from evprof.export.report.sections.stages import shares
 from evprof.export.report.sections.statistics import distributions
 from evprof.export.report.writing import SECTIONS, build_report
+from evprof.metrics.arithmetic.statistics import mean_interval
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 from report_blocks import column, plots, tables
 from told import told
@@ -285,7 +289,7 @@ def figures(section: Section) -> Iterator[tuple[str, Cell]]:
     for table in tables(section):
         for row in table.rows:
             for head, cell in list(zip(table.heads, row, strict=True))[table.text_columns :]:
-                # Counts of rows are no figures, and have no badge (test_report_badges).
+                # Counts of rows are no figures, and have no badge.
                 if head not in ("n", "runs", "samples", "rows", "finished", "did not", "parameters"):
                     yield f"{section.title}: {table.caption}: {head}", cell
 
@@ -324,3 +328,67 @@ def test_the_head_says_what_the_report_is_over() -> None:
     assert dict(report.facts)["Recorded"] == "2026-01-24 20:15 to 21:00 UTC"
     assert build_report(data, "Other").title == "Other"
     assert len({section.title for section in report.sections}) == len(SECTIONS)
+
+
+def test_asking_the_same_samples_again_makes_no_mean_surer(cell_runs: ModuleType) -> None:
+    """Six samples whose times differ, each asked five times: an interval over thirty runs was half as wide."""
+    cell = cell_runs.Cell(is_imported=False)
+    runs = []
+    for repeat in range(5):
+        for run in cell.runs(1 + 6 * repeat):
+            run.info.repeat, run.info.start_ns = repeat, 10**9 * run.run_id
+            runs.append(run)
+    data = gather([Source(Path("one.evprof"), runs)], END_TO_END)
+    reading = readings.part("vision")
+    found = data.summary(data.columns[0], reading)
+    assert found is not None
+    assert found.count == 30
+    assert found.ci95 is not None
+    low, high = mean_interval([reading.read(run) or 0 for run in runs[:6]]) or (0, 0)
+    assert found.ci95[0] <= low + 1e-9
+    assert found.ci95[1] >= high - 1e-9
+
+
+COUNTS = {"n", "runs", "samples", "rows", "parameters", "finished", "did not", "pairs", "answers compared"}
+"""Heads of columns that count what stands behind figures, or describe a model."""
+
+
+@pytest.fixture(params=[True, False], ids=["imported", "measured"])
+def imported_or_not(cell_runs: ModuleType, request: pytest.FixtureRequest) -> ReportData:
+    """Document 002's configurations, and one row that failed, read from a file or made here."""
+    cells = [replace(cell, is_imported=request.param) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)]
+    runs = [run for place, cell in enumerate(cells) for run in cell.runs(1 + 100 * place)]
+    (failed,) = cells[0].with_(samples=1).runs(900)
+    failed.info.status, failed.info.error = "failed", "out of memory"
+    return gather([Source(Path("s.evprof"), [*runs, failed], {}, {})])
+
+
+def cells_of(section: Section) -> list[tuple[str, Cell]]:
+    return [
+        (head, cell)
+        for block in section.blocks
+        if isinstance(block, Table)
+        for row in block.rows
+        for head, cell in zip(block.heads, row, strict=True)
+    ]
+
+
+def test_counts_of_rows_carry_no_badge(imported_or_not: ReportData) -> None:
+    counted = [
+        (section.title, head, cell)
+        for section in (make(imported_or_not) for make in SECTIONS)
+        for head, cell in cells_of(section)
+        if head in COUNTS and cell.text[:1].isdigit()
+    ]
+    assert len({title for title, _, _ in counted}) >= 5
+    assert [(title, head, cell.text) for title, head, cell in counted if cell.badge is not None] == []
+
+
+def test_a_command_is_told_once(cell_runs: ModuleType) -> None:
+    """A suite's reports are made again by the suite itself."""
+    suite = "evprof suite stages scenes.csv -o stages"
+    runs = cell_runs.Cell(is_imported=False).runs()
+    source = Source(Path("stages/session.evprof"), runs, {}, {"suite": {"command": suite}})
+    assert commands(gather([source], command=suite)) == [suite]
+    other = "evprof report stages/session.evprof -o r.html"
+    assert commands(gather([source], command=other)) == [suite, other]

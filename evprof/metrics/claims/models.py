@@ -190,8 +190,10 @@ def smaller_cache(evidence: Evidence) -> Iterator[Measured]:
         if sizes[0] and sizes[1] and lengths[0] and lengths[1] and _is_as_large(sizes[0], sizes[1]):
             shorter, longer = sorted(pair, key=lambda one: mean_of(one, input_length) or 0)
             pairs.append((max(lengths[0], lengths[1]) / min(lengths[0], lengths[1]), shorter, longer))
-    ratio, shorter, longer = max(pairs, key=lambda one: one[0], default=(1.0, None, None))
-    if shorter is None or longer is None or ratio == 1:
+    if not pairs:
+        return
+    ratio, shorter, longer = max(pairs, key=lambda one: one[0])
+    if ratio == 1:
         return
     works = _decode_work(evidence, shorter), _decode_work(evidence, longer)
     times = compare(shorter, longer, decode_ms_per_token)
