@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QPainter
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -21,14 +20,12 @@ from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import SessionSource
 from evprof.view.columns import columns_of
 from ui.distributions.window import distributions, pools
-from ui.runs import run_list
 from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
 from ui.state.cells import configuration_counts, configuration_runs, typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
-from ui.widgets.line_list.drawing import LineDelegate
 from ui.widgets.line_list.line import LINE, ListLine
 from ui.window.main_window import MainWindow
 
@@ -207,45 +204,6 @@ def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add
     assert window.comparison.cells.isHidden()
     rows = {row.name: row for row in window.comparison.table.rows}
     assert rows["prefill"].cells[0] == "40.4"
-
-
-def test_of_thousands_of_runs_only_what_is_seen_is_painted(
-    window: MainWindow,
-    add_row: AddRow,
-    wait_until: Wait,
-    themes: ThemeHolder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """4,440 runs: two models on 555 samples in four cells. Only what is seen is painted."""
-    recording = _suite(add_row, 555, 4)
-    window.session._take(1, None, recording)
-    QApplication.processEvents()
-    assert len(window.controller.runs) == 4440
-    assert next(line.second for line in _lines(window.runs)) == "553 samples · 1 failed"
-    wait_until(lambda: window.is_at_rest)
-    lines = window.runs
-    made: list[object] = []
-    real = run_list._line
-    monkeypatch.setattr(run_list, "_line", lambda entry, column: made.append(entry) or real(entry, column))
-    lines._fold(("cell", "1 frames"), True)
-    assert len(_lines(lines)) == 4 + 555
-    assert len(made) <= 1 + 555
-    made.clear()
-    lines._fill()
-    assert made == []
-    painted: list[object] = []
-
-    class Counting(LineDelegate):
-        def paint(self, painter: QPainter, option: Any, index: Any) -> None:
-            painted.append(index.row())
-            super().paint(painter, option, index)
-
-    delegate = Counting(themes)
-    lines.list.setItemDelegate(delegate)
-    lines.list.verticalScrollBar().setValue(lines.list.verticalScrollBar().maximum())
-    lines.list.grab()
-    assert 0 < len(painted) <= lines.list.viewport().height() // LINE + 2
-    assert len(lines.list.findChildren(type(lines.list))) == 0
 
 
 def test_configurations_of_a_stored_suite_are_compared_without_reading_the_rows_of_their_runs(

@@ -14,8 +14,6 @@ from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 from ui.runs.run_details import DetailSection, span_sections
 from ui.runs.run_summary import summary_sections
-from ui.style.theme import dark
-from ui.timeline.stage_lane import color_name
 
 EVENTS = LoadingFacts(1_048_576, 262_144, events=500_000, decoder="dsec-h5")
 FRAMES = LoadingFacts(2_097_152, 0, frames=8, decoder="pyav", frame_cache="miss")
@@ -90,10 +88,3 @@ def test_what_was_not_measured_is_left_out(run: RunLog) -> None:
     assert found is not None
     assert lines(found) == {"decoder": "pillow"}
     assert all(one.head != "Loading" for one in summary_sections(None, ShownModel(run, "draft")))
-
-
-def test_a_part_has_the_colour_of_its_stage() -> None:
-    assert color_name("decode", "load") == "load"
-    assert color_name("draft", "decode") == "draft"
-    assert color_name("tower", "vision+prefill") == "prefill"
-    assert dark().stage("load") != dark().stage("decode")

@@ -33,7 +33,7 @@ from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection, TokenRef
+from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
 
 PLAIN, STATIC, MANY, PAIR, SPECULATIVE = 1, 2, 3, 4, 6
@@ -204,14 +204,6 @@ def test_a_live_run_is_followed_to_its_end(
     inspector.refresh()
     wait_until(lambda: any(section.note == "Said late." for section in inspector.sections))
     controller.close()
-
-
-def test_a_selection_stands_before_the_runs(inspector: Inspector, selection: Selection) -> None:
-    selection.set_runs(None, STATIC)
-    selection.select(TokenRef(STATIC, 1))
-    assert inspector.sections[0].head == "Token 1"
-    selection.select(None)
-    assert inspector.sections[0].head == f"Run {STATIC} · Video model"
 
 
 def test_a_run_that_knows_no_model_yet_is_no_trouble(switched: RunController, inspector: Inspector) -> None:
