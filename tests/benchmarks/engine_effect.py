@@ -2,7 +2,7 @@
 
 One engine process, kept warm, answers; the session is written to a file either way. While the window sleeps its thread
 does nothing at all, as if there were none; what it has missed it takes in when it wakes, so that its work is told
-rather too large than too small. Turns are as long as the window leaves between two looks: each turn of work holds one.
+rather too large than too small.
 Beside the ratio stands that of every other turn of sleep to the rest of them: what equal things differ by.
 """
 

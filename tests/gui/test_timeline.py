@@ -292,6 +292,22 @@ def test_a_running_stage_grows_with_the_clock(live: tuple[RecordLog, TimelineVie
     assert view.stage_lane(1).names() == ("Target", "load …")
 
 
+def test_a_hidden_timeline_does_nothing_and_catches_up_when_it_is_shown(
+    live: tuple[RecordLog, TimelineView], clock: Clock
+) -> None:
+    recording, view = live
+    track = view.scene.tracks[1]
+    assert track is not None
+    view.hide()
+    recording.append(TokenRecord(1, TARGET, 0, 5, "target", -1, 150 * MS, " x"))
+    clock.ns = 200 * MS
+    view.controller.pull()
+    assert len(track.token_times()) == 0
+    view.show()
+    assert track.token_times().tolist() == [50 * MS]
+    assert view.scene.clock_ns == 200 * MS
+
+
 def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
     live: tuple[RecordLog, TimelineView], clock: Clock
 ) -> None:
