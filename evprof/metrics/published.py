@@ -142,16 +142,9 @@ def known_report(file: PublishedFile) -> KnownReport | None:
     pair = file.pair
     if pair is None:
         return None
-    totals = [cell.total_ms.published for cell in pair]
-    printed = tuple(round(total.mean, 2) for total in totals if total is not None)
-    return next(
-        (
-            report
-            for report in KNOWN_REPORTS
-            if report.written_at == file.facts.get("written_at") and report.totals_ms == printed
-        ),
-        None,
-    )
+    printed = tuple(round(total.mean, 2) for cell in pair if (total := cell.total_ms.published) is not None)
+    wanted = file.facts.get("written_at"), printed
+    return next((report for report in KNOWN_REPORTS if (report.written_at, report.totals_ms) == wanted), None)
 
 
 def published_files(runs: Iterable[RunLog], imports: object) -> list[PublishedFile]:
@@ -201,28 +194,21 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
 
 def _times(runs: Sequence[RunLog], facts: Mapping[str, Any], summed: Sequence[str]) -> tuple[PublishedTime, ...]:
     """One entry per kind of interval of the answering model, in order of appearance."""
-    found: dict[str, tuple[RunLog, list[float], list[float]]] = {}
+    found: dict[str, list[tuple[RunLog, float]]] = {}
     for run in runs:
         for name, duration in imported_ms(run).items():
-            entry = found.setdefault(name, (run, [], []))
-            entry[1].append(duration)
-            if not run.info.warmup:
-                entry[2].append(duration)
-    names = _part(facts, "names")
-    listed = []
-    for name, (run, everything, steady) in found.items():
+            found.setdefault(name, []).append((run, duration))
+    names, listed = _part(facts, "names"), []
+    for name, times in found.items():
+        run = times[0][0]
         key = _key_of(name, run, facts)
         span = next(span for span in run.stages(run.info.role) if span.name == name)
-        listed.append(
-            PublishedTime(
-                key=key,
-                name=str(names.get(key, name)),
-                covers=span.covers,
-                accounts_for=run.accounts_for(span),
-                is_in_total=key in summed,
-                time_ms=Both(_average(everything), _average(steady)),
-            )
+        both = Both(
+            _average(duration for _, duration in times),
+            _average(duration for run_, duration in times if not run_.info.warmup),
         )
+        title = str(names.get(key, name))
+        listed.append(PublishedTime(key, title, span.covers, run.accounts_for(span), key in summed, both))
     return tuple(listed)
 
 

@@ -1,13 +1,13 @@
 """A comparison under a name: which columns of which sessions, against which, on what basis.
 
-It is saved as JSON with the session it was made in (fact "views", see `evprof.session.views`), "" standing for that
-session itself; the others are named by their whole paths, and looked for beside it when they are not there any more.
+It is saved as JSON with the session it was made in (`evprof.session.facts`), "" standing for that session itself. Other
+sessions have absolute paths; a session that is gone is looked for beside the holder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import BASES, END_TO_END
 
 MOST_COLUMNS = 1000
-"""More than this is no view that anybody saved."""
+"""A view with more columns is damaged."""
 
 
 class ColumnName(NamedTuple):
@@ -40,16 +40,15 @@ class SavedView:
 
     def to_json(self) -> dict[str, Any]:
         return {
+            **asdict(self),
             "sessions": list(self.sessions),
             "columns": [list(name) for name in self.columns],
             "baseline": list(self.baseline),
-            "basis": self.basis,
-            "differences_only": self.differences_only,
         }
 
     @classmethod
     def from_json(cls, values: object, name: str) -> SavedView:
-        """The inverse of `to_json`. Raises UserError when the values are no view; `name` is for the sentence."""
+        """The inverse of `to_json`. Raises UserError, with the `name`, when the values are no view."""
         try:
             if not isinstance(values, Mapping) or not 0 < len(values["columns"]) <= MOST_COLUMNS:
                 raise ValueError("no columns")
@@ -73,9 +72,17 @@ class SavedView:
     def pick(
         self, listed: Sequence[Configuration], holder: Path
     ) -> tuple[list[Configuration], Configuration, list[ColumnName]]:
-        """Of the columns of these sessions those of the view in its order, the baseline, and the names of those that
-        are gone. Raises UserError when the baseline or all others are gone."""
-        found = {name: self._find(name, listed, holder) for name in dict.fromkeys((*self.columns, self.baseline))}
+        """Of the columns of these sessions those of the view in its order, the baseline, and the names of missing ones.
+
+        Raises UserError when the baseline or all others are missing.
+        """
+        known: dict[tuple[object, ...], Configuration] = {}
+        for column in listed:
+            path = Path(column.session or holder).resolve()
+            for run in column.runs:
+                known.setdefault((path, run.run_id, run.info.mode, run.info.role), column)
+        names = dict.fromkeys((*self.columns, self.baseline))
+        found = {name: known.get((place_of(name.session, holder).resolve(), *name[1:])) for name in names}
         kept = [column for name in self.columns if (column := found[name]) is not None]
         gone = [name for name in self.columns if found[name] is None]
         baseline = found[self.baseline]
@@ -86,18 +93,6 @@ class SavedView:
             kept.insert(0, baseline)
         return kept, baseline, gone
 
-    @staticmethod
-    def _find(name: ColumnName, listed: Sequence[Configuration], holder: Path) -> Configuration | None:
-        path = place_of(name.session, holder).resolve()
-        for column in listed:
-            # Reading the same file twice in a list is the caller's business; the first one is as good.
-            if Path(column.session or holder).resolve() != path:
-                continue
-            for run in column.runs:
-                if (run.run_id, run.info.mode, run.info.role) == name[1:]:
-                    return column
-        return None
-
 
 def view_of(
     listed: Sequence[Configuration],
@@ -107,8 +102,12 @@ def view_of(
     *,
     differences_only: bool = False,
 ) -> SavedView:
-    """What is to be saved of a comparison in the session `holder`."""
-    names = {id(column): _name(column, holder) for column in listed}
+    """The view of a comparison, to be saved in the session `holder`."""
+    names = {}
+    for column in listed:
+        run, path = column.runs[0], Path(column.session or holder).resolve()
+        session = "" if path == holder.resolve() else str(path)
+        names[id(column)] = ColumnName(session, run.run_id, run.info.mode, run.info.role)
     sessions = dict.fromkeys(name.session for name in names.values())
     return SavedView(tuple(sessions), tuple(names.values()), names[id(baseline)], basis, differences_only)
 
@@ -120,17 +119,6 @@ def place_of(session: str, holder: Path) -> Path:
     named = holder.parent / session
     beside = holder.parent / named.name
     return beside if not named.exists() and beside.exists() else named
-
-
-def _name(column: Configuration, holder: Path) -> ColumnName:
-    run = column.runs[0]
-    return ColumnName(_named_by(column.session, holder), run.run_id, run.info.mode, run.info.role)
-
-
-def _named_by(session: str, holder: Path) -> str:
-    if not session or Path(session).resolve() == holder.resolve():
-        return ""
-    return str(Path(session).resolve())
 
 
 def _column_name(entry: Any) -> ColumnName:
