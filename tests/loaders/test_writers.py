@@ -130,19 +130,6 @@ def test_a_source_that_fails_leaves_what_was_there(name: str, tmp_path: Path) ->
     assert os.listdir(tmp_path) == [name]
 
 
-def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
-    import tracemalloc
-
-    piece = some_events(1 << 18)
-    tracemalloc.start()
-    write_npy(tmp_path / "long.npy", (piece for _ in range(40)))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    # 136 MB of events; of each column up to 32 MiB waits in memory before it becomes a file.
-    assert peak < 120 << 20
-    assert len(np.load(tmp_path / "long.npy", allow_pickle=True).item()["x"]) == 40 << 18
-
-
 # Pictures
 
 

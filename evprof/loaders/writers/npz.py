@@ -1,14 +1,15 @@
-"""Writes `.npz` recordings: the arrays x, y, t, p, as numpy's own `savez` would, with memory bounded."""
+"""Writes `.npz` recordings: the arrays x, y, t, p."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from evprof.core.events import EventArray
 from evprof.core.files.whole_file import whole_binary
-from evprof.loaders.writers.npy import DTYPES, Spool, write_column
+from evprof.loaders.writers.npy import columns_of
 
 
 def write_npz(
@@ -21,17 +22,11 @@ def write_npz(
 ) -> int:
     """Writes all events in their order; returns how many. The same events give the same bytes.
 
-    x, y: uint16, t: int64 µs, p: uint8; the sensor's size has no place in this format. Raises OSError, and whatever
-    `chunks` raises.
+    x, y: uint16, t: int64 µs, p: uint8; the sensor's size has no place in this format. Raises OSError, UserError for
+    more events than memory holds, and whatever `chunks` raises.
     """
-    packing = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    with Spool(path.parent) as spool:
-        spool.take(chunks)
-        with whole_binary(path) as stream, zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
-            for name in DTYPES:
-                # A fixed date, as numpy writes: the archive depends on nothing but the events.
-                entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
-                entry.compress_type = packing
-                with archive.open(entry, "w", force_zip64=True) as member:
-                    write_column(member, spool, name)
-        return spool.events
+    columns = columns_of(path, chunks)
+    save = np.savez_compressed if compressed else np.savez
+    with whole_binary(path) as stream:
+        save(stream, x=columns["x"], y=columns["y"], t=columns["t"], p=columns["p"])
+    return len(columns["t"])
