@@ -295,20 +295,24 @@ def _pointed_times(
     if digits.max() > _MOST_DIGITS or whole.max() > _LATEST_US // 10**exponent:
         return None
     power = 10 ** np.maximum(digits - exponent, 0)
-    return whole * 10**exponent + (fraction * 10 ** np.maximum(exponent - digits, 0) + power // 2) // power
+    parts_us = (fraction * 10 ** np.maximum(exponent - digits, 0) + power // 2) // power
+    times_us: npt.NDArray[np.int64] = whole * 10**exponent + parts_us
+    return times_us
 
 
 def _times(times: npt.NDArray[Any], exponent: int) -> npt.NDArray[np.int64] | None:
     """Times in µs, rounded half up, nanoseconds cut off; None where they may be inexact."""
-    if times.dtype.kind == "i" and exponent <= 0:
-        return times // 10**-exponent
-    if times.dtype.kind == "f" and exponent <= 0 and np.abs(times).max() >= 2**53:
-        return None
-    if np.abs(times).max() > _LATEST_US / 10**exponent:
-        return None
-    if times.dtype.kind == "i":
-        return times * 10**exponent
-    return np.floor(times * 10.0**exponent + (0.5 if exponent >= 0 else 0.0)).astype(np.int64)
+    is_whole = times.dtype.kind == "i"
+    if not (is_whole and exponent <= 0):
+        most = np.abs(times).max()
+        if most > _LATEST_US / 10**exponent or (exponent <= 0 and most >= 2**53):
+            return None
+    scaled: npt.NDArray[Any]
+    if is_whole:
+        scaled = times * 10**exponent if exponent > 0 else times // 10**-exponent
+    else:
+        scaled = np.floor(times * 10.0**exponent + (0.5 if exponent >= 0 else 0.0))
+    return scaled.astype(np.int64, copy=False)
 
 
 def one_by_one(block: bytes, layout: TextLayout, source: str, lines_before: Callable[[], int]) -> EventArray:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _HERE, _FROM_START, _THOROUGH = -1, -2, -3
 """Where decoding can start, besides a key frame: the current position, the start, the start of the reopened file."""
 
+_NOWHERE = 1 << 62
+"""A position after every frame: the next one needs a seek."""
+
 _FRAMES_PER_THREAD = 4
 """With shorter runs a frame thread is idle for most of its life, or decodes frames that are not wanted."""
 
@@ -46,8 +49,10 @@ class VideoFile(VideoSource):
         self.path = str(path)
         self._table: FrameTable | None = None
         self._rotation: int | None = None
+        self._frames: Iterator[VideoFrame] = iter(())
+        self._current: VideoFrame | None = None
+        self._at = _NOWHERE
         self._track = VideoTrack(self.path, readable_file(path))
-        self._forget_position()
 
     def close(self) -> None:
         self._forget_position()
@@ -152,12 +157,13 @@ class VideoFile(VideoSource):
         return VideoFrames(frames, indices, times_us, self.info(), self.decoder)
 
     def _find(self, index: int) -> VideoFrame:
-        if self._at != index or self._current is None:
-            for _ in self._walk(index):
+        frame = self._current if self._at == index else None
+        if frame is None:
+            for _, frame in self._walk(index):  # noqa: B007 - the last one counts
                 pass
-        if self._current is None:
+        if frame is None:
             raise _FrameMissingError(index)
-        return self._current
+        return frame
 
     def _walk(self, index: int) -> Iterator[tuple[int, VideoFrame]]:
         if not 0 <= index < len(self.table):
@@ -219,9 +225,7 @@ class VideoFile(VideoSource):
 
     def _forget_position(self) -> None:
         """The next frame needs a seek."""
-        self._frames: Iterator[VideoFrame] = iter(())
-        self._current: VideoFrame | None = None
-        self._at = 1 << 62
+        self._frames, self._current, self._at = iter(()), None, _NOWHERE
 
     def _make_table(self, rows: list[PacketRow]) -> FrameTable:
         base = self._track.time_base
