@@ -8,6 +8,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -132,10 +134,10 @@ def _named(name: str) -> Callable[[RunLog], Iterator[tuple[RunLog, str, Any]]]:
 
 
 def _runs(run: RunLog) -> list[tuple[RunLog, Row, Row, Any, Any]]:
-    """The run with its metrics, what it loaded, its model and its acceptance."""
+    """The run with its settings and metrics, what it loaded, its model and its acceptance."""
     info = run.info
     loaded = loading_document(run, info.role) or {}
-    return [(run, metrics_document(run), loaded, info.models.get(info.role), acceptance(run))]
+    return [(run, info.given_settings | metrics_document(run), loaded, info.models.get(info.role), acceptance(run))]
 
 
 def _of_run(read: Callable[[RunLog], Any]) -> Callable[[Any], Any]:
@@ -143,12 +145,34 @@ def _of_run(read: Callable[[RunLog], Any]) -> Callable[[Any], Any]:
 
 
 def _info(*names: str) -> Columns:
-    return {name: lambda item, name=name: getattr(item[0].info, name) for name in names}
+    return {name: partial(_attribute, read=lambda item: item[0].info, name=name) for name in names}
 
 
 def _optional(place: int, *names: str) -> Columns:
     """Columns that are attributes of something that a run may lack."""
-    return {name: lambda item, name=name: getattr(item[place], name) if item[place] else None for name in names}
+    return {name: partial(_attribute, read=itemgetter(place), name=name) for name in names}
+
+
+def _attribute(item: Any, read: Callable[[Any], Any], name: str) -> Any:
+    owner = read(item)
+    return None if owner is None else getattr(owner, name)
+
+
+def _entry(place: int, key: str) -> Callable[[Any], Any]:
+    """An entry of a dictionary of an item."""
+    return lambda item: item[place].get(key)
+
+
+def _stage_ms(name: str) -> Callable[[Any], float | None]:
+    return lambda item: stages.stage_ms(item[0], name)
+
+
+def _energy(key: str) -> Callable[[Any], float | None]:
+    return lambda item: READERS[key](item[0], item[0].info.role, stages.END_TO_END)
+
+
+def _phase_ms(name: str) -> Callable[[Any], float]:
+    return lambda item: ms_from_ns(getattr(item[-1], f"{name}_ns"))
 
 
 def _clip_ms(name: str) -> Callable[[Any], float | None]:
@@ -255,24 +279,17 @@ _TABLES: dict[str, tuple[Callable[[RunLog], Iterable[Any]], Columns]] = {
             "cold": lambda item: item[0].info.is_cold,
             "model": lambda item: item[3].name if item[3] else None,
             **_optional(3, "dtype", "device", "quantization"),
-            **{
-                key: lambda item, key=key: item[0].info.given_settings.get(key)
-                for key in dict.fromkeys((*SETTINGS_KEYS, "gamma"))
-            },
+            **{key: _entry(1, key) for key in dict.fromkeys((*SETTINGS_KEYS, "gamma"))},
             "wall_ms": _of_run(stages.wall_ms),
-            **{f"{name}_ms": _of_run(lambda run, name=name: stages.stage_ms(run, name)) for name in STAGES},
+            **{f"{name}_ms": _stage_ms(name) for name in STAGES},
             "unattributed_ms": _of_run(stages.unattributed_ms),
-            **{name: lambda item, name=name: item[1].get(name) for name in _METRICS},
-            **{f"load_{name}": lambda item, name=name: item[2].get(name) for name in _LOADING},
+            **{name: _entry(1, name) for name in _METRICS},
+            **{f"load_{name}": _entry(2, name) for name in _LOADING},
             "kv_measured_bytes": _of_run(kv_cache.measured_bytes),
             "kv_formula_bytes": _of_run(kv_cache.formula_bytes),
             "peak_rss_bytes": lambda item: item[0].info.memory.peak_rss_bytes,
             "peak_allocated_bytes": lambda item: item[0].info.memory.peak_allocated_bytes,
-            **{
-                key: _of_run(lambda run, key=key: READERS[key](run, run.info.role, stages.END_TO_END))
-                for key, figure in FIGURES.items()
-                if figure.head == ENERGY
-            },
+            **{key: _energy(key) for key, figure in FIGURES.items() if figure.head == ENERGY},
             "throttled": _of_run(is_throttled),
             **_optional(4, "draft_acceptance_rate", "mean_acceptance_length"),
             "clip_start_ms": _clip_ms("start_us"),
@@ -323,11 +340,11 @@ _TABLES: dict[str, tuple[Callable[[RunLog], Iterable[Any]], Columns]] = {
         {
             "round": _field("round_index"),
             "start_ms": _moment("start_ns"),
-            **{f"{name}_ms": lambda item, name=name: ms_from_ns(getattr(item[2], f"{name}_ns")) for name in _PHASES},
+            **{f"{name}_ms": _phase_ms(name) for name in _PHASES},
             **_fields("drafted", "accepted", "emitted"),
             "drafted_ids": lambda item: item[2].drafted_ids.replace(",", " "),
             "hidden": lambda item: bool(item[2].hidden),
-            **{column: lambda item, name=name: item[1].get(name) for column, name in _REJECTION.items()},
+            **{column: _entry(1, name) for column, name in _REJECTION.items()},
         },
     ),
     "judgements": (

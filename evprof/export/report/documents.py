@@ -108,9 +108,16 @@ class Item:
             mark = NONE if not source else PARTLY if reason else FULL
             return Availability(mark, f"{prefix}{source}" if source else "", reason)
 
-        words = (entry[key] for key in ("kind", "place", "asks"))
-        ways = way("measured", "evprof "), way("imported")
-        return cls(document, *words, entry.get("shows", ""), *ways, tuple(entry.get("parts", ())))
+        return cls(
+            document,
+            kind=entry["kind"],
+            place=entry["place"],
+            asks=entry["asks"],
+            shows=entry.get("shows", ""),
+            measured=way("measured", "evprof "),
+            imported=way("imported"),
+            parts=tuple(entry.get("parts", ())),
+        )
 
 
 _LIST = tomllib.loads((Path(__file__).with_suffix(".toml")).read_text(encoding="utf-8"))["documents"]

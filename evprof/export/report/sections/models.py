@@ -17,7 +17,6 @@ from evprof.export.report.parts import (
     Badge,
     Block,
     Cell,
-    ColumnsOf,
     Paragraph,
     Section,
     Table,
@@ -25,7 +24,6 @@ from evprof.export.report.parts import (
     headed,
     row_of,
     section_of,
-    table_of,
 )
 from evprof.export.report.sections.stages import tensors_text, unnumbered
 from evprof.metrics.figures.decoding import decode_steps, frames_shown, visual_tokens
@@ -173,16 +171,11 @@ def shapes(data: ReportData) -> list[Block]:
     for column in firsts_of_models(data, _has_shapes):
         run, own = column.runs[0], badge_of(column.runs)
         for role in dict.fromkeys(span.role for span in run.stages()):
-            columns: ColumnsOf[TensorLine] = [
-                ("stage", lambda line: line.title),
-                ("", lambda line: line.direction),
-                ("name", lambda line: line.name),
-                ("dtype", lambda line: line.dtype),
-                ("shape", lambda line, own=own: Cell(line.shape, own)),
-                ("bytes", lambda line, own=own: bytes_cell(line.nbytes, own)),
-            ]
-            caption = f"{data.name(column)} ({role}), its first run"
-            tables.append(table_of(_lines(run, role), columns, caption, text_columns=5))
+            rows = tuple(
+                row_of(*line[:4], Cell(line.shape, own), bytes_cell(line.nbytes, own)) for line in _lines(run, role)
+            )
+            heads = ("stage", "", "name", "dtype", "shape", "bytes")
+            tables.append(Table(heads, rows, f"{data.name(column)} ({role}), its first run", text_columns=5))
     return tables
 
 
