@@ -6,7 +6,7 @@ Nothing of it was measured: everything follows from measured means by `evprof.me
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from evprof.core.records import COVERS, DRAFT, TARGET
@@ -44,7 +44,6 @@ from evprof.metrics.speculation.what_if import (
     free_tokens,
     parallel_prefill,
     rate_needed,
-    sequential_total_ms,
 )
 from evprof.metrics.speculation.widths import width_sentence, widths_over
 
@@ -71,12 +70,6 @@ class Paces:
     def best(self, rate: float) -> tuple[int, float]:
         """The best number of drafted tokens per round, and how much faster decoding then is."""
         return best_sequential(rate, self.drafted_cost, self.verify_cost)
-
-    def in_turns_ms(self, tokens: int, rate: float, gamma: int) -> float:
-        """The total with the draft as it is in rounds."""
-        draft = replace(self.draft, step_ms=self.drafted_cost * self.target.step_ms)
-        cost = self.verify_cost
-        return sequential_total_ms(self.target, draft, tokens, rate=rate, gamma=gamma, verify_cost=cost)
 
 
 def what_if(data: ReportData) -> list[Block]:
@@ -146,11 +139,9 @@ def _lengths(pair: ConfigurationPair, paces: Paces, data: ReportData) -> list[Bl
     own = () if measured is None or measured >= 1 else (measured,)
     mean = mean_of(pair.other, output_length)
     lengths = sorted({*OUTPUT_LENGTHS, *([] if mean is None else [max(1, round(mean))])})
-    names = data.name(pair.base), data.name(pair.other)
     blocks: list[Block] = [
         Paragraph(_measured_text(pair, paces.chains), badge=None if paces.chains is None else Badge.MEASURED),
-        _turns_table(lengths, paces, names),
-        _hidden_table(lengths, paces, tuple(dict.fromkeys(own + ASSUMED_RATES)), measured, names[1]),
+        _hidden_table(lengths, paces, tuple(dict.fromkeys(own + ASSUMED_RATES)), measured, data.name(pair.other)),
         Paragraph(_costs_text(paces), badge=Badge.DERIVED),
     ]
     runs = [column.runs[0].info.imported for column in pair.sides]
@@ -171,25 +162,6 @@ def _measured_text(pair: ConfigurationPair, chains: Chains | None) -> str:
     )
 
 
-def _turns_table(lengths: list[int], paces: Paces, names: tuple[str, str]) -> Table:
-    def cell(tokens: int, rate: float) -> Cell:
-        gamma, _ = paces.best(rate)
-        if gamma == 0:
-            return not_available("(no γ pays)")
-        plain, total = paces.target.total_ms(tokens), paces.in_turns_ms(tokens, rate, gamma)
-        tone = "good" if total < plain else "bad"
-        return Cell(f"{number_text(total)} ms ({ratio_text(plain / total)}, γ {gamma})", Badge.DERIVED, tone)
-
-    columns: ColumnsOf[int] = [
-        ("tokens", _tokens),
-        (f"{names[1]} alone", lambda tokens: ms_cell(paces.target.total_ms(tokens), Badge.DERIVED)),
-        (f"{names[0]} alone", lambda tokens: ms_cell(paces.draft.total_ms(tokens), Badge.DERIVED)),
-        *((f"a = {share_text(rate)}", partial(cell, rate=rate)) for rate in ASSUMED_RATES),
-    ]
-    caption = "Expected totals by output length, from vision to the last token: speculation in turns, at its best γ"
-    return table_of(lengths, columns, caption)
-
-
 def _hidden_table(
     lengths: list[int], paces: Paces, rates: tuple[float, ...], measured: float | None, target: str
 ) -> Table:
@@ -206,7 +178,9 @@ def _hidden_table(
         (f"{target} alone", lambda tokens: ms_cell(paces.target.total_ms(tokens), Badge.DERIVED)),
         *((head(rate), partial(cell, rate=rate)) for rate in rates),
     ]
-    caption = "The same with one block drafted while the target prefills, on a device of its own: at most"
+    caption = (
+        "Expected totals by output length with one block drafted while the target prefills, on a device of its own"
+    )
     return table_of(lengths, columns, caption)
 
 
