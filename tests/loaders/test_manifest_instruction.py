@@ -175,24 +175,6 @@ def test_frames_in_a_folder_of_their_own(tmp_path: Path, reads: Reader) -> None:
         assert found.samples[0].events_path == str(tmp_path / "event_image/drive/02")
 
 
-@pytest.mark.parametrize(
-    ("listed", "sentence"),
-    [
-        (
-            ["drive/01_0.png", "drive/01_9.png"],
-            "1 of its 2 event frames is not there ('event_image/drive/01_9.png' first)",
-        ),
-        (["drive/01_0.png", "drive/01_1.png"], "its 2 event frames are only a part of those with like names"),
-        (["drive/01_0.png", 7], "its event frames should be a path, not a number"),
-    ],
-)
-def test_a_list_of_frames_has_to_be_whole(reads: Reader, listed: list[Any], sentence: str) -> None:
-    found = reads(ENTRY | {"event_image": listed}, events_from="image")
-    assert found.samples[0].events_path is None
-    assert len(found.problems) == 1
-    assert sentence in found.problems[0]
-
-
 def test_a_video_is_looked_for_in_mp4_and_then_in_video(tmp_path: Path, reads: Reader) -> None:
     put(tmp_path, "video/drive/02.mp4", "event_npy/drive/02.npy", "video/drive/03.avi", "event_npy/drive/03.npy")
     second = ENTRY | {"id": 2, "event_data": "drive/02.npy", "video_data": "drive/02"}

@@ -181,11 +181,13 @@ class InstructionSamples:
         return Half(None, f"its events '{shown(first)}' are not there")
 
     def _frames(self, entry: Mapping[str, object], key: str, video_name: str, *, is_asked: bool) -> Half:
-        """Rendered event frames: as listed, or by the clip's name."""
+        """Rendered event frames: those that `key` names, of a list the set of its first one, or by the clip's name."""
         value = entry.get(key)
-        if isinstance(value, list) and value:
-            return self._listed_frames(value, key)
-        problem = path_problem(value, "event frames") if not isinstance(value, list) else None
+        if isinstance(value, list):
+            first = value[0] if value and isinstance(value[0], str) else ""
+            numbered = re.fullmatch(r"(.*)_[0-9]+\.png", first.strip(), re.IGNORECASE)
+            value = numbered[1] if numbered else first.rpartition("/")[0]
+        problem = path_problem(value, "event frames")
         if problem:
             return Half(None, problem)
         named = value.strip().rstrip("/") if isinstance(value, str) else ""
@@ -203,33 +205,6 @@ class InstructionSamples:
         if not named and not is_asked:
             return NOTHING
         return Half(None, f"its event frames '{shown(f'{folder}/{clip}_{FRAME_NUMBER}.png')}' are not there")
-
-    def _listed_frames(self, listed: list[object], key: str) -> Half:
-        """A list of PNG files, which has to be a whole folder or a whole numbered set: that is what can be opened."""
-        names: list[str] = []
-        for value in listed:
-            problem = path_problem(value, "event frames")
-            if problem or not isinstance(value, str):
-                return Half(None, problem or "its event frames hold an empty path")
-            names.append(f"{key}/{value.strip()}")
-        gone = [name for name in names if self._files.file(name) is None]
-        if gone:
-            verb = "is" if len(gone) == 1 else "are"
-            return Half(
-                None, f"{len(gone):,} of its {len(names):,} event frames {verb} not there ('{shown(gone[0])}' first)"
-            )
-        places = {name.rpartition("/")[0] for name in names}
-        prefixes = {re.sub(r"[0-9]+\.png$", "", name.rpartition("/")[2], flags=re.IGNORECASE) for name in names}
-        if len(places) == 1:
-            sets = (
-                [self._files.picture_set(next(iter(places)), prefix) for prefix in prefixes]
-                if len(prefixes) == 1
-                else []
-            )
-            for path, count in (*sets, self._files.picture_folder(next(iter(places)))):
-                if count == len(set(names)):
-                    return Half(path)
-        return Half(None, f"its {len(names):,} event frames are only a part of those with like names, or lie apart")
 
     def _video(self, entry: Mapping[str, object], events_name: str) -> Half:
         kind = entry.get("video_type")
