@@ -18,7 +18,7 @@ from evprof.loaders.legacy.family import FAMILIES, is_legacy, open_legacy
 from evprof.loaders.legacy.json_rows import DOCUMENTS, REQUESTS, JsonRows
 from evprof.loaders.legacy.reading import RowReader
 from evprof.loaders.legacy.rows import LegacyRow
-from evprof.loaders.legacy.servers.answers import TimeCheck
+from evprof.loaders.legacy.servers.serving import TimeCheck
 from evprof.loaders.probe import probe
 
 FAMILY_OF = {

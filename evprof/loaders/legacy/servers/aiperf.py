@@ -17,17 +17,17 @@ from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import DOCUMENTS, Place
 from evprof.loaders.legacy.reading import Preview, Published, RowReader
 from evprof.loaders.legacy.rows import NO_TIME, LegacyRow
-from evprof.loaders.legacy.servers.answers import (
+from evprof.loaders.legacy.servers.serving import (
     COVERS,
     FIRST,
     NETWORK,
+    NO_REASON,
     REST,
     WHOLE,
     TimeCheck,
     request_name,
     served_model,
 )
-from evprof.loaders.legacy.servers.serving import NO_REASON
 
 UNITS_MS = {
     **dict.fromkeys(("ns", "nanoseconds"), 1e-6),

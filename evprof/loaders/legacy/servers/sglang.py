@@ -19,8 +19,17 @@ from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite, mapping
 from evprof.loaders.legacy.json_rows import DOCUMENTS, Place
 from evprof.loaders.legacy.reading import Preview, Published, RowReader
 from evprof.loaders.legacy.rows import NO_TIME, Interval, LegacyRow
-from evprof.loaders.legacy.servers.answers import BEFORE, CHUNKS, NETWORK, AnswerTimes, TimeCheck, served_model
-from evprof.loaders.legacy.servers.serving import ServingBenchmark, ServingReader, traffic
+from evprof.loaders.legacy.servers.serving import (
+    BEFORE,
+    CHUNKS,
+    NETWORK,
+    AnswerTimes,
+    ServingBenchmark,
+    ServingReader,
+    TimeCheck,
+    served_model,
+    traffic,
+)
 
 _SIZES = ("batch_size", "input_len", "output_len")
 _KINDS: dict[frozenset[str], tuple[str, str, tuple[str, ...]]] = {
