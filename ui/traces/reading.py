@@ -8,15 +8,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
 
 from evprof.core.errors import Cancelled, UserError
-from evprof.loaders.traces.reading import TraceProgress, read_trace
-from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.memory import Allocation
 from evprof.metrics.traces.roles import FUNCTION, slice_roles, text_mask
 from evprof.view.trace_rows import TraceLane, trace_lanes
+
+if TYPE_CHECKING:
+    from evprof.loaders.traces.reading import TraceProgress
+    from evprof.metrics.traces.analysis import TraceAnalysis
+    from evprof.metrics.traces.memory import Allocation
 
 MOST_ALLOCATIONS = 5_000
 """The largest ones are listed."""
@@ -89,6 +92,10 @@ class TraceReading(QObject):
             thread.join(_LONGEST_STOP_S)
 
     def _work(self, number: int, path: Path, stop: threading.Event) -> None:
+        # Not at the start of the window, which shows no trace.
+        from evprof.loaders.traces.reading import read_trace
+        from evprof.metrics.traces.analysis import TraceAnalysis
+
         told_at = 0.0
 
         def tell(progress: TraceProgress) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from evprof.core.records import STAGES
 from evprof.core.rows.distinct import Ints
 from evprof.core.rows.trace_columns import NONE
 from evprof.core.units import bytes_text
-from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.roles import (
     ANNOTATION,
     DEVICE_WORK,
@@ -35,6 +34,9 @@ from ui.style.theme import Theme
 from ui.timeline.lane import FOLDED_PX, Lane, blended, paint_row, palette_of, pixels_per_px
 from ui.timeline.scene import Hit, TimelineScene
 from ui.widgets.elided import elided_text
+
+if TYPE_CHECKING:
+    from evprof.metrics.traces.analysis import TraceAnalysis
 
 _STRENGTH = {OPERATOR: 0.42, PYTHON: 0.42, RUNTIME: 0.22, FUNCTION: 0.14, STEP: 0.3}
 """How much of its colour a slice has over the ground; all others have all of it."""

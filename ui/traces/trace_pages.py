@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns, ms_text, percent_text
-from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.clock import TraceClock, trace_clock
-from evprof.metrics.traces.stretches import trace_stretch
 from evprof.view.lanes import Track
 from evprof.view.trace_rows import TraceLane
 from ui.runs.inspector import Inspector
@@ -25,6 +23,10 @@ from ui.timeline.timeline_view import TimelineView
 from ui.traces.reading import ReadTrace, TraceReading
 from ui.traces.record_table import time_of
 from ui.traces.slice_lane import SliceLane, SliceLooks
+
+if TYPE_CHECKING:
+    from evprof.metrics.traces.analysis import TraceAnalysis
+    from evprof.metrics.traces.clock import TraceClock
 
 
 class TracePages(QObject):
@@ -184,6 +186,8 @@ class RunTraces(QObject):
         if not isinstance(read, ReadTrace) or self._track is None:
             return
         self._read = read
+        from evprof.metrics.traces.clock import trace_clock
+
         self._clock = trace_clock(self._track.run, read.analysis)
         self._say("" if self._clock is not None else _NO_CLOCK)
         self._place()
@@ -208,6 +212,8 @@ class RunTraces(QObject):
 
 def operator_section(analysis: TraceAnalysis, start_ns: int, end_ns: int, uncertainty_ns: int) -> DetailSection:
     """The operators with the most time alone between two times of the trace."""
+    from evprof.metrics.traces.stretches import trace_stretch
+
     stretch = trace_stretch(analysis, start_ns, end_ns)
     has_device = any(row.device_self_ns for row in stretch.operators)
     details = [
