@@ -102,7 +102,6 @@ class _PrintCompletions(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser with every command that this version has."""
     from evprof.cli.commands import COMMANDS, REMOVED
 
     return _parser_of(COMMANDS, removed=REMOVED)

@@ -97,7 +97,6 @@ class CommandParser(argparse.ArgumentParser):
         raise UserError(f"{message[:1].upper()}{message[1:]}{end} {self.prog} --help.", exit_code=USAGE)
 
     def format_help(self) -> str:
-        """The help without advanced options, and how many there are."""
         rare = [action for action in self._actions if is_advanced(action)]
         texts = [action.help for action in rare]
         for action in rare:
@@ -130,7 +129,6 @@ class CommandParser(argparse.ArgumentParser):
         return options, unknown
 
     def option_names(self) -> list[str]:
-        """Every option that may be typed."""
         return [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:

@@ -42,7 +42,6 @@ class DemoCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Where and whether."""
         parser.add_argument("--headless", action="store_true", help="run without a window, even where one could open")
         parser.add_argument(
             "-o",

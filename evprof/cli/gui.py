@@ -30,7 +30,6 @@ class GuiCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Paths, and how a screenshot is drawn."""
         parser.add_argument(
             "paths", metavar="PATH", nargs="*", help="events, video, list of samples, .evprof or results"
         )
@@ -40,7 +39,6 @@ class GuiCommand(Command):
         parser.add_argument("--scale", type=float, metavar="X", help="pixels per point of the screenshot (default: 1)")
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Starts the window, or draws it once."""
         for path in options.paths:
             if not Path(path).exists():
                 from evprof.cli.preflight import nearest_path

@@ -58,7 +58,6 @@ def add_ray_options(
     work: str = "measure on all GPUs",
     share: str = "without GPUs: an engine for every N CPU threads of a machine (default: one with all of them)",
 ) -> None:
-    """Adds many GPUs and machines at once, by Ray; None without the options."""
     advanced(
         group.add_argument(
             "--ray",
@@ -100,7 +99,6 @@ def _count(word: str) -> int:
 
 
 def add_list_options(group: argparse._ActionsContainer) -> None:
-    """Adds how a list of samples is read."""
     group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
     group.add_argument(
         "--questions", choices=("first", "all"), help="of an entry with several questions (default: first)"
@@ -119,7 +117,6 @@ def add_part_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_pair_options(group: argparse._ActionsContainer) -> None:
-    """Adds which models take part: the bundled pair by default."""
     for role, default, does in (
         (DRAFT, BUNDLED_DRAFT, "reads the events"),
         (TARGET, BUNDLED_TARGET, "watches the video"),
@@ -128,7 +125,6 @@ def add_pair_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_setting_options(parser: argparse.ArgumentParser) -> None:
-    """Adds an option for every setting of a run, grouped by subject."""
     for group, title in _TITLES.items():
         options = parser.add_argument_group(title)
         for entry in SETTINGS.values():
@@ -173,7 +169,6 @@ def settings_of(options: argparse.Namespace) -> GenerationSettings:
 
 
 def given_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings of a run that were given, by key."""
     found = {entry.key: getattr(options, dest_of(entry), None) for entry in SETTINGS.values() if entry.group != "model"}
     return {key: value for key, value in found.items() if value is not None}
 
@@ -220,7 +215,6 @@ def typed_words(options: argparse.Namespace, left_out: Iterable[str]) -> list[st
 
 
 def dest_of(entry: Setting, role: str = "") -> str:
-    """Where argparse keeps a setting's value."""
     return f"{role}_{entry.key}" if role else entry.key
 
 
@@ -278,7 +272,6 @@ def _help(entry: Setting, value: Any = None) -> str:
 
 
 def _default_text(entry: Setting, words: dict[Any, str], value: Any) -> str:
-    """The default as it is typed, or in words where nothing is typed for it."""
     if value is None or value == "":
         text = words.get(value, entry.range.low)
     else:

@@ -39,12 +39,10 @@ def works(make_parser: Callable[[], argparse.ArgumentParser]) -> Works:
 
 
 def forms(parser: argparse.ArgumentParser) -> list[WorkForm]:
-    """A form of every offer."""
     return [_form(offer, _below(parser, offer.words)) for offer in OFFERS]
 
 
 def check(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
-    """Why a command cannot be meant so, in a sentence; "" if it can."""
     try:
         parser.parse_args(list(words))
     except UserError as error:
@@ -85,7 +83,6 @@ def _fields(parser: argparse.ArgumentParser) -> Iterator[WorkField]:
 
 
 def _suggested(command: str, option: str) -> Sequence[str]:
-    """What is offered for an option that takes other words, too."""
     if (command, option) != ("suite", "suite"):
         return ()
     from evprof.run.suites.ready import READY  # not for the window's start

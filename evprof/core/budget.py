@@ -41,7 +41,6 @@ class Budget:
 
     @property
     def allowed(self) -> int:
-        """Bytes that may be taken in all."""
         return min(self.most, self.spare + self.ratio * self.file_bytes)
 
     def check(self, count: int) -> None:

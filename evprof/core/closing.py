@@ -9,7 +9,6 @@ class Closing:
     """A context manager that closes itself."""
 
     def close(self) -> None:
-        """Lets go of what is open."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -113,7 +113,6 @@ class EventArray:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the four columns."""
         return self.x.nbytes + self.y.nbytes + self.t_us.nbytes + self.p.nbytes
 
     def slice_count(self, start: int, stop: int) -> EventArray:

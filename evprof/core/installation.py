@@ -28,12 +28,10 @@ NOT_IN_BUNDLES = (*(f"evprof[{extra}]" for extra in EXTRAS if extra not in IN_BU
 
 
 def is_bundle() -> bool:
-    """Whether this is one of the two programs of a bundle."""
     return bool(getattr(sys, "frozen", False))
 
 
 def bundled_program(name: str) -> Path:
-    """The program CONSOLE or WINDOW of this bundle."""
     here = Path(sys.executable)
     return here.with_name(f"{name}{here.suffix if here.suffix == '.exe' else ''}")
 

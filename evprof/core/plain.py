@@ -24,7 +24,6 @@ class Plain:
     """For dataclasses of plain values and of others like them."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for the pipe and the session file."""
         return plain_values(self)
 
     @classmethod
@@ -72,7 +71,6 @@ def _plain(value: Any) -> Any:
 
 @cache
 def hints_of(kind: Any) -> dict[str, Any]:
-    """Names and types of the fields of a dataclass."""
     hints = get_type_hints(kind)
     return {entry.name: hints[entry.name] for entry in fields(kind)}
 

@@ -257,7 +257,6 @@ class RunInfo:
 
     @property
     def given_settings(self) -> dict[str, Any]:
-        """The settings that were given, each by its own name."""
         listed = self.settings.flat()
         return listed if self.given is None else {name: listed[name] for name in listed if name in self.given}
 
@@ -288,11 +287,9 @@ class RunInfo:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended, however."""
         return self.status != RUNNING
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for the pipe and the session file."""
         values = plain_values(self)
         del values["given"]
         if self.given is not None:

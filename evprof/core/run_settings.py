@@ -46,6 +46,5 @@ def _told(values: object) -> dict[str, Any]:
 
 @cache
 def _kinds() -> dict[str, Any]:
-    """The type of every setting by name."""
     records: tuple[Any, ...] = (GenerationSettings, *NESTED.values())
     return {name: kind for record in records for name, kind in hints_of(record).items()}

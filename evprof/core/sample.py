@@ -43,7 +43,6 @@ class Sample(Plain):
 
     @property
     def is_clip(self) -> bool:
-        """Whether only a part of the recordings is meant."""
         return self.start_us is not None or self.duration_us is not None
 
     def validate(self) -> None:

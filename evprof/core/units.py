@@ -13,7 +13,6 @@ GIB = 1 << 30
 
 
 def ms_from_ns(duration_ns: int) -> float:
-    """Nanoseconds to milliseconds."""
     return duration_ns / NS_PER_MS
 
 

@@ -26,13 +26,11 @@ class CollectProgress(Progress):
         super().__init__(console, "collecting", "examples")
 
     def begin(self, total: int, done_before: int) -> None:
-        """So many are to be made, of which some are there."""
         there = f"; goes on, {done_before:,} there before" if done_before else ""
         self.say(f"collecting: {count_text(total, 'example')}{there}")
         self.start(total, done_before)
 
     def end(self, name: str, error: str | None = None) -> None:
-        """One was made, or could not be."""
         if error is not None:
             self.say(f"failed: {name}: {error}", is_warning=True)
         self.advance()

@@ -53,7 +53,6 @@ class AdapterCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """The three sub-commands."""
         choices = add_commands(parser, "action", is_required=True)
         for name, run, add_options, examples in (
             ("collect", _collect, _add_collect_options, _COLLECT),
@@ -65,7 +64,6 @@ class AdapterCommand(Command):
             entry.set_defaults(work=run)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Carries the sub-command out; 130 when stopped."""
         work: Callable[[argparse.Namespace, Console], int] = options.work
         return work(options, console)
 
@@ -108,7 +106,6 @@ KEPT_POSITIONS = 32
 
 
 def _add_collect_options(parser: argparse.ArgumentParser) -> None:
-    """Adds what is collected, of whom, and where it goes."""
     parser.add_argument("manifest", metavar="MANIFEST", help="list of samples (CSV, JSON, instruction JSON)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of the examples")
     parser.add_argument("--overwrite", action="store_true", help="start over in a folder that holds examples")
@@ -149,7 +146,6 @@ def _add_collect_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_train_options(parser: argparse.ArgumentParser) -> None:
-    """Adds what is trained, how, and where it goes."""
     parser.add_argument("data", metavar="DIR", type=Path, help="examples of evprof adapter collect")
     parser.add_argument("--kind", choices=TAUGHT_KINDS, required=True, help="what is trained")
     parser.add_argument("-o", "--output", metavar="ADAPTER", type=Path, required=True, help="folder of the adapter")
@@ -194,7 +190,6 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_evaluate_options(parser: argparse.ArgumentParser) -> None:
-    """Adds what is evaluated on what."""
     parser.add_argument("adapter", metavar="ADAPTER", help="folder or bundled name of an adapter")
     parser.add_argument("samples", metavar="MANIFEST|DIR", help="list of samples, or examples of adapter collect")
     add_list_options(parser.add_argument_group("samples"))

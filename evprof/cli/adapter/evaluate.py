@@ -207,7 +207,6 @@ def _tell(evaluated: Evaluated, options: argparse.Namespace, console: Console) -
 
 
 def tell_figures(evaluated: Evaluated, console: Console) -> None:
-    """The table of what was measured."""
     from engines.training.card import evaluation_rows
     from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
 

@@ -25,19 +25,16 @@ class TrainProgress(Progress):
         super().__init__(console, "training", "steps")
 
     def begin(self, kind: str, curves: Any, parameters: int) -> None:
-        """Training begins."""
         sizes = f"{parameters:,} parameters" if parameters else "counted, nothing to train"
         examples = f"{count_text(curves.examples, 'example')}, {curves.validation_examples:,} held back"
         self.say(f"training {kind}: {examples}, {sizes}")
         self.start(0)
 
     def step(self, step: int, steps: int, loss: float) -> None:
-        """Some steps are done."""
         self._total = steps
         self.reach(step, f"loss {loss:.3f}")
 
     def judged(self, curves: Any, *, is_best: bool) -> None:
-        """The held-back examples were looked at."""
         match, loss = curves.validation_match[-1], curves.validation_loss[-1]
         best = ", the best so far" if is_best and len(curves.validation_steps) > 1 else ""
         self.say(

@@ -151,7 +151,6 @@ def _samples(options: argparse.Namespace) -> Sequence[Sample]:
 
 
 def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Environment, rows and summary."""
     from evprof.cli.terminal import program
     from evprof.core.request import RunRequest
     from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice

@@ -43,11 +43,9 @@ class BenchCommand(Command):
 
     @staticmethod
     def argv(*words: str) -> list[str]:
-        """The argument list that runs a benchmark in another process."""
         return program.program_argv("bench", *words)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """A command for each, with its options."""
         if isinstance(parser, CommandParser):
             parser.removed = _REMOVED
         choices = add_commands(parser, "benchmark", metavar="BENCHMARK", is_required=True)

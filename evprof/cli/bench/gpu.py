@@ -53,7 +53,6 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 def gpu_page(document: dict[str, Any]) -> str:
-    """gpu.md."""
     page = io.StringIO()
     print_blocks(gpu_blocks(document), Console(page), is_markdown=True)
     return page.getvalue()
@@ -162,7 +161,6 @@ def gpu_blocks(document: Row) -> Iterator[Block]:
 
 
 def _machine_line(document: Row) -> str:
-    """Machine, driver, versions and day; what it was measured at."""
     found, how = document["environment"], document["settings"]
     if not found:
         return "No section has told what machine this is."
@@ -245,7 +243,6 @@ def _switches(rows: Sequence[Row]) -> Iterator[Block]:
 
 
 def _by_key(title: str, rows: Sequence[Row]) -> Iterator[Block]:
-    """A table with a column for each key that has a number or a text in a row."""
     hidden = ("figure", "section", "engine_session")
     keys = dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, str | int | float))
     yield from _table(title, tuple((key, partial(_text, key)) for key in keys if key not in hidden), rows)

@@ -51,7 +51,6 @@ class SectionProcess:
         self._ends = 0.0
 
     def say(self, **said: Any) -> None:
-        """One line for the parent."""
         self._output.write(json.dumps(said, allow_nan=False) + "\n")
         self._output.flush()
 
@@ -79,7 +78,6 @@ class SectionProcess:
 
     @property
     def dtype(self) -> Any:
-        """In what arithmetic, as torch names it."""
         from engines.hardware.device import choose_dtype
 
         return choose_dtype(self.options.dtype, self.device)
@@ -117,7 +115,6 @@ class SectionProcess:
 
     @property
     def size(self) -> SectionSize:
-        """What is measured at that size."""
         return SIZES[self.size_name]
 
     def describe(self) -> None:
@@ -159,7 +156,6 @@ class SectionProcess:
 
 
 def _section(word: str) -> tuple[str, float]:
-    """Name and seconds of a section."""
     name, _, limit_s = word.partition(":")
     if name not in SECTION_WORK:
         raise ValueError

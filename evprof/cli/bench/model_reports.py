@@ -63,7 +63,6 @@ def speculation_blocks(document: Row) -> Iterator[Block]:
 
 
 def _sweep(rows: Sequence[Row]) -> PrintedTable:
-    """Predicted / measured by draft length, a line for each drafter."""
     by_drafter: dict[str, dict[int, Row]] = {}
     for row in rows:
         by_drafter.setdefault(row["drafter"], {})[row["gamma"]] = row
@@ -108,7 +107,6 @@ def _drafters_in_words(summary: Row, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def repeatability_blocks(document: Row) -> Iterator[Block]:
-    """A line per process and what they come to."""
     rows, summary = document["rows"], document["summary"]
     for number, row in enumerate(rows, 1):
         spread = filled("{sd_pct:.2f} %", row)
@@ -185,7 +183,6 @@ def _lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _machine_line(document: Row) -> str:
-    """Machine, versions, day and size of the measurement in one sentence."""
     found, how = document["environment"], document["settings"]
     threads = f", {found['threads']} CPU thread{'s' if found['threads'] > 1 else ''}" if found.get("threads") else ""
     return (

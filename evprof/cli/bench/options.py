@@ -14,7 +14,6 @@ SESSIONS = 5
 
 
 def _shape(known: str, parser: argparse.ArgumentParser) -> None:
-    """Adds the model's shape."""
     parser.add_argument("--shape", metavar="SHAPE", help=known)
 
 
@@ -27,40 +26,33 @@ gpu_shape = partial(_shape, "tiny or 7b (default: 7b on a GPU, tiny on a CPU)")
 
 
 def gpu(parser: argparse.ArgumentParser) -> None:
-    """Adds where results go, and the plan."""
     parser.add_argument("--out", metavar="DIR", help="where gpu.json, gpu.md and logs go")
     parser.add_argument("--plan", action="store_true", help="print the sections and their seconds, run nothing")
 
 
 def device(parser: argparse.ArgumentParser) -> None:
-    """Adds where it runs."""
     add_setting(parser, SETTINGS["device"], default="auto")
 
 
 def dtype(parser: argparse.ArgumentParser) -> None:
-    """Adds in which arithmetic it runs."""
     add_setting(parser, SETTINGS["dtype"], default="auto")
 
 
 def step(parser: argparse.ArgumentParser) -> None:
-    """Adds which decode step all take."""
     add_setting(parser, SETTINGS["step"], default="auto")
 
 
 def _repeat(rounds: int, parser: argparse.ArgumentParser) -> None:
-    """Adds how often everything takes its turn."""
     parser.add_argument(
         "--repeat", type=int, metavar="N", default=rounds, help="rounds of turns (default: %(default)s)"
     )
 
 
 def max_new_tokens(parser: argparse.ArgumentParser) -> None:
-    """Adds how long answers may be."""
     add_setting(parser, SETTINGS["max_new_tokens"], default=64)
 
 
 def _only(what: str, parser: argparse.ArgumentParser) -> None:
-    """Adds which parts are measured."""
     parser.add_argument("--only", nargs="+", metavar="NAME", default=[], help=f"{what} (default: all)")
 
 
@@ -75,19 +67,16 @@ def repeat(rounds: int) -> partial[None]:
 
 
 def markdown(parser: argparse.ArgumentParser) -> None:
-    """Adds the form of the table."""
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
 
 
 def target(parser: argparse.ArgumentParser) -> None:
-    """Adds the one model that is measured."""
     parser.add_argument(
         "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
     )
 
 
 def scenes(parser: argparse.ArgumentParser) -> None:
-    """Adds what drafters are measured on, and further drafters."""
     parser.add_argument(
         "--scenes",
         type=int,
@@ -100,7 +89,6 @@ def scenes(parser: argparse.ArgumentParser) -> None:
 
 
 def pairs(parser: argparse.ArgumentParser) -> None:
-    """Adds how many pairs of generations are measured."""
     parser.add_argument("--pairs", type=int, metavar="N", default=300, help="pairs (default: %(default)s)")
 
 

@@ -40,19 +40,16 @@ class ConvertCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """What to read, what to make of it, and where it goes."""
         _add_convert_options(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Converts; 1 when something could not be, 130 when stopped."""
         from evprof.cli.convert.converting import convert
 
         return convert(options, console)
 
 
 def _add_convert_options(parser: argparse.ArgumentParser) -> None:
-    """Adds what to read, what to make of it, and where it goes."""
     parser.add_argument("input", metavar="IN", help="a recording, a video, a folder, or a list of samples")
     parser.add_argument("-o", "--output", metavar="OUT", type=_place, required=True, help="file or folder to write")
     parser.add_argument("--to", choices=TARGETS, help="what to make (default: by the name of OUT; a folder is frames)")

@@ -24,7 +24,6 @@ from evprof.run.conversion.workers import MakeWorkers, Outcome
 
 
 def convert(options: argparse.Namespace, console: Console) -> int:
-    """Converts; 1 when something could not be, 130 when stopped."""
     kind = _kind(options.input)
     check_least(options, limit=1, jobs=1)
     if kind in ("manifest", "sequence"):
@@ -162,7 +161,6 @@ def _tell(task: Task, outcome: Outcome, console: Console) -> None:
 
 
 def _convert_list(options: argparse.Namespace, console: Console, kind: str) -> int:
-    """Converts every sample; 1 when one of them could not be, 130 when stopped."""
     recipe = recipe_of(options, is_list=True)
     read = options.only or {FRAMES: None, MP4: "video"}.get(recipe.to, "events")
     if read is not None:
@@ -236,7 +234,6 @@ def _samples(options: argparse.Namespace, kind: str) -> tuple[Sequence[Sample], 
 
 
 def _again(options: argparse.Namespace) -> str:
-    """The command in words that a shell reads, as far as places go."""
     return f"evprof convert {shlex.quote(options.input)} -o {shlex.quote(str(options.output))} …"
 
 
@@ -251,14 +248,12 @@ class ConvertProgress(Progress):
         self._failed = 0
 
     def begin(self, tasks: int, done_before: int) -> None:
-        """Says how much there is to do."""
         self._is_list = tasks > 1
         done = f", {done_before:,} of them done" if done_before else ""
         self.say(f"{self._title}: {count_text(tasks, 'file')} to write{done}")
         self.start(tasks, done_before)
 
     def look(self, steps: Sequence[Step]) -> None:
-        """Draws a few times a second."""
         if self._is_list:
             if self._bar is not None:
                 self.draw(self._failures())
@@ -269,7 +264,6 @@ class ConvertProgress(Progress):
             self.draw()
 
     def end(self, outcome: Outcome) -> None:
-        """Counts it; what failed is told at once."""
         if outcome.error is not None:
             self._failed += 1
             self.say(f"failed: {outcome.error}", is_warning=True)
@@ -302,7 +296,6 @@ def _one_document(task: Task, outcome: Outcome) -> dict[str, Any]:
 
 
 def _list_lines(plan: ConversionPlan, end: DatasetEnd, seconds: float) -> list[str]:
-    """The counts of a list, the list of the results last."""
     new = [written for output, written in end.written.items() if output not in end.kept]
     total = Written("", sum(written.bytes for written in new), _sum(new, "events"), _sum(new, "frames"))
     amounts = [f"{count:,} {unit}" for count, unit in _amounts(total)]

@@ -58,7 +58,6 @@ class DoctorCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """The CUDA add-on, and --json."""
         parser.add_argument("--install-cuda", metavar="DIR", type=Path, help="install the CUDA add-on from this folder")
         advanced(parser.add_argument("--remove-cuda", action="store_true", help="go back to the CPU"))
         advanced(
@@ -69,7 +68,6 @@ class DoctorCommand(Command):
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Examines every part, each on its own, so that a broken one hides no other."""
         if options.install_cuda is not None or options.remove_cuda or options.cuda:
             return _change_cuda(options, console)
         console.note("Examining every part; the engine takes longest.")
@@ -118,7 +116,6 @@ def _change_cuda(options: argparse.Namespace, console: Console) -> int:
 
 
 def examine() -> dict[str, Any]:
-    """The document: every part's facts, and problems with their fixes."""
     problems: list[Problem] = []
     installed = {name: _version(name) for name in PACKAGES}
     optional = {name: _version(name) for names in EXTRAS.values() for name in names}
@@ -215,7 +212,6 @@ def _check_gpu(gpu: dict[str, Any] | None, engine: dict[str, Any] | None, proble
 
 
 def energy_devices(problems: list[Problem]) -> list[str]:
-    """The devices whose energy or power is sampled during runs."""
     from evprof.run.meters.power_sampler import nvml_meters, package_zones, rapl_meters, rapl_problem
 
     if (reason := rapl_problem()) is not None:
@@ -225,7 +221,6 @@ def energy_devices(problems: list[Problem]) -> list[str]:
 
 
 def _model_facts(problems: list[Problem]) -> dict[str, bool]:
-    """Which bundled models are installed."""
     from engines import CATALOGUE, bundled_folder
 
     facts = {entry.name: bundled_folder(entry.name) is not None for entry in CATALOGUE if not entry.is_random}
@@ -293,7 +288,6 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _decoder_facts(examinations: Examinations, problems: list[Problem]) -> dict[str, Any] | None:
-    """Which video codecs can be read, and whether the bundled sample can."""
     facts = examinations.facts("decoders", problems, how_to_mend("av"))
     missing = [name for name, is_there in (facts or {}).get("codecs", {}).items() if not is_there]
     if missing:

@@ -145,7 +145,6 @@ def _install_by_pip(paths: Sequence[Path], say: Callable[[str], None]) -> None:
 
 
 def pip(*words: str) -> subprocess.CompletedProcess[str]:
-    """Runs this environment's pip without an index."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")} | _OFFLINE
     argv = [sys.executable, "-m", "pip", "--isolated", *words]
     return subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)

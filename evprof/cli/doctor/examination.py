@@ -76,7 +76,6 @@ class Examinations:
         return None
 
     def close(self) -> None:
-        """Waits for the examinations that still run."""
         self._pool.shutdown()
 
 
@@ -180,7 +179,6 @@ def _engine() -> dict[str, Any]:
 
 
 def _window() -> dict[str, Any]:
-    """Whether Qt loads and can draw, by which platform."""
     # By name, because only ui uses Qt; this only tests whether it is there and works.
     core = importlib.import_module("PySide6.QtCore")
     widgets = importlib.import_module("PySide6.QtWidgets")

@@ -58,7 +58,6 @@ class InspectCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """The path, and whether to write frames."""
         parser.add_argument("path", metavar="PATH", nargs="?", help="a file, a folder, or a model's name")
         parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
@@ -73,7 +72,6 @@ class InspectCommand(Command):
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Finds out what it is, describes it, writes frames if asked."""
         from evprof.cli.inspect.reports import print_checkpoint, print_manifest, print_models
 
         if options.path is None:
@@ -208,7 +206,6 @@ def _check_features(options: argparse.Namespace) -> None:
 
 
 def _shown(options: argparse.Namespace) -> Sample:
-    """The sample that both models are shown."""
     from evprof.loaders.bundled import bundled_sample
 
     if options.events is None:

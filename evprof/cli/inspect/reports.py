@@ -94,7 +94,6 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _print_fit(fit: dict[str, Any], console: Console) -> None:
-    """A column for each model, then the free memory, then the verdict."""
     models = fit["models"]
     rows = [
         ("memory", [model["role"] for model in models]),
@@ -220,7 +219,6 @@ _SHARES = {
 
 
 def print_manifest(document: dict[str, Any], console: Console) -> None:
-    """The document of a list of samples, problems last."""
     samples = document["samples"]
     shown = {name: document[name] for name in ("path", "kind", "format", "rows", "samples")}
     for label, key in _SHARES.items():
@@ -248,7 +246,6 @@ _ADAPTERS: tuple[Column, ...] = (
 
 
 def print_models(console: Console) -> None:
-    """Prints the families, models and adapters without loading any."""
     document = list_models()
     if console.is_json:
         console.document(document)
@@ -262,7 +259,6 @@ def print_models(console: Console) -> None:
 
 
 def list_models() -> dict[str, Any]:
-    """The document: families, and every model that can be named."""
     from engines import CATALOGUE, bundled_folder
 
     listed = []

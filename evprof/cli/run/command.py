@@ -51,7 +51,6 @@ class RunCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Inputs, generation, machine, and where the session goes."""
         from evprof.cli.run.options import add_run_options
 
         add_run_options(parser)
@@ -70,7 +69,6 @@ class RunCommand(Command):
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Carries the request out; the exit code follows the status of its runs."""
         from evprof.cli import preflight
         from evprof.cli.run import recorded_session as recorded
         from evprof.cli.run.options import idle_sentences, request_of

@@ -36,7 +36,6 @@ from evprof.loaders.adapters import AdapterInfo, check_mode, drafter_of
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Adds inputs, settings, models, and how often is measured."""
     group = parser.add_argument_group("what to run")
     group.add_argument("--events", metavar="PATH", help="an event recording, or a folder of PNG event frames")
     group.add_argument("--video", metavar="PATH", help="any video that FFmpeg opens, or a folder of pictures")
@@ -137,7 +136,6 @@ def _sample(options: argparse.Namespace) -> Sample:
 
 
 def _clip(sample: Sample, options: argparse.Namespace) -> Sample:
-    """The part of a sample that the clip options name, under a name of its own."""
     for option, half, what in (
         ("video_offset_ms", sample.video_path, "a video"),
         ("video_times", sample.video_path, "a video"),

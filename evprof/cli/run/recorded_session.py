@@ -49,7 +49,6 @@ class RunProgress(Progress):
         self._loading: SetupProgressed | None = None
 
     def update(self) -> None:
-        """Reads what is new and shows it."""
         messages, _ = self._book.update()
         for message in messages:
             self._show(message)
@@ -59,7 +58,6 @@ class RunProgress(Progress):
             self._draw()
 
     def close(self) -> None:
-        """Shows what is left and takes the bar away."""
         self.update()
         self.__exit__(None, None, None)
 
@@ -258,7 +256,6 @@ def read_runs(path: str) -> list[RunLog]:
 
 
 def default_session_path() -> Path:
-    """A new file in the folder of autosaved sessions."""
     from evprof.session.autosave import autosave_path
 
     path = autosave_path()

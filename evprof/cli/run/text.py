@@ -241,7 +241,6 @@ def _cost_rows(run: RunLog, found: Prediction | None, known: Sequence[RunLog]) -
 
 
 def _print_rounds(run: RunLog, console: Console) -> None:
-    """A line for each round: times, counts and its first rejection."""
     rejections = {entry.round_index: entry for entry in first_rejections(run)}
     lines: list[list[Cell]] = [
         ["round", "start", "draft", "verify", "rollback", "accepted", "first rejection"],

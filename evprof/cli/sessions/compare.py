@@ -48,7 +48,6 @@ class CompareCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Sessions, baseline, basis, what is shown and where to."""
         parser.add_argument("sessions", metavar="S.evprof", nargs="+", help="sessions whose runs are compared")
         parser.add_argument(
             "--baseline",
@@ -72,7 +71,6 @@ class CompareCommand(Command):
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Reads, compares, prints, and writes what is asked for."""
         from evprof.cli.sessions.comparison_text import print_comparison
         from evprof.export.comparison_tables import check_comparison_path, write_comparison
         from evprof.metrics.comparison.document import comparability, compare_document
@@ -145,7 +143,6 @@ def _session(path: Path) -> OpenedSession:
 
 
 def _columns(path: str, console: Console, session: OpenedSession | None = None) -> list[Configuration]:
-    """The configurations of a session; prints which runs they skip."""
     from evprof.core.run_info import RUNNING
     from evprof.metrics.comparison.document import configurations_of
 
@@ -221,7 +218,6 @@ def _view(session: OpenedSession, name: str) -> SavedView:
 
 
 def _save(name: str, holder: Path, view: SavedView, console: Console) -> None:
-    """The one time that comparing writes to a session: because it was asked for."""
     from evprof.session.facts import save_view
 
     save_view(holder, name, view.to_json())

@@ -58,7 +58,6 @@ def print_comparison(document: Document, out: Console) -> None:
 
 
 def labels_of(document: Document) -> list[str]:
-    """What the columns are called in short."""
     listed = document["columns"]
     if _is_of_many(document) or any(column["cell"] for column in listed):
         return [chr(ord("A") + place) if place < 26 else f"column {place + 1}" for place in range(len(listed))]
@@ -111,7 +110,6 @@ def _print_settings(document: Document, labels: Sequence[str], out: Console) -> 
 
 
 def figure_text(value: float | None, unit: str) -> str:
-    """A figure of the comparison with its unit."""
     if value is None or unit in ("J", "W"):
         return amount_text(value, unit)
     match unit:
@@ -171,7 +169,6 @@ def _print_rows(document: Document, labels: Sequence[str], out: Console) -> None
 
 
 def _change(row: Document, index: int) -> Cells:
-    """Difference, ratio and judgement of a column that is not the baseline."""
     word, style = _judgement(row, index)
     interval = row["ci95"][index] if row["ci95"] else None
     paired = row["paired_counts"][index]

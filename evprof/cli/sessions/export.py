@@ -43,7 +43,6 @@ class ExportCommand(Command):
         return f"{super().description()}\n\n{listed}"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Sessions, which of their runs, format and place."""
         parser.add_argument("sessions", metavar="S.evprof", nargs="+", help="sessions whose runs are written")
         parser.add_argument("--format", metavar="FORMAT", choices=FORMATS, required=True, help="one of those above")
         parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
@@ -53,7 +52,6 @@ class ExportCommand(Command):
         )
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Reads one session after the other and writes the files."""
         from evprof.export.files import check_name, write_export
 
         check_name(options.format, options.output)

@@ -37,7 +37,6 @@ class ImportCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """The files and the session."""
         parser.add_argument(
             "files", metavar="FILE.json", nargs="+", type=Path, help="result files (see docs/importing.md)"
         )
@@ -47,7 +46,6 @@ class ImportCommand(Command):
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Imports, and says what came of each file."""
         from evprof.cli.run.recorded_session import check_place
         from evprof.run.legacy_import import import_files
 
@@ -99,7 +97,6 @@ class SessionCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """The sub-commands."""
         choices = add_commands(parser, "action", is_required=True)
         entry = add_command(choices, "merge", _merge.__doc__ or "", self.examples)
         entry.add_argument("sessions", metavar="S.evprof", nargs="+", type=Path, help="sessions to join, in this order")
@@ -107,7 +104,6 @@ class SessionCommand(Command):
         add_json_option(entry)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Joins; 130 when stopped, and then nothing is written."""
         return _merge(options, console)
 
 

@@ -38,7 +38,6 @@ class ReportCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Sessions, place, title and basis."""
         parser.add_argument(
             "sessions",
             metavar="SESSION|FILE.json",
@@ -68,7 +67,6 @@ class ReportCommand(Command):
         add_comparable_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Reads the sessions and writes the report."""
         from evprof.export.report.writing import check_output, write_sources
 
         check_output(options.output)
@@ -101,7 +99,6 @@ def _source(path: Path) -> Source:
 
 
 def command_of(options: argparse.Namespace) -> str:
-    """The command that writes this report, as a shell takes it."""
     return shlex.join(
         ["evprof", "report", *options.sessions, "-o", str(options.output), *typed_words(options, ("sessions",))]
     )

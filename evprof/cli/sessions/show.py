@@ -54,7 +54,6 @@ class ShowCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """The session or trace, and what is shown of it."""
         parser.add_argument("path", metavar="S.evprof|TRACE", help="a session, a torch trace, or the folder of one")
         group = parser.add_argument_group("of a session")
         group.add_argument("--runs", metavar="LIST", type=run_numbers, help="only these runs: 1,2,5-8")
@@ -73,7 +72,6 @@ class ShowCommand(Command):
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Reads and prints; the file is not changed."""
         path = Path(options.path)
         is_trace = path.is_dir() or path.name.lower().endswith((".json", ".json.gz"))
         strange = ("runs", "rounds", "costs") if is_trace else ("against", "rows")

@@ -64,7 +64,6 @@ class _Tables:
         self._rows = rows
 
     def add(self, title: str, heads: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 1) -> None:
-        """A table below its title; nothing without lines."""
         listed = list(lines)
         if not listed:
             return
@@ -98,7 +97,6 @@ def _change(row: DifferenceRow) -> list[str]:
 
 
 def _print_trace(path: str, analysis: TraceAnalysis, tables: _Tables) -> None:
-    """Everything that the trace has rows for."""
     console = tables.console
     recorded = ", ".join(analysis.trace.head.recorded) or "no options"
     console.print(

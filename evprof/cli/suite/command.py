@@ -57,7 +57,6 @@ class SuiteCommand(Command):
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """The grid, its samples, and where results go."""
         from evprof.cli.suite.options import add_suite_options
 
         add_suite_options(parser)
@@ -81,7 +80,6 @@ class _Measurement:
         self._command = "evprof " + " ".join(shlex.quote(word) for word in words_of(options))
 
     def conclude(self) -> int:
-        """Plans, measures, reports."""
         from evprof.cli import preflight
         from evprof.cli.suite.options import question_of, samples_of, spec_of
         from evprof.run.suites.record import SUITE, RowOutcomes, check_folder, fingerprint, made_folder, suite_fact
@@ -247,7 +245,6 @@ def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[
 
 
 def _left_out(cell: SuiteConfiguration, reason: str) -> dict[str, Any]:
-    """What a report tells of a cell that is not measured."""
     return {
         "cell": cell.label,
         "models": {role: choice.name for role in cell.roles if (choice := cell.choice(role)) is not None},
@@ -281,7 +278,6 @@ def write_reports(
 
 
 def read(session: Path) -> Any:
-    """The session as a report's source."""
     from evprof.export.report.writing import read_source
 
     return read_source(session)
@@ -323,7 +319,6 @@ def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:
 
 
 def engine_maker() -> Any:
-    """Makes the engine of this process."""
     from evprof.cli.run import recorded_session
 
     return recorded_session.make_engine

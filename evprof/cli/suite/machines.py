@@ -92,7 +92,6 @@ class Machines:
         return self._cluster.places(self._slots[:rows], terms, watcher.say)
 
     def _ask_each(self, function: Any, *words: Any) -> list[Any]:
-        """One place of every machine."""
         firsts = {slot.node_id: slot for slot in reversed(self._slots)}
         return [self._cluster.ask(slot, function, *words) for slot in firsts.values()]
 

@@ -34,7 +34,6 @@ _LARGEST_GRID = 4 << 20
 
 
 def add_suite_options(parser: argparse.ArgumentParser) -> None:
-    """Adds what to measure, on what, how often, and where it goes."""
     parser.add_argument(
         "suite", metavar="MANIFEST", help=f"{', '.join(READY)}; a grid file; a list of samples; or a folder"
     )

@@ -46,18 +46,15 @@ class SuiteProgress(Progress):
         self._said: set[tuple[str, str]] = set()
 
     def begin(self, row: SuiteRow, warmup: int) -> None:
-        """Shows what is measured."""
         self._title = f"{_title(row)}{' · warm-up first' if warmup else ''}"
         if self._bar is not None:
             self.draw(at_once=True)
 
     def look(self, book: RunBook) -> None:
-        """Draws a few times a second."""
         if self._bar is not None:
             self.draw()
 
     def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
-        """Counts it and says what there is to say."""
         self._done += 1
         self._left[row.cell.label] -= 1
         failed = [run for run in runs if run.info.status == FAILED]
@@ -75,11 +72,9 @@ class SuiteProgress(Progress):
             self.tell("", [self.counts(), _title(row), *self.speed()])
 
     def lose(self, row: SuiteRow, sentence: str) -> None:
-        """A row that is begun again."""
         self.say(sentence, is_warning=True)
 
     def skip(self, row: SuiteRow) -> None:
-        """A row less to wait for."""
         self._done += 1
         self._left[row.cell.label] -= 1
 

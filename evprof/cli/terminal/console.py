@@ -141,19 +141,16 @@ class Console:
             print(line.rstrip(), file=self.output)
 
     def facts(self, document: Mapping[str, Any]) -> None:
-        """A description as lines of name and value; lists have one entry per line."""
         for line in _facts_lines(document):
             self.print(line)
 
     def sentences(self, head: str, sentences: Iterable[str]) -> None:
-        """Sentences below a head; nothing without any."""
         for number, sentence in enumerate(sentences):
             if not number:
                 self.print(f"{head}:")
             self.wrapped(sentence, "  ", "    ")
 
     def document(self, document: Mapping[str, Any]) -> None:
-        """The result as JSON: one document, and the last output."""
         json.dump(document, self.output, indent=2, ensure_ascii=False, allow_nan=False)
         self.output.write("\n")
         self.output.flush()

@@ -64,11 +64,9 @@ class Progress:
         self.draw(note, at_once=self._total is not None and self._before + done >= self._total)
 
     def advance(self, note: str = "") -> None:
-        """One more is done."""
         self.reach(self._done + 1, note)
 
     def draw(self, note: str = "", *, at_once: bool = False) -> None:
-        """Shows the count, unless it was shown just now."""
         if self.is_due(at_once=at_once):
             self.tell(self._title, [self.counts(), *self.speed(), note])
 
@@ -106,7 +104,6 @@ class Progress:
         return [f"{rate}/s", f"{time_text((self._total - self._before - self._done) / speed)} left"]
 
     def say(self, sentence: str, *, is_warning: bool = False) -> None:
-        """A line that stays; a warning also with --quiet."""
         if self._bar is None:
             (self._console.warn if is_warning else self._console.note)(sentence)
         else:
@@ -163,7 +160,6 @@ class _Bar:
         self._task = self._progress.add_task("", total=None, state="")
 
     def show(self, progress: WorkProgress) -> None:
-        """Draws or sends it."""
         if self._progress is None:
             self._console.follow(progress.line())
             return
@@ -173,13 +169,11 @@ class _Bar:
         self._progress.refresh()
 
     def line(self, text: str) -> None:
-        """A line above the bar."""
         if self._progress is None:
             self._console.note(text)
         else:
             self._progress.console.print(text, markup=False)
 
     def close(self) -> None:
-        """Takes the bar away."""
         if self._progress is not None:
             self._progress.stop()

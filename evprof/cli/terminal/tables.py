@@ -47,7 +47,6 @@ Block = str | TableName | PrintedTable
 
 
 def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool = False) -> None:
-    """Prints them for a terminal, or as Markdown."""
     for block in blocks:
         match block:
             case TableName(text):

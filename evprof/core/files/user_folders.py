@@ -32,7 +32,6 @@ def data_folder() -> Path:
 
 
 def log_folder() -> Path:
-    """Reports of defects."""
     return _folder("XDG_STATE_HOME", ".local/state", "Library/Logs", "Logs", below_named="log")
 
 

@@ -60,7 +60,6 @@ class Family:
 
     @property
     def most_frames(self) -> int:
-        """The most pictures it is shown by default."""
         return max([self.frames, *(frames for _, frames in self.by_length)])
 
     @property
@@ -69,17 +68,14 @@ class Family:
         return f"{self.frames} to {self.most_frames}" if self.by_length else str(self.frames)
 
     def frames_for(self, duration_us: int) -> int:
-        """How many pictures it is shown of a recording of that length."""
         return next((frames for longest, frames in self.by_length if duration_us <= longest), self.most_frames)
 
     @property
     def role(self) -> str:
-        """The role it is offered for."""
         return DRAFT if self.reads == EVENTS else TARGET
 
     @property
     def frames_setting(self) -> str:
-        """The setting that says how many pictures it is shown."""
         return "event_frames" if self.reads == EVENTS else "frames"
 
     @property

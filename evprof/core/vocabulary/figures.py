@@ -64,17 +64,14 @@ class Figure:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it is a time, or something by or over time."""
         return self.unit in ("ms", "tok/s", "J", "W")
 
     @property
     def varies_by_process(self) -> bool:
-        """Whether engine processes differ in it."""
         return self.is_timed or self.is_of_process
 
     @property
     def head(self) -> str:
-        """The section it stands in."""
         return self.section or _SECTIONS[self.unit]
 
 

@@ -29,7 +29,6 @@ def of_families(keys: tuple[str, ...], reason: str) -> Condition:
 
 
 def where_read(kind: str, reason: str) -> Condition:
-    """Counts where a model reads this half of the sample."""
     return lambda here: "" if any(here.reads(role) == kind for role in here.reading) else reason
 
 
@@ -38,7 +37,6 @@ _of_pooled = of_families(POOLED_FAMILIES, "The event model is no EventGPT, which
 
 
 def of_eventgpt(here: Situation) -> str:
-    """Counts where an EventGPT reads its half of the sample."""
     return of_events(here) or _of_pooled(here)
 
 

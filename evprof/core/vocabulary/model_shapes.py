@@ -41,7 +41,6 @@ class TextShape:
 
     @property
     def parameters(self) -> int:
-        """All elements."""
         return self.streamed_weights + (0 if self.is_tied else self.head_weights)
 
 

@@ -26,7 +26,6 @@ class ScoringRule:
 
     @property
     def sentence(self) -> str:
-        """The rule for people, with its version."""
         return f"{self.key} (version {self.version}): {self.rule}" + (f" [{self.source}]" if self.source else "")
 
 

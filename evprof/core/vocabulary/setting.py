@@ -42,26 +42,21 @@ class Situation:
 
     @property
     def described(self) -> Mode:
-        """The mode with all that is known of it."""
         return mode_of(self.mode)
 
     @property
     def taking_part(self) -> tuple[str, ...]:
-        """The roles of the models that take part."""
         return self.described.roles if self.roles is None else self.roles
 
     @property
     def reading(self) -> tuple[str, ...]:
-        """The roles of those that read their half of the sample."""
         return tuple(role for role in self.taking_part if role in self.described.reading)
 
     def reads(self, role: str) -> str:
-        """EVENTS or VIDEO: what the model of a role reads."""
         chosen = str(self.values[f"{role}_input"])
         return READ_BY[role] if chosen == "auto" else chosen
 
     def may_be(self, role: str, keys: tuple[str, ...]) -> bool:
-        """Whether the model of a role is, or may be, of one of these families."""
         known = self.families.get(role)
         if known in FAMILIES:
             return known in keys
@@ -85,7 +80,6 @@ KEY = "setting"
 
 
 def always(_: Situation) -> str:
-    """The setting counts whatever the rest."""
     return ""
 
 
@@ -108,11 +102,9 @@ class Range:
 
     @property
     def scale(self) -> int:
-        """What a control multiplies a number with."""
         return 100 if self.is_share else 1
 
     def holds(self, value: Any) -> bool:
-        """Whether a number lies in it."""
         if self.least is None:
             return True
         is_enough = value > self.least if self.is_above else value >= self.least
@@ -186,17 +178,14 @@ class Setting:
 
     @property
     def has_none(self) -> bool:
-        """Whether None is a value: the default of a setting that is not set."""
         return self.default is None
 
     @property
     def sentence(self) -> str:
-        """The tip, and what the setting does to the answer."""
         return f"{self.tip} {EFFECT_WORDS[self.effect]}".rstrip()
 
     @property
     def known(self) -> tuple[Any, ...]:
-        """The values to choose from; empty for numbers and texts."""
         return () if self.is_free else tuple(value for value, _ in self.choices)
 
     @property

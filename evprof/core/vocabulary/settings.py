@@ -36,12 +36,10 @@ DEFAULTS: dict[str, Any] = {entry.key: entry.default for entry in OF_RUN}
 
 
 def choices_of(key: str) -> tuple[str, ...]:
-    """The words to choose from on a command line or in a file."""
     return tuple(str(value) for value in SETTINGS[key].known if value is not None)
 
 
 def setting_value(settings: GenerationSettings, key: str) -> Any:
-    """One setting of a run."""
     group = SETTINGS[key].group
     return getattr(getattr(settings, group) if group else settings, key)
 

@@ -57,13 +57,11 @@ def _where_a_tree_may_be(here: Situation) -> str:
 
 
 def has_rounds(here: Situation) -> bool:
-    """Whether tokens are drafted again and again after the first ones."""
     mode = here.described
     return mode.drafts and (not mode.is_parallel or here.values["afterwards"] == "rounds")
 
 
 def _where_length_counts(here: Situation) -> str:
-    """Counts where rounds draft as many tokens as a number says."""
     if reason := _where_drafted(here):
         return reason
     if not has_rounds(here):
@@ -287,7 +285,6 @@ class SpeculationSettings(Plain):
 
     @property
     def needs_draft_model(self) -> bool:
-        """Whether the draft model takes part; the others draft without one."""
         return DRAFTERS[self.drafter].takes_draft if self.drafter in DRAFTERS else False
 
     @property

@@ -64,7 +64,6 @@ def _step_refusal(here: Situation, value: Any) -> str:
 
 
 def _other_shape(here: Situation) -> str:
-    """Why drafts cannot be verified as plain steps compute them."""
     mode, values = here.described, here.values
     if mode.is_parallel and values["verify"] == "last-chunk":
         return "Drafts in the prefill's last chunk are not verified in a step's shape: verify them after it."
