@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.rows.trace_columns import NONE, TraceColumns
-from evprof.loaders.traces.entries import patient_entries, quick_entries
+from evprof.loaders.traces.entries import PATIENT, entry_of, quick_entries
 from evprof.loaders.traces.reading import TraceProgress, read_trace, trace_size
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.summary import trace_summary
@@ -151,7 +151,7 @@ def test_both_readers_agree(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_decoding(path, 1, 1)
     text = json.dumps(json.loads(path.read_bytes())["traceEvents"])[1:-1].encode()
-    quick, patient = quick_entries(text), patient_entries(text)
+    quick, patient = quick_entries(text), [entry_of(value) for value in PATIENT.decode(f"[{text.decode()}]")]
     assert [bytes(entry.args.shapes) for entry in quick if entry.args] == [
         bytes(entry.args.shapes) for entry in patient if entry.args
     ]

@@ -171,17 +171,6 @@ def quick_entries(text: bytes) -> list[TraceEntry] | None:
         return None
 
 
-def patient_entries(text: bytes) -> list[TraceEntry | None] | None:
-    """The same of anything that Python reads as JSON; None for items that are no tables, or if that fails."""
-    for mended in (text, None):
-        try:
-            found = PATIENT.decode(f"[{(mended or with_numbers(text)).decode('utf-8', errors='replace')}]")
-        except (ValueError, RecursionError):
-            continue
-        return [entry_of(value) for value in found]
-    return None
-
-
 def with_numbers(text: bytes) -> bytes:
     """With what C++ writes for no number as null."""
     return _ODD_NUMBERS.sub(b"null", text)

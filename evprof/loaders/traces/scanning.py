@@ -23,7 +23,6 @@ from evprof.loaders.traces.entries import (
     TraceEntry,
     entry_of,
     head_of,
-    patient_entries,
     quick_entries,
     with_numbers,
 )
@@ -193,19 +192,13 @@ class TraceText:
             if is_over:
                 return
 
-    def _quick(self) -> list[TraceEntry | None] | list[TraceEntry] | None:
+    def _quick(self) -> list[TraceEntry] | None:
         """Everything up to one of the last borders; None where they are none, and nothing is taken."""
-        borders = self._borders()
-        for comma in borders:
+        for comma in self._borders():
             found = quick_entries(self._data[self._at : comma])
             if found is not None:
                 self._at = comma + 1
                 return found
-        for comma in borders[:1]:
-            patient = patient_entries(self._data[self._at : comma])
-            if patient is not None:
-                self._at = comma + 1
-                return patient
         return None
 
     def _borders(self) -> list[int]:
