@@ -77,10 +77,10 @@ class SavedView:
         Raises UserError when the baseline or all others are missing.
         """
         known: dict[tuple[object, ...], Configuration] = {}
-        for column in listed:
-            path = Path(column.session or holder).resolve()
-            for run in column.runs:
-                known.setdefault((path, run.run_id, run.info.mode, run.info.role), column)
+        for own in listed:
+            path = Path(own.session or holder).resolve()
+            for run in own.runs:
+                known.setdefault((path, run.run_id, run.info.mode, run.info.role), own)
         names = dict.fromkeys((*self.columns, self.baseline))
         found = {name: known.get((place_of(name.session, holder).resolve(), *name[1:])) for name in names}
         kept = [column for name in self.columns if (column := found[name]) is not None]
