@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, fit_line, fit_power
+from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, fit_line
 
 _REAL = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 3))
 _POINTS = st.lists(st.tuples(st.integers(1, 64), _REAL), min_size=3, max_size=40)
@@ -119,23 +119,6 @@ def test_no_line_through_one_place(x: tuple[int, ...]) -> None:
     assert fit_line(x, [1.0] * len(x)) is None
     with pytest.raises(ValueError, match="no points"):
         fit_line((1, 2), (1,))
-
-
-@given(st.floats(-3, 3), st.floats(0.01, 100), st.lists(st.integers(1, 100), min_size=3, max_size=20, unique=True))
-def test_an_exact_power_comes_back(exponent: float, factor: float, x: list[int]) -> None:
-    power = fit_power(x, [factor * value**exponent for value in x])
-    assert power is not None
-    assert power.exponent == pytest.approx(exponent, abs=1e-9)
-    assert power.factor == pytest.approx(factor, rel=1e-9)
-
-
-def test_a_power_needs_three_different_places_and_positive_values() -> None:
-    assert fit_power((1, 2, 2, 1), (1, 2, 2, 1)) is None
-    assert fit_power((1, 2, 3), (1, 0, 3)) is None
-    assert fit_power((0, 2, 3), (1, 1, 3)) is None
-    with_intercept = fit_power((1, 8, 32), [35 + 576 * count for count in (1, 8, 32)])
-    assert with_intercept is not None
-    assert 0.97 < with_intercept.exponent < 1
 
 
 def test_groups_have_levels_of_their_own() -> None:

@@ -17,7 +17,6 @@ from evprof.metrics.speculation.what_if import (
     free_tokens,
     parallel_prefill,
     rate_needed,
-    sequential_total_ms,
 )
 
 TARGET = AnswerPace(741.56 - 143.94, 143.94 / 5, first_tokens=0)
@@ -129,11 +128,3 @@ def test_models_of_one_size_cannot_win_in_turns() -> None:
         assert best_sequential(rate, 1.0) == (0, 1.0)
     assert best_sequential(0.8, 0.25)[1] == pytest.approx(1.69, abs=0.005)
     assert best_sequential(0.8, 0.05)[1] == pytest.approx(3.09, abs=0.005)
-
-
-def test_sequential_totals_add_up() -> None:
-    """Rate 0: every round gives one token and costs gamma drafts and a verification."""
-    target, draft = AnswerPace(100, 10), AnswerPace(50, 4)
-    assert sequential_total_ms(target, draft, 11, rate=0.0, gamma=2) == 150 + 10 * 18
-    assert sequential_total_ms(target, draft, 13, rate=1.0, gamma=2, verify_cost=1.2) == 150 + 4 * (8 + 12)
-    assert sequential_total_ms(target, draft, 1, rate=0.5, gamma=2) == 150

@@ -1,4 +1,4 @@
-"""How a figure grows: straight lines and powers fitted to it, with what the fit is worth.
+"""How a figure grows: straight lines fitted to it, with what the fit is worth.
 
 Ordinary least squares; the interval of a slope is Student's, for independent deviations of one size. Where points
 belong to samples, a slope is as sure as samples agree on it: the deviations of a sample are taken together (Liang and
@@ -20,9 +20,6 @@ Values = npt.NDArray[np.float64]
 
 FLAT_SHARE = 0.05
 """A change over the whole range of less than this part of the mean is small."""
-
-MIN_POINTS = 3
-"""Points, and different x, that an exponent needs: two lie on every power law."""
 
 FEWEST_OF_TWO = FEWEST
 """Points at each of only two x that an interval needs, as any comparison of two sides does: with fewer, how much one
@@ -135,25 +132,3 @@ def _places(groups: Sequence[Hashable] | None, count: int) -> npt.NDArray[np.int
 def _centred(values: Values, places: npt.NDArray[np.int64]) -> Values:
     centred: Values = values - (np.bincount(places, values) / np.bincount(places))[places]
     return centred
-
-
-@dataclass(frozen=True)
-class Power:
-    """y = factor · x^exponent; `interval` holds the exponent with 95 % confidence."""
-
-    exponent: float
-    factor: float
-    count: int
-    interval: tuple[float, float] | None = None
-
-
-def fit_power(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] | None = None) -> Power | None:
-    """The power law of least squares of the logarithms; None below MIN_POINTS different x, or unless all are above 0.
-
-    `groups` as in `fit_line`: each has a factor of its own. A line with an intercept is no power law: tokens =
-    35 + 576 · frames fits with an exponent below 1.
-    """
-    if len(set(x)) < MIN_POINTS or min(*x, *y) <= 0:
-        return None
-    line = fit_line([math.log(value) for value in x], [math.log(value) for value in y], groups)
-    return None if line is None else Power(line.slope, math.exp(line.intercept), line.count, line.slope_interval)

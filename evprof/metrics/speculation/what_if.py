@@ -63,18 +63,6 @@ class AnswerPace:
         return self.prefix_ms + max(0.0, tokens - self.first_tokens) * self.step_ms
 
 
-def sequential_total_ms(
-    target: AnswerPace, draft: AnswerPace, tokens: int, *, rate: float, gamma: int, verify_cost: float = 1.0
-) -> float:
-    """With speculation, models in turn: both prefixes, then rounds of gamma drafted tokens and one verification.
-
-    `rate` is the chance that the next drafted token is accepted, `verify_cost` a verification in plain target steps.
-    """
-    round_ms = gamma * draft.step_ms + verify_cost * target.step_ms
-    rounds = max(0, tokens - target.first_tokens) / expected_tokens_per_round(rate, gamma)
-    return draft.prefix_ms + target.prefix_ms + rounds * round_ms
-
-
 def free_tokens(window_ms: float, draft: AnswerPace) -> int:
     """Tokens that the draft has within a window in which the target is busy: what its prefix leaves, step by step."""
     left = window_ms - draft.prefix_ms
