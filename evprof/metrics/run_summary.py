@@ -6,12 +6,13 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison import circumstances, figures
-from evprof.metrics.figures import loading, throttling
 from evprof.metrics.figures.kept import KEPT, VERSION, VERSION_KEY
+from evprof.metrics.figures.loading import loading_of
+from evprof.metrics.figures.throttling import throttled_devices
 from evprof.metrics.speculation import break_even, failure_modes
 
-OF_MODULES = (circumstances, figures, loading, throttling, break_even, failure_modes)
-"""Modules that keep figures, with those they import."""
+REGISTERED = (circumstances, figures, loading_of, throttled_devices, break_even, failure_modes)
+"""Imported because these modules, and what they import, register the figures that are kept."""
 
 
 def summary_of(run: RunLog) -> dict[str, Any]:
