@@ -24,8 +24,8 @@ from evprof.metrics.figures.energy import energy_document
 from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.figures.scores import scores_document
 from evprof.metrics.figures.throttling import is_throttled, throttled_devices
-from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.outcome import acceptance
+from evprof.metrics.speculation.verdicts import speculation_document
 from evprof.version import __version__
 
 _T = TypeVar("_T")

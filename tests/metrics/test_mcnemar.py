@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evprof.metrics.arithmetic.mcnemar import McNemar
+from evprof.metrics.arithmetic.statistics import McNemar
 
 COUNTS = st.integers(0, 300)
 

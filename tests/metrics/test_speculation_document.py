@@ -9,7 +9,7 @@ import pytest
 
 from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.document import run_document, session_document
-from evprof.metrics.speculation.document import speculation_document
+from evprof.metrics.speculation.verdicts import speculation_document
 
 KEYS = {
     *("drafter", "kind", "adapter", "alignment", "shared_ids", "draft_ids", "target_ids", "is_lossless", "length"),

@@ -14,7 +14,7 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.scoring import RIGHT, SCORING_RULES
-from evprof.metrics.arithmetic.mcnemar import McNemar
+from evprof.metrics.arithmetic.statistics import McNemar
 from evprof.metrics.configurations.gathering import Configuration, SampleKey
 from evprof.metrics.estimates.estimates import Estimate, Read, mean_of, observe, verdict
 from evprof.metrics.figures.energy import energy_j
