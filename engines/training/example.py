@@ -66,6 +66,13 @@ class Example:
         )
 
     @property
+    def paired(self) -> tuple[torch.Tensor, torch.Tensor, tuple[int, int]]:
+        """The draft's embeddings, features and visual positions. Raises UserError if no draft took part."""
+        if self.draft_embeddings is None or self.draft_features is None or self.draft_visual is None:
+            raise UserError(f"Example {self.name} was collected without a draft; collect it again with --draft.")
+        return self.draft_embeddings, self.draft_features, self.draft_visual
+
+    @property
     def layers(self) -> torch.Tensor:
         """`target_layers`. Raises UserError where they were not kept."""
         if self.target_layers is None:

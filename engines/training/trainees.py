@@ -80,9 +80,8 @@ class HiddenTrainee(ModuleTrainee):
 
 def _behind(example: Example) -> torch.Tensor:
     """[n, draft]: the draft's hidden states whose next token each answer token is."""
-    if example.draft_features is None or example.draft_embeddings is None:
-        raise UserError(f"Example {example.name} was collected without a draft; collect it again with --draft.")
-    return example.draft_features[example.draft_embeddings.shape[0] - 1 :]
+    embeddings, features, _ = example.paired
+    return features[embeddings.shape[0] - 1 :]
 
 
 def _seen(example: Example) -> torch.Tensor:
@@ -129,7 +128,7 @@ class KvTrainee(ModuleTrainee):
         """Logits [N, V] and answer ids [N] of all tokens, examples whose prompts begin alike at a time."""
         alike: dict[tuple[int, int], list[Example]] = defaultdict(list)
         for example in examples:
-            alike[(example.target_visual[0], _visual(example)[1])].append(example)
+            alike[(example.target_visual[0], example.paired[2][1])].append(example)
         found = [self._answered(group) for group in alike.values()]
         return torch.cat([logits for logits, _ in found]), torch.cat([answers for _, answers in found])
 
@@ -156,25 +155,13 @@ class KvTrainee(ModuleTrainee):
     def draft_levels(self, examples: Sequence[Example]) -> list[torch.Tensor]:
         """Level by level the draft's hidden states at its visual positions, [B, V, draft], on the target's device."""
         draft = self._draft
-        first, count = _visual(examples[0])
-        rows = torch.stack([_embeddings(example)[: first + count] for example in examples])
+        first, count = examples[0].paired[2]
+        rows = torch.stack([example.paired[0][: first + count] for example in examples])
         kept: list[torch.Tensor] = []
         left = draft.trunk(
             rows.to(draft.device, draft.embed_tokens.weight.dtype), DynamicKv(len(draft.layers)), inputs=kept
         )
         return [level[:, first:].to(self._target.device, torch.float32) for level in (*kept, left)]
-
-
-def _embeddings(example: Example) -> torch.Tensor:
-    if example.draft_embeddings is None:
-        raise UserError(f"Example {example.name} was collected without a draft; collect it again with --draft.")
-    return example.draft_embeddings
-
-
-def _visual(example: Example) -> tuple[int, int]:
-    if example.draft_visual is None:
-        raise UserError(f"Example {example.name} was collected without a draft; collect it again with --draft.")
-    return example.draft_visual
 
 
 def make_kv(side: TraineeSide) -> KvTrainee:
@@ -242,11 +229,9 @@ class LoraTrainee(Trainee):
         draft, device = self._draft, self._draft.device
         rows, places, answers, known = [], [], [], []
         for example in examples:
-            if example.draft_embeddings is None:
-                raise UserError(f"Example {example.name} was collected without a draft; collect it again with --draft.")
             told: list[int] = example.answer_ids.tolist()
             ids = torch.tensor(self._alignment.for_draft(told), device=device)
-            prompt = example.draft_embeddings.to(device, draft.embed_tokens.weight.dtype)
+            prompt = example.paired[0].to(device, draft.embed_tokens.weight.dtype)
             rows.append(torch.cat([prompt, draft.embed(ids[:-1])]))
             places.append(range(prompt.shape[0] - 1, prompt.shape[0] - 1 + len(told)))
             answers.append(ids)
