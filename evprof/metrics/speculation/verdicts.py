@@ -70,8 +70,8 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
         return SpeculationVerdict(unweighed)
     is_adapted = mode_of(run.info.mode).maps_cache
     if payoff is None or payoff.whole is None:
-        why = _agreement(run, others) if is_adapted else _hidden_counts(run)
-        return SpeculationVerdict(_ALONE, why, lacks_plain=True)
+        parts = (_agreement(run, others), _ALONE) if is_adapted else (_ALONE, _hidden_counts(run))
+        return SpeculationVerdict(*parts, lacks_plain=True)
     found = payoff.whole
     lacks_plain, lacks_own = found.plain_runs < FEWEST, found.runs < FEWEST
     if not is_counted(run.info) and payoff.runs == (run,):
