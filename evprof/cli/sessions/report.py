@@ -70,32 +70,34 @@ class ReportCommand(Command):
         from evprof.export.report.writing import check_output, write_sources
 
         check_output(options.output)
-        sources = [_source(Path(path)) for path in options.sessions]
-        write_sources(
-            sources,
-            options.output,
-            title=options.title,
-            command=command_of(options),
-            basis=options.basis,
-            by_documents=options.documents,
-            require_comparable=options.require_comparable,
-        )
+        # Rows of an imported file are read while the report is made.
+        with TemporaryDirectory(prefix="evprof-") as folder:
+            sources = [
+                _source(Path(path), Path(folder) / f"{number}.evprof") for number, path in enumerate(options.sessions)
+            ]
+            write_sources(
+                sources,
+                options.output,
+                title=options.title,
+                command=command_of(options),
+                basis=options.basis,
+                by_documents=options.documents,
+                require_comparable=options.require_comparable,
+            )
         console.note(f"report saved: {options.output}")
         return 0
 
 
-def _source(path: Path) -> Source:
-    """One session as read; a result file is imported into a session that is gone afterwards."""
+def _source(path: Path, place: Path) -> Source:
+    """One session as read; a result file is imported into a session at `place`."""
     from evprof.export.report.writing import read_source
 
     if path.suffix.lower() != ".json":
         return read_source(path)
     from evprof.run.legacy_import import import_files
 
-    with TemporaryDirectory(prefix="evprof-") as folder:
-        session = Path(folder) / "imported.evprof"
-        import_files([path], session, is_passing=True)
-        return replace(read_source(session), path=path)
+    import_files([path], place, is_passing=True)
+    return replace(read_source(place), path=path)
 
 
 def command_of(options: argparse.Namespace) -> str:
