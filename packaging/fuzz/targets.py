@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.traces.reading import TraceProgress
 from evprof.loaders.videos.source import MAX_READ_BYTES
 from fuzz import seeds
 
@@ -105,22 +104,15 @@ def read_results(path: Path) -> None:
     problems.sentences(file.rows)
 
 
-def _look(progress: TraceProgress) -> None:
-    """As who shows the first part of a long trace."""
-    progress.so_far()
-
-
 def read_trace(path: Path) -> None:
     """A torch trace with all its figures, and its difference from itself."""
     from evprof.loaders.traces.reading import read_trace as read
-    from evprof.loaders.traces.reading import trace_size
     from evprof.metrics.traces.analysis import TraceAnalysis
     from evprof.metrics.traces.difference import trace_difference
     from evprof.metrics.traces.document import trace_document
     from evprof.metrics.traces.summary import trace_summary
 
-    trace_size(path)
-    analysis = TraceAnalysis(read(path, _look))
+    analysis = TraceAnalysis(read(path))
     trace_summary(analysis)
     document = trace_document("fuzzed", analysis, trace_difference(analysis, analysis))
     json.dumps(document, allow_nan=False, ensure_ascii=False).encode()

@@ -10,8 +10,9 @@ from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
 from evprof.core.safe_text import one_line
 from evprof.core.units import bytes_text, count_text, ms_text, percent_text
+from evprof.loaders.paths import readable_file
 from evprof.loaders.traces.folders import trace_at
-from evprof.loaders.traces.reading import TraceProgress, read_trace, trace_size
+from evprof.loaders.traces.reading import TraceProgress, read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import DifferenceRow, TraceDifference, trace_difference
 from evprof.metrics.traces.document import trace_document
@@ -19,7 +20,7 @@ from evprof.metrics.traces.modules import ModuleRow
 
 USUAL_ROWS = 12
 
-_LONG_BYTES = 64 << 20
+_LONG_BYTES, _LONG_PACKED_BYTES = 64 << 20, 4 << 20
 """Shorter traces have no progress."""
 
 _LONGEST_NAME = 70
@@ -44,13 +45,13 @@ def show_trace(options: argparse.Namespace, console: Console) -> None:
 
 
 def _analysed(path: str, console: Console) -> TraceAnalysis:
-    size = trace_size(path)
+    file_bytes = readable_file(path).stat().st_size
     with Progress(console, f"reading {Path(path).name}") as bar, bar.until_stopped() as stop:
         bar.kept = "nothing"
-        bar.start(size.file_bytes)
+        bar.start(file_bytes)
 
         def look(progress: TraceProgress) -> None:
-            if size.text_bytes >= _LONG_BYTES:
+            if file_bytes >= (_LONG_PACKED_BYTES if path.endswith(".gz") else _LONG_BYTES):
                 bar.reach(progress.read_bytes, f"{progress.entries:,} entries")
 
         return TraceAnalysis(read_trace(path, look, stop))

@@ -1,4 +1,4 @@
-"""Reads a trace of torch's profiler: its size is told first and how far it is meanwhile, and it can be stopped."""
+"""Reads a trace of torch's profiler, with its progress, until it is stopped."""
 
 from __future__ import annotations
 
@@ -18,48 +18,18 @@ from evprof.loaders.traces.scanning import NO_JSON, TraceBytes, TraceText
 _RATIO = 10
 """Bytes in memory for each byte of text: the shortest slice has 20 bytes and takes a row; Kineto's take a quarter."""
 
-_SAMPLE_PIECES = 4
-
-
-@dataclass(frozen=True)
-class TraceSize:
-    """What reading a trace will take, by its first pieces: exact for short ones, an estimate otherwise."""
-
-    file_bytes: int
-    text_bytes: int
-    entries: int
-    memory_bytes: int
-
 
 @dataclass(frozen=True)
 class TraceProgress:
-    """How far a reading is. `so_far` gives the columns of what was read; call it in the thread that is told."""
+    """Bytes of the file and entries that were read so far."""
 
     read_bytes: int
     file_bytes: int
     entries: int
-    so_far: Callable[[], TraceColumns]
 
 
 Told = Callable[[TraceProgress], None]
 """Called after every piece, some hundred times a second."""
-
-
-def trace_size(path: str | Path) -> TraceSize:
-    """How large a trace is, from its first pieces. Raises UserError for what is no trace at all."""
-    found = readable_file(path)
-    reader = _Reader(found)
-    with reader.source:
-        for _, _ in zip(range(_SAMPLE_PIECES), reader.steps(), strict=False):
-            pass
-        reader.check()
-        scale = max(reader.source.file_bytes / max(reader.source.taken_bytes, 1), 1.0)
-        return TraceSize(
-            reader.source.file_bytes,
-            round(reader.source.text_bytes * scale),
-            round(reader.gathering.entries * scale),
-            round(reader.budget.taken * scale),
-        )
 
 
 def read_trace(path: str | Path, told: Told | None = None, stop: threading.Event | None = None) -> TraceColumns:
@@ -77,7 +47,7 @@ def read_trace(path: str | Path, told: Told | None = None, stop: threading.Event
                     raise Cancelled
                 if told is not None:
                     source = reader.source
-                    told(TraceProgress(source.taken_bytes, source.file_bytes, reader.gathering.entries, reader.columns))
+                    told(TraceProgress(source.taken_bytes, source.file_bytes, reader.gathering.entries))
     except OSError as error:
         raise unreadable(path, error) from None
     reader.check()
