@@ -12,7 +12,7 @@ from functools import partial
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QDialog, QMainWindow, QToolButton, QWidget
+from PySide6.QtWidgets import QDialog, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunWarned
@@ -58,7 +58,7 @@ from ui.window.exporting import Exporting, Results
 from ui.window.opening import Opener
 from ui.window.pair_views import TAKE, Clips, PairViews
 from ui.window.panels import PANELS
-from ui.window.window_dialogs import AbandonedSessions, TraceViewer, WindowDialogs, WindowPalette
+from ui.window.window_dialogs import AbandonedSessions, TraceViewer, WindowDialogs, WindowPalette, WindowParts
 from ui.window.window_memory import Layouts, WindowMemory
 from ui.work.long_work import LongWork, Requests, is_of_demo
 
@@ -69,7 +69,7 @@ MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
 
 
-class MainWindow(QMainWindow):
+class MainWindow(WindowParts):
     """The main window.
 
     Signals:

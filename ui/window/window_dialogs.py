@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QListWidget,
     QListWidgetItem,
+    QMainWindow,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -25,9 +26,16 @@ from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
 from evprof.view.lanes import Track
 from ui.palette.box import Found, Lookup, PaletteBox, best, runs_source, settings_source, spans_source, tokens_source
+from ui.runs.run_list import RunList
 from ui.samples.sample_list import SampleList
+from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import RunController
+from ui.state.run_following import RunFollowing
+from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
+from ui.status.status_bar import StatusBar
+from ui.style.theme import ThemeHolder
+from ui.timeline.timeline_view import TimelineView
 from ui.widgets.message_bar import INFO, KEPT, WARNING, MessageBar
 from ui.window.actions import WindowActions
 
@@ -35,15 +43,31 @@ if TYPE_CHECKING:
     from evprof.run.tensorboard import TensorBoard
     from evprof.session.autosave import Autosaved
     from ui.window.exporting import Post
-    from ui.window.main_window import MainWindow
 
 _Dialog = TypeVar("_Dialog", bound=QDialog)
+
+
+class WindowParts(QMainWindow):
+    """The parts of the main window that its dialogs use."""
+
+    actions_by_name: WindowActions
+    controller: RunController
+    following: RunFollowing
+    holder: ThemeHolder
+    messages: MessageBar
+    runs: RunList
+    samples: SampleList
+    selection: Selection
+    session: WindowSession
+    status: StatusBar
+    timeline: TimelineView
+    toolbar: Toolbar
 
 
 class WindowDialogs:
     """Opens dialogs above the window; one that is open already comes to the front instead."""
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, window: WindowParts) -> None:
         self._window = window
 
     def ask_session(self) -> None:
@@ -199,7 +223,7 @@ class AbandonedDialog(QDialog):
 class WindowPalette:
     """The palette of actions (Ctrl+Shift+P) and of everything in the shown runs (/), read when something is typed."""
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, window: WindowParts) -> None:
         selection, toolbar = window.selection, window.toolbar
         self.box = PaletteBox(window.holder, window, window.timeline)
 
