@@ -34,7 +34,7 @@ KV_CACHE, LAYOUT, ENERGY, GPU, DRAFTING = "KV cache", "Cache layout", "Energy", 
 CLOCKS, WARNINGS = "Clocks", "Warnings"
 
 LONGEST = 1000
-"""Characters of an expected answer that are shown in full."""
+"""Characters of a text that are shown in full."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Fact:
 def value_text(value: float | str, unit: str) -> str:
     """A value for people: `66.2 ms`, `6.25 MiB`, `12.0 %`, `41.2 tok/s`, `1,204`."""
     if isinstance(value, str):
-        return f"{value} {unit}".rstrip()
+        return one_line(f"{value} {unit}", LONGEST)
     if unit in ("", "tokens"):
         return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
     if unit in _TEXTS:
