@@ -12,16 +12,16 @@ import torch
 from engines.bench.batches import requests_for
 from engines.hardware.device import SMALL_PARAMETERS, thread_count
 from engines.suites import facts as suite_facts_module
-from engines.suites.document_facts import document_facts
-from engines.suites.facts import CARD_BYTES, suite_facts
-from engines.suites.feature_alignment import (
+from engines.suites.document_facts import (
     ENCODER,
     LANGUAGE_MODEL,
     compare_features,
     debiased_cka,
+    document_facts,
     linear_cka,
     visual_features,
 )
+from engines.suites.facts import CARD_BYTES, suite_facts
 from evprof.core.sample import Sample
 from evprof.core.units import MIB
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
