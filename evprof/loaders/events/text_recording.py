@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import math
 import re
-import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -229,8 +228,9 @@ def all_at_once(block: bytes, layout: TextLayout) -> EventArray | None:  # noqa:
     """The events of lines that are all built alike; None where they are not, or a line is no event."""
     if layout.has_words:
         block = _WORD.sub(lambda word: b"1" if word[0][0] in b"Tt" else b"0", block)
-    block = block.replace(b"\r\n", b"\n")
-    if layout.delimiter:
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    if layout.delimiter and b" " in block:
         block = block.replace(layout.delimiter + b" ", layout.delimiter)
     block = block if block.endswith(b"\n") else block + b"\n"
     text = np.frombuffer(block, dtype=np.uint8)
@@ -251,8 +251,9 @@ def all_at_once(block: bytes, layout: TextLayout) -> EventArray | None:  # noqa:
     points = np.flatnonzero(text == _POINT)
     time_starts, time_ends = starts.reshape(rows, -1)[:, t], ends.reshape(rows, -1)[:, t]
     has_points = len(points) == rows and bool(((time_starts < points) & (points < time_ends - 1)).all())
-    has_points = has_points and layout.exponent >= 0 and not re.search(rb"[eE]", block)
-    is_whole = has_points or not re.search(rb"[.eE]", block)
+    has_exponents = b"e" in block or b"E" in block
+    has_points = has_points and layout.exponent >= 0 and not has_exponents
+    is_whole = has_points or not (has_exponents or len(points))
     # Whole numbers and the digits after a point are read as two numbers, which is exact.
     blanks = delimiters + b"." * has_points
     plain = block.translate(bytes.maketrans(blanks, b" " * len(blanks)))
@@ -277,12 +278,11 @@ def all_at_once(block: bytes, layout: TextLayout) -> EventArray | None:  # noqa:
 
 def _numbers(text: bytes, dtype: Any, rows: int, columns: int) -> npt.NDArray[Any] | None:
     """Numbers between blanks, [rows, columns]; None for other text."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)
-        try:
-            values = np.fromstring(text, dtype, sep=" ")
-        except (ValueError, DeprecationWarning):
-            return None
+    try:
+        # Other text ends the numbers early, with a warning that programs can turn into an error.
+        values = np.fromstring(text, dtype, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
     if len(values) != rows * columns or (dtype is np.float64 and not np.isfinite(values).all()):
         return None
     return values.reshape(rows, columns)
