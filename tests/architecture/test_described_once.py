@@ -75,7 +75,7 @@ found["compared setting"] = [row["values"] for row in document["settings"] if ro
 found["compared figure"] = [row["values"] for row in document["rows"] if row["metric"] == "dummy_ms"]
 
 
-from evprof.cli.inspect.model_list import list_models
+from evprof.cli.inspect.reports import list_models
 
 found["families"] = [entry["description"] for entry in list_models()["families"]]
 

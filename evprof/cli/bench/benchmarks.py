@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.cli.bench import options as takes
 from evprof.cli.bench.gpu import gpu_blocks
@@ -19,8 +19,10 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import guess_among
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.benches.drafting import DraftingContender, contenders
 from evprof.run.demo import BUNDLED_TARGET
+
+if TYPE_CHECKING:
+    from evprof.run.benches.drafting import DraftingContender
 
 BENCH_SHAPE = "dispatch-32"
 """The shape that is measured where none is named."""
@@ -117,6 +119,8 @@ def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
 
     adapters = [adapter for adapter in bundled_adapters() if _fits(adapter.target, options.target)]
     adapters += [read_adapter(path) for path in options.adapter or ()]
+    from evprof.run.benches.drafting import contenders
+
     known = contenders(adapters)
     if not options.only:
         return known
