@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 from evprof.core.errors import FAILURE
 from evprof.core.files.user_folders import log_folder
@@ -69,15 +70,23 @@ def open_missing_streams() -> None:
 
 
 def output_problem() -> OSError | None:
-    """Why standard output cannot be written, None when it can. It is given up then, so that nothing tries again."""
+    """Why standard output cannot be written; None if it can.
+
+    Replaces standard streams that cannot be written with the null device, so that Python's own flush does not fail.
+    """
+    _flushed(sys.stderr)
+    return _flushed(sys.stdout)
+
+
+def _flushed(stream: TextIO) -> OSError | None:
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError as error:
         with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-            sys.stdout.flush()
+            os.dup2(nowhere.fileno(), stream.fileno())
+            stream.flush()
         return error
-    except ValueError:  # closed
+    except (ValueError, AttributeError):  # closed
         return None
     return None
 
