@@ -75,7 +75,7 @@ TRIED_BY = {
     ],
     "closed output (`>&-`)": [
         "tests/cli/test_streams.py::test_closed_output_is_an_output_that_nobody_wants",
-        "tests/cli/test_streams.py::test_both_closed",
+        "tests/cli/test_streams.py::test_closed_errors_cost_nothing_but_their_lines",
     ],
     "full output (`>/dev/full`)": ["tests/cli/test_streams.py::test_a_full_output_is_one_sentence"],
     "output that nobody reads any more (<code>2>&1 &#124; head</code>)": [

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from driven_command import DRIVER, TESTS
+from driven_command import DRIVER, TESTS, saved_tokens
 from evprof.cli import main
 from evprof.cli.run.recorded_session import read_runs
 from evprof.cli.terminal.console import Console
@@ -88,6 +88,23 @@ def test_full_errors_cost_nothing_but_their_lines(command: list[str], tmp_path: 
     assert found.returncode == 0
     assert json.loads(found.stdout)["runs"][0]["status"] == "finished"
     assert is_saved(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["rate", "deaf"])
+def test_a_run_whose_progress_nobody_reads_any_more_stops_and_is_kept(
+    command: list[str], tmp_path: Path, engine: str, wait_until: Callable[..., None]
+) -> None:
+    """`evprof run … 2>&1 | head`, also with an engine that never answers."""
+    command[2] = DRIVER.format(tests=TESTS, engine=engine)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        wait_until(lambda: saved_tokens(tmp_path / "s.evprof") > 10)
+        process.stdout.close()
+        process.send_signal(2)  # the next line of output fails
+        assert process.wait(300) in (1, 130)
+    (run,) = read_runs(str(tmp_path / "s.evprof"))
+    assert run.info.status == "cancelled"
+    assert len(run.tokens) > 10
 
 
 @pytest.mark.parametrize("words", [["run", "--max-new-tokens", "1"], ["demo", "--headless"]])

@@ -135,7 +135,7 @@ LEAST_SAME = 0.75
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TargetVerdict:
     """One promise: `value` is what it is judged by, of `n` turns, pairs or positions with quartiles or interval
     `low` to `high` where there is one; `subject` is what was measured."""
 
@@ -154,7 +154,7 @@ def judged(rows: Rows, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [asdict(verdict) for verdict in _verdicts(rows if is_full_size else ())]
 
 
-def _verdicts(rows: Rows) -> Iterable[Verdict]:
+def _verdicts(rows: Rows) -> Iterable[TargetVerdict]:
     for context, least in NEAR_LIMIT.items():
         yield _bandwidth(rows, context, least)
     yield _speed(rows)
@@ -162,37 +162,37 @@ def _verdicts(rows: Rows) -> Iterable[Verdict]:
     yield _same_tokens(rows)
 
 
-def _bandwidth(rows: Rows, context: int, least: float) -> Verdict:
+def _bandwidth(rows: Rows, context: int, least: float) -> TargetVerdict:
     target = f"decode reads at {percent_text(least)} of the measured bandwidth or more, {context} positions"
     best = fastest(rows, context, "mbu")
     if best is None:
-        return Verdict(target, NOT_MEASURED)
+        return TargetVerdict(target, NOT_MEASURED)
     share = best["mbu"]
     # The share goes with one over the time: the quartiles change places.
     low, high = (share * best["ms"] / best[key] for key in ("ms_high", "ms_low"))
-    return Verdict(target, _met(share >= least), share, low, high, best["turns"], best["contender"])
+    return TargetVerdict(target, _met(share >= least), share, low, high, best["turns"], best["contender"])
 
 
-def _speed(rows: Rows) -> Verdict:
+def _speed(rows: Rows) -> TargetVerdict:
     target = f"decode is {LEAST_SPEED:g} times as fast as transformers' eager step or more, 640 positions"
     best = fastest(rows, 640, "vs_hf_eager")
     if best is None:
-        return Verdict(target, NOT_MEASURED)
+        return TargetVerdict(target, NOT_MEASURED)
     ratio, low, high = (best[f"vs_hf_eager{end}"] for end in ("", "_low", "_high"))
-    return Verdict(target, _met(ratio >= LEAST_SPEED), ratio, low, high, best["turns"], best["contender"])
+    return TargetVerdict(target, _met(ratio >= LEAST_SPEED), ratio, low, high, best["turns"], best["contender"])
 
 
-def _instrumentation(rows: Rows) -> Verdict:
+def _instrumentation(rows: Rows) -> TargetVerdict:
     target = "the instrumentation costs 1 % of a decoded token or less"
     overhead = next((row for row in rows if row.get("figure") == "overhead"), None)
     if overhead is None:
-        return Verdict(target, NOT_MEASURED)
+        return TargetVerdict(target, NOT_MEASURED)
     ratio, low, high = (overhead[f"instrumented_vs_off{end}"] for end in ("", "_ci95_low", "_ci95_high"))
     subject = f"{overhead['shape']}, {overhead['step']} step"
-    return Verdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, overhead["pairs"], subject)
+    return TargetVerdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, overhead["pairs"], subject)
 
 
-def _same_tokens(rows: Rows) -> Verdict:
+def _same_tokens(rows: Rows) -> TargetVerdict:
     """Of all our steps but the eager one, position by position; the value is the share of equal tokens."""
     target = f"{percent_text(LEAST_SAME)} of positions or more have the eager step's token, the others are near-ties"
     compared = [row for row in _decoding(rows) if row.get("is_forced") and row["contender"] != "ours"]
@@ -201,9 +201,9 @@ def _same_tokens(rows: Rows) -> Verdict:
         for key in ("compared_positions", "same_positions", "divergences", "near_ties")
     )
     if not positions:
-        return Verdict(target, NOT_MEASURED)
+        return TargetVerdict(target, NOT_MEASURED)
     share, subject = same / positions, f"{near:,} of {differing:,} that differ are near-ties"
-    return Verdict(target, _met(share >= LEAST_SAME and near == differing), share, n=positions, subject=subject)
+    return TargetVerdict(target, _met(share >= LEAST_SAME and near == differing), share, n=positions, subject=subject)
 
 
 def _met(holds: bool) -> str:
