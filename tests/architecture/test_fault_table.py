@@ -79,7 +79,7 @@ TRIED_BY = {
     ],
     "full output (`>/dev/full`)": ["tests/cli/test_streams.py::test_a_full_output_is_one_sentence"],
     "output that nobody reads any more (<code>2>&1 &#124; head</code>)": [
-        "tests/cli/test_streams.py::test_a_run_whose_progress_nobody_reads_any_more_stops_and_is_kept",
+        "tests/cli/test_streams.py::test_a_run_without_a_reader_of_its_progress_goes_on_until_ctrl_c",
     ],
     "packages that are gone": ["tests/cli/test_streams.py::test_a_package_that_is_gone_is_told"],
 }
