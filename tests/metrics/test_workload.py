@@ -110,10 +110,9 @@ def test_figures_are_compared_over_common_samples(cell_runs: ModuleType) -> None
     other = one.with_(stages={"prefill": 250.0, "decode": 9.0}, samples=5)
     compared = compare(one.column(), other.column(), _prefill)
     assert compared is not None
-    assert compared.is_paired
-    assert compared.count == 5
+    assert (compared.pairs, compared.count) == (5, 5)
     assert compared.ratio == pytest.approx(2.5)
-    assert compared.ratio_interval == pytest.approx((2.5, 2.5))
+    assert compared.interval == pytest.approx((2.5, 2.5))
     low, high = compared.delta_interval or (0, 0)
     assert low < compared.delta < high
     assert compare(one.column(), other.with_(stages={"decode": 1.0}).column(), _prefill) is None

@@ -90,10 +90,10 @@ def bfloat16(evidence: Evidence) -> Iterator[Measured]:
         share = weights[0] / weights[1]
         sentence = (
             f"In bfloat16 the weights take {share:.3f} times the bytes of float16 and a token {speed.ratio:.2f} times "
-            f"the time{interval_words(speed.ratio_interval)}: both formats have two bytes."
+            f"the time{interval_words(speed.interval)}: both formats have two bytes."
         )
         if share < LESS:
-            yield Measured(sentence, (bf16, fp16), speed.ratio, speed.ratio_interval)
+            yield Measured(sentence, (bf16, fp16), speed.ratio, speed.interval)
         else:
             yield exact(sentence, share, bf16, fp16)
 
@@ -205,9 +205,9 @@ def smaller_cache(evidence: Evidence) -> Iterator[Measured]:
         f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):,.0f} positions as at "
         f"{mean_of(shorter, input_length):,.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
     )
-    if times.ratio_interval is None:
+    if times.interval is None:
         yield open_(f"{sentence}.", " There are fewer than three samples.")
-    elif times.ratio_interval[0] <= 1:
+    elif times.interval[0] <= 1:
         yield exact(f"{sentence}: it is not slower for sure.", 0.0, shorter, longer)
     else:
         read, copied = (math.log(grown) / math.log(times.ratio) for grown in (reading, copying))
@@ -317,11 +317,11 @@ def seven_percent(evidence: Evidence) -> Iterator[Measured]:
         parts = f" (visual {visual[0].visual} and {visual[1].visual})" if visual[0] and visual[1] else ""
         sentence = (
             f"{percent_text(tokens - 1, 1)} more tokens{parts} are {percent_text(flops - 1, 1)} more operations; the "
-            f"prefill takes {times.ratio:.2f} times the time{interval_words(times.ratio_interval)}."
+            f"prefill takes {times.ratio:.2f} times the time{interval_words(times.interval)}."
         )
-        if times.ratio_interval is None:
+        if times.interval is None:
             yield open_(sentence)
-        elif times.ratio_interval[0] <= 1:
+        elif times.interval[0] <= 1:
             yield exact(f"{sentence} It is not slower for sure.", 0.0, draft, target)
         else:
             yield exact(sentence, math.log(flops) / math.log(times.ratio), draft, target)
@@ -334,7 +334,7 @@ def fewer_tokens(evidence: Evidence) -> Iterator[Measured]:
         if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
             continue
         settings = [column.runs[0].info.settings for column in (draft, target)]
-        if any(entry.ignore_eos for entry in settings) or told.tokens.before == told.tokens.after:
+        if any(entry.ignore_eos for entry in settings) or told.tokens.means[0] == told.tokens.means[1]:
             continue
         if any(map(is_mostly_cut_off, (draft, target))):
             yield open_("Most answers of one model are as long as allowed: their length is the limit's, not its own.")
@@ -345,7 +345,7 @@ def fewer_tokens(evidence: Evidence) -> Iterator[Measured]:
             f"time ({told.name}): the count makes up {percent_text(share)} of it in logarithms, {told.tokens.count} "
             "samples."
         )
-        if told.step_interval is None or not is_told(told.total_ms.ratio_interval, 1):
+        if told.step_interval is None or not is_told(told.total_ms.interval, 1):
             yield open_(sentence, " The times cannot be told apart.")
             continue
         # The count gives what the time per token leaves of the logarithm.
@@ -379,12 +379,12 @@ def vision_per_frame(evidence: Evidence) -> Iterator[Measured]:
     for draft, target in evidence.pairs:
         compared = compare(target, draft, _frame_ms)
         if compared is not None and compared.ratio is not None:
-            mine, theirs = fmean(compared.after), fmean(compared.before)
+            theirs, mine = compared.means
             sentence = (
                 f"A frame takes EventGPT {mine:.2f} ms and the video model {theirs:.2f} ms: {compared.ratio:.2f} "
-                f"times{interval_words(compared.ratio_interval)}; both run CLIP."
+                f"times{interval_words(compared.interval)}; both run CLIP."
             )
-            yield Measured(sentence, (draft, target), compared.ratio, compared.ratio_interval)
+            yield Measured(sentence, (draft, target), compared.ratio, compared.interval)
 
 
 def _frame_ms(run: RunLog) -> float | None:

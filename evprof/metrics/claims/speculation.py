@@ -316,9 +316,9 @@ def pruned_time(evidence: Evidence) -> Iterator[Measured]:
         if compared is not None and compared.ratio is not None:
             sentence = (
                 f"Keeping {percent_text(min(kept))} of the visual tokens takes {compared.ratio:.2f} times the "
-                f"time{interval_words(compared.ratio_interval)}."
+                f"time{interval_words(compared.interval)}."
             )
-            yield Measured(sentence, (whole, pruned), compared.ratio, compared.ratio_interval)
+            yield Measured(sentence, (whole, pruned), compared.ratio, compared.interval)
 
 
 def quantized_speed(evidence: Evidence) -> Iterator[Measured]:
@@ -329,10 +329,10 @@ def quantized_speed(evidence: Evidence) -> Iterator[Measured]:
         compared = compare(packed, whole, decode_ms_per_token) if None in kinds else None
         if compared is not None and compared.ratio is not None:
             kind = next(kind for kind in kinds if kind is not None)
-            interval = interval_words(compared.ratio_interval)
+            interval = interval_words(compared.interval)
             sentence = f"With {kind} weights a token comes {compared.ratio:.2f} times as fast{interval}."
             # The documents' weights are not packed: what is packed here has to be theirs.
-            yield Measured(sentence, (whole,), compared.ratio, compared.ratio_interval)
+            yield Measured(sentence, (whole,), compared.ratio, compared.interval)
 
 
 def batched_speed(evidence: Evidence) -> Iterator[Measured]:

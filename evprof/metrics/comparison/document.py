@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
@@ -22,11 +22,9 @@ from evprof.metrics.comparison.differences import (
     configuration_generation,
     configuration_token_match,
     generation,
-    generation_of,
-    matched,
     ratio_of,
+    same_questions,
     token_match,
-    token_match_of,
 )
 from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, rows_one_by_one
 from evprof.metrics.configurations.gathering import (
@@ -41,9 +39,6 @@ from evprof.metrics.configurations.gathering import (
 )
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.figures.stages import BASES, END_TO_END
-
-if TYPE_CHECKING:
-    from evprof.core.run_log import RunLog
 
 
 @dataclass(frozen=True)
@@ -167,19 +162,19 @@ def pair_document(
     `text_diff` lays the answers of one request beside each other, of repeats the first; None over many samples, and
     where an imported answer is not known.
     """
-    pairs = matched(baseline, other)
-    is_counted = (baseline.is_cell or other.is_cell) and pairs.is_paired
+    pairs = same_questions(baseline, other)
+    is_counted = (baseline.is_cell or other.is_cell) and bool(pairs)
     right = paired_accuracy(baseline, other)
     return {
         "run_id": other.run_id,
         "label": other.label,
         "session": other.session or None,
-        "samples": len(pairs.before) if is_counted else None,
+        "samples": len(pairs) if is_counted else None,
         "contributions": configuration_contributions(baseline, other, basis, blocks),
-        "generation": generation_of(pairs),
-        "token_match": token_match_of(pairs),
+        "generation": configuration_generation(baseline, other),
+        "token_match": configuration_token_match(baseline, other),
         "mcnemar": None if right is None else right.to_json(),
-        "text_diff": None if is_counted else _text_diff(pairs.before[0][0], pairs.after[0][0]),
+        "text_diff": None if is_counted else _text_diff(baseline.runs[0], other.runs[0]),
     }
 
 

@@ -89,6 +89,11 @@ class Verdict:
     def is_clear(self) -> bool:
         return is_clear(self.interval)
 
+    @property
+    def count(self) -> int:
+        """The number of samples in pairs, or of one sample the runs of the smaller side."""
+        return self.pairs if self.pairs is not None and self.pairs > 1 else min(self.counts)
+
 
 @dataclass(frozen=True)
 class _Spread:

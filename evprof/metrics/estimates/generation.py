@@ -13,7 +13,8 @@ from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.paired import Compared, compare
+from evprof.metrics.estimates.estimates import Verdict
+from evprof.metrics.estimates.paired import compare
 from evprof.metrics.figures.decoding import decode_steps, output_length
 from evprof.metrics.figures.partition import Block, measured_ms, partition, shape_of
 
@@ -23,12 +24,12 @@ DECODE: Block = ("decode",)
 @dataclass(frozen=True)
 class Generation:
     """Two configurations' answers: `stages` are those whose time is told, `tokens` what they gave, `total_ms` their
-    time, `each_ms` the time per token, sample by sample in pairs, the baseline's before."""
+    time, `each_ms` the time per token."""
 
     stages: Block
-    tokens: Compared
-    total_ms: Compared
-    each_ms: Compared
+    tokens: Verdict
+    total_ms: Verdict
+    each_ms: Verdict
 
     @property
     def name(self) -> str:
@@ -37,7 +38,8 @@ class Generation:
 
     @property
     def step_ms(self) -> tuple[float, float]:
-        return sum(self.total_ms.before) / sum(self.tokens.before), sum(self.total_ms.after) / sum(self.tokens.after)
+        (before, after), (first, second) = self.total_ms.means, self.tokens.means
+        return before / first, after / second
 
     @property
     def step_ratio(self) -> float:
@@ -48,7 +50,7 @@ class Generation:
     @property
     def step_interval(self) -> Interval | None:
         """95 % interval of that ratio; None where the runs allow none."""
-        interval = self.each_ms.ratio_interval
+        interval = self.each_ms.interval
         return None if interval is None else (min(interval[0], self.step_ratio), max(interval[1], self.step_ratio))
 
     @property

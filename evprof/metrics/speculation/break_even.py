@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import NamedTuple
 
 from evprof.core.records import RoundRecord
 from evprof.core.run_log import RunLog
@@ -120,9 +119,10 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> RoundCosts | None:
         spent = decode_costs(run)
         if spent is None:
             continue
-        once.append(spent.once_ms)
-        prepared.append(spent.prepare_ms)
-        for count, draft_ms, rest_ms, rounds in spent.by_depth:
+        once_ms, preparing_ms, by_depth = spent
+        once.append(once_ms)
+        prepared.append(preparing_ms)
+        for count, draft_ms, rest_ms, rounds in by_depth:
             draft.setdefault(count, []).append(draft_ms)
             rest.setdefault(count, []).append(rest_ms)
             counted[count] = counted.get(count, 0) + rounds
@@ -138,47 +138,19 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> RoundCosts | None:
     )
 
 
-class DecodeCosts(NamedTuple):
-    """What one run's decode stage went into, in ms. `by_depth`: tokens drafted in a row, the means of drafting them and
-    of the rest of such a round, and how many rounds there were."""
-
-    once_ms: float
-    prepare_ms: float
-    by_depth: list[tuple[int, float, float, int]]
-
-
-def decode_costs(run: RunLog) -> DecodeCosts | None:
-    """The costs of one run; None without a steady round in a measured decode stage."""
-    stored = _decode_costs(run)
-    if stored is None:
-        return None
-    once_ms, prepare_ms, by_depth = stored
-    return DecodeCosts(
-        once_ms, prepare_ms, [(count, draft_ms, rest_ms, many) for count, draft_ms, rest_ms, many in by_depth]
-    )
-
-
 @kept()
-def _decode_costs(run: RunLog) -> DecodeCosts | None:
+def decode_costs(run: RunLog) -> tuple[float, float, list[tuple[int, float, float, int]]] | None:
+    """The costs of one run: ms paid once, ms of preparing, and by tokens drafted in a row the mean ms of drafting them,
+    of the rest of such a round, and the number of rounds. None without a steady round in a measured decode stage."""
     split = split_decode(run)
     if split is None:
         return None
-    by_depth: dict[int, list[tuple[RoundRecord, int]]] = {}
+    by_depth: dict[int, list[tuple[float, float]]] = {}
     for entry, gap in split[1]:
-        by_depth.setdefault(draft_depth(run, entry), []).append((entry, gap))
-    return DecodeCosts(
-        split[0],
-        prepare_ms(run),
-        [
-            (
-                count,
-                fmean(ms_from_ns(entry.draft_ns) for entry, _ in mine),
-                fmean(ms_from_ns(entry.verify_ns + entry.rollback_ns + gap) for entry, gap in mine),
-                len(mine),
-            )
-            for count, mine in by_depth.items()
-        ],
-    )
+        rest_ns = entry.verify_ns + entry.rollback_ns + gap
+        by_depth.setdefault(draft_depth(run, entry), []).append((ms_from_ns(entry.draft_ns), ms_from_ns(rest_ns)))
+    rows = [(depth, *map(fmean, zip(*spent, strict=True)), len(spent)) for depth, spent in by_depth.items()]
+    return split[0], prepare_ms(run), rows
 
 
 def split_decode(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | None:
@@ -256,7 +228,9 @@ def break_even_tau(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms:
 def break_even_alpha(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
     """The chance per drafted token above which speculation pays; 0.0 where it always does, None where it never can."""
     needed = break_even_tau(costs, gamma, tokens, preparation_ms)
-    return None if needed is None else _inverse(lambda alpha: tau(gamma, alpha), needed)
+    if needed is None or tau(gamma, 1.0) < needed:
+        return None
+    return 0.0 if needed <= tau(gamma, 0.0) else _crossing(lambda alpha: tau(gamma, alpha) - needed, 0.0, 1.0)
 
 
 def break_even_rate(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
@@ -268,70 +242,37 @@ def break_even_rate(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms
     return max(0.0, (needed - 1) / drafted)
 
 
-def hidden_gain_ms(accepted: float, step_ms: float, verify_ms: float, contention_ms: float = 0.0) -> float:
-    """What a block drafted inside the prefill brought, of which `accepted` tokens stood: A t - T_verify - contention.
-
-    t is a plain step. The block gives A + 1 tokens (the pass adds the target's own), plain decoding has one of them
-    from the prefill: A steps are spared for the one pass. `verify_ms` is 0 where no pass was made. `contention_ms` is
-    how much longer the target's own stages took because the draft ran beside them.
-    """
-    return accepted * step_ms - verify_ms - contention_ms
-
-
-def expected_hidden_gain_ms(
-    alpha: float, free: int, step_ms: float, verify_ms: float, contention_ms: float = 0.0, *, is_greedy: bool = True
-) -> float:
-    """The mean of `hidden_gain_ms` over blocks of `free` drafts, each accepted with chance `alpha` if those before are.
-
-    The prefill's logits judge the first draft for nothing, so that a greedy answer makes the pass only where it stands.
-    That happens with chance a, and then 1 + a + … + a^(N-1) drafts stand on average:
-
-        gain = a ((1 + a + … + a^(N-1)) t - T_verify) - contention,
-
-    which is E[A] t - P(A >= 1) T_verify - contention. A drawn answer always makes the pass.
-    """
-    passes = (alpha if is_greedy else 1.0) if free else 0.0
-    return hidden_gain_ms(accepted_of(alpha, free), step_ms, passes * verify_ms, contention_ms)
-
-
 def hidden_break_even_alpha(
     free: int, step_ms: float, verify_ms: float, contention_ms: float = 0.0, *, is_greedy: bool = True
 ) -> float | None:
-    """The chance per token above which a block of `free` hidden drafts pays; 0.0 where it always does, None where it
-    never can.
+    """The chance per token above which a block of `free` drafts inside the prefill pays; 0.0 where it always does, None
+    where it never can.
 
-    The gain is convex in the chance (a sum of powers less a line), so that it comes to 0 at most once from below: right
-    of its lowest point.
+    The mean gain over blocks is E[A] t - P(pass) T_verify - contention: A accepted drafts save A plain steps t.
+    The prefill's logits judge the first draft, so a greedy answer makes the pass only where that draft stands. A drawn
+    answer always makes the pass. `verify_ms` is 0 where no pass is made, `contention_ms` the extra time of the target's
+    own stages. The gain is convex in the chance, so it rises through 0 at most once.
     """
 
     def gain(alpha: float) -> float:
-        return expected_hidden_gain_ms(alpha, free, step_ms, verify_ms, contention_ms, is_greedy=is_greedy)
+        passes = (alpha if is_greedy else 1.0) if free else 0.0
+        return accepted_of(alpha, free) * step_ms - passes * verify_ms - contention_ms
 
     if gain(1.0) <= 0:
         return None
-    low, high = 0.0, 1.0
-    for _ in range(_STEPS):
-        third = (high - low) / 3
-        low, high = (low + third, high) if gain(low + third) > gain(high - third) else (low, high - third)
-    lowest = (low + high) / 2
-    if gain(lowest) >= -_NOTHING * step_ms:
-        return 0.0
-    way = _inverse(lambda share: gain(lowest + share * (1 - lowest)), 0.0)
-    return None if way is None else lowest + way * (1 - lowest)
+    losing = [chance for chance in _GRID if gain(chance) < -_NOTHING * step_ms]
+    return _crossing(gain, losing[-1], 1.0) if losing else 0.0
 
+
+_GRID = tuple(place / 1000 for place in range(1000))
 
 _NOTHING = 1e-9
 """Of a step: a loss that is the arithmetic's."""
 
 
-def _inverse(rising: Callable[[float], float], wanted: float) -> float | None:
-    """The chance at which a rising function reaches a value; 0.0 if it always has, None if it never does."""
-    if rising(0.0) >= wanted:
-        return 0.0
-    if rising(1.0) < wanted:
-        return None
-    low, high = 0.0, 1.0
+def _crossing(rising: Callable[[float], float], low: float, high: float) -> float:
+    """The chance between two at which a function that is below 0 and then not reaches 0."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
     return high

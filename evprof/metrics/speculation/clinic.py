@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
-from evprof.core.records import DRAFT, RoundRecord
+from evprof.core.records import DRAFT
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import REENCODED
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone
@@ -246,32 +247,27 @@ def per_position(*runs: RunLog, steady_only: bool = False) -> list[PlaceAcceptan
 
     `steady_only` leaves out blocks that were drafted inside the prefill.
     """
-    rounds = [(run, entry) for run in runs for entry in run.rounds if not (steady_only and entry.hidden)]
-    depths = [draft_depth(run, entry) for run, entry in rounds]
+    drafted, judged, accepted = [], [], []
     overlaps: dict[int, list[int]] = {}
     for run in runs:
-        hidden = {entry.round_index for entry in run.rounds if entry.hidden} if steady_only else set()
-        for judged in run.judgements:
-            if judged.overlap_ppm >= 0 and judged.round_index not in hidden:
-                overlaps.setdefault(judged.place, []).append(judged.overlap_ppm)
-    found = []
-    for place in range(min(max(depths, default=0), _MOST_PLACES)):
-        known = overlaps.get(place)
-        found.append(
-            PlaceAcceptance(
-                place,
-                drafted=sum(depth > place for depth in depths),
-                judged=sum(_is_judged(run, entry, place) for run, entry in rounds),
-                accepted=sum(entry.accepted > place for _, entry in rounds),
-                overlap=sum(known) / len(known) / _PPM if known else None,
-            )
+        left_out = {entry.round_index for entry in run.rounds if steady_only and entry.hidden}
+        for entry in run.rounds:
+            if not (steady_only and entry.hidden):
+                drafted.append(draft_depth(run, entry))
+                # An accepted end of sequence leaves the rest unjudged.
+                judged.append(entry.accepted + has_rejection(run, entry))
+                accepted.append(entry.accepted)
+        for said in run.judgements:
+            if said.overlap_ppm >= 0 and said.round_index not in left_out:
+                overlaps.setdefault(said.place, []).append(said.overlap_ppm)
+    return [
+        PlaceAcceptance(
+            place,
+            *(sum(count > place for count in counts) for counts in (drafted, judged, accepted)),
+            fmean(overlaps[place]) / _PPM if place in overlaps else None,
         )
-    return found
-
-
-def _is_judged(run: RunLog, entry: RoundRecord, place: int) -> bool:
-    """Accepted there, or first rejected there: an accepted end of sequence leaves the rest unjudged."""
-    return entry.accepted > place or (entry.accepted == place and has_rejection(run, entry))
+        for place in range(min(max(drafted, default=0), _MOST_PLACES))
+    ]
 
 
 def round_histogram(*runs: RunLog, steady_only: bool = False) -> dict[int, int]:

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from itertools import accumulate, zip_longest
 from typing import Any
 
 from evprof.core.records import RoundRecord
@@ -66,18 +67,12 @@ class Acceptance:
         return None if self.rejected_rounds is None else self.accepted + self.rejected_rounds
 
     def __add__(self, other: Acceptance) -> Acceptance:
-        places = max(len(self.per_position), len(other.per_position))
-        each = [(*counts.per_position, *(0,) * (places - len(counts.per_position))) for counts in (self, other)]
-        plain = [entry.name for entry in fields(self) if entry.name != "per_position"]
-        summed: dict[str, Any] = {name: _together(getattr(self, name), getattr(other, name)) for name in plain}
-        return Acceptance(
-            **summed,
-            per_position=tuple(map(sum, zip(*each, strict=True))),
-        )
-
-
-def _together(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+        summed: dict[str, Any] = {}
+        for name in (entry.name for entry in fields(self) if entry.name != "per_position"):
+            both = getattr(self, name), getattr(other, name)
+            summed[name] = None if None in both else sum(both)
+        places = zip_longest(self.per_position, other.per_position, fillvalue=0)
+        return Acceptance(**summed, per_position=tuple(map(sum, places)))
 
 
 _DIGITS = 10
@@ -138,29 +133,18 @@ def acceptance(run: RunLog) -> Acceptance | None:
         if run.info.imported is not None:
             return _imported_acceptance(run.info.imported)
         return Acceptance() if mode_of(run.info.mode).drafts else None
-    rounds = run.rounds
-    longest = max((entry.accepted for entry in rounds), default=0)
-    return Acceptance(
-        rounds=len(rounds),
-        drafted=sum(entry.drafted for entry in rounds),
-        accepted=sum(entry.accepted for entry in rounds),
-        emitted=sum(entry.emitted for entry in rounds),
-        bonus=sum(max(0, entry.emitted - entry.accepted) for entry in rounds),
-        rejected_rounds=sum(has_rejection(run, entry) for entry in rounds),
-        hidden_drafted=sum(entry.drafted for entry in rounds if entry.hidden),
-        hidden_accepted=sum(entry.accepted for entry in rounds if entry.hidden),
-        per_position=_reaching(Counter(entry.accepted for entry in rounds), longest),
-    )
+    counts = []
+    for entry in run.rounds:
+        bonus, rejected = max(0, entry.emitted - entry.accepted), has_rejection(run, entry)
+        hidden = (entry.drafted, entry.accepted) if entry.hidden else (0, 0)
+        counts.append((entry.drafted, entry.accepted, entry.emitted, bonus, rejected, *hidden))
+    sums = map(sum, zip(*counts, strict=True))
+    return Acceptance(len(run.rounds), *sums, per_position=_reaching(accepted_histogram(run)))
 
 
-def _reaching(counted: Counter[int], longest: int) -> tuple[int, ...]:
+def _reaching(counted: Counter[int]) -> tuple[int, ...]:
     """How many rounds accepted more than 0, 1, … tokens; `counted` says how many accepted exactly so many."""
-    found: list[int] = []
-    reaching = 0
-    for accepted in range(longest, 0, -1):
-        reaching += counted[accepted]
-        found.append(reaching)
-    return tuple(reversed(found))
+    return tuple(accumulate(counted[accepted] for accepted in range(max(counted, default=0), 0, -1)))[::-1]
 
 
 def _imported_acceptance(imported: ImportedFacts) -> Acceptance | None:
@@ -168,16 +152,9 @@ def _imported_acceptance(imported: ImportedFacts) -> Acceptance | None:
     drafted, accepted = (imported.figures.get(name) for name in ("drafted_tokens", "accepted_tokens"))
     if drafted is None or accepted is None:
         return None
-    counted = _told_histogram(imported)
-    return Acceptance(
-        rounds=round(imported.figures.get("verified_rounds", 0)),
-        drafted=round(drafted),
-        accepted=round(accepted),
-        emitted=None,
-        bonus=None,
-        rejected_rounds=None,
-        per_position=_reaching(counted, max(counted, default=0)),
-    )
+    rounds = round(imported.figures.get("verified_rounds", 0))
+    reached = _reaching(_told_histogram(imported))
+    return Acceptance(rounds, round(drafted), round(accepted), None, None, None, per_position=reached)
 
 
 def _told_histogram(imported: ImportedFacts) -> Counter[int]:

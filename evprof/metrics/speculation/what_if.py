@@ -112,7 +112,7 @@ def parallel_prefill(
 
     The first accepted token is the one the prefill gives anyway, and the pass adds one of the target's own: A accepted
     tokens spare A steps. A pass costs `verify_cost` steps, and is made only where the first draft stands (see
-    `break_even.expected_hidden_gain_ms`). The window is the target's whole prefix. `later_speedup` is that of the
+    `break_even.hidden_break_even_alpha`). The window is the target's whole prefix. `later_speedup` is that of the
     decoding after the block, 1 for plain.
     """
     free = free_tokens(target.prefix_ms, draft)

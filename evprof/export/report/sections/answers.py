@@ -49,7 +49,7 @@ from evprof.metrics.comparison.accuracy import (
     by_task,
     of_judged,
 )
-from evprof.metrics.comparison.differences import configuration_token_match, matched
+from evprof.metrics.comparison.differences import configuration_token_match, same_questions
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
 from evprof.metrics.estimates.estimates import Estimate
 from evprof.metrics.estimates.paired import compare, values_of
@@ -193,7 +193,7 @@ def _lengths(data: ReportData) -> Table:
         ratio = None if column is base else compare(base, column, words_of)
         if ratio is None:
             return Cell("baseline") if column is base else not_available()
-        return ratio_cell(ratio.ratio, ratio.ratio_interval, note=f"n = {ratio.count}")
+        return ratio_cell(ratio.ratio, ratio.interval, note=f"n = {ratio.count}")
 
     columns: ColumnsOf[Configuration] = [
         ("configuration", data.name),
@@ -227,11 +227,10 @@ class _Answers:
 
     @classmethod
     def of(cls, one: Configuration, other: Configuration) -> _Answers:
-        runs = matched(one, other)
         kept = [
             (left, right)
-            for (before, *_), (after, *_) in zip(runs.before, runs.after, strict=False)
-            if runs.is_paired and sample_key(before) == sample_key(after)
+            for before, after in same_questions(one, other)
+            if sample_key(before) == sample_key(after)
             if (left := answer_of(before)) is not None and (right := answer_of(after)) is not None
         ]
         return cls(tuple(kept))

@@ -140,7 +140,7 @@ def _row(pair: ConfigurationPair, line: Line, basis: str = "") -> tuple[Cell, ..
     compared = compare(pair.base, pair.other, reading.read)
     if compared is None:
         return row_of(*cells, nothing_measured(), nothing_measured())
-    return row_of(*cells, ratio_cell(compared.ratio, compared.ratio_interval), rows_cell(compared.count))
+    return row_of(*cells, ratio_cell(compared.ratio, compared.interval), rows_cell(compared.count))
 
 
 def _share(column: Configuration, read: Read, basis: str) -> Cell:
@@ -184,12 +184,12 @@ def _ratios(compared: list[tuple[ConfigurationPair, Generation]], data: ReportDa
         return ms_cell(entry[1].step_ms[side], badge_of(entry[0].runs, Badge.DERIVED))
 
     def ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
-        return ratio_cell(entry[1].total_ms.ratio, entry[1].total_ms.ratio_interval, lower_is_better=True)
+        return ratio_cell(entry[1].total_ms.ratio, entry[1].total_ms.interval, lower_is_better=True)
 
     columns: ColumnsOf[tuple[ConfigurationPair, Generation]] = [
         ("pair", lambda entry: f"{data.name(entry[0].other)} / {data.name(entry[0].base)}"),
         ("time of", lambda entry: entry[1].name),
-        ("token count ratio", lambda entry: ratio_cell(entry[1].tokens.ratio, entry[1].tokens.ratio_interval)),
+        ("token count ratio", lambda entry: ratio_cell(entry[1].tokens.ratio, entry[1].tokens.interval)),
         (
             "× time per token ratio",
             lambda entry: ratio_cell(entry[1].step_ratio, entry[1].step_interval, lower_is_better=True),
@@ -205,7 +205,7 @@ def _ratios(compared: list[tuple[ConfigurationPair, Generation]], data: ReportDa
 def _sentence(pair: ConfigurationPair, told: Generation, data: ReportData) -> str:
     base, other = map(data.name, pair.sides)
     tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
-    if told.tokens.before == told.tokens.after:
+    if told.tokens.means[0] == told.tokens.means[1]:
         return f"{other} and {base} gave the same numbers of tokens on every sample: only time per token differs."
     if not tokens or not whole:
         return f"{other} against {base}: a count or a time is 0, so there is no ratio."
@@ -213,7 +213,7 @@ def _sentence(pair: ConfigurationPair, told: Generation, data: ReportData) -> st
         f"{other} against {base}: {ratio_text(tokens)} as many tokens × {ratio_text(told.step_ratio)} the time per "
         f"token = {ratio_text(tokens * told.step_ratio)} the time ({told.name})"
     )
-    interval = told.total_ms.ratio_interval
+    interval = told.total_ms.interval
     if share is None or (interval is not None and interval[0] <= 1 <= interval[1]):
         return f"{head}; the times cannot be told apart."
     if not 0 <= share <= 1:
@@ -307,5 +307,5 @@ def ratio_between(base: Configuration, other: Configuration, read: Read, *, is_j
     compared = compare(base, other, read)
     if compared is None:
         return not_available()
-    interval = compared.ratio_interval
+    interval = compared.interval
     return ratio_cell(compared.ratio, interval, lower_is_better=True if is_judged and interval else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain, compress
 from typing import Any
 
 from evprof.core.records import COVERS
@@ -27,12 +26,10 @@ from evprof.metrics.comparison.differences import (
     REMAINDER,
     UNATTRIBUTED,
     configuration_contributions,
-    matched,
-    mean_of_repeats,
     part_reader,
 )
-from evprof.metrics.estimates.estimates import Read, observe
-from evprof.metrics.estimates.paired import Compared
+from evprof.metrics.estimates.estimates import Read, Verdict
+from evprof.metrics.estimates.paired import compare
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.stages import BASES, END_TO_END, WITHOUT_LOAD
 
@@ -58,7 +55,7 @@ def contributions(data: ReportData) -> list[Block]:
 
 def _pair(pair: ConfigurationPair, base: str, other: str) -> list[Block]:
     by_basis = {basis: configuration_contributions(pair.base, pair.other, basis) for basis in BASES}
-    totals = {basis: _means(pair, partial(stages.total_ms, basis=basis)) for basis in BASES}
+    totals = {basis: compare(pair.base, pair.other, partial(stages.total_ms, basis=basis)) for basis in BASES}
     parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
     if not parts:
         return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
@@ -76,32 +73,14 @@ def _pair(pair: ConfigurationPair, base: str, other: str) -> list[Block]:
     return [*blocks, plot] if plot is not None else blocks
 
 
-def _means(pair: ConfigurationPair, read: Read) -> Compared | None:
-    """A figure of every sample, over the runs of the contributions: a row's two values differ by its difference."""
-    runs = matched(pair.base, pair.other)
-    before, after = ([mean_of_repeats(repeats, read) for repeats in side] for side in (runs.before, runs.after))
-    if runs.is_paired:
-        whole = [one is not None and two is not None for one, two in zip(before, after, strict=True)]
-        keeps = whole, whole
-    else:
-        keeps = [one is not None for one in before], [two is not None for two in after]
-    known = [tuple(compress(side, keep)) for side, keep in zip((before, after), keeps, strict=True)]
-    one, two = (tuple(value for value in side if value is not None) for side in known)
-    first, second = (
-        observe(chain.from_iterable(compress(side, keep)), read, file)
-        for side, keep, file in zip((runs.before, runs.after), keeps, runs.files, strict=True)
-    )
-    return Compared(one, two, runs.is_paired, (first, second)) if one and two else None
-
-
 def _reader(part: str) -> Read:
     return stages.unattributed_ms if part == UNATTRIBUTED else part_reader(tuple(part.split(COVERS)))
 
 
-def _row(pair: ConfigurationPair, part: str, by_basis: Parts, totals: dict[str, Compared | None]) -> tuple[Cell, ...]:
+def _row(pair: ConfigurationPair, part: str, by_basis: Parts, totals: dict[str, Verdict | None]) -> tuple[Cell, ...]:
     entries = {basis: next((entry for entry in by_basis[basis] if entry["stage"] == part), None) for basis in BASES}
     entry = next(known for known in entries.values() if known is not None)
-    values = _values(None if part in (OVERLAP, REMAINDER) else _means(pair, _reader(part)), pair)
+    values = _values(None if part in (OVERLAP, REMAINDER) else compare(pair.base, pair.other, _reader(part)), pair)
     shares = [
         not_available() if known is None or totals[basis] is None else share_cell(known["share"])
         for basis, known in entries.items()
@@ -110,14 +89,14 @@ def _row(pair: ConfigurationPair, part: str, by_basis: Parts, totals: dict[str, 
     return row_of(WORDS.get(part, part), *values, delta, interval_cell(entry["ci95"]), *shares)
 
 
-def _values(compared: Compared | None, pair: ConfigurationPair) -> list[Cell]:
+def _values(compared: Verdict | None, pair: ConfigurationPair) -> list[Cell]:
     if compared is None:
         return [Cell(""), Cell("")]
-    return [ms_cell(sum(side) / len(side), badge_of(pair.runs)) for side in (compared.before, compared.after)]
+    return [ms_cell(mean, badge_of(pair.runs)) for mean in compared.means]
 
 
-def _total_row(basis: str, compared: Compared, pair: ConfigurationPair) -> tuple[Cell, ...]:
-    ratio = ratio_cell(compared.ratio, compared.ratio_interval)
+def _total_row(basis: str, compared: Verdict, pair: ConfigurationPair) -> tuple[Cell, ...]:
+    ratio = ratio_cell(compared.ratio, compared.interval)
     return row_of(
         f"total, {basis} (ratio {ratio.text})",
         *_values(compared, pair),
@@ -127,7 +106,7 @@ def _total_row(basis: str, compared: Compared, pair: ConfigurationPair) -> tuple
     )
 
 
-def _bottleneck(by_basis: Parts, totals: dict[str, Compared | None], base: str, other: str) -> str:
+def _bottleneck(by_basis: Parts, totals: dict[str, Verdict | None], base: str, other: str) -> str:
     """The stage that makes up most of the difference, on every basis."""
     sentences: list[str] = []
     for basis in BASES:
@@ -149,19 +128,18 @@ def _bottleneck(by_basis: Parts, totals: dict[str, Compared | None], base: str, 
     return " ".join(sentences) or unknown
 
 
-def _may_be_none(compared: Compared) -> bool:
+def _may_be_none(compared: Verdict) -> bool:
     """Whether the difference, or the ratio, may be none: their intervals part for few and scattered samples."""
-    delta, ratio = compared.delta_interval, compared.ratio_interval
+    delta, ratio = compared.delta_interval, compared.interval
     return (delta is not None and delta[0] <= 0 <= delta[1]) or (ratio is not None and ratio[0] <= 1 <= ratio[1])
 
 
 def _plot(pair: ConfigurationPair, base: str, other: str, parts: list[dict[str, Any]]) -> ReportPlot | None:
     series = []
     for name in (part["stage"] for part in parts if part["stage"] not in (OVERLAP, REMAINDER)):
-        compared = _means(pair, _reader(name))
+        compared = compare(pair.base, pair.other, _reader(name))
         if compared is not None:
-            heights = tuple(sum(side) / len(side) for side in (compared.before, compared.after))
             color = UNATTRIBUTED if name == UNATTRIBUTED else name.split(COVERS)[-1]
-            series.append(PlotSeries(WORDS.get(name, name), (), heights, color, badge=badge_of(pair.runs)))
+            series.append(PlotSeries(WORDS.get(name, name), (), compared.means, color, badge=badge_of(pair.runs)))
     title = f"{base} and {other} by stage"
     return ReportPlot(STACKED, title, tuple(series), labels=(base, other), unit="ms") if series else None

@@ -39,7 +39,8 @@ from evprof.export.report.parts import (
     table_of,
 )
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.paired import Compared, compare, mean_of
+from evprof.metrics.estimates.estimates import Verdict
+from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import input_length
 from evprof.metrics.figures.kv_cache import bytes_per_position, formula_bytes, measured_bytes
 from evprof.metrics.figures.stages import stage_ms
@@ -92,8 +93,8 @@ def _prefill(pair: ConfigurationPair, data: ReportData) -> list[Block]:
         cells = (share_cell(share, Badge.THEORETICAL) for share in shares)
         rows.append(row_of("of these linear in the prompt", *cells, ""))
     if measured is not None and measured.ratio is not None:
-        times = (ms_cell(sum(side) / len(side), badge) for side in (measured.before, measured.after))
-        rows.append(row_of("measured prefill", *times, ratio_cell(measured.ratio, measured.ratio_interval)))
+        times = (ms_cell(mean, badge) for mean in measured.means)
+        rows.append(row_of("measured prefill", *times, ratio_cell(measured.ratio, measured.interval)))
     base, other = map(data.name, pair.sides)
     table = Table(("", base, other, "ratio"), tuple(rows), f"Prefill of {other} against {base}")
     if measured is None or not measured.ratio:
@@ -119,7 +120,7 @@ def _flops(value: float) -> Cell:
     return _theory(f"{number_text(value / (_TERA if is_large else _GIGA))} {'TFLOP' if is_large else 'GFLOP'}")
 
 
-def _prefill_sentence(square: float, flops: float | None, attention: float | None, measured: Compared) -> str:
+def _prefill_sentence(square: float, flops: float | None, attention: float | None, measured: Verdict) -> str:
     ratio = measured.ratio or 0.0
     text = f"Were attention all, the ratio would be {ratio_text(square)}; measured is {ratio_text(ratio)}. "
     if flops is None or attention is None:
@@ -128,7 +129,7 @@ def _prefill_sentence(square: float, flops: float | None, attention: float | Non
         f"But attention is only {share_text(attention)} of these operations, the layers, linear in the prompt, are the "
         f"rest: together they give {ratio_text(flops)}. "
     )
-    low, high = measured.ratio_interval or (ratio, ratio)
+    low, high = measured.interval or (ratio, ratio)
     if low < flops / WITHIN and high > flops * WITHIN:
         return text + "The interval of the measured ratio is too wide to judge whether that explains it."
     if abs(math.log(ratio / flops)) <= math.log(WITHIN):

@@ -406,7 +406,7 @@ def by_answer_length(data: ReportData) -> list[Block]:
         compared = compare(column, plain, total)
         if compared is None:
             return not_available()
-        interval = compared.ratio_interval
+        interval = compared.interval
         return ratio_cell(compared.ratio, interval, lower_is_better=False if interval else None)
 
     def count(plain: Configuration, column: Configuration) -> Cell:
