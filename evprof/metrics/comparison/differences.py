@@ -71,7 +71,7 @@ def configuration_contributions(
     found, has_all_parts = [], {name for block in divided for name in block} >= set(stages_of(basis))
     for name, read in readers.items():
         known = [[read(run) is not None for run in side] for side in sides]
-        if all(map(all, known)) and (part := compare(*kept, read)) is not None:
+        if all(map(all, known)) and (part := compare(kept[0], kept[1], read)) is not None:
             found.append(_entry(name, part.delta, whole, part.delta_interval))
         elif any(map(any, known)):
             has_all_parts = False

@@ -149,7 +149,10 @@ def decode_costs(run: RunLog) -> tuple[float, float, list[tuple[int, float, floa
     for entry, gap in split[1]:
         rest_ns = entry.verify_ns + entry.rollback_ns + gap
         by_depth.setdefault(draft_depth(run, entry), []).append((ms_from_ns(entry.draft_ns), ms_from_ns(rest_ns)))
-    rows = [(depth, *map(fmean, zip(*spent, strict=True)), len(spent)) for depth, spent in by_depth.items()]
+    rows = [
+        (depth, fmean(draft_ms for draft_ms, _ in spent), fmean(rest_ms for _, rest_ms in spent), len(spent))
+        for depth, spent in by_depth.items()
+    ]
     return split[0], prepare_ms(run), rows
 
 

@@ -263,7 +263,9 @@ def per_position(*runs: RunLog, steady_only: bool = False) -> list[PlaceAcceptan
     return [
         PlaceAcceptance(
             place,
-            *(sum(count > place for count in counts) for counts in (drafted, judged, accepted)),
+            sum(count > place for count in drafted),
+            sum(count > place for count in judged),
+            sum(count > place for count in accepted),
             fmean(overlaps[place]) / _PPM if place in overlaps else None,
         )
         for place in range(min(max(drafted, default=0), _MOST_PLACES))

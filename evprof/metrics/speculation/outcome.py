@@ -133,13 +133,17 @@ def acceptance(run: RunLog) -> Acceptance | None:
         if run.info.imported is not None:
             return _imported_acceptance(run.info.imported)
         return Acceptance() if mode_of(run.info.mode).drafts else None
-    counts = []
+    counts: list[tuple[int, ...]] = []
     for entry in run.rounds:
         bonus, rejected = max(0, entry.emitted - entry.accepted), has_rejection(run, entry)
         hidden = (entry.drafted, entry.accepted) if entry.hidden else (0, 0)
         counts.append((entry.drafted, entry.accepted, entry.emitted, bonus, rejected, *hidden))
-    sums = map(sum, zip(*counts, strict=True))
-    return Acceptance(len(run.rounds), *sums, per_position=_reaching(accepted_histogram(run)))
+    sums: list[int] = [sum(column) for column in zip(*counts, strict=True)]
+    named = dict(zip(_SUMMED, sums, strict=True))
+    return Acceptance(len(run.rounds), **named, per_position=_reaching(accepted_histogram(run)))
+
+
+_SUMMED = ("drafted", "accepted", "emitted", "bonus", "rejected_rounds", "hidden_drafted", "hidden_accepted")
 
 
 def _reaching(counted: Counter[int]) -> tuple[int, ...]:
