@@ -26,7 +26,7 @@ from ui.state.cells import configuration_counts, configuration_runs, typical_pai
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
-from ui.widgets.line_list.line import LINE, ListLine
+from ui.widgets.line_list import LINE, ListLine
 from ui.window.main_window import MainWindow
 
 AddRow = Callable[..., None]

@@ -38,7 +38,7 @@ from ui.runs.run_list import RunList
 from ui.state.cells import configuration_of
 from ui.state.run_drag import dragged
 from ui.style.theme import ThemeHolder
-from ui.widgets.line_list.line import LINE, ListLine
+from ui.widgets.line_list import LINE, ListLine
 from ui.window.main_window import MainWindow
 
 PAIRS, DRAFTED, PLAIN = (REPEATS, "1"), (REPEATS, "2"), (REPEATS, "3")
@@ -166,7 +166,7 @@ def test_dragging_a_run_picks_nothing_and_drops_it_on_a_column(
     _click(runs, (12,))
     before = window.selection.runs
     taken: list[Any] = []
-    monkeypatch.setattr("ui.widgets.line_list.view.QDrag.exec", lambda drag, *_: taken.append(drag.mimeData()))
+    monkeypatch.setattr("ui.widgets.line_list.QDrag.exec", lambda drag, *_: taken.append(drag.mimeData()))
     start = _point(runs, (14,))
     QTest.mousePress(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=start)
     QTest.mouseMove(runs.list.viewport(), start + QPoint(40, 40))

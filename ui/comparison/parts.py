@@ -17,8 +17,7 @@ from ui.run_facts.figures import BASIS_NAMES
 from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.elided import literal
-from ui.widgets.line_list.line import ListLine
-from ui.widgets.line_list.view import LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
 
 MOST_SHARE = 0.25

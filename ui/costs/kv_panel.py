@@ -108,25 +108,23 @@ class KvPanel(FollowingPanel):
                 tuple(bytes_texts([held.bytes_of(origin) for held in maps])),
                 tip=ORIGIN_WORDS[origin],
                 swatch=STAGE_OF_ORIGIN[origin],
-                has_line=False,
             )
             for origin in HELD_ORIGINS
             if any(held.bytes_of(origin) for held in maps)
         ]
         rows += [
             TableRow("in use", cells(lambda held: held.held_bytes), unit="by formula", tip=_FORMULA),
-            TableRow("in use", cells(lambda held: held.measured_bytes), unit="measured", tip=_MEASURED, has_line=False),
-            TableRow("difference", tuple(map(_difference, maps)), roles=tuple(map(_role, maps)), has_line=False),
+            TableRow("in use", cells(lambda held: held.measured_bytes), unit="measured", tip=_MEASURED),
+            TableRow("difference", tuple(map(_difference, maps)), roles=tuple(map(_role, maps))),
             TableRow("set aside, empty", cells(lambda held: held.reserved_bytes), tip=_RESERVED),
             TableRow(
                 ROLLED_BACK,
                 cells(lambda held: held.rolled_back_bytes),
                 tip=ORIGIN_WORDS[ROLLED_BACK],
                 swatch="verify",
-                has_line=False,
             ),
             TableRow("one position", cells(lambda held: held.held_bytes / held.length), unit="all layers"),
-            TableRow("kind of cache", tuple(held.kind for held in maps), has_line=False),
+            TableRow("kind of cache", tuple(held.kind for held in maps)),
         ]
         self.table.show_rows(rows if maps else [], tuple(letter for letter, _ in found))
 

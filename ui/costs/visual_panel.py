@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSlider, QWidget
@@ -156,7 +156,7 @@ class VisualPanel(FollowingPanel):
             ),
         ]
         rows += self._roof_rows()
-        self.sums.show_rows([_without_line(row) for row in rows], tuple(one.letter for one in self._found))
+        self.sums.show_rows(rows, tuple(one.letter for one in self._found))
 
     def _roof_rows(self) -> list[TableRow]:
         """How near this machine's ceilings the shown runs came; nothing where no suite of the session measured any."""
@@ -189,7 +189,7 @@ class VisualPanel(FollowingPanel):
             TableRow("decode", tuple(_ms(entry.decode_ms) for entry in found), unit="by bytes read", swatch="decode"),
             TableRow("KV cache", tuple(bytes_text(entry.kv_bytes) for entry in found), tip=_VISION),
         ]
-        shown = [_without_line(row) for row in rows] if found else []
+        shown = rows if found else []
         self.saved.show_rows(shown, tuple(one.letter for one in answers))
 
     def _show_measured(self) -> None:
@@ -234,12 +234,8 @@ def _per_second(costs: VisualCosts) -> str:
 def _pruned_row(letter: str, entry: PrunedRuns) -> TableRow:
     tokens = _NOTHING if entry.visual_tokens is None else f"{entry.visual_tokens:,}"
     each = (_estimate(entry.prefill_ms), _estimate(entry.decode_ms_per_token), bytes_text(entry.kv_bytes))
-    return TableRow(f"{letter} · {percent_text(entry.share)}", (tokens, *each, str(len(entry.runs))), has_line=False)
+    return TableRow(f"{letter} · {percent_text(entry.share)}", (tokens, *each, str(len(entry.runs))))
 
 
 def _estimate(found: Estimate | None) -> str:
     return _NOTHING if found is None else ms_text(found.value)
-
-
-def _without_line(row: TableRow) -> TableRow:
-    return replace(row, has_line=False)

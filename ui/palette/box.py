@@ -24,8 +24,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.escape import asks_for_escape
 from ui.widgets.label import Label
-from ui.widgets.line_list.line import ListLine
-from ui.widgets.line_list.view import LineList
+from ui.widgets.line_list import LineList, ListLine
 
 if TYPE_CHECKING:
     from ui.state.run_controller import RunController

@@ -42,7 +42,6 @@ class FigureRow:
     ratio: str = ""
     judgement: str = ""
     tip: str = ""
-    begins_group: bool = False
     spread: str = ""
 
 
@@ -86,7 +85,6 @@ def compare(
                 ratio_text(share),
                 judge(share, ends, figure.lower_is_better),
                 figure.tip,
-                figure.begins_group and not (metric == "preprocess_ms" and rows and rows[-1].metric == "load_ms"),
                 spread_text(share, ends),
             )
         )

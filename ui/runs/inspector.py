@@ -167,7 +167,6 @@ def _show(section: DetailSection, head: QLabel, table: FigureTable, note: QLabel
                 unit=detail.unit,
                 roles=detail.roles,
                 tip=detail.tip,
-                has_line=False,
                 swatch=detail.swatch,
                 bar=detail.bar,
             )

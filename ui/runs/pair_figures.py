@@ -149,10 +149,9 @@ class ComparisonPanel(QWidget):
         )
         names = ("A", "B") if has_spread or has_means else figures.column_heads(a, b)
         heads = (*names, "B / A", "± %") if has_spread else (*names, "B / A")
-        self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
         if self._are_over:
-            # What figures were on their way leaves no room behind: a reopened session looks the same.
             self.table.reset_widths()
+        self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
         say(self.cells, figures.cells_sentence(a, b, cells))
         told, count = difference_sentence(a, b), len(settings_differences(a, b))
         say(self.settings, told if count <= MOST_SETTINGS else "")
@@ -201,7 +200,5 @@ def _table_row(row: figures.FigureRow, *, has_spread: bool) -> TableRow:
             "dim",
         ),
         tip=row.tip + ("\n±: half the 95 % interval of the ratio of means" if row.spread else ""),
-        has_line=row.begins_group,
         swatch=stage if stages_in(stage) else "",
-        short=row.name.removesuffix(" rate"),  # its unit says so
     )

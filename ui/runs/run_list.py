@@ -23,8 +23,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.elided import literal
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list.line import ListLine, PagedLines
-from ui.widgets.line_list.view import LineList
+from ui.widgets.line_list import LineList, ListLine, PagedLines
 from ui.widgets.panel_parts import section_head
 
 MOST_MADE = 500

@@ -150,8 +150,8 @@ def _rows(run: RunLog, repeats: list[RunLog]) -> list[TableRow]:
         if name in found:
             share = found[rate].text if rate in found else ""
             cells = (str(found[name].value), share or NOTHING)
-            rows.append(TableRow(name, cells, tip=found[name].origin, has_line=not rows))
+            rows.append(TableRow(name, cells, tip=found[name].origin))
     for name, unit in (("mean acceptance length", "bonus counted"), ("ceiling α / (1 − α)", "bonus left out")):
         fact = found[name]
-        rows.append(TableRow(name, ("", fact.text or NOTHING), unit=unit, tip=fact.origin, has_line=False))
+        rows.append(TableRow(name, ("", fact.text or NOTHING), unit=unit, tip=fact.origin))
     return rows

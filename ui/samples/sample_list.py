@@ -16,8 +16,7 @@ from ui.samples.clip_choice import clip_of, identity, sample_name
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list.line import ListLine
-from ui.widgets.line_list.view import LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import section_head
 
 MOST_LINES = 10
@@ -188,9 +187,8 @@ class SampleList(QWidget):
             figure, tip = clip_of(sample, 0).words, f"{tip}\nClip: {sample.clip_text}"
         if problem := self._durations.problems.get(sample, ""):
             figure, tip = "cannot be read", f"{tip}\n{problem}"
-        icons = tuple(name for name, path in halves.items() if path is not None)
-        name, ends = sample_name(sample), sample.is_clip
-        return ListLine(identity(sample), name, second=figure, tip=tip, icons=icons, tells_by_end=ends)
+        second = " · ".join(filter(None, (*(name for name, path in halves.items() if path is not None), figure)))
+        return ListLine(identity(sample), sample_name(sample), second=second, tip=tip, tells_by_end=sample.is_clip)
 
     def _choose(self, key: object) -> None:
         sample = next((entry for entry in self._samples if identity(entry) == key), None)

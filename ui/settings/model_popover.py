@@ -29,8 +29,7 @@ from ui.widgets.elided import elided_text, literal
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.label import Label
 from ui.widgets.layout import rule
-from ui.widgets.line_list.line import ListLine
-from ui.widgets.line_list.view import LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import ToneLabel, say, section_head, sentence
 
 WIDTH = 344
@@ -296,7 +295,7 @@ class ModelFactsView(QWidget):
         self.table.reset_widths()
         self.table.setVisible(bool(report.figures))
         self.table.show_rows(
-            [TableRow(one.name, (one.text,), roles=(one.role,), tip=one.tip, has_line=False) for one in report.figures]
+            [TableRow(one.name, (one.text,), roles=(one.role,), tip=one.tip) for one in report.figures]
         )
         self.verdict.say(report.verdict, report.role)
         self.verdict.setVisible(bool(report.verdict))

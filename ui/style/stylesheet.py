@@ -96,6 +96,8 @@ QHeaderView { background: transparent; border: none; }
 QHeaderView::section { background: transparent; color: $text_dim; border: none; border-bottom: 1px solid $line;
     padding: 4px 7px; font-size: ${small_pt}pt; }
 QTableView::item, QTreeView::item, QListView::item { padding: 3px 4px; border: none; }
+QTableView[role="figures"]::item { padding: 2px 0; }
+QTableView[role="figures"] QHeaderView::section { padding: 0; border: none; }
 QTableView::item:selected, QTreeView::item:selected, QListView::item:selected { background: $selection; color: $text; }
 QScrollBar { background: transparent; border: none; margin: 0; }
 QScrollBar:vertical { width: 10px; }
@@ -111,11 +113,12 @@ QSlider::sub-page:horizontal { background: $accent; height: 3px; border-radius: 
 QSlider::handle:horizontal { background: $text; width: 10px; height: 10px; margin: -4px 0; border-radius: 5px; }
 QProgressBar { background: $line; border: none; border-radius: 2px; max-height: 4px; min-height: 4px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
-QCheckBox::indicator, QRadioButton::indicator { width: 12px; height: 12px; border: 1px solid $text_dim;
-    background: $window; }
+QCheckBox::indicator, QRadioButton::indicator, QListView::indicator { width: 12px; height: 12px;
+    border: 1px solid $text_dim;    background: $window; }
 QCheckBox::indicator { border-radius: 3px; }
 QRadioButton::indicator { border-radius: 7px; }
-QCheckBox::indicator:checked, QRadioButton::indicator:checked { background: $accent; border-color: $accent; }
+QCheckBox::indicator:checked, QRadioButton::indicator:checked,
+QListView::indicator:checked { background: $accent; border-color: $accent; }
 QTabBar { qproperty-drawBase: 0; }
 QTabBar::tab { background: transparent; color: $text_dim; padding: 5px 10px; border: none;
     border-bottom: 2px solid transparent; }

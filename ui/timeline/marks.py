@@ -15,8 +15,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.timeline.scene import TimelineScene
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list.line import ListLine
-from ui.widgets.line_list.view import LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import section_head
 
 

@@ -1,44 +1,40 @@
-"""A table of figures: names left, numbers right-aligned in their columns, thin lines between groups."""
+"""A table of figures: names on the left, numbers right-aligned in their columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any
 
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt
-from PySide6.QtGui import (
-    QFontMetricsF,
-    QGuiApplication,
-    QKeyEvent,
-    QKeySequence,
-    QPainter,
-    QPaintEvent,
-    QResizeEvent,
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPainter, QResizeEvent
+from PySide6.QtWidgets import (
+    QHeaderView,
+    QSizePolicy,
+    QStyledItemDelegate,
+    QTableWidget,
+    QTableWidgetItem,
+    QWidget,
 )
-from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from ui.style.theme import BASE_PX, GRID, SMALL_PX, ThemeHolder
-from ui.widgets.drawn import Drawn
-from ui.widgets.elided import elided_text
+from evprof.core.safe_text import one_line, plain
+from ui.style.theme import ThemeHolder
+from ui.widgets.boxes import in_role
 from ui.widgets.stage_fill import paint_swatch
 
 ROW = 24
-NAME_ROW = 18
-"""Height of a name that stands above its figures."""
+"""Height in px of a row whose name fits on one line."""
 
-_GAP, _NARROW_GAP, _FEW = 8.0, 6.0, 3
-_UNIT_PX, _UNIT_GAP = 10.0, 5.0
-_LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
+_LEAST_COLUMN, _MOST_HEAD, _GAP = 40, 72, 2
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+_ROW_ROLE = Qt.ItemDataRole.UserRole
 
 
 @dataclass(frozen=True)
 class TableRow:
     """A name, its unit, and one cell per column. `roles` colour cells: "", "good", "bad", "warn", "dim", "accent".
 
-    `short` replaces a name that has no room. A `bar` below the row is as long as this share of it, 0 to 1.
+    `swatch` names the stages whose colours mark the row. A `bar` below the row is as long as this share of it, 0 to 1.
     """
 
     name: str
@@ -46,69 +42,80 @@ class TableRow:
     unit: str = ""
     roles: tuple[str, ...] = ()
     tip: str = ""
-    has_line: bool = True
     swatch: str = ""
     bar: float | None = None
-    short: str = ""
 
 
-class _Place(NamedTuple):
-    """A row at the table's width: its name there, the room for the name, and whether both share a line."""
+class _RowDelegate(QStyledItemDelegate):
+    """Draws the swatch and the bar of a row in addition to its text."""
 
-    row: TableRow
-    name: str
-    room: float
-    fits: bool
-    top: int
+    def __init__(self, themes: ThemeHolder, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._themes = themes
 
-    @property
-    def height(self) -> int:
-        return ROW if self.fits else NAME_ROW + ROW
+    def paint(self, painter: QPainter, option: Any, index: QModelIndex | QPersistentModelIndex) -> None:
+        theme, row = self._themes.theme, index.model().index(index.row(), 0).data(_ROW_ROLE)
+        super().paint(painter, option, index)
+        if not isinstance(row, TableRow):
+            return
+        box, table = QRectF(option.rect), self.parent()
+        if row.swatch and index.column() == 0:
+            paint_swatch(painter, theme, row.swatch, QRectF(box.left(), box.center().y() - 4, 3, 8))
+        if row.bar is not None and isinstance(table, FigureTable):
+            end = max(1.0, row.bar * table.viewport().width())
+            line = QRectF(box.left(), box.bottom() - 2, box.width(), 2)
+            painter.fillRect(line, theme.line)
+            line.setRight(max(line.left(), min(line.right(), end)))
+            painter.fillRect(line, theme.accent if "accent" in row.roles else theme.text_dim)
 
 
-class FigureTable(Drawn):
-    """Heads above, rows below; as high as its rows. Ctrl+C copies it as tab-separated text.
+class FigureTable(QTableWidget):
+    """As high as its rows; long names wrap. Ctrl+C copies it as tab-separated text.
 
-    A name and its unit that do not fit beside the figures stand on a line above them. Columns only grow, so that live
-    figures do not make them jump.
+    Columns only grow, so that live figures do not move them.
     """
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None, *, least_px: float = 0.0) -> None:
         """`least_px` is the least width of columns, so that tables below one another are in line."""
-        super().__init__(themes, parent)
-        self._least_px = least_px
+        super().__init__(parent)
+        self._themes = themes
+        self._least_px = max(_LEAST_COLUMN, round(least_px))
         self._heads: tuple[str, ...] = ()
         self._rows: list[TableRow] = []
-        self._places: list[_Place] = []
-        self._widths: list[float] = []
-        self._begins_anew = False
+        in_role(self, "figures")
+        self.setItemDelegate(_RowDelegate(themes, self))
+        self.setSelectionMode(QTableWidget.SelectionMode.NoSelection)
+        self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setShowGrid(False)
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.verticalHeader().hide()
+        self.verticalHeader().setMinimumSectionSize(ROW)
+        self.horizontalHeader().setSectionsClickable(False)
+        self.horizontalHeader().setFixedHeight(ROW)
+        self.horizontalHeader().setDefaultAlignment(_RIGHT)
+        self.horizontalHeader().setTextElideMode(Qt.TextElideMode.ElideRight)
+        self.horizontalHeader().setMinimumSectionSize(0)
+        self.horizontalHeader().setDefaultSectionSize(0)
+        themes.changed.connect(self._fill)
 
     @property
     def rows(self) -> list[TableRow]:
         return list(self._rows)
 
-    @property
-    def names(self) -> list[str]:
-        return [place.name for place in self._places]
-
     def reset_widths(self) -> None:
         """Lets columns shrink again, for other runs and for figures that do not change any more."""
-        self._begins_anew = True
-        self._fit()
+        self._rows = []
+        for column in range(1, self.columnCount()):
+            self.setColumnWidth(column, 0)
 
     def show_rows(self, rows: Sequence[TableRow], heads: tuple[str, ...] = ()) -> None:
-        if list(rows) == self._rows and heads == self._heads:
-            self._begins_anew = False
-            return
-        if len(heads) != len(self._heads):
-            self._begins_anew = True
-        self._rows, self._heads = list(rows), heads
-        self.setAccessibleDescription(self.as_text())
-        self._fit()
-        self._begins_anew = False
-        self.update()
+        if list(rows) != self._rows or heads != self._heads:
+            self._rows, self._heads = list(rows), heads
+            self._fill()
 
     def as_text(self) -> str:
         lines = [("", *self._heads)] if self._heads else []
@@ -116,131 +123,56 @@ class FigureTable(Drawn):
         return "\n".join("\t".join(line) for line in lines)
 
     def sizeHint(self) -> QSize:
-        return QSize(240, ROW * bool(self._heads) + sum(place.height for place in self._places))
+        head = ROW if self._heads else 0
+        return QSize(240, head + sum(map(self.rowHeight, range(self.rowCount()))))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, self.sizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
-        """Measures columns, places rows, and takes their height."""
-        theme = self._themes.theme
-        # The first head may hang over to the left, above the names.
-        heads = [min(_MOST_HEAD, theme.text_width(head, SMALL_PX)) for head in self._heads]
-        widths = [_LEAST_COLUMN if place == 0 else head for place, head in enumerate(heads)]
-        for row in self._rows:
-            widths += [0.0] * (len(row.cells) - len(widths))
-            for place, cell in enumerate(row.cells):
-                widths[place] = max(widths[place], self._least_px, theme.text_width(cell))
-        if not self._begins_anew:
-            widths = [max(pair) for pair in zip_longest(widths, self._widths, fillvalue=0.0)]
-        self._widths = widths
-        self._places, top, boxes = [], ROW * bool(self._heads), self._boxes(0)
-        for row in self._rows:
-            room = self._room(row, boxes)
-            is_short = bool(row.short) and not self._has_room(row.name, row.unit, room)
-            name = row.short if is_short and self._has_room(row.short, row.unit, room) else row.name
-            fits = self._has_room(name, row.unit, room) or not any(row.cells)
-            self._places.append(_Place(row, name, room, fits, top))
-            top += self._places[-1].height
-        if (wanted := self.sizeHint().height()) != self.minimumHeight():
-            self.setFixedHeight(wanted)
-
-    def _has_room(self, name: str, unit: str, room: float) -> bool:
-        theme = self._themes.theme
-        return theme.text_width(name) + (theme.text_width(unit, _UNIT_PX) + _UNIT_GAP if unit else 0.0) <= room
-
-    def _room(self, row: TableRow, boxes: Sequence[QRectF]) -> float:
-        """The width that the figures leave for the name, with the free part of the first figure's column."""
-        left = float(GRID if row.swatch else 0)
-        for box, cell in zip(boxes, row.cells, strict=False):
-            if cell:
-                free = box.right() - self._themes.theme.text_width(cell) - self._gap
-                return max(box.left() - self._gap / 2, free) - left
-        return self.width() - left
-
-    @property
-    def _gap(self) -> float:
-        """Between columns; many stand closer, so that names keep their room."""
-        return _GAP if len(self._widths) <= _FEW else _NARROW_GAP
-
-    def _boxes(self, top: float) -> list[QRectF]:
-        """The columns' boxes of the row at `top`, right-aligned as a whole."""
-        boxes: list[QRectF] = []
-        right = float(self.width())
-        for width in reversed(self._widths):
-            rounded = -(-width // 4) * 4
-            boxes.append(QRectF(right - rounded, top, rounded, ROW))
-            right -= rounded + self._gap
-        return boxes[::-1]
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter, theme = QPainter(self), self._themes.theme
-        painter.setPen(theme.text_dim)
-        free = 0.0
-        # Heads end where their column ends, and begin as far left as the head before leaves room.
-        for box, head in zip(self._boxes(0.0), self._heads, strict=False):
-            self._write(painter, QRectF(free, 0, box.right() - free, ROW), head, SMALL_PX, _RIGHT)
-            free = box.right() + self._gap / 2
-        for place in self._places:
-            if place.row.has_line and place.top:
-                painter.fillRect(QRectF(0, place.top, self.width(), 1), theme.line)
-            self._paint_row(painter, place)
-
-    def _paint_row(self, painter: QPainter, place: _Place) -> None:
-        theme, row, fits, top = self._themes.theme, place.row, place.fits, float(place.top)
-        left, height = float(GRID if row.swatch else 0), ROW if fits else NAME_ROW
-        figures_top = top if fits else top + NAME_ROW
-        name_top = top if fits else top + 3  # keeps away from the line above
-        if row.swatch:
-            paint_swatch(painter, theme, row.swatch, QRectF(0, name_top + height / 2 - 4, 3, 8))
-        if row.bar is not None:
-            bar = QRectF(0, figures_top + ROW - 3, self.width(), 2)
-            painter.fillRect(bar, theme.line)
-            bar.setWidth(max(1.0, bar.width() * row.bar))
-            painter.fillRect(bar, theme.accent if "accent" in row.roles else theme.text_dim)
-        room = place.room if fits else self.width() - left
-        painter.setPen(theme.text_dim)
-        name = self._write(painter, QRectF(left, name_top, room, height), place.name)
-        after = left + theme.text_width(name) + _UNIT_GAP
-        if row.unit and after + theme.text_width(row.unit, _UNIT_PX) <= left + room + 0.5:
-            painter.setPen(theme.alpha(theme.text_dim, 0.75))
-            self._write(painter, QRectF(after, name_top + 1, 80, height), row.unit, _UNIT_PX)
-        colors = {
-            "good": theme.good,
-            "bad": theme.bad,
-            "warn": theme.warn,
-            "dim": theme.text_dim,
-            "accent": theme.accent,
-        }
-        roles = (*row.roles, *[""] * len(row.cells))
-        for box, cell, role in zip(self._boxes(figures_top), row.cells, roles, strict=False):
-            painter.setPen(colors.get(role, theme.text))
-            box.setLeft(max(box.left(), left))
-            self._write(painter, box.adjusted(-1, 0, 0, 0), cell, BASE_PX, _RIGHT)
-
-    def _write(
-        self,
-        painter: QPainter,
-        box: QRectF,
-        text: str,
-        size_px: float = BASE_PX,
-        flags: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignVCenter,
-    ) -> str:
-        """Writes a text, cut to the box, and returns what was written."""
-        font = self._themes.theme.font(size_px)
-        painter.setFont(font)
-        if self._themes.theme.text_width(text, size_px) > box.width() or not text.isprintable():
-            text = elided_text(QFontMetricsF(font), text, Qt.TextElideMode.ElideRight, box.width())
-        painter.drawText(box, flags, text)
-        return text
-
-    def tip_at(self, point: QPoint) -> str:
-        tips = (place.row.tip for place in self._places if 0 <= point.y() - place.top < place.height)
-        return next(tips, "")
+        if event.size().width() != event.oldSize().width():
+            self._fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(self.as_text())
         else:
             super().keyPressEvent(event)
+
+    def _fill(self, *_: object) -> None:
+        count = max((len(row.cells) for row in self._rows), default=len(self._heads))
+        self.setRowCount(len(self._rows))
+        self.setColumnCount(1 + count)
+        self.setHorizontalHeaderLabels(["", *self._heads, *[""] * (count - len(self._heads))])
+        self.horizontalHeader().setVisible(bool(self._heads))
+        for place, row in enumerate(self._rows):
+            texts = (", ".join(filter(None, (row.name, row.unit))), *row.cells)
+            for column, (text, role) in enumerate(zip(texts, ("dim", *row.roles, *[""] * count), strict=False)):
+                self.setItem(place, column, self._item(row, column, text, role))
+        self.setAccessibleDescription(self.as_text())
+        self._fit()
+
+    def _item(self, row: TableRow, column: int, text: str, role: str) -> QTableWidgetItem:
+        theme = self._themes.theme
+        colors = {"good": theme.good, "bad": theme.bad, "warn": theme.warn, "dim": theme.text_dim}
+        item = QTableWidgetItem(f"{'  ' * bool(row.swatch and not column)}{one_line(text)}")
+        item.setForeground(theme.accent if role == "accent" else colors.get(role, theme.text))
+        item.setToolTip(plain(row.tip))
+        item.setData(_ROW_ROLE, row)
+        if column:
+            item.setTextAlignment(_RIGHT)
+        return item
+
+    def _fit(self) -> None:
+        """Gives the columns the width of their figures, the names the rest, and takes the height of the rows."""
+        head = self.horizontalHeader()
+        head.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        for column in range(1, self.columnCount()):
+            wanted = max(self.sizeHintForColumn(column) + _GAP, min(head.sectionSizeHint(column) + _GAP, _MOST_HEAD))
+            self.setColumnWidth(column, max(self.columnWidth(column), wanted, self._least_px))
+        figures = sum(map(self.columnWidth, range(1, self.columnCount())))
+        self.setColumnWidth(0, max(_LEAST_COLUMN, self.width() - figures))
+        self.resizeRowsToContents()
+        if (wanted := self.sizeHint().height()) != self.minimumHeight():
+            self.setFixedHeight(wanted)

@@ -42,7 +42,7 @@ class Figure:
     `is_of_answer`: it belongs to the whole run and is told of the model that answers; else every model has its own.
     `is_counted`: the same whenever the same is asked. `is_of_process`: an engine process has it, and how much processes
     differ in it is not told by how much their times do. `place` orders the table of two runs beside each other (0: it
-    is not in it); `begins_group`: a line may be drawn above it there. `beside` is what the report's table of two models
+    is not in it). `beside` is what the report's table of two models
     calls it (None: its title, "": it is not in it). `depends_on`: two runs that differ in one of these cannot be
     compared by it; `with_drafts`: what it depends on besides where tokens are drafted.
     """
@@ -57,7 +57,6 @@ class Figure:
     is_counted: bool = False
     is_of_process: bool = False
     place: int = 0
-    begins_group: bool = False
     beside: str | None = None
     depends_on: tuple[str, ...] = EVERYTHING
     with_drafts: tuple[str, ...] = ()
@@ -112,7 +111,6 @@ def _of_stage(place: int, name: str) -> Figure:
         _STAGE_TIPS[name],
         is_of_answer=False,
         place=place,
-        begins_group=name in STAGES[:2],
         beside="",
         depends_on=_STAGE_DEPENDS.get(name, EVERYTHING),
     )
@@ -138,7 +136,6 @@ def _of_score(key: str) -> Figure:
         False,
         section=ACCURACY,
         place=place,
-        begins_group=key == RIGHT,
         beside="",
         depends_on=OF_ANSWER,
     )
@@ -151,7 +148,6 @@ _ALL = (
         "ms",
         "from the run's zero to its end",
         place=13,
-        begins_group=True,
         beside="",
     ),
     Figure(
@@ -160,7 +156,6 @@ _ALL = (
         "ms",
         "from the run's zero to the first token",
         place=9,
-        begins_group=True,
         beside="",
     ),
     *(_of_stage(place, name) for place, name in enumerate(STAGES, start=4)),
@@ -244,7 +239,6 @@ _ALL = (
         is_of_answer=False,
         is_counted=True,
         place=12,
-        begins_group=True,
         depends_on=OF_ANSWER,
     ),
     Figure(
@@ -271,7 +265,6 @@ _ALL = (
         "J",
         "of the devices that computed, from the run's zero to its end, what they draw when idle included",
         place=15,
-        begins_group=True,
         beside="",
         depends_on=(*EVERYTHING, METER),
     ),

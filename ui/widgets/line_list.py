@@ -1,17 +1,226 @@
-"""The list itself: what is clicked, dragged, ticked and opened."""
+"""A list of lines: a name on the left, a word or figure on the right, optionally a second line below."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
 
-from PySide6.QtCore import QMimeData, QModelIndex, QPoint, QRectF, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QDrag, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QApplication, QFrame, QListView, QWidget
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QMimeData,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QContextMenuEvent, QDrag, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionButton,
+    QStyleOptionViewItem,
+    QWidget,
+)
 
-from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.line_list.drawing import LineDelegate, chip_box
-from ui.widgets.line_list.line import LINE, ListLine, PagedLines
-from ui.widgets.line_list.model import LineModel
+from evprof.core.safe_text import plain
+from ui.style.theme import BASE_PX, GRID, SMALL_PX, ThemeHolder
+from ui.widgets.elided import elided_text
+
+LINE = 28
+SECOND_LINE = 16
+"""Heights in px."""
+
+ListIndex = QModelIndex | QPersistentModelIndex
+
+
+@dataclass(frozen=True)
+class ListLine:
+    """One line. `key` is what a click reports; `badges` and `second` stand on a line of their own below.
+
+    `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
+    "closed") has others below it, which are `is_inner`. `is_checked` None: it has no check box.
+    `tells_by_end`: a name that is too long is cut in the middle. `chip` is a word at the end of the second line that
+    can be clicked. `spread` stands behind the figure. `column`: the letters of the columns that show the line.
+    """
+
+    key: Any
+    name: str
+    figure: str = ""
+    role: str = ""
+    second: str = ""
+    tip: str = ""
+    is_live: bool = False
+    second_has_role: bool = False
+    fold: str = ""
+    is_inner: bool = False
+    is_checked: bool | None = None
+    tells_by_end: bool = False
+    badges: tuple[str, ...] = ()
+    column: str = ""
+    chip: str = ""
+    spread: str = ""
+
+    @property
+    def below(self) -> str:
+        """The words of the second line."""
+        return " · ".join(filter(None, (*self.badges, self.second)))
+
+    @property
+    def has_second(self) -> bool:
+        return bool(self.below or self.chip)
+
+    @property
+    def words(self) -> str:
+        column = f"column {' and '.join(self.column)}" if self.column else ""
+        parts = (self.name, self.figure, self.spread, *self.badges, self.second, self.chip, column)
+        return ", ".join(filter(None, parts))
+
+    @property
+    def height(self) -> int:
+        """Height in px."""
+        return LINE + (SECOND_LINE if self.has_second else 0)
+
+
+class PagedLines(Sequence[ListLine]):
+    """Lines that are made when they are read, for lists of any length; all are as high as two lines."""
+
+    def __init__(self, keys: list[Any], make: Callable[[int], ListLine]) -> None:
+        self.keys = keys
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, place: int) -> ListLine: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[ListLine]: ...
+    def __getitem__(self, place: int | slice) -> ListLine | list[ListLine]:
+        if isinstance(place, slice):
+            return [self._make(row) for row in range(*place.indices(len(self.keys)))]
+        return self._make(place)
+
+
+class LineModel(QAbstractListModel):
+    """Holds the lines; changes in place where only contents changed, so that nothing flickers or scrolls."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.lines: Sequence[ListLine] = []
+        self._keys: list[Any] = []
+
+    def rowCount(self, _parent: ListIndex | None = None) -> int:
+        return len(self.lines)
+
+    def data(self, index: ListIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not 0 <= index.row() < len(self.lines):
+            return None
+        line = self.lines[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return line.name
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return plain(line.words)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain(line.tip or line.name)
+        return line if role == Qt.ItemDataRole.UserRole else None
+
+    def row_of(self, key: object) -> int | None:
+        return self._keys.index(key) if key is not None and key in self._keys else None
+
+    def show(self, lines: Sequence[ListLine]) -> None:
+        keys = lines.keys if isinstance(lines, PagedLines) else [line.key for line in lines]
+        if keys != self._keys:
+            self.beginResetModel()
+            self.lines, self._keys = lines, keys
+            self.endResetModel()
+            return
+        self.lines = lines
+        if keys:
+            self.dataChanged.emit(self.index(0), self.index(len(keys) - 1))
+
+
+class LineDelegate(QStyledItemDelegate):
+    """Draws lines. `is_uniform`: each is as high as two."""
+
+    def __init__(self, themes: ThemeHolder, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self.is_uniform = False
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: ListIndex) -> QSize:
+        if self.is_uniform:
+            return QSize(80, LINE + SECOND_LINE)
+        line: ListLine | None = index.data(Qt.ItemDataRole.UserRole)
+        return QSize(80, line.height if line is not None else LINE)
+
+    def paint(self, painter: QPainter, option: Any, index: ListIndex) -> None:
+        line: ListLine | None = index.data(Qt.ItemDataRole.UserRole)
+        if line is None:
+            return
+        theme, ground = self._themes.theme, self._themes.theme.panel
+        if option.state & QStyle.StateFlag.State_Selected or line.column:
+            ground = theme.selection
+        elif option.state & QStyle.StateFlag.State_MouseOver:
+            ground = theme.raised
+        painter.fillRect(option.rect, ground)
+        role = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
+        color, accent, dim = (theme.readable(one, ground) for one in (role, theme.accent, theme.text_dim))
+        box = QRectF(option.rect)
+        margin = QRectF(box.left() + GRID / 2, box.top(), 2 * GRID, LINE)
+        if line.fold:
+            self._write(painter, margin, "▾" if line.fold == "open" else "▸", dim)
+        letters = margin.translated(0, LINE - 4) if line.fold and line.has_second else margin
+        self._write(painter, letters, line.column, accent)
+        inner = box.adjusted(2 * GRID + GRID * line.is_inner + 5 * bool(line.column), 0, -GRID - 4, 0)
+        if line.is_checked is not None:
+            self._draw_box(painter, inner, line.is_checked, option.widget)
+            inner.setLeft(inner.left() + 20)
+        cut = Qt.TextElideMode.ElideMiddle if line.tells_by_end else Qt.TextElideMode.ElideRight
+        first, below = (QRectF(inner) for _ in range(2))
+        first.setHeight(LINE)
+        below.setRect(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
+        figure = f"{line.figure} {line.spread}".strip()
+        self._write_end(painter, first, figure, accent if line.is_live else color)
+        self._write(painter, first, line.name, theme.text, cut=cut, size_px=BASE_PX)
+        self._write_end(painter, below, line.chip, accent)
+        self._write(painter, below, line.below, color if line.second_has_role else dim, cut=cut)
+
+    def _write(
+        self,
+        painter: QPainter,
+        room: QRectF,
+        text: str,
+        color: QColor,
+        *,
+        cut: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        size_px: float = SMALL_PX,
+    ) -> None:
+        painter.setFont(self._themes.theme.font(size_px))
+        painter.setPen(color)
+        shown = elided_text(painter.fontMetrics(), text, cut, max(0.0, room.width()))
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, shown)
+
+    def _write_end(self, painter: QPainter, room: QRectF, text: str, color: QColor) -> None:
+        """A small text at the end of a room, which loses that width."""
+        width = self._themes.theme.text_width(text, SMALL_PX)
+        self._write(painter, QRectF(room.right() - width, room.top(), width + 1, room.height()), text, color)
+        room.setRight(room.right() - width - GRID / 2 * bool(text))
+
+    @staticmethod
+    def _draw_box(painter: QPainter, inner: QRectF, is_checked: bool, widget: QWidget) -> None:
+        option: Any = QStyleOptionButton()
+        option.rect = QRectF(inner.left(), inner.top() + LINE / 2 - 7, 14, 14).toRect()
+        option.state = QStyle.StateFlag.State_Enabled
+        option.state |= QStyle.StateFlag.State_On if is_checked else QStyle.StateFlag.State_Off
+        widget.style().drawPrimitive(QStyle.PrimitiveElement.PE_IndicatorItemViewItemCheck, option, painter, widget)
 
 
 class LineList(QListView):
@@ -139,7 +348,9 @@ class LineList(QListView):
             self.ticked.emit(line.key)
 
     def _chip_at(self, line: ListLine, point: QPoint) -> QRectF:
-        return chip_box(self._themes.theme, line, QRectF(self.visualRect(self.indexAt(point))))
+        """Where the chip of the line at `point` stands: at the end of its second line."""
+        box, width = QRectF(self.visualRect(self.indexAt(point))), self._themes.theme.text_width(line.chip, SMALL_PX)
+        return QRectF(box.right() - GRID - 4 - width, box.top() + LINE - 4, width + 1, SECOND_LINE)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self._pressed is None:
