@@ -116,13 +116,6 @@ def test_inspect(evprof, bad, mark, name, json_option) -> None:
     assert ";" in line, "the way out is missing"
 
 
-@pytest.mark.parametrize("name", ["cut.npy", "harm.npy", "text.mp4", "sound.mp4", "no-pictures"])
-def test_no_frames_are_written_of_nothing(evprof, bad, mark, tmp_path, name) -> None:
-    refused(evprof("inspect", bad / name, "--save-frames", tmp_path / "frames"), 1, name)
-    assert not (tmp_path / "frames").exists()
-    assert not mark.exists()
-
-
 @pytest.mark.parametrize(
     ("name", "fact"),
     [
@@ -470,12 +463,6 @@ def test_inspect_lists_what_is_missing_and_what_is_too_much(evprof, checkpoint) 
     found = evprof("inspect", checkpoint, "--json").document
     assert found["missing"] == ["language_model.model.layers.1.mlp.up_proj.weight"]
     assert found["surplus"] == ["language_model.model.third_eye.weight"]
-
-
-@pytest.mark.usefixtures("computed")
-@pytest.mark.parametrize(("name", "fact"), [("not-there", "no model of that name"), ("random:9b", "random:9b")])
-def test_models_that_do_not_exist(failed_run, name, fact) -> None:
-    assert fact in failed_run("--video", bundled_sample().video_path, "--target", name)["error"]
 
 
 def test_the_program_itself_says_one_line_and_nothing_else(bad, mark) -> None:

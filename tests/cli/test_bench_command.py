@@ -62,30 +62,6 @@ def test_engine(bench) -> None:
     assert "ceilings" in found.errors
 
 
-def test_engine_for_people(bench) -> None:
-    pytest.importorskip("torch")
-    found = bench(*QUICK_ENGINE, "--device", "cpu")
-    lines = found.output.splitlines()
-    assert lines[0].startswith("tiny in float32 on ")
-    table = lines.index(next(line for line in lines if "middle half" in line))
-    assert [line.split()[:2] for line in lines[table + 1 : table + 5]] == [
-        ["decode", "ours"],
-        ["decode", "hf_eager"],
-        ["prefill", "ours"],
-        ["prefill", "hf_eager"],
-    ]
-    assert "100 %" in lines[table + 1]
-    assert any("GB/s" in line and "TFLOP/s" in line for line in lines)
-
-
-def test_engine_as_markdown(bench) -> None:
-    pytest.importorskip("torch")
-    found = bench(*QUICK_ENGINE, "--device", "cpu", "--markdown")
-    rows = [line for line in found.output.splitlines() if line.startswith("|")]
-    assert len(rows) == 6
-    assert len({line.count("|") for line in rows}) == 1
-
-
 def test_a_shape_that_does_not_fit_is_refused_in_a_sentence(bench, monkeypatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr("benchmarks.engine.free_bytes", lambda _device: 16 << 30)

@@ -97,14 +97,3 @@ def test_what_samples_cannot_be(evprof: Any, drive: Path, tmp_path: Path) -> Non
     assert "holds no event recording" in evprof("run", "--sample", tmp_path / "empty").errors
     pictures = evprof("run", "--events", drive / "images", "--start-ms", "3")
     assert (pictures.code, "carry no times" in pictures.errors) == (2, True)
-
-
-def test_inspect_shows_both_halves(evprof: Any, drive: Path) -> None:
-    found = evprof("inspect", drive, "--json")
-    assert found.code == 0, found.errors
-    assert found.document["kind"] == "sequence"
-    assert found.document["video_offset_ms"] == 200
-    assert (found.document["common_start_ms"], found.document["common_duration_ms"]) == (200, 799.951)
-    text = evprof("inspect", drive).output
-    assert "video_offset_ms" in text
-    assert "offset_is_exact" in text

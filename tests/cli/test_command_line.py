@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import evprof
-from evprof.cli import main
 from evprof.cli.commands import COMMANDS
 from evprof.cli.sessions.show import ShowCommand
 
@@ -56,33 +54,6 @@ def test_a_defect_is_one_line_and_a_file(evprof, monkeypatch) -> None:
     assert "Traceback" in loud.errors
 
 
-def test_hidden_commands_do_not_serve_people(evprof, monkeypatch) -> None:
-    for words in (["_engine", "x"], ["_examine"], ["_examine", "soul"]):
-        assert evprof(*words).code == 2
-
-
-def test_compare(evprof, session) -> None:
-    found = evprof("compare", session, "--json")
-    assert found.code == 0
-    document = found.document
-    assert set(document) >= {
-        "schema_version",
-        "basis",
-        "baseline",
-        "rows",
-        "contributions",
-        "generation",
-        "token_match",
-    }
-    assert document["basis"] == "end-to-end"
-    assert document["baseline"] == 1
-    assert [column["run_ids"] for column in document["columns"]] == [[1], [2], [3]]
-    text = evprof("compare", session, "--baseline", "2", "--basis", "model-only")
-    assert text.code == 0
-    assert "the baseline" in text.output
-    assert "generation:" in text.output
-
-
 @pytest.mark.parametrize(
     "words", [["export", "--format", "csv"], ["report"], ["compare"], ["session", "merge"], ["convert"], ["run"]]
 )
@@ -92,20 +63,6 @@ def test_no_file_is_called_as_elsewhere_standard_output_is(evprof, session, word
     assert found.code == 2
     assert "must name a file or folder, not '-'" in found.errors
     assert not Path("-").exists()
-
-
-def test_inspect_a_session_and_the_bundled_sample(evprof, session, tmp_path) -> None:
-    from evprof.loaders.bundled import bundled_sample
-
-    found = evprof("inspect", session, "--json").document
-    assert (found["kind"], found["run_count"], found["problems"]) == ("session", 3, [])
-    sample = bundled_sample()
-    events = evprof("inspect", sample.events_path, "--json").document
-    assert events["kind"] == "events"
-    assert events["events"] > 1000
-    frames = evprof("inspect", sample.video_path, "--frames", 3, "--save-frames", tmp_path / "f", "--json").document
-    assert frames["kind"] == "video"
-    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == ["frame_00.png", "frame_01.png", "frame_02.png"]
 
 
 def test_inspect_writes_the_frames_on_show_at_given_times(evprof, tmp_path) -> None:
@@ -177,9 +134,3 @@ def test_a_closed_pipe_is_no_defect() -> None:
     assert process.wait(300) in (0, 1)
     assert process.stderr.read() == ""
     process.stderr.close()
-
-
-def test_main_reads_the_process_arguments(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(sys, "argv", ["evprof", "--version"])
-    assert main() == 0
-    assert capsys.readouterr().out.startswith(f"evprof {evprof.__version__}")

@@ -60,12 +60,6 @@ def test_the_line_stands_once_above_the_table(evprof, elsewhere) -> None:
     assert document["comparability"]["is_comparable"] is False
 
 
-def test_runs_of_one_session_have_no_line(evprof, elsewhere) -> None:
-    found = evprof("compare", elsewhere[0], elsewhere[0])
-    assert sentence_of(found.output) == []
-    assert evprof("compare", elsewhere[0], elsewhere[0], "--require-comparable").code == 0
-
-
 @pytest.mark.parametrize("words", [["compare"], ["compare", "--json"], ["report", "-o", "REPORT"]])
 def test_what_cannot_be_compared_is_refused_where_that_is_asked_for(evprof, elsewhere, tmp_path, words) -> None:
     output = tmp_path / "report.md"

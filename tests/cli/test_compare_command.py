@@ -50,11 +50,6 @@ def suite(scripted: None, inputs: tuple[Path, Path], tmp_path: Path) -> Suite:
     return make
 
 
-def test_one_sample_is_no_plural(suite: Suite, evprof: Any) -> None:
-    found = evprof("compare", suite("one.evprof", samples=1, repeats=2))
-    assert "(mean of 1 sample that both measured)" in found.output
-
-
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -253,34 +248,11 @@ def test_a_terminal_gets_colours_and_everybody_symbols(evprof, suite, monkeypatc
     assert " -" in row
 
 
-def test_what_is_neither_better_nor_worse_is_more_or_less(evprof, suite, monkeypatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    document = evprof("compare", suite("suite.evprof"), "--json").document
-    row = next(row for row in document["rows"] if row["metric"] == "kv_cache_bytes")
-    row["lower_is_better"] = None
-    plain = StringIO()
-    print_comparison(document, Console(plain))
-    assert next(line for line in plain.getvalue().splitlines() if line.startswith("kv_cache_bytes ")).endswith(" less")
-
-
 def test_many_columns_make_several_tables(evprof, suite) -> None:
     path = suite("suite.evprof", samples=1, cells=tuple(f"{frames} frames" for frames in range(1, 8)))
     text = evprof("compare", path).output
     assert sum(line.startswith("total_ms") for line in text.splitlines()) == 3
     assert all(f"where the difference of {letter} from A" in text for letter in "BCDEFG")
-
-
-@pytest.mark.parametrize("width", [70, 100])
-def test_a_narrow_terminal_wraps_cells_and_leaves_nothing_out(evprof, suite, monkeypatch, width: int) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", str(width))
-    document = evprof("compare", suite("suite.evprof"), "--json").document
-    whole, narrow = StringIO(), Terminal()
-    print_comparison(document, Console(whole))
-    print_comparison(document, Console(narrow))
-    text = re.sub(r"\x1b\[[0-9;]*m", "", narrow.getvalue())
-    assert max(len(line) for line in text.splitlines() if "×" in line) <= width
-    assert sorted(re.findall(r"[\d.]+×", text)) == sorted(re.findall(r"[\d.]+×", whole.getvalue()))
 
 
 def test_numbers_of_runs_are_not_taken_for_sessions(evprof: Any, suite: Suite) -> None:

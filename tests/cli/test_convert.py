@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import signal
@@ -91,19 +90,6 @@ def test_frames_are_those_that_inspect_saves(evprof, video: Path, tmp_path: Path
             (inspected / name).unlink()
 
 
-def test_a_video_becomes_one_of_short_gops(evprof, video: Path, tmp_path: Path) -> None:
-    found = evprof("convert", video, "-o", tmp_path / "a.mp4", "--gop", 6, "--b-frames", 0, "--size", "80x24")
-    assert found.code == 0, found.errors
-    assert "30 frames" in found.output
-    document = evprof("inspect", tmp_path / "a.mp4", "--json").document
-    assert (document["gop_frames"], document["frames"], document["width"], document["height"]) == (6, 30, 80, 24)
-    cut = evprof("convert", video, "-o", tmp_path / "cut.mp4", "--start-ms", 500, "--duration-ms", 200)
-    assert cut.code == 0, cut.errors
-    with VideoFile(tmp_path / "cut.mp4") as made:
-        made.index()
-        assert [number_of(picture) for picture in made.read_uniform(6).frames] == list(range(15, 21))
-
-
 def test_simulated_events_are_told_as_such(evprof, video: Path, tmp_path: Path) -> None:
     words = ("--seed", 5, "--threshold", 0.3, "--refractory-us", 200, "--simulate-width", 80)
     found = evprof("convert", video, "-o", tmp_path / "a.npy", *words)
@@ -186,11 +172,6 @@ def test_wrong_usage(words: list[str], evprof, recording: Path, tmp_path: Path, 
     found = evprof("convert", recording, *words)
     assert (found.code, found.output, len(found.errors.splitlines())) == (2, "", 1), found.errors
     assert sorted(os.listdir(tmp_path)) == before
-
-
-def test_a_window_out_of_range_is_told_in_the_unit_it_was_asked_in(evprof, recording: Path, tmp_path: Path) -> None:
-    found = evprof("convert", recording, "-o", tmp_path / "out", "--window-ms", "-1")
-    assert "--window-ms must be from 0.001 to 1000000000, not -1." in found.errors
 
 
 def test_what_is_no_recording_is_refused(evprof, session: Path, recording: Path, tmp_path: Path) -> None:
@@ -376,10 +357,3 @@ def test_a_second_ctrl_c_ends_the_process(recording: Path, tmp_path: Path) -> No
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
-
-
-def test_the_json_is_one_document(recording: Path, tmp_path: Path) -> None:
-    words = ["convert", str(recording), "-o", str(tmp_path / "a.mp4"), "--fps", "100", "--json"]
-    found = run_python("import sys; from evprof.__main__ import main; sys.exit(main())", words, tmp_path)
-    assert found.returncode == 0
-    assert json.loads(found.stdout)["files"][0]["kind"] == "video"

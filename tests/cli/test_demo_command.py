@@ -64,12 +64,6 @@ def test_ten_lines_with_one_verdict_and_the_picture_last(
     assert platform == "offscreen"
 
 
-def test_verbose_prints_every_run(evprof: Evprof, drawn: list[tuple[list[str], str]]) -> None:
-    found = evprof("demo", "--headless", "-v")
-    assert found.output.count("first token") == 10
-    assert "run 10: finished" in found.errors
-
-
 def test_without_a_display_it_says_so_and_the_picture_lies_beside_the_session(
     evprof: Evprof, tmp_path: Path, drawn: list[tuple[list[str], str]]
 ) -> None:

@@ -15,7 +15,6 @@ from evprof.cli.doctor import command, examination
 from evprof.cli.terminal import program
 from evprof.core.installation import EXTRAS
 from evprof.run.meters import power_sampler
-from scripted_engine import ScriptedEngine
 
 FACTS = {
     "engine": {"device": "cpu", "torch": "2"},
@@ -169,24 +168,6 @@ def test_a_bundled_model_answers(evprof, warm_engine, monkeypatch) -> None:
     assert "street" in found["answer"]
     assert found["gpu_architectures"] == importlib.import_module("torch").cuda.get_arch_list()
     assert isinstance(found["gpu_warnings"], list)
-
-
-def test_a_model_that_does_not_answer_is_a_sentence(evprof, monkeypatch) -> None:
-    class Broken(ScriptedEngine):
-        def run(self, request, sink, stop) -> None:
-            raise RuntimeError("no kernel")
-
-    monkeypatch.setattr("engines.start.make_engine", Broken)
-    found = evprof("_examine", "engine")
-    assert (found.code, found.output) == (1, "")
-    assert found.errors.endswith("\nevprof: The engine failed: RuntimeError: no kernel\n")
-
-
-def test_examining_the_optional_libraries_for_real(evprof) -> None:
-    pytest.importorskip("bitsandbytes")
-    found = evprof("_examine", "quantization")
-    assert found.code == 0
-    assert json.loads(found.output)["bitsandbytes"] is True
 
 
 def test_doctor_says_who_may_read_the_processors_counters(tmp_path, monkeypatch) -> None:

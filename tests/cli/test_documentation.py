@@ -49,13 +49,6 @@ def test_the_page_shows_every_command() -> None:
     assert shown == set(options_of())
 
 
-def test_every_option_named_exists() -> None:
-    known = {word for words in options_of().values() for word in words}
-    known |= {"--debug", "--version", "--logdir", "--completions", "--help-all"}
-    own = re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / "docs/command-line.md").read_text(encoding="utf-8"))
-    assert set(own) <= known
-
-
 def test_every_option_of_run_is_explained() -> None:
     text = (ROOT / "docs/command-line.md").read_text(encoding="utf-8")
     covered = {"--draft-device", "--target-device", "--draft-dtype", "--target-dtype", "--output", "--help", "--debug"}

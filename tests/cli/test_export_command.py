@@ -62,12 +62,6 @@ def test_one_session_is_the_document_of_show(evprof: Any, session: Path, tmp_pat
     assert list(exported) == list(shown)
 
 
-def test_chosen_runs_alone(evprof: Any, session: Path, tmp_path: Path) -> None:
-    path = tmp_path / "runs.csv"
-    assert evprof("export", session, "--format", "csv", "--runs", "1,3-7", "-o", path).code == 0
-    assert [row["run_id"] for row in rows_of(path)] == ["1", "3"]
-
-
 def test_chosen_configurations_alone(evprof: Any, session: Path, tmp_path: Path) -> None:
     from evprof.cli.run.recorded_session import read_runs
     from evprof.session.store import Commit, SessionFile
@@ -85,13 +79,6 @@ def test_chosen_configurations_alone(evprof: Any, session: Path, tmp_path: Path)
     assert found.code == 2
     assert "there is no configuration 'frames=9'; did you mean frames=" in found.errors
     assert not list(tmp_path.glob("none.csv*"))
-
-
-@pytest.mark.parametrize("numbers", ["0x1", "", "3-1", "1,,2", "1-9999999", "-1"])
-def test_numbers_that_are_none(evprof: Any, session: Path, tmp_path: Path, numbers: str) -> None:
-    found = evprof("export", session, "--format", "json", f"--runs={numbers}", "-o", tmp_path / "s.json")
-    assert found.code == 2
-    assert "--runs" in found.errors
 
 
 @pytest.mark.parametrize(("word", "meant"), [("rrd", "rerun"), ("Parquet", "parquet"), ("rerum", "rerun")])
@@ -134,20 +121,3 @@ def test_what_a_trace_cannot_hold_is_said(evprof: Any, session: Path, tmp_path: 
     assert (sum(counts.values()) > 0) == ("not in the trace" in found.errors)
     kind = evprof("inspect", tmp_path / "t.pt.trace.json", "--json").document
     assert kind["kind"] == "trace"
-
-
-def test_every_format_of_several_sessions_is_written(evprof: Any, session: Path, other: Path, tmp_path: Path) -> None:
-    assert evprof("export", session, other, "--format", "chrome", "-o", tmp_path / "both.json").code == 0
-    assert (tmp_path / "both.json").stat().st_size > 1000
-    assert evprof("export", session, other, "--format", "aiperf", "-o", tmp_path / "aiperf").code == 0
-    folders = sorted((tmp_path / "aiperf").iterdir())
-    assert [path.name[:4] for path in folders] == [f"{number:03}-" for number in range(1, 7)]
-    documents = [json.loads((path / "profile_export_aiperf.json").read_text("utf-8")) for path in folders]
-    assert [document["benchmark_id"] for document in documents] == [
-        f"{path}#{number}" for path in (session, other) for number in (1, 2, 3)
-    ]
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    assert evprof("export", session, other, "--format", "parquet", "-o", tmp_path / "frames").code == 0
-    frame = pandas.read_parquet(tmp_path / "frames" / "tokens.parquet")
-    assert sorted(set(frame["session"])) == sorted([str(session), str(other)])

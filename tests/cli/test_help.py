@@ -40,13 +40,6 @@ def test_every_command_has_examples_that_are_understood(page: CommandPage) -> No
         assert {**vars(whole), "instance": None} == {**vars(needed), "instance": None}
 
 
-def test_a_command_waits_for_no_other_s_options() -> None:
-    below = commands_of(parser_for(["compare", "scene.evprof"]))
-    assert below.keys() == commands_of(build_parser()).keys()
-    every_command_s = 3  # help, debug, quiet
-    assert {name for name, entry in below.items() if len(entry._actions) > every_command_s} == {"compare", "gui"}
-
-
 @pytest.mark.parametrize("parser", list(parsers(build_parser())), ids=lambda parser: parser.prog)
 def test_all_that_can_be_typed_has_help(parser) -> None:
     for action in parser._actions:
@@ -105,13 +98,6 @@ def test_a_slip_is_answered_with_the_nearest_name(evprof, words, nearest) -> Non
     assert f"did you mean {nearest}?" in found.errors
 
 
-def test_a_slip_near_nothing_is_answered_without_a_guess(evprof) -> None:
-    found = evprof("run", "--zzz")
-    assert found.code == 2
-    assert "did you mean" not in found.errors
-    assert "evprof run --help" in found.errors
-
-
 @pytest.mark.parametrize("shell", SHELLS)
 def test_completions_name_every_command_and_option(shell: str) -> None:
     script = completions(build_parser(), shell)
@@ -160,7 +146,3 @@ def test_the_manual_holds_every_command_and_option() -> None:
     assert text.isascii()
     for line in text.splitlines():
         assert not line.startswith(("'", ".")) or re.match(r"\.(TH|SH|SS|TP|PP|nf|fi|nh|ad)\b", line), line
-
-
-def test_roff_shows_any_text_as_it_is() -> None:
-    assert roff(".TH it's a\\b -x µ") == r"\&.TH it\(aqs a\eb \-x \[u00B5]"

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from evprof.cli.sessions import show
-
 Evprof = Callable[..., Any]
 
 
@@ -81,16 +79,6 @@ def test_imported_runs_are_shown_compared_exported_and_inspected(
     assert evprof("inspect", files["five_stages"]).code == 0
 
 
-def test_a_report_over_errors_says_what_failed(evprof: Evprof, files: dict[str, Path], tmp_path: Path) -> None:
-    session, report = tmp_path / "S.evprof", tmp_path / "report.md"
-    assert evprof("import", files["with_errors"], "-o", session).code == 0
-    assert evprof("report", session, "-o", report).code == 0
-    text = report.read_text(encoding="utf-8")
-    assert "CUDA out of memory" in text
-    assert "NoneType" in text
-    assert "| 0.0" not in text
-
-
 def test_a_report_over_nothing_but_errors_is_refused_with_them(
     evprof: Evprof, legacy_shapes: ModuleType, tmp_path: Path
 ) -> None:
@@ -140,28 +128,3 @@ def test_imported_runs_are_told_no_more_than_their_file_says(
     assert "over 0 rounds" not in shown
     assert '  ""' not in shown
     assert "n/a, model-only" not in shown
-
-
-def test_configurations_of_which_nothing_finished_are_listed(
-    evprof: Evprof, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = tmp_path / "S.evprof"
-    evprof("import", files["with_errors"], "-o", session)
-    monkeypatch.setattr(show, "MOST_PRINTED", 1)
-    lines = [line.split() for line in evprof("show", session).output.splitlines()]
-    told = {
-        " ".join(line[: line.index("with_errors.json") - 1]): line[line.index("with_errors.json") + 1 :]
-        for line in lines[1:]
-    }
-    assert told["Video-LLaVA"][:2] == ["0", "1"]
-    assert told["both models"][:2] == ["0", "2"]
-
-
-def test_samples_asked_once_say_why_they_have_no_interval(
-    evprof: Evprof, files: dict[str, Path], tmp_path: Path
-) -> None:
-    """Many questions about one scene, each asked once, are no turns."""
-    session = tmp_path / "S.evprof"
-    evprof("import", files["end_to_end"], "-o", session)
-    compared = " ".join(evprof("compare", session).output.split())
-    assert "not called: fewer than 5 turns in one process" in compared

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -120,16 +119,6 @@ def test_a_head_for_another_target_says_why(evprof, tmp_path: Path) -> None:
     assert "hidden size 64" in said
 
 
-def test_what_asks_about_a_whole_model_is_refused(evprof, tmp_path: Path) -> None:
-    save(eagle1(tmp_path / "head", FITTING))
-    done = evprof("inspect", tmp_path / "head", "--memory", "8GB")
-    assert done.code == 2
-    assert "is a head" in done.errors
-
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
     """Bundled samples as EventGPT lists them: the second without video, the third without events, one without both."""
@@ -180,41 +169,6 @@ def test_the_document_of_a_manifest(evprof, dataset: Path) -> None:
         "with_reference": 1,
         "prompts": len(prompts),
     }
-
-
-def test_a_manifest_for_people_to_read(evprof, dataset: Path) -> None:
-    output = evprof("inspect", dataset).output
-    assert re.search(r"^with video +2 \(67 %\)$", output, re.MULTILINE)
-    assert re.search(r"^with a reference answer +1 \(33 %\)$", output, re.MULTILINE)
-    assert re.search(r"^problems:\n  Row 2: its video 'mp4/drive/000001.mp4' is not there;", output, re.MULTILINE)
-    assert max(map(len, output.splitlines())) <= 120 or str(dataset) in output
-
-
-def test_a_list_without_problems_has_none(evprof, inputs, tmp_path: Path) -> None:
-    (tmp_path / "list.csv").write_text("events,video\nroad.npy,road.mp4\n")
-    output = evprof("inspect", tmp_path / "list.csv").output
-    assert "problems:" not in output
-    assert re.search(r"^with both +1$", output, re.MULTILINE)
-
-
-def test_what_is_no_list_says_why(evprof, tmp_path: Path) -> None:
-    (tmp_path / "list.csv").write_text('events,video\nroad.npy,"road.mp4\n')
-    found = evprof("inspect", tmp_path / "list.csv")
-    assert found.code == 1
-    assert "is no valid CSV in row 1" in found.errors
-    assert "Traceback" not in found.errors
-
-
-def test_a_manifest_has_no_frames_and_fits_nowhere(evprof, dataset: Path, tmp_path: Path) -> None:
-    frames = evprof("inspect", dataset, "--save-frames", tmp_path / "frames")
-    assert frames.code == 1
-    assert "is a manifest, which has no frames" in frames.errors
-    assert evprof("inspect", dataset, "--memory", "24GB").code == 2
-
-
-def test_the_pages_name_every_key(evprof, dataset: Path) -> None:
-    named = set(re.findall(r"`([a-z_0-9]+)", (ROOT / "docs/json.md").read_text(encoding="utf-8")))
-    assert set(evprof("inspect", dataset, "--json").document) <= named | {"path"}
 
 
 def test_a_run_takes_the_frames_of_one_clip_among_others(scripted, evprof, tmp_path: Path) -> None:

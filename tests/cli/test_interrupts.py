@@ -67,9 +67,9 @@ def test_it_leaves_no_traceback_while_the_command_line_is_loaded_or_ends(place: 
     program = (
         "import sys, threading\n"
         "from evprof.__main__ import main\n"
-        "from evprof.cli.terminal import streams\n"
+        "from evprof.cli.terminal import crash\n"
         "def interrupt(): raise KeyboardInterrupt\n"
-        "if sys.argv.pop() == 'loading': streams.open_missing_streams = interrupt\n"
+        "if sys.argv.pop() == 'loading': crash.open_missing_streams = interrupt\n"
         "else: threading.enumerate = interrupt\n"
         "sys.exit(main())\n"
     )

@@ -49,291 +49,125 @@ def one_of(words: str) -> OneOf:
 
 
 Number = (int, float)
+KINDS: dict[str, Any] = {"int": int, "str": str, "bool": bool, "num": Number, "dict": dict, "list": list}
 
-TENSOR = {"name": str, "shape": [int], "dtype": str, "bytes": int}
-CHILD = {"name": str, "start_ms": Number, "duration_ms": Number, "inputs": [TENSOR], "outputs": [TENSOR]}
-STAGE = {
-    "name": one_of("load preprocess vision prefill decode"),
-    "covers": [str],
-    "start_ms": Number,
-    "duration_ms": Number,
-    "inputs": [TENSOR],
-    "outputs": [TENSOR],
-    "children": [CHILD],
-}
-MODEL = {
-    "name": str,
-    "family": one_of("eventgpt llava video_llava llava_next_video"),
-    "model_type": str,
-    "parameters": int,
-    "weight_bytes": int,
-    "dtype": str,
-    "device": str,
-    "quantization": Maybe(str),
-}
-COST = {
-    "tokens": int,
-    "kv_bytes": int,
-    "vision_ms": Maybe(Number),
-    "prefill_ms": Maybe(Number),
-    "decode_ms": Maybe(Number),
-}
-VISUAL_COSTS = {
-    **COST,
-    "first_token_share": Maybe(Number),
-    "sensor_s": Maybe(Number),
-    "shared": COST,
-    "frames": [{"frame": int, "label": str, "start_us": Maybe(int), "end_us": Maybe(int), **COST}],
-    "not_known": [str],
-}
-ESTIMATE = {"ms": Number, "ci95": Maybe([Number])}
-SWEEP = {
-    "model": str,
-    "role": one_of("draft target"),
-    "axis": one_of("frames clip_s"),
-    "runs": int,
-    "points": [
-        {
-            "at": Number,
-            "run_ids": [int],
-            "total": Maybe(ESTIMATE),
-            "stages": Each(ESTIMATE),
-            "roof": [{"stage": str, "figure": one_of("MFU MBU"), "share": Maybe(Number)}],
-        }
-    ],
-    "slopes": [
-        {
-            "stage": str,
-            "ms_per_step": Number,
-            "ci95": Maybe([Number]),
-            "runs": int,
-            "amounts": int,
-            "fewest_runs": int,
-            "verdict": str,
-            "sentence": str,
-        },
-    ],
-}
-SECOND = {"tokens": Number, "ms": Maybe(Number), "kv_bytes": Number}
-PER_SECOND = {
-    "run_id": int,
-    "role": one_of("draft target"),
-    "reads": one_of("events video"),
-    **SECOND,
-    "frames": [{"frame": int, "motion_percent": Maybe(Number), **SECOND}],
-}
-KV_CACHE = {
-    "measured_bytes": Maybe(int),
-    "formula_bytes": Maybe(int),
-    "stored_bytes": Maybe(int),
-    "reserved_bytes": Maybe(int),
-    "per_layer_bytes": [int],
-    "layout": Maybe({"shape": [int], "strides": [int], "dtype": str, "is_contiguous": bool}),
-    "by_origin": {
-        "system": Maybe(int),
-        "text": Maybe(int),
-        "visual": Maybe(int),
-        "visual_per_frame": Maybe([int]),
-        "generated": Maybe(int),
-        "draft_accepted": Maybe(int),
-        "draft_rolled_back": Maybe(int),
-    },
-}
-SPECULATION = {
-    "drafter": str,
-    "rounds": int,
-    "drafted": int,
-    "accepted": int,
-    "bonus": int,
-    "emitted": int,
-    "draft_acceptance_rate": Maybe(Number),
-    "mean_acceptance_length": Maybe(Number),
-    "accepted_per_position": [int],
-    "per_round": [
-        {
-            "start_ms": Number,
-            "draft_ms": Number,
-            "verify_ms": Number,
-            "rollback_ms": Number,
-            "drafted": int,
-            "accepted": int,
-            "drafted_ids": [int],
-            "hidden": bool,
-        }
-    ],
-    "hidden_drafted": int,
-    "hidden_accepted": int,
-}
-RUN = {
-    "run_id": int,
-    "group_id": int,
-    "name": str,
-    "note": str,
-    "repeat": int,
-    "role": one_of("draft target"),
-    "mode": one_of("side-by-side speculative parallel-prefill draft target"),
-    "status": one_of("running finished cancelled failed"),
-    "error": Maybe(str),
-    "warmup": bool,
-    "cold": bool,
-    "profiled": bool,
-    "model": Maybe(MODEL),
-    "settings": {
-        "max_new_tokens": int,
-        "ignore_eos": bool,
-        "temperature": Number,
-        "top_p": Number,
-        "top_k": int,
-        "seed": int,
-        "frames": Maybe(int),
-        "event_frames": Maybe(int),
-        "prompt_template": Maybe(str),
-        "attention": Maybe(str),
-        "cache": Maybe(str),
-    },
-    "sample": {"events": Maybe(dict), "video": Maybe(dict), "prompt": str},
-    "setup": {
-        "import_ms": Maybe(Number),
-        "weights_ms": Maybe(Number),
-        "compile_ms": Maybe(Number),
-        "first_use": bool,
-    },
-    "stages": [STAGE],
-    "unattributed_ms": Maybe(Number),
-    "wall_ms": Maybe(Number),
-    "token_times_ms": [Number],
-    "metrics": {
-        "time_to_first_token_ms": Maybe(Number),
-        "inter_token_latency_ms": Maybe(Number),
-        "input_sequence_length": Maybe(int),
-        "output_sequence_length": int,
-        "visual_tokens": Maybe(int),
-        "prefill_throughput_tok_s": Maybe(Number),
-        "decode_throughput_tok_s": Maybe(Number),
-    },
-    "memory": {
-        "weights_bytes": Maybe(int),
-        "peak_allocated_bytes": Maybe(int),
-        "peak_reserved_bytes": Maybe(int),
-        "peak_rss_bytes": Maybe(int),
-        "by_stage": Each(int),
-    },
-    "kv_cache": KV_CACHE,
-    "visual_costs": Maybe(VISUAL_COSTS),
-    "draft": Maybe({"model": MODEL, "stages": [STAGE], "kv_cache": KV_CACHE, "visual_costs": Maybe(VISUAL_COSTS)}),
-    "speculation": Maybe(SPECULATION),
-    "text": Maybe(str),
-    "token_ids": [int],
-    "token_pieces": [str],
-    "token_origin": [one_of("target accepted bonus draft")],
-    "token_entropy_bits": Maybe([Maybe(Number)]),
-    "token_alternatives": Maybe([Maybe([{"id": int, "piece": str, "probability": Number}])]),
-}
-BATCH = {
-    **dict.fromkeys(("model", "role", "device", "dtype", "peak_of"), str),
-    **dict.fromkeys(("batch", "requests", "n", "positions", "new_tokens", "tokens", "cache_bytes"), int),
-    **dict.fromkeys(("before_ms", "prefill_ms", "decode_ms", "samples_per_s"), Number),
-    "decode_tok_s": Maybe(Number),
-    "peak_bytes": Maybe(int),
-}
-SESSION: dict[str, Any] = {
-    "schema_version": int,
-    "batches": [BATCH],
-    "marks": [{"run_id": int, "at_ms": Number, "length_ms": Number, "note": str}],
-    "evprof_version": str,
-    "environment": {
-        "device": str,
-        "driver": Maybe(str),
-        "torch": str,
-        "transformers": str,
-        "python": str,
-        "threads": int,
-        "float32_matmul": str,
-        "attention_backends": {"order": [str], "enabled": [str]},
-        "gpu_id": Maybe(str),
-        "compute_capability": Maybe(str),
-        "sm_count": Maybe(int),
-        "gpu_memory_bytes": Maybe(int),
-        "cudnn": Maybe(str),
-        "cublas": Maybe(str),
-        "triton": Maybe(str),
-        "tf32": Maybe(dict),
-        "reduced_precision": Maybe(dict),
-        "gpu": Maybe(
-            {
-                "clocks_mhz": Maybe(Number),
-                "power_limit_w": Maybe(Number),
-                "temperature_c": Maybe(Number),
-                "throttle_reasons": Maybe([str]),
-                "other_processes": Maybe(int),
-            }
-        ),
-    },
-    "runs": [RUN],
-}
-COMPARISON = {
-    "schema_version": int,
-    "basis": one_of("end-to-end without-load model-only"),
-    "baseline": int,
-    "rows": [
-        {"metric": str, "unit": str, "values": [Maybe(Number)], "ratio": [Maybe(Number)], "ci95": Maybe([Maybe(list)])}
-    ],
-    "contributions": [{"stage": str, "delta_ms": Number, "share": Maybe(Number)}],
-    "generation": {
-        "token_count_ratio": Maybe(Number),
-        "time_per_token_ratio": Maybe(Number),
-        "product": Maybe(Number),
-    },
-    "token_match": {"definition": str, "matched": int, "compared": int, "rate": Maybe(Number)},
-}
-INSPECTED = {
-    "schema_version": int,
-    "path": str,
-    "kind": one_of("events video manifest checkpoint session trace legacy"),
-    "problems": [str],
-}
+
+def kind_of(word: str) -> Any:
+    """`int`, `[int]` for a list, `int?` where null is allowed."""
+    if word.endswith("?"):
+        return Maybe(kind_of(word[:-1]))
+    return [kind_of(word[1:-1])] if word.startswith("[") else KINDS[word]
+
+
+def keys(text: str, /, **parts: Any) -> dict[str, Any]:
+    """An object: `name note str, repeat int` gives three keys; `parts` have shapes of their own."""
+    entries = [entry.split() for entry in text.split(",")]
+    return {name: kind_of(kind) for *names, kind in entries for name in names} | parts
+
+
+ROLE = one_of("draft target")
+TENSOR = keys("name dtype str, shape [int], bytes int")
+CHILD = keys("name str, start_ms duration_ms num", inputs=[TENSOR], outputs=[TENSOR])
+STAGE = CHILD | keys("covers [str]", name=one_of("load preprocess vision prefill decode"), children=[CHILD])
+MODEL = keys(
+    "name model_type dtype device str, parameters weight_bytes int, quantization str?",
+    family=one_of("eventgpt llava video_llava llava_next_video"),
+)
+COST = keys("tokens kv_bytes int, vision_ms prefill_ms decode_ms num?")
+VISUAL_COSTS = COST | keys(
+    "first_token_share sensor_s num?, not_known [str]",
+    shared=COST,
+    frames=[COST | keys("frame int, label str, start_us end_us int?")],
+)
+ESTIMATE = keys("ms num, ci95 [num]?")
+ROOF = keys("stage str, share num?", figure=one_of("MFU MBU"))
+POINT = keys("at num, run_ids [int]", total=Maybe(ESTIMATE), stages=Each(ESTIMATE), roof=[ROOF])
+SLOPE = keys("stage verdict sentence str, ms_per_step num, ci95 [num]?, runs amounts fewest_runs int")
+SWEEP = keys("model str, runs int", role=ROLE, axis=one_of("frames clip_s"), points=[POINT], slopes=[SLOPE])
+SECOND = keys("tokens kv_bytes num, ms num?")
+PER_SECOND = SECOND | keys(
+    "run_id int", role=ROLE, reads=one_of("events video"), frames=[SECOND | keys("frame int, motion_percent num?")]
+)
+KV_CACHE = keys(
+    "measured_bytes formula_bytes stored_bytes reserved_bytes int?, per_layer_bytes [int]",
+    layout=Maybe(keys("shape strides [int], dtype str, is_contiguous bool")),
+    by_origin=keys(
+        "system text visual generated draft_accepted draft_rolled_back int?, visual_per_frame [int]?",
+    ),
+)
+ROUND = keys("start_ms draft_ms verify_ms rollback_ms num, drafted accepted int, drafted_ids [int], hidden bool")
+SPECULATION = keys(
+    "drafter str, rounds drafted accepted bonus emitted hidden_drafted hidden_accepted int, "
+    "draft_acceptance_rate mean_acceptance_length num?, accepted_per_position [int]",
+    per_round=[ROUND],
+)
+OF_MODEL = {"stages": [STAGE], "kv_cache": KV_CACHE, "visual_costs": Maybe(VISUAL_COSTS)}
+ALTERNATIVE = keys("id int, piece str, probability num")
+RUN = keys(
+    "run_id group_id repeat int, name note str, error text str?, warmup cold profiled bool, "
+    "unattributed_ms wall_ms num?, token_times_ms [num], token_ids [int], token_pieces [str]",
+    role=ROLE,
+    mode=one_of("side-by-side speculative parallel-prefill draft target"),
+    status=one_of("running finished cancelled failed"),
+    model=Maybe(MODEL),
+    settings=keys(
+        "max_new_tokens top_k seed int, ignore_eos bool, temperature top_p num, frames event_frames int?, "
+        "prompt_template attention cache str?"
+    ),
+    sample=keys("events video dict?, prompt str"),
+    setup=keys("import_ms weights_ms compile_ms num?, first_use bool"),
+    metrics=keys(
+        "time_to_first_token_ms inter_token_latency_ms prefill_throughput_tok_s decode_throughput_tok_s num?, "
+        "input_sequence_length visual_tokens int?, output_sequence_length int"
+    ),
+    memory=keys("weights_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes int?", by_stage=Each(int)),
+    draft=Maybe({"model": MODEL, **OF_MODEL}),
+    speculation=Maybe(SPECULATION),
+    token_origin=[one_of("target accepted bonus draft")],
+    token_entropy_bits=Maybe([Maybe(Number)]),
+    token_alternatives=Maybe([Maybe([ALTERNATIVE])]),
+    **OF_MODEL,
+)
+BATCH = keys(
+    "model role device dtype peak_of str, batch requests n positions new_tokens tokens cache_bytes int, "
+    "before_ms prefill_ms decode_ms samples_per_s num, decode_tok_s num?, peak_bytes int?"
+)
+GPU = keys("clocks_mhz power_limit_w temperature_c num?, throttle_reasons [str]?, other_processes int?")
+SESSION = keys(
+    "schema_version int, evprof_version str",
+    batches=[BATCH],
+    marks=[keys("run_id int, at_ms length_ms num, note str")],
+    environment=keys(
+        "device torch transformers python float32_matmul str, threads int, sm_count gpu_memory_bytes int?, "
+        "driver gpu_id compute_capability cudnn cublas triton str?, tf32 reduced_precision dict?",
+        attention_backends=keys("order enabled [str]"),
+        gpu=Maybe(GPU),
+    ),
+    runs=[RUN],
+)
+COMPARISON = keys(
+    "schema_version baseline int",
+    basis=one_of("end-to-end without-load model-only"),
+    rows=[keys("metric unit str, values ratio [num?], ci95 [list?]?")],
+    contributions=[keys("stage str, delta_ms num, share num?")],
+    generation=keys("token_count_ratio time_per_token_ratio product num?"),
+    token_match=keys("definition str, matched compared int, rate num?"),
+)
+INSPECTED = keys(
+    "schema_version int, path str, problems [str]",
+    kind=one_of("events video manifest checkpoint session trace legacy"),
+)
 INSPECTED_AS = {
-    "checkpoint": {
-        "family": str,
-        "model_type": str,
-        "parameters": int,
-        "tensors": int,
-        "missing": [str],
-        "surplus": [str],
-        "dtype": Maybe(str),
-        "bytes": Maybe(int),
-        "context_limit": int,
-        "visual_tokens_per_frame": int,
-        "architecture": {
-            "backbone": str,
-            "vision_tower": str,
-            "projector": str,
-            "image_size": int,
-            "vision_heads": int,
-        },
-        "text": {"layers": int, "hidden": int, "heads": int, "kv_heads": int, "head_dim": int, "vocabulary": int},
-        "vision": {"layers": int, "width": int, "patch": int, "patches": int, "kept": int},
-        "flops": {"prefill": Number, "prefill_positions": int, "decode_per_token": Number, "vision_per_frame": Number},
-        "assumptions": [str],
-    },
-    "events": {
-        "format": str,
-        "events": int,
-        "width": int,
-        "height": int,
-        "duration_us": int,
-        "t_min_us": int,
-        "t_max_us": int,
-        "positive_fraction": Number,
-    },
-    "video": {
-        "codec": str,
-        "frames": int,
-        "width": int,
-        "height": int,
-        "duration_ms": Number,
-        "gop_frames": Number,
-    },
+    "checkpoint": keys(
+        "family model_type str, parameters tensors context_limit visual_tokens_per_frame int, "
+        "missing surplus assumptions [str], dtype str?, bytes int?",
+        architecture=keys("backbone vision_tower projector str, image_size vision_heads int"),
+        text=keys("layers hidden heads kv_heads head_dim vocabulary int"),
+        vision=keys("layers width patch patches kept int"),
+        flops=keys("prefill decode_per_token vision_per_frame num, prefill_positions int"),
+    ),
+    "events": keys("format str, events width height duration_us t_min_us t_max_us int, positive_fraction num"),
+    "video": keys("codec str, frames width height int, duration_ms gop_frames num"),
 }
 
 

@@ -110,17 +110,6 @@ def test_inputs_of_the_other_kind(refused) -> None:
     assert "is an event recording; did you mean --events?" in refused("--video", SAMPLE.events_path)
 
 
-def test_damaged_and_unreadable_inputs(refused, tmp_path) -> None:
-    video = tmp_path / "cut.mp4"
-    video.write_bytes(Path(SAMPLE.video_path).read_bytes()[:2000])
-    assert "cut.mp4" in refused("--video", video)
-    events = tmp_path / "cut.npy"
-    events.write_bytes(Path(SAMPLE.events_path).read_bytes()[:2000])
-    assert "cut.npy" in refused("--events", events)
-    (tmp_path / "empty.raw").touch()
-    assert "empty.raw" in refused("--events", tmp_path / "empty.raw")
-
-
 def test_a_slip_in_a_path(refused, tmp_path) -> None:
     (tmp_path / "scene.npy").touch()
     assert f"did you mean {tmp_path / 'scene.npy'}?" in refused("--events", tmp_path / "scnee.npy")

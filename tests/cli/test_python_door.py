@@ -136,13 +136,6 @@ def test_a_table_is_the_same_for_pandas_arrow_polars_and_as_rows(session: Any) -
     assert session.kv_cache.to_arrow().schema.field("bytes").type == "int64"
 
 
-def test_figures_have_their_units(session: Any) -> None:
-    found = {(row["run_id"], row["role"], row["figure"]): (row["value"], row["unit"]) for row in session.figures}
-    rate = session.run(3).figures["draft_acceptance_rate"]
-    assert found[3, "target", "draft_acceptance_rate"] == (rate, None)
-    assert found[2, "target", "decode_ms"] == (session.run(2).figures["decode_ms"], "ms")
-
-
 def test_closing_lets_go_and_takes_a_temporary_file_away(session: Any, scripted: Any) -> None:
     made = evprof.profile(mode="draft", warmup=0, quiet=True)
     run, path = made.runs[0], made.path
@@ -335,9 +328,3 @@ def test_a_run_in_this_process_measures_the_same_kinds_of_things(scripted: Any) 
         assert found.runs[0].status == "finished"
         assert found.environment["evprof"] == evprof.__version__
         assert len(found.runs[0].tokens) == 2
-
-
-def test_what_is_offered_is_what_is_named() -> None:
-    assert {name: getattr(evprof, name) for name in evprof.__all__}
-    with pytest.raises(AttributeError):
-        _ = evprof.nothing  # type: ignore[attr-defined]

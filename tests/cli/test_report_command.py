@@ -33,15 +33,6 @@ def test_a_report_is_written_in_both_formats(evprof, session: Path, tmp_path: Pa
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_same_session_gives_the_same_file(evprof, session: Path, tmp_path: Path) -> None:
-    path = tmp_path / "out.html"
-    contents = []
-    for _ in range(2):
-        assert evprof("report", session, "-o", path).code == 0
-        contents.append(path.read_bytes())
-    assert contents[0] == contents[1]
-
-
 def test_the_figures_are_those_of_show(evprof, session: Path, tmp_path: Path) -> None:
     assert evprof("report", session, "-o", tmp_path / "out.md").code == 0
     text = (tmp_path / "out.md").read_text(encoding="utf-8")
@@ -72,24 +63,6 @@ def test_a_session_is_never_written_over(evprof, session: Path, tmp_path: Path) 
     assert found.code == FAILURE
     assert "is a session" in found.errors
     assert disguised.read_bytes() == session.read_bytes()
-
-
-def test_a_place_that_cannot_be_used_is_refused_in_a_sentence(evprof, session: Path, tmp_path: Path) -> None:
-    (tmp_path / "folder.md").mkdir()
-    for place, words in ((tmp_path / "no" / "out.md", "There is no folder"), (tmp_path / "folder.md", "is a folder")):
-        found = evprof("report", session, "-o", place)
-        assert found.code == FAILURE
-        assert words in found.errors
-        assert found.errors.count("\n") == 1
-
-
-def test_what_is_no_session_is_refused(evprof, session: Path, tmp_path: Path) -> None:
-    other = tmp_path / "notes.txt"
-    other.write_text("notes", encoding="utf-8")
-    found = evprof("report", session, other, "-o", tmp_path / "out.md")
-    assert found.code == FAILURE
-    assert "notes.txt" in found.errors
-    assert not (tmp_path / "out.md").exists()
 
 
 def test_over_no_finished_run_there_is_no_report(evprof, inputs, tmp_path: Path, monkeypatch) -> None:
@@ -123,17 +96,6 @@ def test_an_answer_cannot_leave_its_place(evprof, session: Path, tmp_path: Path,
     page = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; | ⟨U+202E⟩ ⟨U+001B⟩[2J" in page
-
-
-def test_two_sessions_are_told_apart(evprof, session: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.evprof"
-    other.write_bytes(session.read_bytes())
-    assert evprof("report", session, other, "-o", tmp_path / "out.md").code == 0
-    text = (tmp_path / "out.md").read_text(encoding="utf-8")
-    assert text.startswith("# saved, other\n")
-    assert "6 runs of 6 configurations" in text
-    for name in ("saved", "other"):
-        assert len(re.findall(rf"^\| [^|]* · {name} \| 1 ", text, re.MULTILINE)) == 3
 
 
 def test_the_commands_told_ask_for_the_same_runs(evprof, scripted, inputs, tmp_path: Path) -> None:

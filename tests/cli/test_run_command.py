@@ -30,18 +30,6 @@ def test_the_mode_follows_from_the_inputs(evprof, inputs, given, mode, runs) -> 
     assert found.document["environment"]["device"] == "scripted"
 
 
-@pytest.mark.usefixtures("scripted")
-def test_without_inputs_the_bundled_sample_and_its_prompt(evprof, tmp_path) -> None:
-    from evprof.loaders.bundled import bundled_sample
-
-    found = evprof("run", "-o", tmp_path / "s.evprof", "--json")
-    assert found.code == 0, found.errors
-    sample = found.document["runs"][0]["sample"]
-    assert sample["prompt"] == bundled_sample().prompt
-    assert Path(sample["events"]["path"]).name == "events.npy"
-    assert found.document["runs"][0]["group_id"] == found.document["runs"][1]["group_id"]
-
-
 @pytest.mark.usefixtures("loading")
 def test_a_model_that_had_to_be_loaded_warms_up_first(evprof, tmp_path) -> None:
     path = tmp_path / "s.evprof"
@@ -84,15 +72,6 @@ def test_a_session_is_appended_to_and_shown_again(evprof, inputs, session) -> No
     assert after["runs"][2]["speculation"]["prediction"]["step_ms"] > 0
     assert after["runs"][3] == added["runs"][0]
     assert after["environment"] == added["environment"]
-
-
-def test_text_for_people(evprof, session) -> None:
-    found = evprof("show", session)
-    assert found.code == 0
-    assert "run 3 · speculative · scripted-video-llava" in found.output
-    assert "unattributed" in found.output
-    assert "not called" in found.output  # one run of each is no verdict
-    assert "A red car drives" in found.output
 
 
 @pytest.mark.usefixtures("computed")
@@ -142,15 +121,6 @@ def test_sizes_that_mean_nothing_are_refused(evprof, sizes: str) -> None:
     assert "--batches takes sizes from 1 to 256" in found.errors
 
 
-@pytest.mark.usefixtures("scripted")
-def test_what_was_switched_is_said(evprof, inputs, tmp_path) -> None:
-    session = tmp_path / "s.evprof"
-    plain = evprof("run", "--video", inputs[1], "-o", session).output
-    switched = evprof("run", "--video", inputs[1], "--visual-keep", "0.5", "-o", session).output
-    assert "keep 0.5" not in plain
-    assert "keep 0.5" in switched.splitlines()[1]
-
-
 @pytest.mark.usefixtures("anything_goes")
 def test_a_run_without_room_is_told_in_two_lines(evprof, inputs, tmp_path, monkeypatch) -> None:
     pytest.importorskip("torch")
@@ -171,12 +141,6 @@ def test_no_output_named_means_a_new_session_that_is_named(evprof, inputs) -> No
     assert found.code == 0
     line = next(line for line in found.errors.splitlines() if line.startswith("session saved: "))
     assert Path(line.removeprefix("session saved: ")).is_file()
-
-
-@pytest.mark.usefixtures("scripted")
-def test_progress_goes_to_standard_error(evprof, inputs, tmp_path) -> None:
-    found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof", "--json")
-    assert found.errors.index("run 1: target began") < found.errors.index("run 1: finished")
 
 
 REFUSED = [
@@ -213,32 +177,6 @@ def test_what_cannot_work_is_refused_in_one_sentence(evprof, inputs, tmp_path, w
     assert len(found.errors.splitlines()) == 1
     assert found.output == ""
     assert not path.exists()
-
-
-@pytest.mark.usefixtures("scripted")
-def test_a_missing_input_is_named_before_anything_starts(evprof, tmp_path) -> None:
-    found = evprof("run", "--events", tmp_path / "gone.npy", "-o", tmp_path / "s.evprof", "--json")
-    assert found.code == 1
-    assert "gone.npy" in found.errors
-    assert found.output == ""
-    assert not (tmp_path / "s.evprof").exists()
-
-
-@pytest.mark.usefixtures("scripted")
-@pytest.mark.parametrize("kind", ["text", "folder", "no folder"])
-def test_a_place_that_is_no_session_is_refused_and_left_alone(evprof, inputs, tmp_path, kind) -> None:
-    path = tmp_path / "notes.txt"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "text":
-        path.write_text("precious")
-    else:
-        path = tmp_path / "nowhere" / "s.evprof"
-    found = evprof("run", "--video", inputs[1], "-o", path)
-    assert found.code == 1
-    assert "-o:" in found.errors
-    if kind == "text":
-        assert path.read_text() == "precious"
 
 
 class RefusingEngine(SyntheticEngine):
@@ -335,20 +273,6 @@ def test_an_option_without_effect_is_told(evprof: Any, words: tuple[str, ...], t
     found = evprof("run", *words, "-q")
     assert found.code == 0, found.errors
     assert [line for line in found.errors.splitlines() if "changes nothing" in line] == told
-
-
-@pytest.mark.usefixtures("scripted")
-@pytest.mark.parametrize(("word", "kind"), [("1e5", "--max-new-tokens"), ("two", "--repeat")])
-def test_what_is_no_number_is_said_in_words(evprof: Any, word: str, kind: str) -> None:
-    found = evprof("run", kind, word)
-    assert found.code == 2
-    assert found.errors == f"evprof: {kind}: must be a whole number, not '{word}'; see evprof run --help.\n"
-
-
-def test_no_answer_is_longer_than_any_model_reads(evprof: Any) -> None:
-    found = evprof("run", "--max-new-tokens", "9" * 20)
-    assert found.code == 2
-    assert found.errors == f"evprof: --max-new-tokens must lie from 1 to 1,000,000, not {'9' * 20}.\n"
 
 
 @pytest.mark.usefixtures("computed")

@@ -50,14 +50,6 @@ def test_a_deleted_run_is_said_to_be_deleted(evprof: Any, session: Path, tmp_pat
     assert evprof("show", session, "--runs", "2,3").output.startswith("run 3 ")
 
 
-def test_merging_keeps_deleted_runs_and_says_so(evprof: Any, session: Path, tmp_path: Path) -> None:
-    delete(session, 1, 3)
-    merged = evprof("session", "merge", session, "-o", tmp_path / "merged.evprof")
-    assert f"{session}: 3 runs (2 of them deleted), now 1 to 3" in merged.output
-    told = evprof("session", "merge", session, "-o", tmp_path / "again.evprof", "--json").document
-    assert told["sources"][0]["deleted"] == 2
-
-
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs of each of 50 configurations."""

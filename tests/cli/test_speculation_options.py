@@ -233,24 +233,3 @@ def test_vocabularies_that_only_text_connects(evprof: Callable[..., Any]) -> Non
     text = evprof(*words).output
     assert "text passes between the models" in text
     assert max(len(line) for line in text.splitlines()) <= 110
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "sentence"),
-    [
-        (("road.npy", "--against", "evprof-tiny-eventgpt"), 2, "--against asks about a model's vocabulary"),
-        (("evprof-tiny-eventgpt", "--against", "nosuch"), 2, "no model and no folder"),
-        (("evprof-tiny-eventgpt", "--against", "random:nosuch"), 2, "random:nosuch"),
-    ],
-)
-def test_what_has_no_vocabulary_is_refused(
-    evprof: Callable[..., Any], tmp_path: Path, words: tuple[str, ...], code: int, sentence: str
-) -> None:
-    import numpy as np
-
-    path = tmp_path / "road.npy"
-    columns: Any = {"x": np.zeros(4), "y": np.zeros(4), "t": np.arange(4), "p": np.ones(4)}
-    np.save(path, columns, allow_pickle=True)
-    found = evprof("inspect", *(path if word == "road.npy" else word for word in words))
-    assert found.code == code
-    assert sentence in found.errors

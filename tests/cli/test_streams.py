@@ -17,7 +17,6 @@ import pytest
 from driven_command import DRIVER, TESTS, saved_tokens
 from evprof.cli import main
 from evprof.cli.run.recorded_session import read_runs
-from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.crash import report_crash, sentence_of, write_report
 from evprof.core.files import user_folders
 from evprof.loaders.bundled import bundled_sample
@@ -52,15 +51,6 @@ def test_closed_output_is_an_output_that_nobody_wants(command: list[str], tmp_pa
     assert is_saved(tmp_path)
 
 
-def test_results_and_notes_keep_their_order_in_one_file(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with log.open("a", encoding="utf-8") as output, log.open("a", encoding="utf-8") as errors:
-        console = Console(output, errors)
-        console.print("a result")
-        console.note("picture saved: picture.png")
-    assert log.read_text(encoding="utf-8").splitlines() == ["a result", "picture saved: picture.png"]
-
-
 def test_closed_errors_cost_nothing_but_their_lines(command: list[str], tmp_path: Path) -> None:
     found = redirected([*command, "--json"], "2>&-")
     assert found.returncode == 0
@@ -81,13 +71,6 @@ def test_a_full_output_is_told_by_every_command(words: str) -> None:
     found = redirected([sys.executable, "-m", "evprof", *words.split()], ">/dev/full")
     assert found.returncode == 1
     assert found.stderr == "evprof: The result could not be written to standard output (No space left on device).\n"
-
-
-def test_full_errors_cost_nothing_but_their_lines(command: list[str], tmp_path: Path) -> None:
-    found = redirected([*command, "--json"], "2>/dev/full")
-    assert found.returncode == 0
-    assert json.loads(found.stdout)["runs"][0]["status"] == "finished"
-    assert is_saved(tmp_path)
 
 
 def test_a_run_without_a_reader_of_its_progress_goes_on_until_ctrl_c(

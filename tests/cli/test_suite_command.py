@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,15 +15,10 @@ from evprof.cli import build_parser
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
 from evprof.cli.suite.progress import SuiteProgress
-from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
-from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.suites.cell import SuiteConfiguration
-from evprof.run.suites.plan import plan_suite
-from evprof.run.suites.spec import parse_suite
 from evprof.session.reading import load_session
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
@@ -102,17 +95,6 @@ def test_a_grid_leaves_a_session_and_two_reports(evprof: Evprof, room: FakeRoom,
     assert {"suite", "ceilings", "models"} <= facts.keys()
 
 
-def test_the_table_shows_every_cell(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:
-    found = evprof("suite", grid, "-o", tmp_path / "out", "--limit", 1)
-    assert found.code == 0, found.errors
-    lines = found.output.splitlines()
-    assert lines[0].split()[:2] == ["cell", "(ms)"]
-    assert [line.split("  ")[0] for line in lines[1:]] == ["draft", "side-by-side", "side-by-side"]
-    told = re.findall(r"([\d,.]+) ± ([\d,.]+)", found.output)
-    assert told
-    assert all(len(mean.partition(".")[2]) == len(spread.partition(".")[2]) for mean, spread in told)
-
-
 def test_blocks_have_a_reference(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:
     room.is_large = False
     document = evprof("suite", grid, "-o", tmp_path / "out", "--json").document
@@ -137,15 +119,6 @@ def test_samples_come_from_a_list(evprof: Evprof, room: FakeRoom, tmp_path: Path
     also = evprof("suite", "speculation", "--data", listed, "--repeat", 1, "-o", tmp_path / "more", "--json").document
     assert also["suite"]["name"] == "speculation"
     assert {cell["label"]: cell["finished"] for cell in also["cells"]}["draft"] == 2
-
-
-def test_cells_past_the_context_are_left_out_and_told(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
-    room.limit = 4 * 37
-    found = evprof("suite", "token-scaling", "--repeat", 1, "--limit", 1, "-o", tmp_path / "out", "--json")
-    problems = found.document["suite"]["problems"]
-    assert [problem for problem in problems if "'target · 8 frames' was left out: it is too long." in problem]
-    assert "target · 4 frames" in {cell["label"] for cell in found.document["cells"]}
-    assert "target · 8 frames" not in {cell["label"] for cell in found.document["cells"]}
 
 
 def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
@@ -206,19 +179,6 @@ def test_a_model_that_fails_costs_its_rows(
     assert counts["speculative · γ 3"]["finished"] == counts["draft"]["finished"] == 6
     assert "damaged" in found.errors
     assert "not tried any more" in found.errors
-
-
-def test_nothing_that_finished_gives_no_report(
-    evprof: Evprof, room: FakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recorded_session, "make_engine", lambda: Breaking(Script(), speed=2000.0))
-    grid = tmp_path / "grid.json"
-    grid.write_text(json.dumps({"settings": {"mode": "target"}, "repeat": 1}))
-    found = evprof("suite", grid, "-o", tmp_path / "out", "--json")
-    assert found.code == 1
-    assert found.document["reports"] == []
-    assert "nothing to report" in found.errors
-    assert found.document["counts"]["failed"] == 3
 
 
 def test_stopped_and_resumed(
@@ -364,34 +324,6 @@ def test_wrong_usage_is_one_sentence(evprof: Evprof, slips: None, words: list[st
     assert sentence in found.errors
     assert len(found.errors.strip().splitlines()) == 1
     assert not Path("out").exists()
-
-
-def test_times_left_are_in_the_largest_units() -> None:
-    assert [time_text(seconds) for seconds in (0, 59.4, 200, 7500)] == ["0 s", "59 s", "3 min 20 s", "2 h 05 min"]
-
-
-def test_a_terminal_has_a_bar_with_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setenv("TERM", "xterm")
-    errors = Terminal()
-    monkeypatch.setattr("sys.stderr", errors)
-    spec = parse_suite({"settings": {"mode": "draft"}}, "grid", repeat=3)
-    rows = plan_suite(spec, [Sample("a.npy", "a.mp4", name="a")]).rows
-    with SuiteProgress(Console(errors=errors), rows, 2) as progress:
-        progress.begin(rows[0], 1)
-        progress.end(rows[0], [], 2.0, 0)
-        progress.begin(rows[1], 0)
-        progress.skip(rows[1])
-        progress.say("something happened")
-        progress.stopping()
-        progress.stopping()
-    shown = errors.getvalue()
-    assert re.search(r"3 of 5 rows · [\d.,]+/s · 0 s left", shown)
-    assert shown.count("stopping;") == 1
-    assert "something happened" in shown
 
 
 def test_the_bundled_pair_for_real(evprof: Evprof, computed: None, tmp_path: Path) -> None:

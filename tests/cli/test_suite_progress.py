@@ -16,7 +16,6 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.export.report.data import Source
-from evprof.loaders.toml_text import parse_toml
 from evprof.run.suites.plan import plan_suite
 from evprof.run.suites.spec import parse_suite
 from fake_nvml import powered_recording
@@ -53,17 +52,6 @@ def test_the_table_has_a_column_for_them_where_there_are_any() -> None:
     assert "slowed down" in output.getvalue()
     document = suite_document(Source(Path(), runs()), PLAN, rows, Path("s.evprof"), [])
     assert [cell["throttled"] for cell in document["cells"]] == [0, 1]
-
-
-def test_without_samples_there_is_no_column_and_no_number() -> None:
-    unwatched = runs()
-    for run in unwatched:
-        run.power.clear()
-    rows = cell_rows(Source(Path(), unwatched), PLAN)
-    output = io.StringIO()
-    print_table(rows, Console(output))
-    assert "slowed down" not in output.getvalue()
-    assert [row.throttled for row in rows] == [None, None]
 
 
 class Room:
@@ -104,20 +92,3 @@ def test_a_grid_that_would_not_end_is_refused(
     assert found.errors.startswith("evprof: ")
     assert "defect" not in found.errors
     assert not list((tmp_path / "out").glob("*.evprof"))
-
-
-@pytest.mark.parametrize("words", [("--repeat", 0), ("--repeat", -3), ("--warmup", -1), ("--limit", 0)])
-def test_counts_are_checked_before_models_are_looked_at(
-    evprof: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[object, ...]
-) -> None:
-    monkeypatch.setattr(command, "make_room", lambda: pytest.fail("models were looked at"))
-    found = evprof("suite", "stages", *words, "-o", tmp_path / "out")
-    assert found.code == 2
-    assert f"{words[0]} must be at least" in found.errors
-    assert not (tmp_path / "out").exists()
-
-
-def test_long_lines_without_endless_keys_are_toml() -> None:
-    assert parse_toml(f"x = {[1.5] * 1000}\n") == {"x": [1.5] * 1000}
-    with pytest.raises(ValueError, match="more than 32 parts"):
-        parse_toml("[" + "'a' . " * 40 + "b]\n")

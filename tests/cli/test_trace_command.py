@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evprof.cli.sessions import trace as trace_text
-from evprof.cli.terminal.progress import Progress
 from made_traces import MadeTrace, write_decoding
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,31 +135,7 @@ def test_what_is_no_trace_is_a_sentence(evprof: Any, trace: Path, content: bytes
     assert found.errors.count("\n") == 1
 
 
-def test_a_file_of_another_kind_is_not_called_damaged(evprof: Any, trace: Path) -> None:
-    trace.write_bytes(b"name,events,video\n")
-    found = evprof("show", trace)
-    assert found.errors == f"evprof: {trace}: is no JSON, so it is no torch trace; name a *.pt.trace.json[.gz] file.\n"
-
-
 def test_slips(evprof: Any, trace: Path) -> None:
     assert evprof("show", trace, "--rows", "0").code == 2
     assert evprof("show", trace.parent / "none.json").code == 1
     assert "--runs is for a session" in evprof("show", trace, "--runs", "1").errors
-
-
-def test_a_long_trace_has_progress_in_bytes(evprof: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "long.pt.trace.json"
-    entries = write_decoding(path, 16, 16)
-    monkeypatch.setattr(trace_text, "_LONG_BYTES", 1 << 20)
-    monkeypatch.setattr(Progress, "line_s", 0.0)
-    found = evprof("show", path)
-    assert re.search(r"reading long\.pt\.trace\.json: .* of .* [\d,]+ entries", found.errors)
-    assert f"{entries:,} items" in found.output
-
-
-def test_inspect_tells_where_the_time_went(evprof: Any, trace: Path) -> None:
-    found = evprof("inspect", trace, "--json").document
-    assert (found["kind"], found["steps"], found["problems"]) == ("trace", 3, [])
-    assert sum(found["time_ms"].values()) == pytest.approx(found["wall_ms"])
-    assert found["entries"] == len(json.loads(trace.read_bytes())["traceEvents"])
-    assert found["categories"]["kernel"] == found["kernels"]

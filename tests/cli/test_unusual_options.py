@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from evprof.loaders.bundled import bundled_sample
-
 pytestmark = pytest.mark.usefixtures("computed")
 
 
@@ -70,29 +68,11 @@ def test_drafting_more_than_is_wanted(finished) -> None:
     assert all(entry["drafted"] <= 50 for entry in speculative["speculation"]["per_round"])
 
 
-def test_going_on_after_the_end(finished) -> None:
-    for run in finished("--ignore-eos", "--max-new-tokens", 60):
-        assert len(run["token_ids"]) == 60
-        assert run["settings"]["ignore_eos"] is True
-
-
 def test_the_same_seed_gives_the_same_answer(finished) -> None:
     words = ["--mode", "target", "--temperature", 2, "--max-new-tokens", 24]
     answers = [finished(*words, "--seed", seed)[0]["token_ids"] for seed in (3, 3, 4)]
     assert answers[0] == answers[1]
     assert answers[0] != answers[2]
-
-
-def test_warm_ups_and_repeats(finished, evprof, tmp_path) -> None:
-    runs = finished("--mode", "target", "--repeat", 2, "--warmup", 1, "--max-new-tokens", 3)
-    assert [(run["run_id"], run["group_id"], run["repeat"], run["warmup"]) for run in runs] == [
-        (1, 1, 0, True),
-        (2, 1, 0, False),
-        (3, 1, 1, False),
-    ]
-    finished("--mode", "draft", "--max-new-tokens", 3)
-    compared = evprof("compare", tmp_path / "s.evprof", "--json").document
-    assert [column["run_ids"] for column in compared["columns"]] == [[2, 3], [4]]
 
 
 def test_a_trace_is_a_run_of_its_own_and_opens(finished, evprof, tmp_path) -> None:
@@ -120,12 +100,6 @@ def test_a_prompt_of_any_characters(finished) -> None:
     prompt = "{question} {0} %s \\n \u00e9 \U0001f697 \u4f60\u597d\t</s> <s>"
     for run in finished("--prompt", prompt, "--max-new-tokens", 2):
         assert run["sample"]["prompt"] == prompt
-
-
-def test_a_prompt_for_the_bundled_sample_keeps_its_files(finished) -> None:
-    draft, target = finished("--prompt", "Where is the car?", "--max-new-tokens", 2)
-    assert draft["sample"]["events"]["path"] == bundled_sample().events_path
-    assert target["sample"]["prompt"] == "Where is the car?"
 
 
 @pytest.mark.parametrize("words", [("--memory-snapshot", "mem.pickle"), ("--nvtx",)])

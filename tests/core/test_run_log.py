@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +26,7 @@ from evprof.core.records import (
 )
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import LengthFacts, RunInfo
-from evprof.core.run_log import ROWS_AT_ONCE, RunLog
+from evprof.core.run_log import RunLog
 from run_content import content
 
 
@@ -203,31 +202,6 @@ def test_a_log_that_is_read_through_does_not_hold_up_another_one() -> None:
     assert not is_held_up
     assert windows.count("tokens") == 2
     assert [token.piece for token in writers.tokens] == [" a"]
-
-
-class CountedStream(Stream):
-    """Remembers how many rows it was asked for at once."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.asked: list[int] = []
-
-    def rows(self, start: int = 0, stop: int | None = None) -> list[Any]:
-        """The rows."""
-        found = super().rows(start, stop)
-        self.asked.append(len(found))
-        return found
-
-
-@pytest.mark.parametrize("drafted", [False, True])
-def test_other_threads_have_their_turn_while_many_rows_become_objects_and_are_let_go(drafted: bool) -> None:
-    """One call of Python's makes or frees no more of them than `ROWS_AT_ONCE`."""
-    count, origins = 3 * ROWS_AT_ONCE + 5, (TARGET, "rejected" if drafted else TARGET)
-    stream, log = CountedStream("tokens"), RunLog(info())
-    stream.extend([TokenRecord(1, TARGET, place, 5, origins[place % 2], -1, place, " a") for place in range(count)])
-    log.take(stream, 0, count)
-    assert len(log.tokens) + len(log.rejected) == count
-    assert (sum(stream.asked), max(stream.asked)) == (count, ROWS_AT_ONCE)
 
 
 @given(st.lists(st.sampled_from((TARGET, "accepted", "rejected"))))
