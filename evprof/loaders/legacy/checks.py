@@ -176,14 +176,20 @@ class RowCheck:
         self.problems.of_row(f"{self.name}: {key} is no list of token ids", self.row)
         return ()
 
-    def adds_up(self, total_key: str, parts: Iterable[str], sentence: str) -> None:
-        """Tells, as `sentence`, when a total is not the sum of its parts. Silent where one of them is missing."""
+    def adds_up(self, total_key: str, parts: Iterable[str]) -> None:
+        """Reports a total that is not the sum of its parts. Silent where one of them is missing."""
         values = [self.number(key, is_expected=False) for key in (total_key, *parts)]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
             return
-        if abs(known[0] - sum(known[1:])) > SUM_TOLERANCE * max(abs(known[0]), 1e-9):
-            self.problems.of_row(f"{self.name}: {sentence}", self.row)
+        if differs(known[0], sum(known[1:])):
+            self.problems.of_row(f"{self.name}: {total_key} is not the sum of its parts", self.row)
+
+    def ratio_agrees(self, key: str, above: float | None, below: float | None) -> None:
+        """Reports a ratio that its own row does not give."""
+        told = self.number(key, is_expected=False)
+        if told is not None and above is not None and below and differs(told, above / below):
+            self.problems.of_row(f"{self.name}: {key} is not what its own row gives", self.row)
 
     def counts_agree(self, told: int | None, ids: tuple[int, ...], text: str | None) -> int | None:
         """How many tokens the answer had: the ids' number, unless they cannot be all of them."""
@@ -234,9 +240,9 @@ def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def known(values: Mapping[str, float | None]) -> dict[str, float]:
-    """The values that are not None."""
-    return {name: value for name, value in values.items() if value is not None}
+def differs(told: float, own: float) -> bool:
+    """Whether two numbers differ by more than clocks explain."""
+    return abs(told - own) > SUM_TOLERANCE * max(abs(told), 1e-9)
 
 
 def ratio(above: object, below: object) -> float | None:

@@ -10,21 +10,15 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.loaders.legacy.checks import FileProblems
-from evprof.loaders.legacy.end_to_end import EndToEnd
+from evprof.loaders.legacy.drafts import EndToEnd, MatchedAnswers, VerifiedDrafts
 from evprof.loaders.legacy.failures import error_kind
-from evprof.loaders.legacy.five_stages import FiveStages
-from evprof.loaders.legacy.four_stages import FourStages
 from evprof.loaders.legacy.json_rows import DOCUMENTS, JsonRows, Place
-from evprof.loaders.legacy.matched_answers import MatchedAnswers
-from evprof.loaders.legacy.one_vs_eight import OneVersusEight
-from evprof.loaders.legacy.prefill_rows import PrefillRows
 from evprof.loaders.legacy.reading import Preview, RowReader
 from evprof.loaders.legacy.rows import LegacyRow
-from evprof.loaders.legacy.sample_rows import SampleRows
 from evprof.loaders.legacy.servers.aiperf import AiperfRecords
 from evprof.loaders.legacy.servers.sglang import SglangBatches, SglangServing
 from evprof.loaders.legacy.servers.vllm import VllmServing
-from evprof.loaders.legacy.verified_drafts import VerifiedDrafts
+from evprof.loaders.legacy.stages import FiveStages, FourStages, OneVersusEight, PrefillRows, SampleRows
 from evprof.loaders.paths import opened_file
 
 FAMILIES: tuple[type[RowReader], ...] = (

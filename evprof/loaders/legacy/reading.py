@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping, sample_name
 from evprof.loaders.legacy.failures import failed_rows
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.rows import DEFAULT_PROMPT, NO_TIME, SIDE_BY_SIDE, Interval, LegacyModel, LegacyRow
+from evprof.loaders.legacy.rows import DEFAULT_PROMPT, NO_TIME, SIDE_BY_SIDE, LegacyModel, LegacyRow, eventgpt_lengths
 
 Covers = dict[str, dict[str, list[str]]]
 """Role -> key in the file -> the stages it holds; an empty list: what the key says was not measured there."""
@@ -153,16 +152,44 @@ class RowReader:
 NO_SAMPLE = "a row is no sample of a model that is known and was left out"
 
 
+@dataclass(frozen=True)
+class Answer:
+    """Where a row keeps one model's answer. An empty key stands for a value that the rows do not hold.
+
+    `part` is the key of the model's own object in the row. `covers` maps the keys of times to the stages they hold;
+    those in `optional` may be missing. `total` is the key of their sum. `patches` is the number of visual positions in
+    EventGPT's prompt.
+    """
+
+    role: str
+    side: str
+    cell: str
+    model: LegacyModel
+    covers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
+    part: str = ""
+    total: str = ""
+    error: str = ""
+    text: str = ""
+    ids: str = ""
+    count: str = ""
+    length: str = ""
+    patches: int = 0
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
 class AnswerReader(RowReader):
-    """Reads files whose rows are answers of models, and lists of samples that failed."""
+    """Reads files whose rows hold answers of models, and lists of samples that failed."""
 
     left_out: ClassVar[str] = "a row is no object and was left out"
     _place: Place = ("results",)
+    _index: str = "sample_idx"
+    _is_paired = True
     _cells: Mapping[str, tuple[str, LegacyModel]] | None = None
     """Role -> configuration and model; None where the files have no list of errors."""
 
     def read(self, place: Place, number: int, raw: Any) -> list[LegacyRow]:
-        """The answers in a row, or that its sample failed."""
+        """The answers in a row, or the failure of its sample."""
         if place == ("errors",) and self._cells is not None:
             return failed_rows(raw, number, self._problems, self._cells)
         if not isinstance(raw, dict) or not self._holds_answers(place):
@@ -176,24 +203,56 @@ class AnswerReader(RowReader):
     def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         raise NotImplementedError
 
-    @staticmethod
-    def _row_of(
-        check: RowCheck, role: str, cell: str, model: LegacyModel, intervals: tuple[Interval, ...], *, sample: str
-    ) -> LegacyRow:
-        """What every answer's row says: whose it is, of which sample, how long it took; without times it failed."""
-        return LegacyRow(
-            row=check.row,
-            group=check.row,
-            side=check.name,
-            role=role,
-            mode=SIDE_BY_SIDE,
-            cell=cell,
-            sample=sample,
-            models={role: model},
-            intervals=intervals,
-            values=check.numbers(),
-            error=None if intervals else NO_TIME,
+    def _publish(self, answers: Iterable[Answer], names: Mapping[str, str], **more: Any) -> None:
+        """Sets what the times cover and the file's tables count."""
+        self.covers = {answer.role: {key: list(stages) for key, stages in answer.covers.items()} for answer in answers}
+        totals = {role: list(keys) for role, keys in self.covers.items()}
+        self.published = Published(**{"totals": totals, "names": dict(names), **more})
+
+    def _sample(self, raw: Mapping[str, Any], number: int) -> str:
+        name = raw.get(self._index)
+        return name if isinstance(name, str) else sample_name(name, number)
+
+    def _row(self, answer: Answer, number: int, raw: dict[str, Any]) -> tuple[LegacyRow, RowCheck]:
+        """One answer, and the check of its part of the row."""
+        check = RowCheck(mapping(raw.get(answer.part)) if answer.part else raw, number, self._problems, answer.side)
+        error = check.text(answer.error)
+        intervals = check.intervals(answer.covers, answer.role, answer.optional if error is None else answer.covers)
+        listed = check.raw.get(answer.ids)
+        row = LegacyRow(
+            row=number,
+            group=number,
+            side=answer.side,
+            role=answer.role,
+            mode=SIDE_BY_SIDE if self._is_paired else answer.role,
+            cell=answer.cell,
+            sample=self._sample(raw, number),
+            models={answer.role: answer.model},
+            prompt=check.text("question") or check.text("query") or self._preview.prompt,
+            values=check.numbers() | ({answer.ids: float(len(listed))} if isinstance(listed, list) else {}),
+            settings=dict(answer.settings),
+            error=error,
         )
+        if error is not None:
+            return row, check
+        if answer.total:
+            check.adds_up(answer.total, answer.covers)
+        text, ids, told = check.text(answer.text), check.ids(answer.ids), check.count(answer.count)
+        count, length = check.counts_agree(told, ids, text), check.count(answer.length, most=1 << 24)
+        figures = {"published_prefill_length": float(length)} if length else {}
+        if count is None and (told or ids):
+            figures["published_output_tokens"] = float(told or len(ids))
+        row = replace(
+            row,
+            intervals=intervals,
+            token_ids=ids if count is not None else (),
+            text=text,
+            output_tokens=count,
+            lengths=eventgpt_lengths(length, answer.patches) if answer.patches else None,
+            figures=figures,
+            error=NO_TIME if answer.covers and not intervals else None,
+        )
+        return row, check
 
 
 _STATISTICS = ("statistics", "aggregate", "stage_timing", "gpu_memory")
@@ -220,51 +279,3 @@ def flattened(value: Any, name: str = "", most: int = 500) -> dict[str, float]:
     elif (number := finite(value)) is not None and most > 0:
         found[name] = number
     return found
-
-
-MOST_GAMMA = 1000
-
-
-@dataclass(frozen=True)
-class Again:
-    """The same figures from rows; None where their rows do not give them. Times in the file's unit."""
-
-    matched: float | None
-    compared: float | None
-    draft_time: float | None
-    target_time: float | None
-    gamma: float | None
-
-    @property
-    def rate(self) -> float | None:
-        """Equal tokens over compared ones."""
-        return self.matched / self.compared if self.matched is not None and self.compared else None
-
-    @property
-    def cost(self) -> float | None:
-        """The draft's mean time over the target's."""
-        return self.draft_time / self.target_time if self.draft_time is not None and self.target_time else None
-
-    @property
-    def speedup(self) -> float | None:
-        rate, cost, gamma = self.rate, self.cost, self.gamma
-        if rate is None or cost is None or gamma is None or not 0 <= gamma <= MOST_GAMMA or not 0 <= rate <= 1:
-            return None
-        expected = gamma + 1 if rate == 1 else (1 - rate ** (gamma + 1)) / (1 - rate)
-        return expected / (cost * gamma + 1) if cost >= 0 else None
-
-
-def speculation_again(
-    rows: Sequence[dict[str, Any]], counts: tuple[str, str], times: tuple[str, str], gamma: float | None
-) -> Again:
-    """From rows with these keys: equal and compared tokens, the draft's time and the target's."""
-    columns = [[finite(row.get(key)) for row in rows] for key in (*counts, *times)]
-    sums = [
-        math.fsum(value for value in column if value is not None) if _is_whole(column) else None for column in columns
-    ]
-    means = [None if total is None else total / len(rows) for total in sums[2:]]
-    return Again(sums[0], sums[1], means[0], means[1], gamma)
-
-
-def _is_whole(column: Sequence[float | None]) -> bool:
-    return bool(column) and all(value is not None and abs(value) < 1e15 for value in column)
