@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.messages import RequestEnded, RunEnded, RunStarted
+from evprof.core.messages import RequestEnded, RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS
 from evprof.core.request import RunRequest
@@ -75,17 +75,6 @@ def test_whoever_sees_a_run_end_has_seen_its_rows(recorded):
     there.post = watch  # type: ignore[method-assign]
     Arrival.of(recorded).put_into(there, 7, 3)
     assert seen == [recorded.row_count] * 4
-
-
-def test_what_arrived_before_stays_as_it_is(recorded):
-    """Each numbering makes its own facts: an arrival may be put somewhere again."""
-    arrival, one, two = Arrival.of(recorded), RecordLog(), RecordLog()
-    arrival.put_into(one, 5, 5)
-    arrival.put_into(two, 9, 9)
-    numbers = [
-        [message.info.run_id for message in log.messages() if isinstance(message, RunStarted)] for log in (one, two)
-    ]
-    assert numbers == [[5, 6, 7, 8], [9, 10, 11, 12]]
 
 
 def test_a_run_tells_its_place_and_the_sample_as_it_was_asked_for(recorded):

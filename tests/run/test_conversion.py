@@ -24,7 +24,7 @@ from evprof.loaders.pictures.renderings import Painter
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.task import TARGETS, ConversionRecipe, Step, Task, Written
-from evprof.run.conversion.workers import OutputFullError, convert
+from evprof.run.conversion.workers import convert
 from painted_videos import number_of, write_video
 
 
@@ -199,15 +199,6 @@ def test_windows_are_drawn_as_the_player_draws_them(rendering: str, recording: P
         assert np.array_equal(read_png(tmp_path / "f" / f"frame_{number:02d}.png"), wanted)
 
 
-def test_windows_of_events(recording: Path, tmp_path: Path) -> None:
-    assert carried_out(recording, tmp_path / "f", "frames", window_events=3_000).frames == 7
-    rate = {"window_events": 3_000, "fps": "10"}
-    assert carried_out(recording, tmp_path / "a.mp4", "mp4", **rate).frames == 7
-    with VideoFile(tmp_path / "a.mp4") as video:
-        video.index()
-        assert [video.table.time_us(index) for index in range(7)] == [index * 100_000 for index in range(7)]
-
-
 def test_a_rendered_video_is_in_real_time_unless_told(recording: Path, tmp_path: Path) -> None:
     found = carried_out(recording, tmp_path / "real.mp4", "mp4", fps="100")
     with VideoFile(tmp_path / "real.mp4") as video:
@@ -340,12 +331,6 @@ def test_simulated_events_add_up_to_the_change_of_brightness(video: Path, tmp_pa
     assert np.abs(change - total).max() <= threshold + 0.1
 
 
-def test_a_single_frame_has_no_events(tmp_path: Path) -> None:
-    one = write_video(tmp_path / "one.mp4", 1)
-    with pytest.raises(UserError, match="single frame"):
-        carried_out(one, tmp_path / "a.npy", "npy")
-
-
 # What must not happen
 
 
@@ -384,13 +369,6 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(to: str, recording: Path, 
     with pytest.raises(UserError, match=r"No space left"):
         carried_out(recording, tmp_path / f"out{ConversionRecipe(to).suffix}", to)
     assert os.listdir(tmp_path) == []
-
-
-def test_an_unwritable_place_is_a_sentence(recording: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("-")
-    with pytest.raises(UserError, match="cannot be written") as caught:
-        carried_out(recording, tmp_path / "file" / "a.npy", "npy")
-    assert not isinstance(caught.value, OutputFullError)
 
 
 @pytest.mark.parametrize("to", ["npy", "frames", "mp4"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
@@ -272,15 +271,3 @@ def test_two_at_once_into_one_folder_are_refused(listed: Path, tmp_path: Path) -
     end, _ = convert(listed, out, ConversionRecipe("npy"))
     assert end.samples == 44
     shutil.rmtree(out)
-
-
-def test_every_row_of_a_long_list_has_a_key_of_its_own(tmp_path: Path) -> None:
-    write_npy(tmp_path / "a.npy", iter([some_events(1, 10)]))
-    rows = [f"s{number},{number}.npy,Q {number % 7}" for number in range(2_220)]
-    for number in range(2_220):
-        os.link(tmp_path / "a.npy", tmp_path / f"{number}.npy")
-    (tmp_path / "list.csv").write_text("\n".join(["name,events,prompt", *rows]) + "\n")
-    samples = read_manifest(tmp_path / "list.csv").samples
-    plan = plan_rows(samples, tmp_path / "out", ConversionRecipe("npy"), None)
-    keys = {task.key() for task in plan.tasks.values()}
-    assert len(keys) == 2_220

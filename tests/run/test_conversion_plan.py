@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evprof.core.sample import Sample
 from evprof.run.conversion.dataset import Journal, JournalEntry
 from evprof.run.conversion.plan import LONGEST_BYTES, FolderNames, converted, plan_rows, safe_name
-from evprof.run.conversion.task import ConversionRecipe, Written, stamp
+from evprof.run.conversion.task import ConversionRecipe, Written
 
 OUT = Path("out")
 PAIR = Sample(events_path="/d/e.npy", video_path="/d/v.mp4", name="pair")
@@ -48,13 +48,6 @@ def test_folder_names_are_safe_and_different(names: list[str]) -> None:
 )
 def test_names(name: str, wanted: str) -> None:
     assert safe_name(name) == wanted
-
-
-def test_capitals_and_equal_names_get_numbers() -> None:
-    makes = FolderNames()
-    assert [makes.next(name) for name in ("a", "A", "a", "manifest.csv", "a-2")] == [
-        *("a", "A-2", "a-3", "manifest.csv-2", "a-2-2"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -135,13 +128,6 @@ def test_clocks_of_simulated_and_rendered_halves() -> None:
     assert (rendered.events_path, rendered.video_offset_us) == (CLIP.events_path, 10_300)
 
 
-def test_whole_samples_stay_whole() -> None:
-    for to, only in (("npy", None), ("mp4", None), ("frames", None)):
-        found = became(replace(PAIR, video_offset_us=5, rectify_path="/d/m.h5"), to, only, {"events": 0, "video": 0})
-        assert (found.start_us, found.duration_us, found.video_offset_us) == (None, None, 5)
-        assert found.rectify_path == ("/d/m.h5" if to == "mp4" else None)
-
-
 def test_a_key_changes_with_the_recipe_and_the_source(tmp_path: Path) -> None:
     path = tmp_path / "e.npy"
     path.write_bytes(b"one")
@@ -198,11 +184,3 @@ def test_any_journal_is_read_or_refused(content: bytes) -> None:
             except UserError:
                 continue
             assert not journal.is_done("a", "b")
-
-
-def test_a_stamp_of_a_folder_tells_changes(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"1")
-    before = stamp(tmp_path)
-    (tmp_path / "b.png").write_bytes(b"1")
-    assert stamp(tmp_path) != before
-    assert stamp(tmp_path / "x_*.png") == stamp(tmp_path)

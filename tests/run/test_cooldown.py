@@ -9,7 +9,6 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.run.meters import cooldown
 from evprof.run.meters.cooldown import LIMIT_S, CoolingPause, nvml_thermometer
-from evprof.run.suites.spec import parse_suite
 from fake_nvml import FakeClock, FakeGpu, FakeNvml
 
 Cooldown = cooldown.Cooldown
@@ -56,20 +55,6 @@ def test_others_are_refused_in_a_sentence(words):
     assert refusal.value.exit_code == 2
 
 
-def test_a_suite_names_its_cooldown_or_has_none():
-    grid = {"settings": {"mode": "target"}, "axes": {"frames": [2, 4]}}
-    assert not parse_suite(grid, "grid").cooldown
-    assert str(parse_suite({**grid, "cooldown": "55C"}, "grid").cooldown) == "55 °C"
-    with pytest.raises(UserError, match="cooldown must be"):
-        parse_suite({**grid, "cooldown": "a while"}, "grid")
-
-
-def test_a_time_is_waited_for():
-    rest = Rest("30", 90)
-    rest.pause.rest()
-    assert (rest.waits, rest.said) == ([30.0], [])
-
-
 def test_a_temperature_is_waited_for_and_no_longer():
     rest = Rest("60C", 75)
     rest.pause.rest()
@@ -92,14 +77,6 @@ def test_a_stop_ends_the_waiting():
     rest.is_stopped = True
     rest.pause.rest()
     assert len(rest.waits) == 1
-
-
-def test_without_a_thermometer_nobody_waits_and_it_is_said_once():
-    rest = Rest("60C", None)
-    for _ in range(3):
-        rest.pause.rest()
-    assert rest.waits == []
-    assert rest.said == ["no GPU tells its temperature, so rows do not wait for 60 °C; give --cooldown seconds"]
 
 
 def test_the_hottest_gpu_counts(monkeypatch):

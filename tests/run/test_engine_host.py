@@ -13,7 +13,6 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.run_book import RunBook
 from evprof.run.processes import engine_host, silence
 from evprof.run.processes.engine_host import EngineHost
 from scripted_process import engine_argv
@@ -143,18 +142,6 @@ def test_stop_without_an_answer_ends_the_process_and_says_so(start_host, request
     assert host.pid != pid
 
 
-def test_stop_while_the_engine_starts_blames_nobody(start_host, request_for, wait_until, book_of, monkeypatch):
-    monkeypatch.setattr("evprof.run.processes.engine_host.STOP_PATIENCE_S", 0.2)
-    host, recording = start_host("never starts")
-    host.submit(request_for())
-    wait_until(lambda: host.pid is not None)
-    host.stop()
-    wait_until(lambda: not host.is_busy)
-    run = book_of(recording).runs[1]
-    assert run.info.status == "cancelled"
-    assert run.info.error == "Stopped while the engine was starting; it starts anew at the next run."
-
-
 def test_an_engine_that_cannot_start_fails_the_run_with_its_last_words(start_host, request_for, wait_until, book_of):
     host, recording = start_host("die")
     host.submit(request_for())
@@ -162,24 +149,6 @@ def test_an_engine_that_cannot_start_fails_the_run_with_its_last_words(start_hos
     run = book_of(recording).runs[1]
     assert (run.info.status, run.info.mode) == ("failed", "side-by-side")
     assert "exit code 3" in run.info.error
-
-
-def test_an_engine_whose_making_raises_says_why(start_host, request_for, wait_until, book_of):
-    host, recording = start_host("no such engine")
-    host.submit(request_for())
-    wait_until(lambda: not host.is_busy)
-    assert "no engine is called 'no such engine'" in book_of(recording).runs[1].info.error
-
-
-def test_a_program_that_does_not_exist_is_named(request_for, wait_until, book_of):
-    recording = RecordLog()
-    host = EngineHost(["/nonexistent/evprof", "_engine"], recording)
-    host.submit(request_for(mode="draft"))
-    wait_until(lambda: not host.is_busy)
-    run = book_of(recording).runs[1]
-    assert (run.info.status, run.info.role) == ("failed", "draft")
-    assert "/nonexistent/evprof" in run.info.error
-    host.close()
 
 
 def test_one_request_at_a_time(start_host, request_for, wait_until):
@@ -221,18 +190,6 @@ def test_an_attached_recording_begins_with_the_state_of_the_engine(start_host, r
     wait_until(lambda: not host.is_busy)
     assert book_of(second).runs[1].info.role == "target"
     assert first.message_count == count
-
-
-def test_a_run_book_over_a_live_run_sees_it_grow(start_host, request_for, wait_until):
-    host, recording = start_host("script:1")
-    host.submit(request_for(mode="draft"))
-    book, counts = RunBook(recording), set()
-    while host.is_busy:
-        book.update()
-        if 1 in book.runs and not book.runs[1].info.is_over:
-            counts.add(len(book.runs[1].tokens))
-        time.sleep(0.005)
-    assert len(counts) > 10
 
 
 _FLOOD = """

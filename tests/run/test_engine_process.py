@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged, RequestEnded
+from evprof.core.messages import RequestEnded
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
-from evprof.run.processes.channel import ListeningChannel, Stop, Submit, apply_part, connect_to_host
+from evprof.run.processes.channel import ListeningChannel, Stop, Submit, apply_part
 from evprof.run.processes.engine_process import TAIL_BYTES, EngineGone, EngineProcess
 from scripted_process import engine_argv
 
@@ -58,15 +58,6 @@ def test_when_the_host_hangs_up_the_engine_ends_in_mid_run(start_process, reques
     process.send(Submit.of(request_for()))
     for _ in range(5):
         process.receive()
-    process.connection.close()
-    wait_until(lambda: not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie")
-
-
-def test_an_idle_engine_ends_with_its_host(start_process, wait_until):
-    process, recording = start_process("script"), RecordLog()
-    while not recording.message_count:
-        for part in process.receive():
-            apply_part(part, recording)
     process.connection.close()
     wait_until(lambda: not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie")
 
@@ -158,22 +149,6 @@ def test_a_stop_that_comes_late_does_not_hit_the_next_request(start_process, req
     assert [run.info.status for run in book.runs.values()] == ["finished", "finished"]
 
 
-def test_rows_of_a_live_run_arrive_while_it_runs(start_process, request_for):
-    process, recording = start_process("rate:200:3600"), RecordLog()
-    process.send(Submit.of(request_for()))
-    while len(recording.streams["tokens"]) < 20:
-        for part in process.receive():
-            apply_part(part, recording)
-    assert not any(isinstance(message, RequestEnded) for message in recording.messages())
-
-
-def test_a_program_that_is_no_engine_is_noticed():
-    process = EngineProcess([sys.executable, "-c", "print('hello from elsewhere')"])
-    with pytest.raises(EngineGone):
-        process.receive()
-    assert process.reap() == "The engine process ended with exit code 0; it last said: hello from elsewhere"
-
-
 _OTHER_VERSION = """
 from evprof.run.processes.channel import connect_to_host
 connection = connect_to_host()
@@ -196,20 +171,3 @@ def test_the_kept_output_is_bounded():
         process.receive()
     process.reap()
     assert len(process._tail.close()) <= TAIL_BYTES
-
-
-def test_the_hidden_command_refuses_people():
-    with pytest.raises(UserError) as caught:
-        connect_to_host({})
-    assert caught.value.exit_code == 2
-
-
-def test_the_engine_says_that_it_is_ready_with_its_environment(start_process):
-    process, recording = start_process("script"), RecordLog()
-    while not recording.message_count:
-        for part in process.receive():
-            apply_part(part, recording)
-    [ready] = recording.messages()
-    assert isinstance(ready, EngineChanged)
-    assert (ready.state, ready.pid) == ("ready", process.pid)
-    assert ready.environment["device"] == "scripted"

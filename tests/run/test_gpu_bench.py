@@ -6,24 +6,20 @@ import json
 import math
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.videos.opening import open_video
 from evprof.run.gpu_bench import cuda_tests
 from evprof.run.gpu_bench.child import hear_out
 from evprof.run.gpu_bench.cuda_tests import TestCounts, run_cuda_tests
-from evprof.run.gpu_bench.driving import GpuBench, has_gpu, measure_gpu
-from evprof.run.gpu_bench.engine_sections import FRAMES, write_picture_scene
+from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
 from evprof.run.gpu_bench.plan import (
     MET,
     MISSED,
     MOST_S,
     NOT_MEASURED,
-    RUNS,
     SECTIONS,
     START_S,
     STEPS,
@@ -156,14 +152,6 @@ def test_what_all_sections_may_take_together_is_kept(tmp_path) -> None:
     assert document["summary"]["is_complete"] is True
 
 
-def test_sections_of_other_processes_wait_for_theirs(tmp_path) -> None:
-    bench = bench_of(tmp_path, {"a": f"{PID}done()", "b": f"{PID}done()"})
-    apart = [bench.sections[0], replace(bench.sections[1], process=RUNS)]
-    document = measure_gpu(replace(bench, sections=apart), threading.Event())
-    assert statuses(document) == {"a": "done", "b": "done"}
-    assert processes(document) == [0, 1]
-
-
 def test_a_process_that_leaves_children_behind_is_done_all_the_same(tmp_path) -> None:
     child = f"{sys.executable!r}, '-c', 'import time; time.sleep(600)'"
     script = CHILD + f'subprocess.Popen([{child}]); say(row={{"a": 1}})'
@@ -192,12 +180,6 @@ def test_what_was_said_is_in_the_file_before_the_section_ends(tmp_path, wait_unt
     assert document["rows"] == [{"section": "slow", "a": 1}]
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="--out"):
-        measure_gpu(bench_of(tmp_path / "file", {"a": ""}), threading.Event())
-
-
 def test_the_plan_keeps_its_promise() -> None:
     starts_s = START_S * len(by_process(SECTIONS))
     assert starts_s + sum(section.limit_s for section in SECTIONS) <= MOST_S == 540
@@ -206,28 +188,6 @@ def test_the_plan_keeps_its_promise() -> None:
     assert [section.name for section in chosen_sections(["trace", "steps"])] == ["steps", "trace"]
     with pytest.raises(UserError, match="there is no section 'x'"):
         chosen_sections(["x"])
-
-
-def test_the_most_valuable_sections_come_first() -> None:
-    names = [section.name for section in SECTIONS]
-    assert names[:5] == ["tests", "steps", "compiled", "instrumentation", "blocks"]
-    assert names[5:] == ["parallel", "memory", "energy", "trace", "switches"]
-
-
-def test_a_machine_without_a_driver_has_no_gpu(monkeypatch) -> None:
-    def missing(_: str) -> None:
-        raise OSError("no such library")
-
-    monkeypatch.setattr("ctypes.CDLL", missing)
-    assert has_gpu() is False
-
-
-def test_the_scene_needs_no_video_decoder(tmp_path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "av", None)
-    sample = write_picture_scene(tmp_path / "frames")
-    with open_video(sample.video_path) as video:
-        assert len(video.table.pts) == FRAMES
-    assert Path(sample.events_path).suffix == ".npy"
 
 
 # What is promised
@@ -296,13 +256,6 @@ def test_what_falls_short_is_missed(place, worse) -> None:
     assert found.count(MISSED) == 1
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"device_type": "cpu", "size": "tiny"}, {"device_type": "cuda", "size": "tiny"}]
-)
-def test_nothing_is_promised_of_tiny_shapes_or_a_cpu(settings) -> None:
-    assert verdicts(GOOD, settings) == [NOT_MEASURED] * 5
-
-
 def test_what_was_not_measured_is_not_judged() -> None:
     assert verdicts([]) == [NOT_MEASURED] * 5
     skipped = step("ours_fused", 640, 3.6) | {"turns": 0, "ms": None, "mbu": None}
@@ -366,23 +319,3 @@ def test_pytest_is_really_run(checkout) -> None:
         run_cuda_tests(rows.append, 300.0)
     assert (rows[0]["passed"], rows[0]["failed"], rows[0]["skipped"]) == (1, 1, 1)
     assert "1 == 2" in rows[0]["failures"][0]["reason"]
-
-
-def test_an_installed_program_has_no_tests_and_says_so(monkeypatch) -> None:
-    monkeypatch.setattr(cuda_tests, "tests_folder", lambda: None)
-    rows: list[dict] = []
-    assert "from a checkout" in run_cuda_tests(rows.append, 300.0)
-    assert rows == []
-
-
-def test_the_checkout_has_cuda_tests() -> None:
-    names = [path.name for path in cuda_tests.cuda_test_files(cuda_tests.tests_folder())]
-    assert "test_cuda.py" in names
-    assert "test_parallel_cuda.py" in names
-
-
-def test_progress_is_told(tmp_path) -> None:
-    notes: list[str] = []
-    measure_gpu(bench_of(tmp_path, {"a": 'done("Well.")'}), threading.Event(), notes.append)
-    assert notes[0].startswith("a: Section a")
-    assert notes[-1].startswith("a: done after")

@@ -50,20 +50,6 @@ def test_power_is_sampled_alike_here_and_through_the_pipe(a_gpu, request_for, st
         assert {record.power_mw for record in run.power["cuda:0"]} == {300_000}
 
 
-def test_progress_is_told_on_the_calling_thread(request_for):
-    threads, counts = set(), set()
-    recording = RecordLog()
-    with LocalRunner(lambda: SyntheticEngine(400, 0.6), recording) as runner:
-
-        def look() -> None:
-            threads.add(threading.current_thread())
-            counts.add(recording.row_count)
-
-        runner.run(request_for(), look)
-    assert threads == {threading.current_thread()}
-    assert len(counts) > 5
-
-
 def interrupt_when(recording: RecordLog, rows: int, times: int) -> threading.Thread:
     def send() -> None:
         while recording.row_count < rows:
@@ -142,11 +128,3 @@ def test_an_engine_that_cannot_be_made_is_a_sentence(request_for, book_of, error
         runner.run(request_for())
     assert book_of(recording).runs[1].info.status == "failed"
     runner.close()
-
-
-def test_stop_from_another_thread(request_for, book_of):
-    recording = RecordLog()
-    with LocalRunner(lambda: SyntheticEngine(400, 30), recording) as runner:
-        threading.Timer(0.3, runner.stop).start()
-        runner.run(request_for())
-    assert book_of(recording).runs[1].info.status == "cancelled"

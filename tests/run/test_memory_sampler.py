@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import mmap
 import os
 import subprocess
 import sys
@@ -42,24 +41,6 @@ def test_each_run_has_a_sample_however_short_it_is():
         clock.now_ns += 1_000_000
         found.append(sampler.sample_if_due(run_id) is not None)
     assert found == [True, False, True, False, True]
-
-
-def test_a_pause_is_not_made_up_for():
-    clock = FakeClock()
-    sampler = MemorySampler(os.getpid(), clock=clock, gpu_bytes=lambda pid: NO_GPU)
-    assert sampler.sample_if_due(1) is not None
-    clock.now_ns += 5_000_000_000
-    assert sampler.sample_if_due(1) is not None
-    assert sampler.sample_if_due(1) is None
-
-
-def test_memory_that_is_taken_shows():
-    sampler = MemorySampler(os.getpid(), clock=iter(range(0, 10**12, 10**9)).__next__, gpu_bytes=lambda pid: NO_GPU)
-    before = sampler.sample_if_due(1).rss_bytes
-    # Pages straight from the kernel: the allocator might hand out memory that this process already holds.
-    with mmap.mmap(-1, 64 << 20) as block:
-        block.write(bytes(64 << 20))
-        assert sampler.sample_if_due(1).rss_bytes - before > 48 << 20
 
 
 def test_a_process_that_is_gone_gives_no_sample():

@@ -131,10 +131,3 @@ def test_a_full_disk_is_told_before_anything_is_written(
     with pytest.raises(UserError, match="free on its disk"):
         merge_sessions([session], tmp_path / "joined.evprof", GO_ON, nothing)
     assert not (tmp_path / "joined.evprof").exists()
-
-
-def test_a_session_is_not_joined_with_itself(session: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="named twice"):
-        merge_sessions([session, session], tmp_path / "joined.evprof", GO_ON, nothing)
-    with pytest.raises(UserError, match="one of the sessions"):
-        merge_sessions([session], session, GO_ON, nothing)

@@ -20,7 +20,6 @@ from evprof.run.meters.power_sampler import (
     RaplMeter,
     Reading,
     nvml_meters,
-    package_zones,
     rapl_meters,
     rapl_problem,
 )
@@ -88,11 +87,6 @@ def test_gpus_are_numbered_as_cuda_shows_them(clock, monkeypatch, shown, expecte
         gpu.clock_mhz = lambda _: 1980
 
 
-def test_without_nvml_there_are_no_gpus(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert nvml_meters() == []
-
-
 def zone(folder: Path, name: str, label: str, energy_uj: int | None, range_uj: int = 262_143_328_850) -> Path:
     place = folder / name
     place.mkdir(parents=True)
@@ -123,11 +117,6 @@ def test_a_counter_that_only_root_may_read_is_a_sentence_and_never_0(tmp_path):
     assert rapl_meters(tmp_path) == []
     assert RaplMeter(place, "cpu:0").read() is None
     assert rapl_problem(tmp_path) == f"The processor's energy is not measured: only root may read {place}/energy_uj."
-
-
-def test_a_machine_without_counters_has_no_problem(tmp_path):
-    assert package_zones(tmp_path / "nowhere") == rapl_meters(tmp_path / "nowhere") == []
-    assert rapl_problem(tmp_path / "nowhere") is None
 
 
 @given(st.lists(st.integers(0, 999_999), min_size=1, max_size=30), st.integers(0, 999_999))
@@ -167,10 +156,6 @@ def test_only_gpus_that_hold_a_model_are_read_once_that_is_known(clock):
     assert devices_of(sampler.sample(1)) == ["cuda:2"]
     sampler.note(described("cuda"))
     assert devices_of(sampler.sample(1)) == ["cuda:0", "cuda:2"]
-
-
-def test_without_devices_there_is_no_sample(clock):
-    assert PowerSampler([], clock=clock).sample_if_due(1) == PowerSampler([], clock=clock).sample(1) == []
 
 
 def test_a_run_ends_with_a_sample_before_the_message_that_ends_it(clock, monkeypatch):

@@ -14,7 +14,6 @@ from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.configurations.baselines import choose_baseline, choose_baselines
-from evprof.metrics.document import run_document
 from evprof.run.noted_baselines import note_baselines
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
@@ -76,17 +75,3 @@ def test_all_runs_at_once_have_the_baselines_each_would_have_alone(tmp_path: Pat
         alone = [other.run_id for other in choose_baseline([info], found)]
         assert chosen.get(info.run_id, []) == alone
     assert choose_baselines(found, made=set()) == {}
-
-
-def test_a_run_names_its_baseline_in_its_document(tmp_path: Path) -> None:
-    path = tmp_path / "s.evprof"
-    play(path, "target", "speculative", engine=ScriptedEngine(speed=500))
-    note_baselines(path)
-    book = RunBook(load_session(path).recording)
-    book.update()
-    plain, drafted = (next(run for run in book.runs.values() if run.info.mode == mode) for mode in MODES)
-    assert run_document(plain)["baseline"] is None
-    assert run_document(drafted)["baseline"] == {"run_ids": [2, 3]}
-
-
-MODES = ("target", "speculative")

@@ -80,20 +80,3 @@ def test_stages_and_messages_are_urgent_other_records_are_not():
         reader.join()
         sink.take()
         sink.append(kv(2))
-
-
-def test_appending_never_waits_for_the_reader():
-    sink = QueueSink()
-    done = threading.Event()
-
-    def append_many() -> None:
-        for serial in range(200_000):
-            sink.append(kv(serial))
-        done.set()
-
-    threading.Thread(target=append_many).start()
-    assert done.wait(300)
-    count = 0
-    while parts := sink.take():
-        count += row_count(parts)
-    assert count == 200_000

@@ -24,7 +24,6 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, ENGINE_SESSION, FAILED, FINISHED, PLACE
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.loaders.content import content_hash
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.places.engine_seat import SeatTerms
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
@@ -315,33 +314,11 @@ def _is_loopback(place: str) -> bool:
     return (mapped or address).is_loopback
 
 
-@pytest.mark.whole
-def test_a_machine_is_asked_in_a_process_of_its_own(cluster):
-    [slot, _] = cluster.slots(1, on_gpus=False)
-    assert cluster.ask(slot, os.getpid) != os.getpid()
-    with pytest.raises(UserError, match=f"^{slot.host}: /nowhere: cannot be read") as refused:
-        cluster.ask(slot, content_hash, "/nowhere")
-    assert refused.value.exit_code == 1
-
-
-@pytest.mark.whole
-def test_more_threads_than_a_machine_has_are_refused(cluster):
-    with pytest.raises(UserError, match="has 64 CPU threads to give; ask for fewer with --ray-threads"):
-        cluster.slots(64, on_gpus=True)
-
-
 @pytest.mark.parametrize("word", ["", "somewhere", "ray://host:1", "host:port"])
 def test_an_address_that_is_none_is_refused(word):
     with pytest.raises(UserError, match="--ray must be auto, local or the address") as refused:
         RayCluster(word, pytest.fail)
     assert refused.value.exit_code == 2
-
-
-@pytest.mark.whole
-def test_a_cluster_that_does_not_answer_is_told():
-    with pytest.raises(UserError, match=r"^--ray 127\.0\.0\.1:1: no Ray answers there .*--ray local") as refused:
-        RayCluster("127.0.0.1:1", pytest.fail)
-    assert refused.value.exit_code == 1
 
 
 def test_without_ray_the_option_says_how_to_install_it(monkeypatch):

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,7 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
 from evprof.run import session_writer
 from evprof.run.processes.engine_host import EngineHost
-from evprof.run.session_writer import COMMIT_INTERVAL_S, SessionWriter
+from evprof.run.session_writer import SessionWriter
 from evprof.session.autosave import autosave_folder
 from evprof.session.opened import open_session
 from evprof.session.reading import load_session, read_session
@@ -67,15 +66,6 @@ def test_a_live_session_can_be_read_and_its_run_is_running(tmp_path):
     assert read_session(path).messages()[0].info.status == "finished"
 
 
-def test_rows_reach_the_disk_by_themselves(tmp_path, wait_until):
-    recording, path = RecordLog(), tmp_path / "s.evprof"
-    with SessionWriter(recording, path):
-        begin(recording)
-        add(recording, 0, 10)
-        wait_until(lambda: len(lengths(path)) == 10)
-    assert COMMIT_INTERVAL_S == 0.1
-
-
 def test_a_long_session_folds_its_log_in_while_it_is_read(tmp_path):
     """The log is folded in by SQLite every 4 MB; a reader sees whole commits all the while."""
     recording, path = RecordLog(), tmp_path / "s.evprof"
@@ -105,12 +95,6 @@ def test_an_unnamed_session_is_made_with_its_first_run(tmp_path):
     assert load_session(path).environment == {"device": "cpu"}
 
 
-def test_a_window_without_a_run_leaves_no_file(tmp_path):
-    with SessionWriter(RecordLog(), tmp_path / "auto.evprof", waits_for_run=True):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_saving_an_unnamed_session_moves_it_and_recording_goes_on_there(tmp_path):
     recording, auto, named = RecordLog(), tmp_path / "auto.evprof", tmp_path / "named.evprof"
     with SessionWriter(recording, auto, waits_for_run=True) as writer:
@@ -123,17 +107,6 @@ def test_saving_an_unnamed_session_moves_it_and_recording_goes_on_there(tmp_path
         assert writer.path == named
     assert lengths(named) == list(range(10))
     assert [entry.name for entry in tmp_path.iterdir()] == ["named.evprof"]
-
-
-def test_saving_a_named_session_copies_it(tmp_path):
-    recording, first, second = RecordLog(), tmp_path / "first.evprof", tmp_path / "second.evprof"
-    with SessionWriter(recording, first) as writer:
-        begin(recording)
-        add(recording, 0, 5)
-        writer.save_as(second).result(10)
-        add(recording, 5, 5)
-    assert lengths(first) == list(range(5))
-    assert lengths(second) == list(range(10))
 
 
 def test_saving_over_something_needs_consent_and_into_nowhere_fails_where_it_was(tmp_path):
@@ -151,14 +124,6 @@ def test_saving_over_something_needs_consent_and_into_nowhere_fails_where_it_was
         assert lengths(auto) == [0, 1, 2]
         writer.save_as(taken, overwrites=True).result(10)
     assert lengths(taken) == [0, 1, 2]
-
-
-def test_saving_before_the_first_run_names_the_session_to_come(tmp_path):
-    recording, named = RecordLog(), tmp_path / "named.evprof"
-    with SessionWriter(recording, tmp_path / "auto.evprof", waits_for_run=True) as writer:
-        assert writer.save_as(named).result(10) == named
-        begin(recording)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["named.evprof"]
 
 
 @pytest.mark.parametrize("runs_before_saving", [0, 1])
@@ -372,19 +337,6 @@ def test_a_writer_of_another_process_is_named_and_its_lock_ends_with_it(tmp_path
         assert f"(process {os.getpid()})" in said
     said = subprocess.run([sys.executable, "-c", _SECOND, path], capture_output=True, text=True, check=True).stdout
     assert said == ""
-
-
-def test_many_threads_may_flush(tmp_path):
-    recording = RecordLog()
-    with SessionWriter(recording, tmp_path / "s.evprof") as writer:
-        begin(recording)
-        done = []
-        threads = [threading.Thread(target=lambda: done.append(writer.flush())) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert done == [True] * 8
 
 
 _PROGRAM = """

@@ -29,7 +29,6 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.meters.cooldown import CoolingPause
-from evprof.run.session_writer import SessionWriter
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, made_folder, suite_fact
@@ -139,22 +138,6 @@ def drive(
     made = engine or InstantEngine()
     driver = SuiteDriver(plan, path, lambda: made, watcher or Listening(), progress=progress, **keywords)
     return driver.run(suite_fact(plan, fingerprint(plan.spec, plan.samples)))
-
-
-class NotedTrials:
-    """Whose videos were tried."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def try_video(self, sample: Sample) -> None:
-        self.names.append(sample.name)
-
-
-def test_videos_are_tried_before_their_rows(tmp_path: Path) -> None:
-    plan, trials, watcher = plan_of(), NotedTrials(), Listening()
-    drive(plan, tmp_path / "s.evprof", watcher=watcher, trials=trials)
-    assert trials.names == [row.sample.name for row, _ in watcher.ended]
 
 
 def runs_of(path: Path) -> list[RunLog]:
@@ -399,12 +382,6 @@ def test_a_full_disk_stops_at_the_first_row_it_does_not_take(
     monkeypatch.undo()
     assert drive(plan, path).measured == len(plan.rows) - len(saved)
     assert outcome(path) == outcome_of_whole(tmp_path, plan)
-
-
-def test_a_disk_that_takes_too_long_stops_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SessionWriter, "flush", lambda *_: False)
-    with pytest.raises(UserError, match="took longer than 30 s"):
-        drive(plan_of(), tmp_path / "s.evprof")
 
 
 class LosesGpu(InstantEngine):

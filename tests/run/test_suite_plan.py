@@ -14,7 +14,7 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RowKey, RunInfo
 from evprof.core.sample import Sample
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, WarmUps, plan_suite
-from evprof.run.suites.ready import chosen, told_apart
+from evprof.run.suites.ready import chosen
 from evprof.run.suites.record import PATIENCE, RowOutcomes, check_same, fingerprint, suite_fact
 from evprof.run.suites.spec import SuiteSpec, parse_suite
 from evprof.session.store import WRITER_GONE
@@ -126,16 +126,6 @@ def test_blocks_hold_one_set_of_weights_with_the_reference_around_them() -> None
     assert len({(row.sample.name, row.roles, row.cell.settings) for row in references}) == 1
 
 
-def test_halves_of_a_side_by_side_row_are_runs_of_one_model() -> None:
-    plan = plan_suite(spec_of({"settings": {"mode": "side-by-side"}}), samples_of(1), BLOCKS)
-    halves = [row for row in plan.rows if row.cell.label != REFERENCE]
-    assert {(row.roles, row.request(0).mode, row.is_half) for row in halves} == {
-        (("draft",), "draft", True),
-        (("target",), "target", True),
-    }
-    assert len({row.group for row in halves if row.repeat == 0}) == 1
-
-
 def test_kept_visual_embeddings_are_warmed_up_for_every_sample() -> None:
     plan = plan_suite(spec_of({"settings": {"mode": "draft", "vision_cache": "memory"}}), samples_of(3))
     warm_ups = WarmUps(1, stays_loaded=True)
@@ -155,17 +145,6 @@ def test_samples_that_lack_an_input_are_named_and_left_out() -> None:
 def test_nothing_to_measure_is_an_error() -> None:
     with pytest.raises(UserError, match="without video"):
         plan_suite(spec_of({"settings": {"mode": "target"}}), [Sample("only.npy", name="events only")])
-
-
-def test_prompts_are_an_axis() -> None:
-    plan = plan_suite(spec_of({"settings": {"mode": "draft"}, "axes": {"prompt": ["What?", "Where?"]}}), samples_of(1))
-    assert {(row.cell.label, row.sample.prompt) for row in plan.rows} == {("“What?”", "What?"), ("“Where?”", "Where?")}
-
-
-def test_samples_get_names_of_their_own() -> None:
-    found, problems = told_apart([Sample("a/x.npy", name=""), Sample("b/x.npy", name="x"), Sample("c.npy", name="y")])
-    assert [sample.name for sample in found] == ["x", "x (2)", "y"]
-    assert len(problems) == 1
 
 
 def test_samples_are_taken_by_name() -> None:
@@ -317,13 +296,6 @@ def test_rows_keep_their_keys_when_a_suite_grows(
         return {key for row in rows for key in row.keys}
 
     assert keys(*begun) <= keys(begun[0] + more[0], begun[1] + more[1])
-
-
-def test_more_repeats_are_shared_among_the_engine_processes() -> None:
-    spec = replace(spec_of({"settings": {"mode": "draft"}}), sessions=3)
-    done = {key for row in plan_suite(spec, samples_of(1)).rows for key in row.keys}
-    more = [row for row in plan_suite(replace(spec, repeat=4), samples_of(1)).rows if not done & {*row.keys}]
-    assert Counter(row.session for row in more) == {0: 2, 1: 2, 2: 2}
 
 
 def test_every_session_measures_all_rows_anew() -> None:

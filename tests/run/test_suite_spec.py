@@ -30,22 +30,6 @@ def labels(raw: dict[str, Any], **overrides: Any) -> list[str]:
     return [cell.label for cell in parsed(raw, **overrides).cells]
 
 
-def test_axes_are_combined_with_each_other() -> None:
-    spec = parsed({"settings": {"mode": "target"}, "axes": {"frames": [1, 8], "dtype": ["float32", "bfloat16"]}})
-    found = {(cell.settings.frames, cell.target.dtype) for cell in spec.cells if cell.target}
-    assert found == {(1, "float32"), (1, "bfloat16"), (8, "float32"), (8, "bfloat16")}
-    assert all(cell.draft is None for cell in spec.cells)
-
-
-def test_settings_reach_the_group_they_stand_in() -> None:
-    (cell,) = parsed({"settings": {"mode": "draft", "pooling": "none", "event_frames": 1, "step": "eager"}}).cells
-    assert (cell.settings.input.pooling, cell.settings.event_frames, cell.settings.switches.step) == (
-        "none",
-        1,
-        "eager",
-    )
-
-
 def test_labels_hold_what_varies_and_nothing_else() -> None:
     assert labels({"settings": {"mode": "target", "max_new_tokens": 9}, "axes": {"frames": [1, 8]}}) == [
         "1 frame",
@@ -56,10 +40,6 @@ def test_labels_hold_what_varies_and_nothing_else() -> None:
         "speculative · γ 2",
         "speculative · γ 3",
     ]
-
-
-def test_a_single_cell_is_called_after_its_mode() -> None:
-    assert labels({"settings": {"mode": "speculative"}}) == ["speculative"]
 
 
 def test_what_has_no_effect_is_not_measured_twice() -> None:
@@ -173,30 +153,12 @@ def test_parts_that_are_none_are_refused(raw: dict[str, Any], sentence: str) -> 
     assert sentence in caught.value.sentence
 
 
-def test_five_decode_steps_are_six_tokens() -> None:
-    (cell,) = parse_suite(READY["one-vs-eight"], "one-vs-eight", family_of=family_of).cells
-    settings = cell.settings
-    assert (settings.max_new_tokens, settings.ignore_eos, settings.frames, settings.event_frames) == (6, True, 8, 1)
-    assert settings.input.pooling == "none"
-
-
 def test_the_examples_of_the_page_are_grids() -> None:
     text = (ROOT / "docs/suites.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(toml|json)\n(.*?)```", text, re.DOTALL)
     specs = [parsed(tomllib.loads(body) if form == "toml" else json.loads(body)) for form, body in blocks]
     assert [len(spec.cells) for spec in specs] == [7, 4, 9]
     assert specs[0].data == "dataset.csv"
-
-
-def test_the_page_tells_every_ready_made_suite() -> None:
-    text = (ROOT / "docs/suites.md").read_text(encoding="utf-8")
-    assert all(f"| `{name}` |" in text for name in READY)
-
-
-def test_files_in_memory_or_on_disk_are_an_axis_and_an_override() -> None:
-    grid = {"settings": {"mode": "draft"}, "axes": {"prefetch": ["warm", "cold"]}}
-    assert labels(grid) == ["prefetch warm", "prefetch cold"]
-    assert [cell.settings.switches.prefetch for cell in parsed(grid, prefetch="warm").cells] == ["warm"]
 
 
 SPECULATING = {"mode": "speculative"}

@@ -45,9 +45,3 @@ def test_a_video_that_ends_its_decoder_is_not_opened_here(tmp_path: Path) -> Non
     # Another file in its place is another matter.
     write_video(tmp_path / "a.mp4", 12)
     open_video(path).close()
-
-
-def test_what_is_no_file_is_left_to_who_reads_it(tmp_path: Path) -> None:
-    trial(CRASHING, Sample(video_path=str(tmp_path)), Sample(events_path="a.npy"), Sample(video_path="gone.mp4"))
-    with pytest.raises(UserError, match="no picture"):
-        open_video(tmp_path)
