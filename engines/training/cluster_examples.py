@@ -19,8 +19,8 @@ from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.loaders.collection import Collection
 from evprof.run.collection_journal import ARRIVING, check_folder, unwritable
-from evprof.run.places.crew import Done, anywhere, check_seen
 from evprof.run.places.ray_cluster import omp_threads
+from evprof.run.places.ray_places import Done, anywhere, check_seen
 from evprof.version import __version__
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,30 +37,19 @@ SUFFIXES: dict[str, str] = {
 }
 """What a file's name asks for."""
 
-_PICTURES = frozenset({FRAMES, MP4})
-_EVENTS = frozenset(EVENT_TARGETS)
-
-_USED_BY: dict[str, frozenset[str]] = {
-    "layout": frozenset({"npy"}),
-    "compressed": frozenset({"npz"}),
-    "compression": frozenset({"h5"}),
-    "raw_format": frozenset({"raw"}),
-    "sort": _EVENTS,
-    "frames": frozenset({FRAMES}),
-    "every": frozenset({FRAMES}),
-    "fps": _PICTURES,
-    **dict.fromkeys(("canvas", "rendering", "window_us", "window_events"), _PICTURES),
-    **dict.fromkeys(("gop", "b_frames", "crf", "size", "preset"), frozenset({MP4})),
-    **dict.fromkeys(("threshold", "threshold_off", "threshold_spread", "refractory_us", "seed"), _EVENTS),
-    "simulate_width": _EVENTS,
-}
-"""Which targets a field has a meaning for."""
-
-OF_EVENTS = ("sort", "canvas", "rendering", "window_us", "window_events")
-OF_VIDEOS = ("every", "threshold", "threshold_off", "threshold_spread", "refractory_us", "seed", "simulate_width")
-"""Fields that only a recording, or only a video, has a use for."""
-
 LARGEST_SIDE = 16_384
+
+EVENTS, VIDEO = "events", "video"
+"""The halves of a sample."""
+
+_EVENT_FILES, _PICTURES = frozenset(EVENT_TARGETS), frozenset({FRAMES, MP4})
+
+
+def _option(
+    default: Any, targets: Iterable[str], least: float | None = None, most: float = 0, *, source: str | None = None
+) -> Any:
+    """A field that counts for these targets, from `least` to `most`, and for one `source` only where it is named."""
+    return field(default=default, metadata={"targets": frozenset(targets), "range": (least, most), "source": source})
 
 
 @dataclass(frozen=True)
@@ -72,29 +61,29 @@ class ConversionRecipe(Plain):
     """
 
     to: str
-    layout: str = "dict"
-    compressed: bool = False
-    compression: str = "blosc-zstd"
-    raw_format: str = "evt3"
-    sort: bool = False
-    frames: int | None = None
-    every: int | None = None
-    fps: str | None = None
-    canvas: tuple[int, int] | None = None
-    rendering: str | None = None
-    window_us: int | None = None
-    window_events: int | None = None
-    gop: int = 12
-    b_frames: int = 2
-    crf: int = 20
-    size: tuple[int, int] | None = None
-    preset: str = "medium"
-    threshold: float = 0.2
-    threshold_off: float | None = None
-    threshold_spread: float = 0.03
-    refractory_us: int = 0
-    seed: int = 0
-    simulate_width: int | None = None
+    layout: str = _option("dict", {"npy"})
+    compressed: bool = _option(False, {"npz"})
+    compression: str = _option("blosc-zstd", {"h5"})
+    raw_format: str = _option("evt3", {"raw"})
+    sort: bool = _option(False, _EVENT_FILES, source=EVENTS)
+    frames: int | None = _option(None, {FRAMES}, 1, 1_000_000)
+    every: int | None = _option(None, {FRAMES}, 1, 1_000_000, source=VIDEO)
+    fps: str | None = _option(None, _PICTURES)
+    canvas: tuple[int, int] | None = _option(None, _PICTURES, 1, LARGEST_SIDE, source=EVENTS)
+    rendering: str | None = _option(None, _PICTURES, source=EVENTS)
+    window_us: int | None = _option(None, _PICTURES, 1, 10**12, source=EVENTS)
+    window_events: int | None = _option(None, _PICTURES, 1, 10**9, source=EVENTS)
+    gop: int = _option(12, {MP4}, 1, 10_000)
+    b_frames: int = _option(2, {MP4}, 0, 16)
+    crf: int = _option(20, {MP4}, 0, 51)
+    size: tuple[int, int] | None = _option(None, {MP4}, 1, LARGEST_SIDE)
+    preset: str = _option("medium", {MP4})
+    threshold: float = _option(0.2, _EVENT_FILES, 0.01, 10, source=VIDEO)
+    threshold_off: float | None = _option(None, _EVENT_FILES, 0.01, 10, source=VIDEO)
+    threshold_spread: float = _option(0.03, _EVENT_FILES, 0, 1, source=VIDEO)
+    refractory_us: int = _option(0, _EVENT_FILES, 0, 10**9, source=VIDEO)
+    seed: int = _option(0, _EVENT_FILES, 0, 2**63 - 1, source=VIDEO)
+    simulate_width: int | None = _option(None, _EVENT_FILES, 1, LARGEST_SIDE, source=VIDEO)
 
     @property
     def makes_events(self) -> bool:
@@ -116,58 +105,54 @@ class ConversionRecipe(Plain):
     @classmethod
     def of(cls, to: str, given: dict[str, Any]) -> ConversionRecipe:
         """A recipe of the fields that were given. Raises UserError (exit code 2) for what cannot be."""
-        for name in given:
-            if to not in _USED_BY[name]:
-                wanted = " or ".join(target for target in TARGETS if target in _USED_BY[name])
-                raise UserError(f"{option(name)} belongs to --to {wanted}, not to {to}; leave it out.", exit_code=USAGE)
+        for entry in fields(cls):
+            if entry.name in given and to not in entry.metadata["targets"]:
+                wanted = " or ".join(target for target in TARGETS if target in entry.metadata["targets"])
+                raise _wrong(f"{option(entry.name)} belongs to --to {wanted}, not to {to}; leave it out.")
         recipe = cls(to, **given)
         recipe.validate()
         return recipe
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers out of range and options that exclude each other."""
-        for name, least, most in _RANGES:
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                # What is kept in µs is asked for in ms.
-                shown = (f"{1e-3 * at:.12g}" if name == "window_us" else str(at) for at in (least, most, value))
-                raise UserError("{} must be from {} to {}, not {}.".format(option(name), *shown), exit_code=USAGE)
-        for name in ("canvas", "size"):
-            sides = getattr(self, name)
-            if sides is not None and not all(1 <= side <= LARGEST_SIDE for side in sides):
-                raise UserError(f"{option(name)}: sides are 1 to {LARGEST_SIDE} pixels long.", exit_code=USAGE)
+        for entry in fields(self)[1:]:
+            (least, most), value = entry.metadata["range"], getattr(self, entry.name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if least is not None and number is not None and not least <= number <= most:
+                    # What is kept in µs is asked for in ms.
+                    is_ms = entry.name == "window_us"
+                    shown = (f"{1e-3 * at:.12g}" if is_ms else str(at) for at in (least, most, number))
+                    raise _wrong("{} must be from {} to {}, not {}.".format(option(entry.name), *shown))
         if self.rate is not None and not Fraction(1, 1000) <= self.rate <= 1_000_000:
-            raise UserError(f"--fps must be from 0.001 to 1000000, not {self.fps}.", exit_code=USAGE)
+            raise _wrong(f"--fps must be from 0.001 to 1000000, not {self.fps}.")
         if self.rendering is not None:
             from evprof.loaders.pictures.renderings import RENDERINGS
 
             if self.rendering not in RENDERINGS:
-                raise UserError(f"--rendering is one of {', '.join(RENDERINGS)}.", exit_code=USAGE)
+                raise _wrong(f"--rendering is one of {', '.join(RENDERINGS)}.")
         self._refuse_both("frames", "every", "window_us", "window_events")
         if self.to == FRAMES:
             self._refuse_both("frames", "every", "fps")
         if self.to == MP4 and self.window_events is not None and self.fps is None:
-            raise UserError(
-                "--window-events needs --fps, because such pictures have no rate of their own.", exit_code=2
-            )
+            raise _wrong("--window-events needs --fps, because such pictures have no rate of their own.")
 
     def refuse_for(self, source: str) -> None:
         """Raises UserError (exit code 2) where an option was given that a source, "events" or "video", has no use for.
 
         A value that is the default of its field is as good as not given.
         """
-        names = OF_VIDEOS if source == "events" else OF_EVENTS
-        for field in fields(self):
-            if field.name in names and getattr(self, field.name) != field.default:
-                other = "videos" if source == "events" else "event recordings"
-                raise UserError(f"{option(field.name)} is for {other}; leave it out.", exit_code=USAGE)
-        if source == "events" and self.to == FRAMES and self.fps is not None:
-            raise UserError("--fps is for videos; of events, --window-ms says how much a picture shows.", exit_code=2)
+        for entry in fields(self)[1:]:
+            other = entry.metadata["source"]
+            if other not in (None, source) and getattr(self, entry.name) != entry.default:
+                kind = "videos" if other == VIDEO else "event recordings"
+                raise _wrong(f"{option(entry.name)} is for {kind}; leave it out.")
+        if source == EVENTS and self.to == FRAMES and self.fps is not None:
+            raise _wrong("--fps is for videos; of events, --window-ms says how much a picture shows.")
 
     def _refuse_both(self, *names: str) -> None:
-        given = [name for name in names if getattr(self, name) is not None]
+        given = [option(name) for name in names if getattr(self, name) is not None]
         if len(given) > 1:
-            raise UserError(f"{option(given[0])} and {option(given[1])} exclude each other.", exit_code=USAGE)
+            raise _wrong(f"{given[0]} and {given[1]} exclude each other.")
 
 
 def option(name: str) -> str:
@@ -175,24 +160,9 @@ def option(name: str) -> str:
     return f"--{name.replace('window_us', 'window_ms').replace('_', '-')}"
 
 
-_RANGES: tuple[tuple[str, float, float], ...] = (
-    ("frames", 1, 1_000_000),
-    ("every", 1, 1_000_000),
-    ("window_us", 1, 10**12),
-    ("window_events", 1, 10**9),
-    ("gop", 1, 10_000),
-    ("b_frames", 0, 16),
-    ("crf", 0, 51),
-    ("threshold", 0.01, 10),
-    ("threshold_off", 0.01, 10),
-    ("threshold_spread", 0, 1),
-    ("refractory_us", 0, 10**9),
-    ("seed", 0, 2**63 - 1),
-    ("simulate_width", 1, LARGEST_SIDE),
-)
+def _wrong(sentence: str) -> UserError:
+    return UserError(sentence, exit_code=USAGE)
 
-
-EVENTS, VIDEO = "events", "video"
 
 KEY_VERSION = 1
 """Raised when the same recipe gives other bytes than before, so that old results are made anew."""

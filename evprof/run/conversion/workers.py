@@ -19,7 +19,7 @@ from evprof.core.files.whole_file import part_of
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.frames import is_ours
 from evprof.run.conversion.task import EVENTS, FRAMES, MP4, Step, Task, Written
-from evprof.run.places.crew import anywhere, check_seen
+from evprof.run.places.ray_places import anywhere, check_seen
 
 _FULL = frozenset({errno.ENOSPC, errno.EROFS, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 

@@ -22,9 +22,8 @@ from evprof.core.closing import Closing
 from evprof.core.errors import USAGE, UserError
 from evprof.core.installation import how_to_add
 from evprof.core.units import count_text
-from evprof.run.places.crew import RayCrew
 from evprof.run.places.engine_seat import EngineSeat, SeatTerms
-from evprof.run.places.ray_places import PlaceRoom, RayPlaces, reason_of
+from evprof.run.places.ray_places import PlaceRoom, RayCrew, RayPlaces, reason_of
 
 AUTO, LOCAL = "auto", "local"
 """A cluster that runs, else one of this machine's own; one of this machine's own."""

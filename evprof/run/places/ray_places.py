@@ -1,19 +1,25 @@
-"""Actors of Ray as places: requests go out, answers come back in the order they end, what dies is replaced.
+"""Actors of Ray: places that measure requests, and a crew for other tasks. A lost actor is replaced.
 
-It is handed Ray itself by `ray_cluster` and knows its calls, but imports nothing.
+`ray_cluster` passes the Ray module in; this file does not import it.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
 
 from evprof.core.errors import UserError
+from evprof.core.protocols import StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import PLACE
+from evprof.core.sample import Sample
 from evprof.run.places.engine_seat import SeatAnswer
 from evprof.run.places.place import Ended
 from evprof.version import __version__
@@ -37,139 +43,217 @@ class PlaceRoom:
     threads: int
 
 
-@dataclass
-class _Worker:
-    """A place as we know it: the actor, what it was asked last, and how often it was started in vain."""
+@dataclass(frozen=True)
+class ActorAnswer:
+    """What actor `number` answered, or why it was `lost`."""
 
-    actor: Any
-    asked: Any
-    name: str = ""
-    is_busy: bool = False
-    starts: int = 1
+    number: int
+    value: Any = None
+    lost: str = ""
+
+
+class RayActors:
+    """Actors by number, each asked one thing at a time. One that is lost is replaced, MOST_STARTS times in a row."""
+
+    def __init__(self, ray: Any, starters: Sequence[Callable[[], Any]]) -> None:
+        self._ray = ray
+        self._starters = starters
+        self._actors = [start() for start in starters]
+        self._starts = [1] * len(starters)
+        self._asked: dict[Any, int] = {}
 
     @property
-    def is_free(self) -> bool:
-        return self.asked is None and self.actor is not None
+    def is_waiting(self) -> bool:
+        """Whether an answer is expected."""
+        return bool(self._asked)
+
+    def idle(self) -> list[int]:
+        """The actors that were asked nothing."""
+        busy = set(self._asked.values())
+        return [number for number, actor in enumerate(self._actors) if actor is not None and number not in busy]
+
+    def is_gone(self, number: int) -> bool:
+        """Whether an actor is lost and not replaced any more."""
+        return self._actors[number] is None
+
+    def ask(self, number: int, method: str, *values: Any, **named: Any) -> None:
+        """Calls a method of an idle actor."""
+        self._asked[getattr(self._actors[number], method).remote(*values, **named)] = number
+
+    def stop(self, numbers: Iterable[int]) -> None:
+        """Asks these to stop what they are doing."""
+        for number in numbers:
+            self._actors[number].stop.remote()
+
+    def next_answer(self) -> ActorAnswer | None:
+        """The next answer; None when none comes within LOOK_S."""
+        ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=LOOK_S)
+        if not ready:
+            return None
+        number = self._asked.pop(ready[0])
+        try:
+            value = self._ray.get(ready[0])
+        except self._ray.exceptions.RayError as error:
+            self._starts[number] += 1
+            self._actors[number] = self._starters[number]() if self._starts[number] <= MOST_STARTS else None
+            return ActorAnswer(number, lost=f"its worker was lost ({reason_of(error).rstrip('.')})")
+        self._starts[number] = 0
+        return ActorAnswer(number, value)
+
+    def close(self) -> None:
+        """Ends the actors, and their engines with them."""
+        for actor in self._actors:
+            if actor is not None:
+                self._ray.kill(actor)
+        self._actors = [None] * len(self._actors)
+        self._asked.clear()
 
 
 class RayPlaces:
-    """Places that are actors. An actor that dies is replaced on its machine, as long as that answers."""
+    """Places that are actors of type `EngineSeat`."""
 
     def __init__(
         self, ray: Any, starters: Sequence[Callable[[], Any]], slots: Sequence[PlaceRoom], say: Callable[[str], None]
     ) -> None:
-        self._ray = ray
-        self._starters = starters
-        self._slots = slots
+        self._actors = RayActors(ray, starters)
+        self._names = [slot.host for slot in slots]
         self._say = say
         self._is_stopping = False
-        self._began = time.monotonic()
-        self._is_slow_told = False
-        self._workers = [self._started(place) for place in range(len(starters))]
+        self._busy: set[int] = set()
+        self._slow_at: float | None = time.monotonic() + SLOW_START_S
+        for place in self._actors.idle():
+            self._actors.ask(place, "describe")
 
     @property
     def lost(self) -> str | None:
-        """Never: `next_ended` raises when none is left."""
+        """Always None: `next_ended` raises when no place is left."""
         return None
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._is_stopping
 
     def free(self) -> list[int]:
-        """Those that have answered and were asked nothing since."""
-        return [place for place, worker in enumerate(self._workers) if worker.is_free]
+        """The places that wait for a request."""
+        return self._actors.idle()
 
     def machine(self, place: int) -> str:
-        """As it calls itself."""
-        return self._workers[place].name or self._slots[place].host
+        """The name of its machine."""
+        return self._names[place]
 
     def begin(self, place: int, request: RunRequest, *, is_fresh: bool) -> None:
-        """Sends it there."""
-        worker = self._workers[place]
-        worker.asked = worker.actor.carry_out.remote(request.to_json(), is_fresh=is_fresh)
-        worker.is_busy = True
+        """Sends the request there."""
+        self._busy.add(place)
+        self._actors.ask(place, "carry_out", request.to_json(), is_fresh=is_fresh)
 
     def next_ended(self, look: Callable[[], None]) -> Ended | None:
         """Waits for an answer of any place. Raises UserError when no place is left."""
         while True:
             look()
-            waiting = {worker.asked: place for place, worker in enumerate(self._workers) if worker.asked is not None}
-            if not waiting and not self.free():
-                raise UserError("No machine of the cluster is left; what was measured is kept, go on with --resume.")
-            if self._is_stopping and not any(worker.is_busy for worker in self._workers):
+            if self._is_stopping and not self._busy:
                 return None
-            ready, _ = self._ray.wait(list(waiting), num_returns=1, timeout=LOOK_S) if waiting else ([], [])
-            for answer in ready:
-                return self._heard(waiting[answer])
-            self._tell_slow()
+            if not self._actors.is_waiting:
+                if not self.free():
+                    raise UserError(
+                        "No machine of the cluster is left; what was measured is kept, go on with --resume."
+                    )
+                return None
+            answer = self._actors.next_answer()
+            if answer is not None:
+                return self._ended(answer)
+            if self._slow_at is not None and time.monotonic() > self._slow_at:
+                self._slow_at = None
+                self._say(f"no place has answered for {SLOW_START_S:.0f} s: the cluster may be busy with others' work")
 
     def stop(self) -> None:
-        """Asks all that are at work."""
+        """Asks all busy places to stop."""
         self._is_stopping = True
-        for worker in self._workers:
-            if worker.is_busy:
-                worker.actor.stop.remote()
+        self._actors.stop(self._busy)
 
     def record_into(self, recording: RecordLog) -> None:
-        """What is recorded arrives as a whole; it is put where it belongs by whoever takes it."""
+        """Does nothing: a place returns its records as a whole."""
 
     def close(self, *, is_broken_off: bool = False) -> None:
         """Ends the actors, and their engines with them."""
-        for worker in self._workers:
-            if worker.actor is not None:
-                self._ray.kill(worker.actor)
-                worker.actor = worker.asked = None
+        self._actors.close()
 
-    def _started(self, place: int) -> _Worker:
-        actor = self._starters[place]()
-        return _Worker(actor, actor.describe.remote())
-
-    def _heard(self, place: int) -> Ended | None:
-        worker = self._workers[place]
-        answer_of, worker.asked = worker.asked, None
-        try:
-            answer = self._ray.get(answer_of)
-        except self._ray.exceptions.RayError as error:
-            return self._give_up(place, reason_of(error))
-        if not worker.is_busy:
-            self._greet(place, answer)
+    def _ended(self, answer: ActorAnswer) -> Ended | None:
+        place, was_busy = answer.number, answer.number in self._busy
+        self._busy.discard(place)
+        if answer.lost:
+            if self._actors.is_gone(place):
+                self._say(f"{self._names[place]} is given up: {answer.lost}")
+            else:
+                self._actors.ask(place, "describe")
+            return Ended(place, lost=answer.lost, is_cold=True) if was_busy else None
+        if not was_busy:
+            self._greet(place, answer.value)
             return None
-        worker.is_busy = False
-        return self._ended(place, answer)
+        result: SeatAnswer = answer.value
+        for note in result.notes:
+            self._say(f"{self._names[place]}: {note}")
+        return Ended(place, result.arrival, result.lost, is_cold=result.is_cold)
 
-    def _greet(self, place: int, told: dict[str, Any]) -> None:
+    def _greet(self, place: int, description: dict[str, Any]) -> None:
         """Raises UserError for a machine that has another version of evprof."""
-        worker = self._workers[place]
-        worker.name, worker.starts = told[PLACE], 0
-        if told["evprof"] != __version__:
-            raise UserError(f"{worker.name} has evprof {told['evprof']}, and here is {__version__}; install the same.")
+        name = self._names[place] = description[PLACE]
+        self._slow_at = None
+        if description["evprof"] != __version__:
+            raise UserError(f"{name} has evprof {description['evprof']}, and here is {__version__}; install the same.")
 
-    def _ended(self, place: int, answer: SeatAnswer) -> Ended:
-        name = self._workers[place].name
-        for note in answer.notes:
-            self._say(f"{name}: {note}")
-        return Ended(place, answer.arrival, answer.lost, is_cold=answer.is_cold)
 
-    def _give_up(self, place: int, reason: str) -> Ended | None:
-        """An actor is dead: another takes its place, unless several have died there before they answered."""
-        before = self._workers[place]
-        if before.starts < MOST_STARTS:
-            after = self._started(place)
-            after.name, after.starts = before.name, before.starts + 1
-        else:
-            after = _Worker(None, None, before.name)
-            self._say(f"{before.name or self._slots[place].host} is given up: {reason}")
-        self._workers[place] = after
-        lost = f"its worker was lost ({reason.rstrip('.')})"
-        return Ended(place, lost=lost, is_cold=True) if before.is_busy else None
+MOST_LOSSES = 3
+"""Workers that one task may end before it is not tried again."""
 
-    def _tell_slow(self) -> None:
-        is_slow = time.monotonic() - self._began > SLOW_START_S and not any(worker.name for worker in self._workers)
-        if is_slow and not self._is_slow_told:
-            self._is_slow_told = True
-            self._say(f"no place has answered for {SLOW_START_S:.0f} s: the cluster may be busy with others' work")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Done(Generic[T]):
+    """A task that is over: its `answer`, or why it has none."""
+
+    task: T
+    answer: Any = None
+    lost: str = ""
+
+
+class RayCrew:
+    """Actors with `carry_out(task)` and `stop()`. A task whose actor is lost goes to another."""
+
+    def __init__(self, ray: Any, starters: Sequence[Callable[[], Any]]) -> None:
+        self._actors = RayActors(ray, starters)
+
+    def done(self, tasks: Sequence[T], stop: StopFlag) -> Iterator[Done[T] | None]:
+        """The result of each task in the order they end, and None every LOOK_S.
+
+        A set `stop` ends it once the tasks under way are over. Raises UserError when no actor is left.
+        """
+        left, losses, at_work = deque(tasks), Counter[int](), dict[int, T]()
+        is_stopping = False
+        while left or at_work:
+            if stop.is_set() and not is_stopping:
+                is_stopping = True
+                left.clear()
+                self._actors.stop(at_work)
+            for number in self._actors.idle()[: len(left)]:
+                at_work[number] = left.popleft()
+                self._actors.ask(number, "carry_out", at_work[number])
+            if left and not at_work:
+                raise UserError("No worker of the cluster is left; what was finished is kept.")
+            answer = self._actors.next_answer() if at_work else None
+            if answer is not None:
+                task = at_work.pop(answer.number)
+                losses[id(task)] += bool(answer.lost)
+                if answer.lost and losses[id(task)] < MOST_LOSSES and not is_stopping:
+                    left.appendleft(task)
+                else:
+                    yield Done(task, answer.value, answer.lost)
+            yield None
+
+    def close(self) -> None:
+        """Ends the actors."""
+        self._actors.close()
 
 
 def reason_of(error: BaseException) -> str:
@@ -179,3 +263,38 @@ def reason_of(error: BaseException) -> str:
         return f"{type(cause).__name__}: {cause}"[:200]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:200] if lines else type(error).__name__
+
+
+INPUT_PATHS = ("events_path", "video_path", "video_times_path", "rectify_path")
+"""Fields of a sample that name files."""
+
+
+def check_seen(cluster: Any, slots: Sequence[Any], folder: Path) -> None:
+    """Raises UserError where a machine of the cluster does not see a folder of this one."""
+    machines = cluster.elsewhere(slots)
+    if not machines:
+        return
+    mark = folder / f".evprof-{uuid4().hex}.part"
+    mark.touch()
+    try:
+        for slot in machines:
+            if not cluster.ask(slot, is_file, str(mark.absolute())):
+                raise UserError(
+                    f"{slot.host} does not see the folder {folder}; give -o a folder that all machines see under "
+                    "one path."
+                )
+    finally:
+        mark.unlink()
+
+
+def is_file(path: str) -> bool:
+    """Whether a machine sees a file."""
+    return Path(path).is_file()
+
+
+def anywhere(sample: Sample) -> Sample:
+    """The sample with whole paths: a worker may have been started in another folder."""
+    paths: dict[str, Any] = {
+        name: os.path.abspath(path) for name in INPUT_PATHS if (path := getattr(sample, name)) is not None
+    }
+    return replace(sample, **paths)
