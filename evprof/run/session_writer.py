@@ -205,21 +205,17 @@ class SessionWriter(Closing):
         return [target for target in (self._main, self._rescue) if target is not None]
 
     def _commit(self) -> None:
-        if not self._is_lost:
-            try:
-                self._write(self._main)
-            except _REFUSALS as error:
-                self._is_lost = isinstance(error, LostError)
-                self._write_elsewhere(error)
-                return
-            if self._problem is not None:
-                self._end_rescue(is_needed=False)
-                self._problem = None
-        elif self._rescue is not None:
-            try:
-                self._write(self._rescue)
-            except _REFUSALS as error:
-                self._tell(_reason(self._rescue.path, error), "What is recorded stays in memory; free some space.")
+        """Commits what is new, into the session or, while that cannot be written, into the rescue file."""
+        try:
+            if self._is_lost:
+                raise LostError(self._refusal)
+            self._write(self._main)
+        except _REFUSALS as error:
+            self._is_lost = isinstance(error, LostError)
+            self._write_elsewhere(error)
+            return
+        self._end_rescue()
+        self._problem = None
 
     def _write(self, target: SessionTarget) -> None:
         """Commits what is new to `target`, whose file is made when that includes a run. Raises _REFUSALS."""
@@ -244,10 +240,9 @@ class SessionWriter(Closing):
         had_lock = self._lock is not None
         try:
             self._main.open(self._hold())
-        except BaseException:
-            if not had_lock:
+        finally:
+            if self._main.file is None and not had_lock:
                 self._let_go()
-            raise
 
     def _check_there(self) -> None:
         """Raises LostError where what is to be continued is not there: a new file would hold a part of it."""
@@ -265,47 +260,41 @@ class SessionWriter(Closing):
             self._lock = None
 
     def _write_elsewhere(self, error: Exception) -> None:
-        """Into another file, as long as the session's own cannot be written."""
+        """Writes into another file while the session's own cannot be written."""
         reason = _reason(self._main.path, error)
         try:
             if self._rescue is None and time.monotonic() - self._rescue_tried >= RESCUE_PAUSE_S:
                 self._rescue_tried = time.monotonic()
-                self._begin_rescue()
+                self._rescue = self._new_rescue()
             if self._rescue is not None:
                 self._write(self._rescue)
         except _REFUSALS:
-            self._end_rescue(is_needed=self._is_lost and self._rescue is not None)
+            if not self._is_lost:  # of a lost session the rescue file may hold all there is
+                self._end_rescue()
         if self._rescue is not None:
             self._tell(reason, f"What is recorded goes to {self._rescue.path} instead.")
         else:
             self._tell(reason, "What is recorded stays in memory; free some space, or save under another name.")
 
-    def _begin_rescue(self) -> None:
+    def _new_rescue(self) -> SessionTarget:
         path = autosave_path()
         path.parent.mkdir(parents=True, exist_ok=True)
-        if self._is_lost and self._main.file is not None:
-            with contextlib.suppress(sqlite3.Error, OSError):
-                # A file without a name is still there for those who have it open.
-                self._main.file.copy_to(path)
-                rescue = self._main.continued_at(path)
-                rescue.open(None)
-                self._rescue = rescue
-                return
         rescue = SessionTarget(self._recording, path)
         with self._bell:
             rescue.facts = dict(self._facts)
+        if self._is_lost and self._main.file is not None:
+            with contextlib.suppress(sqlite3.Error, OSError):
+                # A deleted file still exists for the process that has it open.
+                self._main.file.copy_to(path)
+                rescue = self._main.continued_at(path)
         rescue.open(None)
-        self._rescue = rescue
+        return rescue
 
-    def _end_rescue(self, *, is_needed: bool) -> None:
-        rescue = self._rescue
-        if rescue is None or is_needed:
-            return
-        self._rescue = None
-        if rescue.file is not None:
-            with contextlib.suppress(sqlite3.Error):
-                rescue.file.close()
-        _remove_session(rescue.path)
+    def _end_rescue(self) -> None:
+        rescue, self._rescue = self._rescue, None
+        if rescue is not None:
+            _close_quietly(rescue)
+            _remove_session(rescue.path)
 
     def _tell(self, reason: str, consequence: str) -> None:
         is_new = self._problem is None
@@ -360,9 +349,7 @@ class SessionWriter(Closing):
         finally:
             part.unlink(missing_ok=True)
         for target in self._targets():
-            if target.file is not None:
-                with contextlib.suppress(sqlite3.Error):
-                    target.file.close()
+            _close_quietly(target)
         if source is self._rescue or self._is_unnamed:
             _remove_session(source.path)
         self._main, self._rescue, self._is_lost, self._problem = copied, None, False, None
@@ -387,6 +374,12 @@ class SessionWriter(Closing):
             # What was committed lies in its log, and is read from there.
             if self._problem is None:
                 self._tell(f"{target.path} was saved, but cannot be closed: {error}.", "Free some space on its disk.")
+
+
+def _close_quietly(target: SessionTarget) -> None:
+    if target.file is not None:
+        with contextlib.suppress(sqlite3.Error):
+            target.file.close()
 
 
 def _copy_open(file: SessionFile, part: Path) -> None:
