@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,26 +17,20 @@ from typing import Any
 import psutil
 import pytest
 
+import driven_suites
+from driven_suites import Listening, plan_of, runs_of
 from evprof.core.errors import UserError
 from evprof.core.records import STREAMS
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, ENGINE_SESSION, FAILED, FINISHED, PLACE
-from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.places.engine_seat import SeatTerms
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
-from evprof.run.suites.plan import SuitePlan, SuiteRow, plan_suite
-from evprof.run.suites.record import RowOutcomes, fingerprint, suite_fact
-from evprof.run.suites.spec import parse_suite
-from evprof.run.suites.suite import MOST_LOSSES, SuiteDriver, SuiteEnd
+from evprof.run.suites.plan import SuitePlan
+from evprof.run.suites.suite import MOST_LOSSES, SuiteEnd
 from evprof.session.reading import load_session
 from processes_below import command_lines, processes_named
 from scripted_process import engine_argv
-
-GRID: dict[str, Any] = {
-    "cells": [{"mode": "draft"}, {"mode": "side-by-side"}, {"mode": "target", "frames": 2}, {"mode": "speculative"}]
-}
 
 ACTOR = "ray::EngineSeat"
 
@@ -64,66 +57,17 @@ def _ray_folder() -> Path:
     return Path(words.split("/session_", 1)[0].rsplit("=", 1)[1].rsplit(" ", 1)[-1])
 
 
-def plan_of(repeat: int = 2, count: int = 3, sessions: int = 1, grid: dict[str, Any] | None = None) -> SuitePlan:
-    samples = [Sample(f"{number}.npy", f"{number}.mp4", name=f"sample {number}") for number in range(count)]
-    spec = parse_suite(grid or GRID, "grid", repeat=repeat)
-    return plan_suite(replace(spec, sessions=sessions), samples)
-
-
-@dataclass
-class Watching:
-    """A watcher; `on_end` and `on_look` are called with how many rows have ended."""
-
-    on_end: Callable[[int], None] = lambda _: None
-    on_look: Callable[[int], None] = lambda _: None
-
-    def __post_init__(self) -> None:
-        self.ended: list[SuiteRow] = []
-        self.said: list[str] = []
-        self.lost: list[SuiteRow] = []
-        self.is_stopping = False
-
-    def begin(self, row: SuiteRow, warmup: int) -> None: ...
-
-    def look(self, book: RunBook) -> None:
-        self.on_look(len(self.ended))
-
-    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
-        self.ended.append(row)
-        self.on_end(len(self.ended))
-
-    def lose(self, row: SuiteRow, sentence: str) -> None:
-        self.lost.append(row)
-        self.said.append(sentence)
-
-    def skip(self, row: SuiteRow) -> None: ...
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-    def stopping(self) -> None:
-        self.is_stopping = True
-
-
 def drive(
-    cluster: RayCluster | None, plan: SuitePlan, path: Path, watcher: Watching, words: str = "script:200"
+    cluster: RayCluster | None, plan: SuitePlan, path: Path, watcher: Listening, words: str = "script:200"
 ) -> SuiteEnd:
     """What is left of a suite, at both places of the cluster; without one in one engine process."""
-    progress = RowOutcomes(run.info for run in runs_of(path)) if path.exists() else None
     argv = engine_argv(words)
     if cluster is None:
         keywords: dict[str, Any] = {"processes": argv, "timeout_s": 60.0}
     else:
         terms = SeatTerms(partial(list, argv), threads=1)
         keywords = {"places": cluster.places(cluster.slots(1, on_gpus=False), terms, watcher.say)}
-    driver = SuiteDriver(plan, path, pytest.fail, watcher, progress=progress, **keywords)
-    return driver.run(suite_fact(plan, fingerprint(plan.spec, plan.samples)))
-
-
-def runs_of(path: Path) -> list[RunLog]:
-    book = RunBook(load_session(path).recording)
-    book.update()
-    return list(book.runs.values())
+    return driven_suites.drive(plan, path, pytest.fail, watcher, **keywords)
 
 
 def rows_of(path: Path) -> dict[Any, Any]:
@@ -172,10 +116,10 @@ def once(count: int, act: Callable[[], None]) -> Callable[[int], None]:
 
 @pytest.mark.whole
 def test_two_places_leave_the_rows_of_one_process(cluster, tmp_path):
-    plan = plan_of()
+    plan = plan_of(count=3)
     alone, together = tmp_path / "alone.evprof", tmp_path / "together.evprof"
-    drive(None, plan, alone, Watching())
-    watcher = Watching()
+    drive(None, plan, alone, Listening())
+    watcher = Listening()
     end = drive(cluster, plan, together, watcher)
     assert (end.measured, end.failed, end.is_stopped) == (len(plan.rows), 0, False)
     assert rows_of(together) == rows_of(alone)
@@ -205,13 +149,13 @@ def test_a_row_whose_worker_is_killed_is_measured_elsewhere(cluster, tmp_path, v
             killed.append(process.pid)
             process.kill()
 
-    watcher = Watching(on_look=kill)
+    watcher = Listening(on_look=kill)
     end = drive(cluster, plan, path, watcher, f"wait:{waits}")
     assert killed
     assert (end.measured, end.failed) == (len(plan.rows), 0)
     assert len(watcher.lost) == 1
     assert all("is measured again" in said for said in watcher.said)
-    drive(None, plan, tmp_path / "alone.evprof", Watching())
+    drive(None, plan, tmp_path / "alone.evprof", Listening())
     assert rows_of(path) == rows_of(tmp_path / "alone.evprof")
     measured = [run.info.row for run in runs_of(path) if not run.info.warmup]
     assert sorted(map(str, measured)) == sorted(str(key) for row in plan.rows for key in row.keys)
@@ -221,7 +165,7 @@ def test_a_row_whose_worker_is_killed_is_measured_elsewhere(cluster, tmp_path, v
 def test_a_row_that_ends_every_worker_has_failed(cluster, tmp_path):
     """It is tried a few times, and the others are measured; engines that only start to die say why."""
     plan, path = plan_of(repeat=1, count=1, grid={"cells": [{"mode": "draft"}]}), tmp_path / "fatal.evprof"
-    watcher = Watching()
+    watcher = Listening()
     end = drive(cluster, plan, path, watcher, "die")
     assert (end.measured, end.failed, len(watcher.lost)) == (1, 1, MOST_LOSSES - 1)
     [run] = runs_of(path)
@@ -233,7 +177,7 @@ def test_a_row_that_ends_every_worker_has_failed(cluster, tmp_path):
 @pytest.mark.whole
 def test_the_first_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(cluster, tmp_path):
     plan, path = plan_of(repeat=1, count=2), tmp_path / "stopped.evprof"
-    watcher = Watching(on_look=once(2, lambda: signal.raise_signal(signal.SIGINT)))
+    watcher = Listening(on_look=once(2, lambda: signal.raise_signal(signal.SIGINT)))
     end = drive(cluster, plan, path, watcher, "script:40")
     assert end.is_stopped
     assert watcher.is_stopping
@@ -241,9 +185,9 @@ def test_the_first_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest
     assert finished
     assert end.measured < len(plan.rows)
     assert {run.info.status for run in runs_of(path)} <= {FINISHED, CANCELLED}
-    again = drive(cluster, plan, path, Watching())
+    again = drive(cluster, plan, path, Listening())
     assert again.measured < len(plan.rows)
-    drive(None, plan, tmp_path / "alone.evprof", Watching())
+    drive(None, plan, tmp_path / "alone.evprof", Listening())
     last = {run.info.row for run in last_attempts(runs_of(path)) if run.info.status == FINISHED}
     assert {key for row in plan.rows for key in row.keys} <= last
     assert rows_of(path).keys() == rows_of(tmp_path / "alone.evprof").keys()
@@ -251,7 +195,7 @@ def test_the_first_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest
 
 @pytest.mark.whole
 def test_the_second_ctrl_c_ends_it(cluster, tmp_path):
-    plan, path = plan_of(repeat=1), tmp_path / "ended.evprof"
+    plan, path = plan_of(repeat=1, count=3), tmp_path / "ended.evprof"
     pressed: list[float] = []
 
     def press(_: int) -> None:
@@ -259,7 +203,7 @@ def test_the_second_ctrl_c_ends_it(cluster, tmp_path):
             pressed.append(time.monotonic())
             signal.raise_signal(signal.SIGINT)
 
-    watcher = Watching(on_look=lambda ended: press(ended) if ended >= 2 else None)
+    watcher = Listening(on_look=lambda ended: press(ended) if ended >= 2 else None)
     with pytest.raises(KeyboardInterrupt):
         drive(cluster, plan, path, watcher, "script:20")
     assert sum(run.info.status == FINISHED for run in runs_of(path)) >= 2
@@ -272,7 +216,7 @@ def test_the_second_ctrl_c_ends_it(cluster, tmp_path):
 @pytest.mark.whole
 def test_sessions_are_fresh_engine_processes_at_every_place(cluster, tmp_path):
     plan, path = plan_of(repeat=1, count=2, sessions=2), tmp_path / "sessions.evprof"
-    watcher = Watching()
+    watcher = Listening()
     end = drive(cluster, plan, path, watcher)
     assert end.measured == len(plan.rows)
     assert watcher.said == ["session 2 of 2"]

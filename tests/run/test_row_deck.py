@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.sample import Sample
-from evprof.run.suites.plan import BLOCKS, INTERLEAVED, RowDeck, SuitePlan, SuiteRow, plan_suite
-from evprof.run.suites.spec import parse_suite
+import driven_suites
+from evprof.run.suites.plan import BLOCKS, INTERLEAVED, RowDeck, SuitePlan, SuiteRow
 
 GRID: dict[str, Any] = {"cells": [{"mode": "draft"}, {"mode": "side-by-side"}, {"mode": "target", "frames": 2}]}
 
@@ -17,8 +16,7 @@ PLACES = st.lists(st.integers(0, 4), max_size=400)
 
 
 def plan_of(order: str, samples: int = 5, repeat: int = 2) -> SuitePlan:
-    listed = [Sample(f"{number}.npy", f"{number}.mp4", name=f"sample {number}") for number in range(samples)]
-    return plan_suite(parse_suite(GRID, "grid", repeat=repeat), listed, order)
+    return driven_suites.plan_of(repeat, samples, order, GRID)
 
 
 def dealt(plan: SuitePlan, turns: list[int], machines: list[str]) -> list[tuple[int, SuiteRow]]:

@@ -11,143 +11,25 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from driven_suites import GRID, InstantEngine, Listening, drive, infos_of, plan_of, runs_of
 from evprof.core.errors import GPU_LOST, EngineLost, UserError
-from evprof.core.messages import RequestEnded, RunEnded, RunStarted
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.recording import RecordLog
-from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
-from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.suites import suite as suite_module
-from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
+from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, made_folder, suite_fact
-from evprof.run.suites.spec import parse_suite
-from evprof.run.suites.suite import SuiteDriver, SuiteEnd
+from evprof.run.suites.suite import SuiteDriver
 from evprof.session.reading import load_session
 from evprof.session.store import SessionFile
-
-GRID: dict[str, Any] = {
-    "cells": [{"mode": "draft"}, {"mode": "side-by-side"}, {"mode": "target", "frames": 2}, {"mode": "speculative"}]
-}
-
-
-def plan_of(repeat: int = 2, count: int = 2, order: str = INTERLEAVED, grid: dict[str, Any] | None = None) -> SuitePlan:
-    samples = [Sample(f"{number}.npy", f"{number}.mp4", name=f"sample {number}") for number in range(count)]
-    return plan_suite(parse_suite(grid or GRID, "grid", repeat=repeat), samples, order)
-
-
-class InstantEngine:
-    """Answers at once with tokens that depend on cell, sample and role; `fails` gives a run's error."""
-
-    def __init__(self, fails: Callable[[RunRequest, str], str | None] = lambda *_: None, pause_s: float = 0.0) -> None:
-        self.requests: list[RunRequest] = []
-        self.is_closed = False
-        self._fails = fails
-        self._pause_s = pause_s
-
-    def describe(self) -> dict[str, Any]:
-        return {"device": "none"}
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
-        """As the real engine: a role that failed once in a request is not tried again in it."""
-        self.requests.append(request)
-        roles = (
-            ("draft", "target") if request.mode == "side-by-side" else (request.mode.replace("speculative", "target"),)
-        )
-        run_id, failed = request.first_run_id, set[str]()
-        for repeat in range(-request.warmup, request.repeat):
-            for role in roles:
-                if role not in failed and self._answer(request, sink, stop, run=(run_id, role, repeat)) == FAILED:
-                    failed.add(role)
-                run_id += 1
-        sink.post(RequestEnded(request.first_run_id))
-
-    def _answer(self, request: RunRequest, sink: Sink, stop: StopFlag, *, run: tuple[int, str, int]) -> str:
-        run_id, role, repeat = run
-        info = RunInfo(
-            run_id,
-            request.group_id,
-            max(repeat, 0) + request.first_repeat,
-            role,
-            request.mode,
-            sample=request.sample,
-            warmup=repeat < 0,
-            cell=request.cell,
-        )
-        sink.post(RunStarted(run_id, info))
-        time.sleep(self._pause_s)
-        error = self._fails(request, role)
-        if error is None:
-            token = sum(map(ord, f"{request.cell}{request.sample.name}{role}"))
-            sink.append(TokenRecord(run_id, role, 0, token, "target", -1, 1, "x"))
-        status = CANCELLED if stop.is_set() else FINISHED if error is None else FAILED
-        sink.post(RunEnded(run_id, status, error, {"text": "x"}))
-        return status
-
-
-@dataclass
-class Listening:
-    """A watcher that keeps what it hears; `on_end` is called after each row with how many there were."""
-
-    on_end: Callable[[int], None] = lambda _: None
-    on_stop: Callable[[], None] = lambda: None
-    ended: list[tuple[SuiteRow, int]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    skipped: int = 0
-
-    def begin(self, row: SuiteRow, warmup: int) -> None: ...
-
-    def look(self, book: RunBook) -> None: ...
-
-    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
-        self.ended.append((row, warmup))
-        self.on_end(len(self.ended))
-
-    def lose(self, row: SuiteRow, sentence: str) -> None:
-        self.said.append(sentence)
-
-    def skip(self, row: SuiteRow) -> None:
-        self.skipped += 1
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-    def stopping(self) -> None:
-        self.on_stop()
-
-
-def drive(
-    plan: SuitePlan, path: Path, engine: Any = None, watcher: Listening | None = None, **keywords: Any
-) -> SuiteEnd:
-    """A whole suite, or what is left of it."""
-    progress = RowOutcomes(infos_of(path)) if path.exists() else None
-    made = engine or InstantEngine()
-    driver = SuiteDriver(plan, path, lambda: made, watcher or Listening(), progress=progress, **keywords)
-    return driver.run(suite_fact(plan, fingerprint(plan.spec, plan.samples)))
-
-
-def runs_of(path: Path) -> list[RunLog]:
-    book = RunBook(load_session(path).recording)
-    book.update()
-    return [book.runs[run_id] for run_id in sorted(book.runs)]
-
-
-def infos_of(path: Path) -> list[RunInfo]:
-    return [run.info for run in runs_of(path)]
 
 
 def outcome(path: Path) -> set[tuple[Any, ...]]:
@@ -316,7 +198,7 @@ import sys
 import threading
 from pathlib import Path
 sys.path.insert(0, {folder!r})
-from test_suite_driver import InstantEngine, Listening, drive, plan_of
+from driven_suites import InstantEngine, Listening, drive, plan_of
 def said(count):
     print(count, flush=True)
 plan = plan_of(order={order!r}, repeat=4)
@@ -327,7 +209,7 @@ drive(plan, Path({path!r}), InstantEngine(pause_s=0.02), Listening(said))
 @pytest.mark.parametrize("order", [INTERLEAVED, BLOCKS])
 def test_killed_at_any_row_and_resumed_is_the_same(tmp_path: Path, order: str) -> None:
     plan, path = plan_of(order=order, repeat=4), tmp_path / "s.evprof"
-    script = KILLED.format(folder=str(Path(__file__).parent), order=order, path=str(path))
+    script = KILLED.format(folder=str(Path(__file__).parents[1]), order=order, path=str(path))
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         count = random.randint(1, len(plan.rows) // 2)  # the child must not end before it is killed

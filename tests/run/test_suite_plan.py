@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driven_suites import samples_of
 from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RowKey, RunInfo
 from evprof.core.sample import Sample
@@ -32,10 +33,6 @@ MIXED: dict[str, Any] = {
 
 def spec_of(raw: dict[str, Any], repeat: int = 2) -> SuiteSpec:
     return parse_suite(raw, "grid", repeat=repeat)
-
-
-def samples_of(count: int) -> list[Sample]:
-    return [Sample(f"{number}.npy", f"{number}.mp4", name=f"sample {number}") for number in range(count)]
 
 
 def info_of(
