@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 ABSENT = (
-    *("platformdirs", "PySide6", "shiboken6", "pyqtgraph", "av", "ijson", "hdf5plugin", "aedat", "lz4"),
+    *("platformdirs", "PySide6", "shiboken6", "pyqtgraph", "av", "ijson", "hdf5plugin", "lz4", "backports.zstd"),
     *("tensorboard", "torch_tb_profiler", "pynvml", "nvidia_ml_py", "torchao", "bitsandbytes", "torchcodec"),
 )
 

@@ -64,7 +64,7 @@ def import_reader_of(path: str) -> None:
 
 _LIBRARIES = {
     "h5": ("h5py", "evprof.loaders.events.rectification"),
-    "aedat4": ("aedat",),
+    "aedat4": ("lz4.frame", "backports.zstd"),
     "rosbag1": ("lz4.frame",),
 }
 """What formats are read with besides numpy, which their own files import when one is opened."""

@@ -202,7 +202,7 @@ TARGETS: dict[str, Target] = {
         _events("dat", ".dat", partial(seeds.raw, "dat")),
         _events("aedat2", ".aedat", seeds.aedat2),
         _events("aedat3", ".aedat", seeds.aedat3),
-        _events("aedat4", ".aedat4", seeds.aedat4, "aedat", "faery"),
+        _events("aedat4", ".aedat4", seeds.aedat4, "faery"),
         _events("rosbag", ".bag", seeds.rosbag, "rosbags", "lz4"),
         _events("es", ".es", seeds.event_stream),
         _events("text", ".csv", seeds.texts),

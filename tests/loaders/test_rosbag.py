@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import struct
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -187,13 +186,6 @@ def test_a_chunk_that_lies_nowhere(tmp_path: Path) -> None:
 def unclosed(content: bytes) -> bytes:
     place = content.index(b"index_pos=") + len(b"index_pos=")
     return content[:place] + bytes(8) + content[place + 8 :]
-
-
-def test_lz4_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = bag(tmp_path / "a.bag", {"/cam": cut(made(40), 1)}, compression="lz4")
-    monkeypatch.setitem(sys.modules, "lz4.frame", None)
-    with open_recording(path) as recording, pytest.raises(UserError, match=r"pip install 'evprof\[rosbag\]'"):
-        recording.read()
 
 
 def test_a_chunk_that_would_burst(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from evprof.version import __version__
 
 PACKAGES = (
     *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
-    *("h5py", "hdf5plugin", "aedat", "ijson", "msgspec", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
+    *("h5py", "hdf5plugin", "lz4", "ijson", "msgspec", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
     *("rich", "shtab", "tensorboard", "torch-tb-profiler"),
 )
 

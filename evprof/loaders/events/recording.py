@@ -226,6 +226,11 @@ class Expansion:
         self._path = path
         self._whole = Budget(path, 0, spare=_SPARE_BYTES)
 
+    @staticmethod
+    def most(packed: int) -> int:
+        """Bytes that a packet of so many may become."""
+        return RATIO * packed + _SPARE_PACKET_BYTES
+
     def expect(self, packed: int, unpacked: int) -> None:
         """Before a packet of so many bytes becomes so many at most."""
         Budget(self._path, packed, RATIO, _SPARE_PACKET_BYTES).check(unpacked)

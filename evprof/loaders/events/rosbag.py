@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.core.installation import how_to_add
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
 from evprof.loaders.events.recording import NO_EVENTS, Expansion, FileBytes, RecordingInfo, check_sensor, joined
 
@@ -118,12 +117,8 @@ class BagFile:
             return bz2.BZ2Decompressor()
         if compression != b"lz4":
             raise UserError(f"{self._file.path}: its chunks are compressed in an unknown way ({_text(compression)}).")
-        try:
-            import lz4.frame
-        except ImportError:
-            raise UserError(
-                f"{self._file.path}: is compressed with lz4, whose reader is missing; {how_to_add('evprof[rosbag]')}."
-            ) from None
+        import lz4.frame
+
         return lz4.frame.LZ4FrameDecompressor()
 
     def _record(self, place: int, op: int) -> tuple[dict[bytes, bytes], int, int]:

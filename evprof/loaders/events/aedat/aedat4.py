@@ -1,84 +1,150 @@
 """Reads AEDAT4 captures of iniVation's DV: the first stream of events, by packets.
 
-What is not compressed is decoded here; lz4 and zstd packets are handed to `aedat`, a batch at a time after a header of
-our own, because that library trusts what a file's header says and would decode the frames between the events too.
+A file begins with a flatbuffer: the compression, and an XML list of streams. Each packet is a flatbuffer, too. Every
+offset is checked against the bytes at hand.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
+import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.loaders.events.aedat.aedat4_header import (
-    COMPRESSIONS,
-    LONGEST_HEADER,
-    MAGIC,
-    Aedat4Header,
-    Aedat4Stream,
-    Damaged,
-    FlatbufferTable,
-    UnreadableFrame,
-    most_lz4_bytes,
-    most_zstd_bytes,
-    read_header,
-    written_header,
-)
+from evprof.core.events import EventArray
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
-from evprof.loaders.events.recording import NO_EVENTS, Expansion, FileBytes, RecordingInfo, joined
+from evprof.loaders.events.recording import NO_EVENTS, Expansion, FileBytes, RecordingInfo, check_sensor, joined
 from evprof.loaders.paths import reason
 
+MAGIC = b"#!AER-DAT4.0\r\n"
 
-class Stage:
-    """In memory where the system has such files, else in its folder for temporary ones; made when first used."""
+COMPRESSIONS = ("none", "lz4", "lz4 high", "zstd", "zstd high")
+"""By the number that stands for them."""
 
-    def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
-        self._path = ""
-        self._is_on_disk = False
+_ZSTD = 3
 
-    def put(self, content: bytes) -> str:
-        """The path of a file with this content, until the next call. Raises OSError."""
-        if self._file is None:
-            self._file = self._made()
-        # Written over and not anew: pages of memory the file has already cost nothing.
-        self._file.seek(0)
-        self._file.write(content)
-        self._file.truncate()
-        return self._path
+KINDS = {"EVTS": "events", "FRME": "frames", "IMUS": "inertial", "TRIG": "triggers"}
 
-    def close(self) -> None:
-        """Removes the file; may be called twice."""
-        if self._file is None:
-            return
-        self._file.close()
-        self._file = None
-        if self._is_on_disk:
-            with suppress(OSError):
-                os.unlink(self._path)
+LONGEST_HEADER = 1 << 20
 
-    def _made(self) -> IO[bytes]:
-        create = getattr(os, "memfd_create", None)
-        self._is_on_disk = create is None
-        if create is None:
-            handle, self._path = tempfile.mkstemp(prefix="evprof-")
-        else:
-            handle = create("evprof")
-            self._path = f"/proc/self/fd/{handle}"
-        return open(handle, "w+b", buffering=0)
+
+class Damaged(Exception):  # noqa: N818 - the sentence is made where the file's name is known
+    """What is wrong, as the end of a sentence about the file."""
+
+
+@dataclass(frozen=True)
+class Aedat4Stream:
+    """One kind of data of one sensor; `width` and `height` are None where there are none."""
+
+    number: int
+    kind: str
+    width: int | None
+    height: int | None
+    source: str | None
+
+
+@dataclass(frozen=True)
+class Aedat4Header:
+    """`data_start` is the first packet's place, `data_stop` the place after the last, None where the file's end is."""
+
+    compression: int
+    streams: tuple[Aedat4Stream, ...]
+    data_start: int
+    data_stop: int | None
+
+
+def read_header(head: bytes) -> Aedat4Header:
+    """Parses what a file begins with; `head` is all of it up to LONGEST_HEADER and more. Raises Damaged."""
+    start = len(MAGIC) + 4
+    if len(head) < start + 8:
+        raise Damaged("its header is cut short")
+    length = int.from_bytes(head[len(MAGIC) : start], "little")
+    if length > LONGEST_HEADER or start + length > len(head):
+        raise Damaged("its header is damaged or cut short")
+    table = FlatbufferTable(head[start : start + length], 0, b"IOHE")
+    compression, stop = table.integer(0, "<i", 0), table.integer(1, "<q", -1)
+    if not 0 <= compression < len(COMPRESSIONS):
+        raise Damaged(f"it is compressed in a way ({compression}) that is not known here")
+    place, count = table.vector(2)
+    return Aedat4Header(
+        compression, _streams(table.content[place : place + count]), start + length, stop if stop > 0 else None
+    )
+
+
+class FlatbufferTable:
+    """The root table of a flatbuffer. Reading outside of it raises Damaged."""
+
+    def __init__(self, content: bytes, start: int, identifier: bytes) -> None:
+        self.content = content
+        if content[start + 4 : start + 8] != identifier:
+            raise Damaged("a part of it is not what it should be")
+        self._place = start + self._number("<I", start)
+        self._fields = self._place - self._number("<i", self._place)
+        self._length = self._number("<H", self._fields)
+
+    def integer(self, field: int, form: str, otherwise: int) -> int:
+        """A number, or `otherwise` where the file leaves it out."""
+        place = self._field(field)
+        return otherwise if place is None else self._number(form, place)
+
+    def vector(self, field: int) -> tuple[int, int]:
+        """Where a vector's content begins and how many items it has; (0, 0) without one. Its end is the caller's."""
+        place = self._field(field)
+        if place is None:
+            return 0, 0
+        place += self._number("<I", place)
+        return place + 4, self._number("<I", place)
+
+    def _field(self, field: int) -> int | None:
+        at = 4 + 2 * field
+        offset = self._number("<H", self._fields + at) if at + 2 <= self._length else 0
+        return self._place + offset if offset else None
+
+    def _number(self, form: str, place: int) -> int:
+        if place < 0:
+            raise Damaged("an offset in it leads nowhere")
+        try:
+            return int(struct.unpack_from(form, self.content, place)[0])
+        except struct.error:
+            raise Damaged("an offset in it leads nowhere") from None
+
+
+def _streams(text: bytes) -> tuple[Aedat4Stream, ...]:
+    if b"<!" in text:
+        raise Damaged("its list of streams is no plain XML")
+    try:
+        root = ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError, LookupError):
+        raise Damaged("its list of streams cannot be read") from None
+    found = (_stream(node) for node in root.findall("./node[@name='outInfo']/node"))
+    return tuple(stream for stream in found if stream is not None)
+
+
+def _stream(node: ElementTree.Element) -> Aedat4Stream | None:
+    name = node.get("name", "")
+    if not (name.isascii() and name.isdigit() and len(name) < 10):
+        return None
+    kind = _text(node, "typeIdentifier") or ""
+    info = node.find("./node[@name='info']")
+    sizes = [_text(info, key) if info is not None else None for key in ("sizeX", "sizeY")]
+    width, height = (int(size) if size and size.isascii() and size.isdigit() and len(size) < 6 else 0 for size in sizes)
+    source = _text(info, "source") if info is not None else None
+    return Aedat4Stream(int(name), KINDS.get(kind, kind[:16] or "unknown"), width or None, height or None, source)
+
+
+def _text(node: ElementTree.Element, key: str) -> str | None:
+    found = next((child for child in node.findall("./attr") if child.get("key") == key), None)
+    return found.text.strip()[:80] if found is not None and found.text else None
 
 
 _EVENT = np.dtype([("t", "<i8"), ("x", "<u2"), ("y", "<u2"), ("p", "u1"), ("", "V3")])
-_MOST_BATCH_BYTES = 64 << 20
 
 
 class Packets:
@@ -88,88 +154,52 @@ class Packets:
         self.path = path
         self._compression = compression
         self._width, self._height = width, height
-        self._stage = Stage()
         self._expansion = Expansion(path)
-        self._start = written_header(compression, width or MAX_COORDINATE, height or MAX_COORDINATE)
 
     def events(self, packets: Sequence[bytes]) -> EventArray:
         """The packets' events in order. Raises UserError."""
-        try:
-            arrays = self._plain(packets) if self._compression == 0 else self._unpacked(packets)
-        except (Damaged, UnreadableFrame):
-            raise self._damaged("a packet makes no sense") from None
-        if not arrays:
+        rows = [part for packet in packets if len(part := self._rows(packet))]
+        if not rows:
             return NO_EVENTS
-        columns = (np.concatenate([part[name] for part in arrays]) for name in ("x", "y", "t", "p"))
-        x, y, t, p = columns
-        events = EventArray(x, y, t.view(np.int64), p.view(np.uint8))
-        self._check(events)
-        return events
-
-    def close(self) -> None:
-        self._stage.close()
-
-    def _check(self, events: EventArray) -> None:
-        if len(events) == 0:
-            return
-        most_x, most_y = events.x.max(), events.y.max()
-        if most_x >= (self._width or MAX_COORDINATE + 1) or most_y >= (self._height or MAX_COORDINATE + 1):
-            raise self._damaged(f"events lie at x = {most_x}, y = {most_y}, outside the sensor")
-        if events.p.max() > 1 or abs(int(events.t_us.min())) >> 61 or abs(int(events.t_us.max())) >> 61:
+        x, y, t, p = (np.concatenate([part[name] for part in rows]) for name in ("x", "y", "t", "p"))
+        check_sensor(x, y, self._width, self._height, self.path)
+        if p.max() > 1 or abs(int(t.min())) >> 61 or abs(int(t.max())) >> 61:
             raise self._damaged("events have impossible times or polarities")
+        return EventArray(x, y, t, p)
 
-    def _plain(self, packets: Sequence[bytes]) -> list[npt.NDArray[Any]]:
-        found = []
-        for packet in packets:
-            place, count = plain_events(packet)
-            if place + count * _EVENT.itemsize > len(packet):
-                raise Damaged
-            if count:
-                found.append(np.frombuffer(packet, _EVENT, count, place))
-        return found
-
-    def _unpacked(self, packets: Sequence[bytes]) -> list[npt.NDArray[Any]]:
-        most_bytes = most_lz4_bytes if self._compression < 3 else most_zstd_bytes
-        arrays: list[npt.NDArray[Any]] = []
-        batch: list[bytes] = []
-        expected = 0
-        for packet in packets:
-            most = most_bytes(packet)
-            self._expansion.expect(len(packet), most)
-            if batch and expected + most > _MOST_BATCH_BYTES:
-                arrays += self._batch(batch)
-                batch, expected = [], 0
-            batch.append(packet)
-            expected += most
-        return arrays + self._batch(batch) if batch else arrays
-
-    def _batch(self, packets: Sequence[bytes]) -> list[npt.NDArray[Any]]:
-        parts: list[bytes] = [self._start]
-        for packet in packets:
-            parts += (bytes(4), len(packet).to_bytes(4, "little"), packet)
+    def _rows(self, packet: bytes) -> npt.NDArray[Any]:
+        content = self._unpacked(packet) if self._compression else packet
         try:
-            path = self._stage.put(b"".join(parts))
-        except OSError as error:
-            raise UserError(
-                f"{self.path}: cannot be decompressed, for which a temporary file is written ({reason(error)}); free "
-                "some space."
-            ) from None
-        arrays = self._library_events(path)
-        self._expansion.count(sum(map(len, packets)), sum(map(len, arrays)) * _EVENT.itemsize)
-        return arrays
+            place, count = plain_events(content)
+            return np.frombuffer(content, _EVENT, count, place) if count else np.empty(0, _EVENT)
+        except (Damaged, ValueError):
+            raise self._damaged("a packet makes no sense") from None
 
-    def _library_events(self, path: str) -> list[npt.NDArray[Any]]:
-        import aedat
-
+    def _unpacked(self, packet: bytes) -> bytes:
+        unpacker = _unpacker(self._compression)
         try:
-            return [packet["events"] for packet in aedat.Decoder(path) if "events" in packet]
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        except BaseException as error:  # noqa: BLE001 - a panic of a Rust library is not an Exception
+            # One byte more than the limit shows whether there is more.
+            content: bytes = unpacker.decompress(packet, max_length=self._expansion.most(len(packet)) + 1)
+        except Exception as error:  # noqa: BLE001 - each library has errors of its own
             raise self._damaged(f"a packet cannot be decompressed ({reason(error)})") from None
+        self._expansion.expect(len(packet), len(content))
+        self._expansion.count(len(packet), len(content))
+        if not unpacker.eof or unpacker.unused_data:
+            raise self._damaged("a packet is not whole")
+        return content
 
     def _damaged(self, what: str) -> UserError:
         return UserError(f"{self.path}: {what}; the file is damaged, so copy or export it again.")
+
+
+def _unpacker(compression: int) -> Any:
+    if compression < _ZSTD:
+        import lz4.frame
+
+        return lz4.frame.LZ4FrameDecompressor()
+    from backports import zstd
+
+    return zstd.ZstdDecompressor()
 
 
 def plain_events(packet: bytes) -> tuple[int, int]:
@@ -215,10 +245,6 @@ class Aedat4(PiecedRecording):
     def chunks(self) -> Iterator[EventArray]:
         """Batches of packets of 1 MB, as the file has them."""
         return self._batches(self._walk() if self._found is None else self._found.tolist())
-
-    def close(self) -> None:
-        super().close()
-        self._decoder.close()
 
     def _problems(self) -> tuple[str, ...]:
         if self._is_cut:
