@@ -115,38 +115,6 @@ def common_blocks(cells: Iterable[PublishedCell]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(blocks))
 
 
-@dataclass(frozen=True)
-class KnownReport:
-    """A published report that prints more than its file holds: what it says that each stage adds to the difference."""
-
-    title: str
-    written_at: str
-    totals_ms: tuple[float, float]
-    contributions_ms: Mapping[str, float]
-    difference_ms: float
-
-
-KNOWN_REPORTS = (
-    KnownReport(
-        title="document 002, “EventGPT (1 frame) vs Video-LLaVA (8 frames) Benchmark”",
-        written_at="2026-01-24T20:15:21",
-        totals_ms=(164.76, 741.56),
-        contributions_ms={"vision": 112.0, "prefill": 414.0, "decode": 51.0},
-        difference_ms=577.0,
-    ),
-)
-
-
-def known_report(file: PublishedFile) -> KnownReport | None:
-    """The report that was written from this very file: by its time and its printed totals."""
-    pair = file.pair
-    if pair is None:
-        return None
-    printed = tuple(round(total.mean, 2) for cell in pair if (total := cell.total_ms.published) is not None)
-    wanted = file.facts.get("written_at"), printed
-    return next((report for report in KNOWN_REPORTS if (report.written_at, report.totals_ms) == wanted), None)
-
-
 def published_files(runs: Iterable[RunLog], imports: object) -> list[PublishedFile]:
     """The files of a session's fact "imports" with their runs, in order; what is no such fact is left out."""
     by_path: dict[str, dict[str, list[RunLog]]] = {}

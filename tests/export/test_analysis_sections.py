@@ -84,16 +84,15 @@ def test_contributions_of_002(published: ReportData) -> None:
     """The prefill gives 502 of 577 ms, not 414; vision 24 and decoding 51."""
     section = contributions(published)
     rows = rows_of(tables(section)[0])
-    assert rows["prefill"][:3] == ["66.10 ms", "568.1 ms", "502.0 ms"]
-    assert rows["prefill"][4:] == ["n/a", "77.0 %", "87.0 %"]
-    assert rows["vision"][6] == "4.1 %"
-    assert rows["decode"][6] == "8.9 %"
+    assert rows["prefill"][0] == "502.0 ms"
+    assert rows["prefill"][2:] == ["n/a", "77.0 %", "87.0 %"]
+    assert rows["vision"][4] == "4.1 %"
+    assert rows["decode"][4] == "8.9 %"
     assert any(name.startswith("total, model-only (ratio 4.50×") for name in rows)
     assert any(name.startswith("total, without-load (ratio 4.87×") for name in rows)
     text = said(section)
     assert "most of it for prefill (502.0 ms, 87.0 %)" in text
     assert "No shares end-to-end" in text
-    assert plots(section)[0].labels == ("EventGPT, 1 event frame", "LLaVA-1.5, 8 video frames")
 
 
 def test_a_difference_that_may_be_none_has_no_bottleneck(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -107,7 +106,7 @@ def test_a_difference_that_may_be_none_has_no_bottleneck(report_data: MakeData, 
 def test_composites_are_compared_as_one_piece(report_data: MakeData, cell_runs: ModuleType) -> None:
     target = cell_runs.TARGET_002.with_(stages={"preprocess": 78.7, "vision+prefill": 300.0, "decode": 143.9})
     rows = rows_of(tables(contributions(report_data(cell_runs.DRAFT_002, target)))[0])
-    assert rows["vision+prefill"][:3] == ["72.00 ms", "300.0 ms", "228.0 ms"]
+    assert rows["vision+prefill"][0] == "228.0 ms"
     assert "vision" not in rows
 
 
@@ -331,18 +330,13 @@ def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs:
 
 
 def test_what_if_of_002(published: ReportData) -> None:
-    """1173/2037/3476 at the measured pace, and what the printed expectations would take."""
+    """1173/2037/3476 at the measured pace."""
     section = what_if(published)
-    amdahl, _, hidden, printed = tables(section)
+    amdahl, _, hidden = tables(section)
     assert hidden.rows[3][3].text == "3,384 ms (1.03×)"
     assert hidden.rows[3][3].note == "3.992 of 28 free tokens accepted"
     # 121.95 ms: how exactly Python sums decides the last digit.
     assert rows_of(amdahl)["decode"][2] in ("27.5 % (to 122.0 ms)", "27.5 % (to 121.9 ms)")
-    found = rows_of(printed)
-    assert [found[tokens][1] for tokens in ("20", "50", "100")] == ["1,173 ms", "2,037 ms", "3,476 ms"]
-    assert [found[tokens][2] for tokens in ("20", "100")] == ["850.0 ms", "2,100 ms"]
-    assert found["100"][5] == "98.0 %"
-    assert {row[1].badge for row in printed.rows} == {Badge.IMPORTED}
     assert "28 tokens" in said(section)
 
 
@@ -369,13 +363,6 @@ def test_what_if_takes_costs_and_acceptance_of_the_drafts_own_chains(
     alone = what_if(report_data(draft, target, head, own, other, shorter))
     assert "No chain of this draft was verified by this target here" in said(alone)
     assert not any("(measured)" in head for table in tables(alone) for head in table.heads)
-
-
-def test_what_if_gives_both_windows_of_a_file(report_data: MakeData, cell_runs: ModuleType) -> None:
-    figures = {"overlap_window_from_load_ms": 798.0, "overlap_window_from_vision_ms": 224.0}
-    data = report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002.with_(figures=figures))
-    assert "window of 798.0 ms begins when the video model loads its frames" in said(what_if(data))
-    assert "224.0 ms" in said(what_if(data))
 
 
 def test_claims_of_002(published: ReportData) -> None:

@@ -13,7 +13,6 @@ from markdown_it import MarkdownIt
 
 from evprof.core.safe_text import plain
 from evprof.export.report.parts import (
-    GROUPED,
     POINTS,
     STACKED,
     Badge,
@@ -81,7 +80,7 @@ class Page(HTMLParser):
 def report_of(text: str) -> Report:
     cell = Cell(text, Badge.MEASURED, "bad", text)
     plots = (
-        ReportPlot(GROUPED, text, (PlotSeries(text, (), (1.0, 2.0)),), (text, "b"), unit="ms", caption=text),
+        ReportPlot(STACKED, text, (PlotSeries(text, (), (1.0, 2.0)),), (text, "b"), unit="ms", caption=text),
         ReportPlot(POINTS, text, (PlotSeries(text, (1.0,), (2.0,)),), x_title=text, y_title=text),
     )
     table = Table((text, "time"), ((Cell(text), cell), (Cell("z"), cell)), caption=text)
@@ -228,7 +227,7 @@ def test_every_kind_of_block_is_set_in_markdown() -> None:
 
 def test_a_plot_is_a_table_of_its_values_too() -> None:
     series = (PlotSeries("r", (), (2.0, None), low=(1.5,), high=(2.5,)),)
-    table = plot_table(ReportPlot(GROUPED, "t", series, ("x", "y"), unit="ms"))
+    table = plot_table(ReportPlot(STACKED, "t", series, ("x", "y"), unit="ms"))
     assert [[cell.text for cell in row] for row in table.rows] == [["x", "2.00 ms [1.50, 2.50]"], ["y", "n/a"]]
     points = (PlotSeries("m", (1.0, 8.0), (597.0, 4629.0)), PlotSeries("fit", (8.0,), (4600.0,)))
     table = plot_table(ReportPlot(POINTS, "t", points, x_title="frames"))
@@ -277,7 +276,7 @@ values = st.one_of(
 
 
 @given(
-    st.sampled_from([STACKED, GROUPED, POINTS]),
+    st.sampled_from([STACKED, POINTS]),
     st.lists(values, min_size=1, max_size=3),
     st.booleans(),
     st.text(max_size=9),

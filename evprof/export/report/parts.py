@@ -119,13 +119,13 @@ class PlotSeries:
     badge: Badge | None = None
 
 
-STACKED, GROUPED, POINTS = "stacked", "grouped", "points"
+STACKED, POINTS = "stacked", "points"
 
 
 @dataclass(frozen=True)
 class ReportPlot:
-    """A picture of series. `kind`: STACKED bars (horizontal, one per label, series are its parts), GROUPED bars
-    (horizontal), or POINTS and lines over a numeric x. `labels` name the bars; `unit` is that of the values."""
+    """A plot of series. `kind`: STACKED horizontal bars, one per label, whose parts are the series; or POINTS and lines
+    over a numeric x. `labels` name the bars; `unit` is that of the values."""
 
     kind: str
     title: str

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ from evprof.core.records import COVERS
 from evprof.core.safe_text import one_line
 from evprof.export.report.figures import interval_text, number_text
 from evprof.export.report.parts import (
-    GROUPED,
     NOT_AVAILABLE,
     STACKED,
     Badge,
@@ -37,8 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-UNATTRIBUTED, TOTAL = "unattributed", "total"
-"""Series without a stage's colour: hatched, and grey."""
+UNATTRIBUTED = "unattributed"
+"""A series without a stage's color: hatched."""
 
 FREE = ("decode", "prefill", "vision", "draft", "verify", "preprocess", "load")
 """The order in which series without a colour of their own get one."""
@@ -73,18 +71,13 @@ _LONGEST_NAME, _LEGEND_WIDTH = 44, 110
 
 def variables(is_dark: bool) -> dict[str, str]:
     """Every CSS variable of one theme: grounds, `--c-STAGE`, and `--on-STAGE`, the ink to write on it."""
-    colors = (STAGE_COLORS_DARK if is_dark else STAGE_COLORS_LIGHT) | {TOTAL: _ground(is_dark)["text_dim"]}
-    ground = _ground(is_dark)
+    colors, ground = (STAGE_COLORS_DARK, GROUND_DARK) if is_dark else (STAGE_COLORS_LIGHT, GROUND_LIGHT)
     return (
         {f"--{name.replace('_', '-')}": color for name, color in ground.items()}
         | {"--group": _mixed(ground["line"], ground["text_dim"])}
         | {f"--c-{name}": color for name, color in colors.items()}
         | {f"--on-{name}": ink_on(color) for name, color in colors.items()}
     )
-
-
-def _ground(is_dark: bool) -> dict[str, str]:
-    return GROUND_DARK if is_dark else GROUND_LIGHT
 
 
 def _mixed(first: str, second: str) -> str:
@@ -95,7 +88,11 @@ def _mixed(first: str, second: str) -> str:
 
 def plot_svg(plot: ReportPlot, key: str) -> str:
     """The plot as an `<svg>` element. `key` must differ from that of every other picture of the page."""
-    return _drawn(partial(_draw, plot), plot.title, key)
+    with _style(key):
+        stream = StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        _draw(plot).savefig(stream, format="svg", transparent=True, metadata=nothing)
+    return _embedded(stream.getvalue(), plot.title, key)
 
 
 def figure_of(plot: ReportPlot) -> Figure:
@@ -112,14 +109,6 @@ def _style(key: str) -> Iterator[None]:
         # Names of any script may stand in a plot; the reader's fonts show them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
-
-
-def _drawn(draw: Callable[[], Figure], title: str, key: str) -> str:
-    with _style(key):
-        stream = StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        draw().savefig(stream, format="svg", transparent=True, metadata=nothing)
-    return _embedded(stream.getvalue(), title, key)
 
 
 def _embedded(document: str, title: str, key: str) -> str:
@@ -148,39 +137,20 @@ def _axes(height_in: float) -> tuple[Figure, Axes]:
 
 
 def _draw(plot: ReportPlot) -> Figure:
-    if plot.kind in (STACKED, GROUPED):
-        return _draw_bars(plot)
-    return _draw_points(plot)
+    return _draw_bars(plot) if plot.kind == STACKED else _draw_points(plot)
 
 
 def _draw_bars(plot: ReportPlot) -> Figure:
-    """Horizontal bars from top to bottom: parts of one bar, or bars of a group beside each other with intervals."""
-    is_stacked = plot.kind == STACKED
-    each = 1 if is_stacked else max(1, len(plot.series))
-    figure, axes = _axes(0.9 + len(plot.labels) * (0.12 + 0.24 * each))
+    """One horizontal bar per label, from top to bottom; each series is a part of every bar."""
+    figure, axes = _axes(0.9 + 0.36 * len(plot.labels))
     ends = [0.0] * len(plot.labels)
-    for number, (series, colors) in enumerate(zip(plot.series, series_colors(plot.series), strict=True)):
-        values = [_finite(series.y[place]) if place < len(series.y) else None for place in range(len(ends))]
-        places = [
-            float(place) if is_stacked else place + (number - (each - 1) / 2) * 0.8 / each for place in range(len(ends))
-        ]
-        lengths = [value or 0.0 for value in values]
-        bars = axes.barh(
-            places,
-            lengths,
-            height=0.62 if is_stacked else 0.72 / each,
-            left=ends if is_stacked else 0.0,
-            **_fill(colors),
-        )
+    for series, colors in zip(plot.series, series_colors(plot.series), strict=True):
+        lengths = [(_finite(series.y[place]) or 0.0) if place < len(series.y) else 0.0 for place in range(len(ends))]
+        bars = axes.barh(range(len(ends)), lengths, height=0.62, left=ends, **_fill(colors))
         bars.set_label(_short(series.name))
-        if is_stacked:
-            ends = [end + length for end, length in zip(ends, lengths, strict=True)]
-            continue
-        for place, at, value in zip(range(len(ends)), places, values, strict=True):
-            _value_label(axes, (at, value), _ends(series, place), plot.unit)
-    if is_stacked:
-        for place, end in enumerate(ends):
-            _note(axes, end, place, _value_text(end, plot.unit))
+        ends = [end + length for end, length in zip(ends, lengths, strict=True)]
+    for place, end in enumerate(ends):
+        _note(axes, end, place, _value_text(end, plot.unit))
     axes.set_yticks(range(len(plot.labels)), [_short(label) for label in plot.labels])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -192,16 +162,6 @@ def _draw_bars(plot: ReportPlot) -> Figure:
     if len(plot.series) > 1:
         _legend(figure, axes)
     return figure
-
-
-def _value_label(axes: Axes, bar: tuple[float, float | None], ends: Ends, unit: str) -> None:
-    """The value at the end of a bar, and its interval across it."""
-    (at, value), (low, high) = bar, ends
-    reach = value or 0.0
-    if value is not None and low is not None and high is not None:
-        axes.plot([low, high], [at, at], color=GROUND_LIGHT["text"], linewidth=1.2, marker="|", markersize=5)
-        reach = max(reach, high)
-    _note(axes, reach, at, NOT_AVAILABLE if value is None else _value_text(value, unit))
 
 
 def _note(axes: Axes, x: float, y: float, text: str) -> None:
@@ -279,16 +239,15 @@ def _own_colors(series: PlotSeries) -> tuple[str, ...]:
 def _named(color: str) -> tuple[str, ...]:
     """The stages behind a color: "vision+prefill" has two; () where it names none."""
     parts = tuple(_ROLES.get(name, name) for name in color.split(COVERS))
-    return parts if all(name in STAGE_COLORS_LIGHT or name == TOTAL for name in parts) else ()
+    return parts if all(name in STAGE_COLORS_LIGHT for name in parts) else ()
 
 
 def _fill(colors: Sequence[str]) -> dict[str, Any]:
     """How a bar is filled: in one color, striped in two, hatched in none."""
-    palette = STAGE_COLORS_LIGHT | {TOTAL: GROUND_LIGHT["text_dim"]}
     if not colors:
         return {"facecolor": "none", "edgecolor": GROUND_LIGHT["text_dim"], "hatch": "//////", "linewidth": 0.5}
-    plain = {"facecolor": palette[colors[0]], "linewidth": 0}
-    return plain if len(colors) == 1 else plain | {"hatch": "//", "hatchcolor": palette[colors[1]]}
+    plain = {"facecolor": STAGE_COLORS_LIGHT[colors[0]], "linewidth": 0}
+    return plain if len(colors) == 1 else plain | {"hatch": "//", "hatchcolor": STAGE_COLORS_LIGHT[colors[1]]}
 
 
 def _finite(value: float | None) -> float | None:
@@ -320,7 +279,7 @@ def _value_text(value: float, unit: str) -> str:
 
 def plot_table(plot: ReportPlot) -> Table:
     """The values of a plot as a table, for Markdown."""
-    if plot.kind in (STACKED, GROUPED):
+    if plot.kind == STACKED:
         rows = [
             row_of(label, *(_table_cell(series, place, plot.unit) for series in plot.series))
             for place, label in enumerate(plot.labels)

@@ -5,33 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from evprof.core.records import COVERS
-from evprof.export.report.data import ReportData, badge_of
+from evprof.export.report.data import ReportData
 from evprof.export.report.figures import interval_cell, ms_cell, number_text, ratio_cell, share_cell, share_text
 from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, pairs_of
-from evprof.export.report.parts import (
-    STACKED,
-    Badge,
-    Block,
-    Cell,
-    Paragraph,
-    PlotSeries,
-    ReportPlot,
-    Table,
-    not_available,
-    row_of,
-)
-from evprof.metrics.comparison.differences import (
-    OVERLAP,
-    REMAINDER,
-    UNATTRIBUTED,
-    configuration_contributions,
-    part_reader,
-)
-from evprof.metrics.estimates.estimates import Read, Verdict
+from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Table, not_available, row_of
+from evprof.metrics.comparison.differences import OVERLAP, REMAINDER, UNATTRIBUTED, configuration_contributions
+from evprof.metrics.estimates.estimates import Verdict
 from evprof.metrics.estimates.paired import compare
 from evprof.metrics.figures import stages
-from evprof.metrics.figures.stages import BASES, END_TO_END, WITHOUT_LOAD
+from evprof.metrics.figures.stages import BASES
 
 WORDS = {
     UNATTRIBUTED: "covered by no stage",
@@ -40,11 +22,14 @@ WORDS = {
 }
 
 Parts = dict[str, list[dict[str, Any]]]
-"""Of each basis the parts of a difference."""
+"""The parts of a difference on each basis."""
+
+Totals = dict[str, Verdict | None]
+"""The totals of both sides on each basis."""
 
 
 def contributions(data: ReportData) -> list[Block]:
-    """A table of parts, a sentence and a plot for every pair, on all three bases."""
+    """A table of parts and a sentence for every pair, on all three bases."""
     pairs = pairs_of(data)
     blocks = [block for pair in pairs[:MOST_PAIRS] for block in _pair(pair, *map(data.name, pair.sides))]
     if len(pairs) > MOST_PAIRS:
@@ -56,12 +41,12 @@ def contributions(data: ReportData) -> list[Block]:
 def _pair(pair: ConfigurationPair, base: str, other: str) -> list[Block]:
     by_basis = {basis: configuration_contributions(pair.base, pair.other, basis) for basis in BASES}
     totals = {basis: compare(pair.base, pair.other, partial(stages.total_ms, basis=basis)) for basis in BASES}
-    parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
+    parts = dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis])
     if not parts:
         return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
-    rows = [_row(pair, part, by_basis, totals) for part in parts]
-    rows += [_total_row(basis, compared, pair) for basis, compared in totals.items() if compared is not None]
-    heads = ("stage", base, other, "difference", "95 % of the difference", *(f"share, {basis}" for basis in BASES))
+    rows = [_row(part, by_basis, totals) for part in parts]
+    rows += [_total_row(basis, compared) for basis, compared in totals.items() if compared is not None]
+    heads = ("stage", "difference", "95 % of the difference", *(f"share, {basis}" for basis in BASES))
     blocks: list[Block] = [
         Table(heads, tuple(rows), f"{other} less {base}, mean over the samples that both measured"),
         Paragraph(_bottleneck(by_basis, totals, base, other), badge=Badge.DERIVED),
@@ -69,44 +54,31 @@ def _pair(pair: ConfigurationPair, base: str, other: str) -> list[Block]:
     if missing := [basis for basis in BASES if totals[basis] is None]:
         text = "one side did not measure everything that such a total counts, or timed it in one piece with more."
         blocks.append(Paragraph(f"No shares {' and '.join(missing)}: {text}"))
-    plot = _plot(pair, base, other, by_basis[END_TO_END] or by_basis[WITHOUT_LOAD])
-    return [*blocks, plot] if plot is not None else blocks
+    return blocks
 
 
-def _reader(part: str) -> Read:
-    return stages.unattributed_ms if part == UNATTRIBUTED else part_reader(tuple(part.split(COVERS)))
-
-
-def _row(pair: ConfigurationPair, part: str, by_basis: Parts, totals: dict[str, Verdict | None]) -> tuple[Cell, ...]:
+def _row(part: str, by_basis: Parts, totals: Totals) -> tuple[Cell, ...]:
     entries = {basis: next((entry for entry in by_basis[basis] if entry["stage"] == part), None) for basis in BASES}
     entry = next(known for known in entries.values() if known is not None)
-    values = _values(None if part in (OVERLAP, REMAINDER) else compare(pair.base, pair.other, _reader(part)), pair)
     shares = [
         not_available() if known is None or totals[basis] is None else share_cell(known["share"])
         for basis, known in entries.items()
     ]
     delta = ms_cell(entry["delta_ms"], Badge.DERIVED)
-    return row_of(WORDS.get(part, part), *values, delta, interval_cell(entry["ci95"]), *shares)
+    return row_of(WORDS.get(part, part), delta, interval_cell(entry["ci95"]), *shares)
 
 
-def _values(compared: Verdict | None, pair: ConfigurationPair) -> list[Cell]:
-    if compared is None:
-        return [Cell(""), Cell("")]
-    return [ms_cell(mean, badge_of(pair.runs)) for mean in compared.means]
-
-
-def _total_row(basis: str, compared: Verdict, pair: ConfigurationPair) -> tuple[Cell, ...]:
+def _total_row(basis: str, compared: Verdict) -> tuple[Cell, ...]:
     ratio = ratio_cell(compared.ratio, compared.interval)
     return row_of(
         f"total, {basis} (ratio {ratio.text})",
-        *_values(compared, pair),
         ms_cell(compared.delta, Badge.DERIVED),
         interval_cell(compared.delta_interval),
         *(share_cell(1.0) if basis == own else "" for own in BASES),
     )
 
 
-def _bottleneck(by_basis: Parts, totals: dict[str, Verdict | None], base: str, other: str) -> str:
+def _bottleneck(by_basis: Parts, totals: Totals, base: str, other: str) -> str:
     """The stage that makes up most of the difference, on every basis."""
     sentences: list[str] = []
     for basis in BASES:
@@ -129,17 +101,6 @@ def _bottleneck(by_basis: Parts, totals: dict[str, Verdict | None], base: str, o
 
 
 def _may_be_none(compared: Verdict) -> bool:
-    """Whether the difference, or the ratio, may be none: their intervals part for few and scattered samples."""
+    """Whether the interval of the difference holds 0, or the interval of the ratio holds 1."""
     delta, ratio = compared.delta_interval, compared.interval
     return (delta is not None and delta[0] <= 0 <= delta[1]) or (ratio is not None and ratio[0] <= 1 <= ratio[1])
-
-
-def _plot(pair: ConfigurationPair, base: str, other: str, parts: list[dict[str, Any]]) -> ReportPlot | None:
-    series = []
-    for name in (part["stage"] for part in parts if part["stage"] not in (OVERLAP, REMAINDER)):
-        compared = compare(pair.base, pair.other, _reader(name))
-        if compared is not None:
-            color = UNATTRIBUTED if name == UNATTRIBUTED else name.split(COVERS)[-1]
-            series.append(PlotSeries(WORDS.get(name, name), (), compared.means, color, badge=badge_of(pair.runs)))
-    title = f"{base} and {other} by stage"
-    return ReportPlot(STACKED, title, tuple(series), labels=(base, other), unit="ms") if series else None

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evprof.core.units import MIB, TIMES, percent_text
+from evprof.core.units import MIB, TIMES
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import number_text, ratio_cell, rows_cell
+from evprof.export.report.figures import ratio_cell, rows_cell
 from evprof.export.report.parts import (
     Badge,
     Block,
@@ -28,7 +28,6 @@ from evprof.metrics.published import (
     PublishedFile,
     PublishedTime,
     common_blocks,
-    known_report,
     published_files,
 )
 
@@ -52,7 +51,7 @@ def _file(file: PublishedFile) -> list[Block]:
     counts = ", ".join(f"{facts.get(key)} {word}" for key, word in _COUNTS.items())
     blocks: list[Block] = [Paragraph(f"{name}: {facts.get('family')}, {counts}{written}.", badge=Badge.IMPORTED)]
     if file.pair is not None:
-        blocks += [_pair_table(name, *file.pair), _contributions(file, *file.pair), *_contradiction(file, *file.pair)]
+        blocks.append(_pair_table(name, *file.pair))
     elif file.cells:
         blocks.append(_cell_table(name, file.cells))
     if differences := _all_differences(file.cells):
@@ -173,67 +172,6 @@ def _prefill_rate(cell: PublishedCell) -> Both:
         return None if length is None or time is None else Average(1000 * length.mean / time.mean, 0.0, time.count)
 
     return Both(rate(lengths.published, times.published), rate(lengths.ours, times.ours))
-
-
-def _contributions(file: PublishedFile, draft: PublishedCell, target: PublishedCell) -> Table:
-    """What each stage adds to the difference: in the report's words, by its own table, by our definitions."""
-    report = known_report(file)
-    summed = {stage for cell in (draft, target) for entry in cell.times if entry.is_in_total for stage in entry.covers}
-    ours_whole = _difference(draft.total_ms.ours, target.total_ms.ours)
-    rows = []
-    for block in common_blocks((draft, target)):
-        own, other = draft.within(block), target.within(block)
-        ours = _difference(own.ours, other.ours)
-        published = _ms(_difference(own.published, other.published))
-        words = report.contributions_ms.get(_listed(block)) if report else None
-        rows.append(
-            row_of(
-                _listed(block),
-                *([_said(words)] if report else []),
-                published if summed.issuperset(block) else not_available("(not in its total)"),
-                _ms(ours),
-                _share(ours, ours_whole),
-            )
-        )
-    whole = _ms(_difference(draft.total_ms.published, target.total_ms.published))
-    said = [_said(report.difference_ms)] if report else []
-    rows.append(row_of("in all", *said, whole, _ms(ours_whole), _share(ours_whole, ours_whole)))
-    words_head = ["the report's words"] if report else []
-    heads = ("stage", *words_head, "by the published table", "by our definitions", "share of ours")
-    return Table(heads, tuple(rows), "What each stage adds to the difference of the two models")
-
-
-def _said(value: float | None) -> Cell:
-    return not_available("(not said)") if value is None else Cell(f"{value:,.0f} ms", Badge.IMPORTED)
-
-
-def _contradiction(file: PublishedFile, draft: PublishedCell, target: PublishedCell) -> list[Block]:
-    """Where a known report's words and its own table disagree."""
-    report = known_report(file)
-    wrong = []
-    for stage, said in report.contributions_ms.items() if report else ():
-        known = _difference(_times(draft.time(stage)).published, _times(target.time(stage)).published)
-        if known is not None and abs(known - said) >= 1:
-            wrong.append(f"{stage} {said:,.0f} ms, where its own table gives {known:,.0f} ms")
-    if report is None or not wrong:
-        return []
-    text = (
-        f"The file is the source of {report.title}. Of the {report.difference_ms:,.0f} ms of difference it attributes "
-        f"to {'; to '.join(wrong)}."
-    )
-    return [Paragraph(text, "warn", Badge.DERIVED)]
-
-
-def _difference(own: Average | None, other: Average | None) -> float | None:
-    return None if own is None or other is None else other.mean - own.mean
-
-
-def _ms(value: float | None) -> Cell:
-    return not_available() if value is None else Cell(f"{number_text(value)} ms", Badge.DERIVED)
-
-
-def _share(value: float | None, whole: float | None) -> Cell:
-    return not_available() if value is None or not whole else Cell(percent_text(value / whole), Badge.DERIVED)
 
 
 def _cell_table(name: str, cells: Sequence[PublishedCell]) -> Block:

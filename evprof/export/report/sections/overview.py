@@ -1,4 +1,4 @@
-"""Section: every configuration's totals, lengths, rates and cache in one table, with a plot of the totals."""
+"""Section: every configuration's totals, lengths, rates and cache."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from evprof.export.report import readings
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import count_cell, number_cell, rows_cell
 from evprof.export.report.parts import (
-    GROUPED,
     Badge,
     Block,
     Cell,
     CellOf,
     Paragraph,
-    PlotSeries,
-    ReportPlot,
     Section,
     Table,
     table_of,
@@ -36,7 +33,7 @@ Columns = Mapping[str, ReportReading | CellOf[Configuration]]
 
 
 def section(data: ReportData) -> Section:
-    """Times, then lengths and rates, then a plot where several configurations have a total."""
+    """Times, then lengths and rates."""
     blocks: list[Block] = [
         Paragraph(
             f"Totals count {BASIS_WORDS[data.basis]}. Means of all runs of a configuration ± their standard deviation "
@@ -46,20 +43,6 @@ def section(data: ReportData) -> Section:
         _times(data),
         *lengths(data),
     ]
-    totals = [data.summary(column, readings.total(data.basis)) for column in data.columns]
-    if sum(total is not None for total in totals) > 1:
-        ends = [total.ci95 or (None, None) if total else (None, None) for total in totals]
-        series = PlotSeries(
-            "total",
-            (),
-            tuple(total.mean if total else None for total in totals),
-            color="total",
-            low=tuple(low for low, _ in ends),
-            high=tuple(high for _, high in ends),
-            badge=badge_of(data.columns[0].runs),
-        )
-        title = "Total by configuration, means with 95 % intervals where there are any"
-        blocks.append(ReportPlot(GROUPED, title, (series,), tuple(data.names), unit="ms"))
     return Section("Overview", tuple(blocks))
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
@@ -51,19 +51,14 @@ class GrowingFigure:
     unit: str
     read: Read
 
-    def scaled(self, values: Sequence[float]) -> GrowingFigure:
-        """The same in MiB where KiB would have more than four digits."""
-        is_large = self.unit == "KiB" and max(values, default=0.0) >= 10_000
-        return replace(self, unit="MiB", read=lambda run: _scaled(run, MIB)) if is_large else self
 
-
-def _scaled(run: RunLog, unit: int) -> float | None:
-    return None if (size := measured_bytes(run)) is None else size / unit
+def _cache_mib(run: RunLog) -> float | None:
+    return None if (size := measured_bytes(run)) is None else size / MIB
 
 
 FIGURES = (
     GrowingFigure("prompt positions", "positions", input_length),
-    GrowingFigure("KV cache", "KiB", lambda run: _scaled(run, 1024)),
+    GrowingFigure("KV cache", "MiB", _cache_mib),
     GrowingFigure("vision", "ms", lambda run: stage_ms(run, "vision")),
     GrowingFigure("prefill", "ms", lambda run: stage_ms(run, "prefill")),
     GrowingFigure("decode per token", "ms", decode_ms_per_token),
@@ -170,8 +165,7 @@ def _past_context(sweep: Sweep) -> Iterator[Block]:
             return
 
 
-def _plot(named: GrowingFigure, sweeps: Sequence[Sweep]) -> ReportPlot | None:
-    figure = named.scaled([value for sweep in sweeps for value in sweep.points(named.read)[1]])
+def _plot(figure: GrowingFigure, sweeps: Sequence[Sweep]) -> ReportPlot | None:
     series: list[PlotSeries] = []
     for sweep in sweeps:
         known = [(count, summary) for count in _frames(sweep) if (summary := _summary(sweep.at(count), figure.read))]

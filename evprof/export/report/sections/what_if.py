@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from evprof.core.records import COVERS, DRAFT, TARGET
-from evprof.core.run_log import RunLog
 from evprof.core.units import TIMES
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_text, share_cell, share_text
@@ -22,7 +21,6 @@ from evprof.export.report.parts import (
     ColumnsOf,
     Paragraph,
     Table,
-    not_available,
     row_of,
     table_of,
 )
@@ -33,24 +31,19 @@ from evprof.metrics.figures import stages
 from evprof.metrics.figures.decoding import output_length
 from evprof.metrics.speculation.chains import Chains, chains_of
 from evprof.metrics.speculation.pace import pace_of
-from evprof.metrics.speculation.payoff import PRINTED_002
 from evprof.metrics.speculation.what_if import (
     FACTORS,
     OUTPUT_LENGTHS,
     AnswerPace,
-    accepted_needed,
     best_sequential,
     faster_stage,
     free_tokens,
     parallel_prefill,
-    rate_needed,
 )
 from evprof.metrics.speculation.widths import width_sentence, widths_over
 
 ASSUMED_RATES = (0.5, 0.8, 0.95)
 """Acceptance rates that totals are given for; 80 % is the rate that document 002 wants of its adapter."""
-
-WINDOWS = ("overlap_window_from_load_ms", "overlap_window_from_vision_ms")
 
 
 @dataclass(frozen=True)
@@ -77,15 +70,6 @@ def what_if(data: ReportData) -> list[Block]:
     pairs = pairs_of(data)
     columns = list({id(side): side for pair in pairs for side in pair.sides}.values()) or list(data.columns)
     blocks: list[Block] = [table for column in columns[:MOST_PAIRS] if (table := _amdahl(column, data)) is not None]
-    for column in data.columns:
-        from_load, from_vision = (mean_of(column, partial(_file_figure, name=name)) for name in WINDOWS)
-        if from_load is not None and from_vision is not None:
-            text = (
-                f"{data.name(column)}: the file's overlap window of {number_text(from_load)} ms begins when the video "
-                "model loads its frames; counted from the begin of vision on both sides it is "
-                f"{number_text(from_vision)} ms."
-            )
-            blocks.append(Paragraph(text, badge=Badge.IMPORTED))
     known = ((pair, paces) for pair in pairs if (paces := paces_of(pair, data)) is not None)
     for pair, paces in list(known)[:1]:
         blocks += _lengths(pair, paces, data)
@@ -118,10 +102,6 @@ def _amdahl(column: Configuration, data: ReportData) -> Table | None:
     return Table(("stage", "now", "share", *(f"saves at {head}" for head in heads)), tuple(rows), caption)
 
 
-def _file_figure(run: RunLog, name: str) -> float | None:
-    return None if run.info.imported is None else run.info.imported.figures.get(name)
-
-
 def paces_of(pair: ConfigurationPair, data: ReportData) -> Paces | None:
     """The paces of a draft and a target, with the costs that rounds of speculation had; None for other pairs."""
     if [column.runs[0].info.role for column in pair.sides] != [DRAFT, TARGET]:
@@ -139,15 +119,11 @@ def _lengths(pair: ConfigurationPair, paces: Paces, data: ReportData) -> list[Bl
     own = () if measured is None or measured >= 1 else (measured,)
     mean = mean_of(pair.other, output_length)
     lengths = sorted({*OUTPUT_LENGTHS, *([] if mean is None else [max(1, round(mean))])})
-    blocks: list[Block] = [
+    return [
         Paragraph(_measured_text(pair, paces.chains), badge=None if paces.chains is None else Badge.MEASURED),
         _hidden_table(lengths, paces, tuple(dict.fromkeys(own + ASSUMED_RATES)), measured, data.name(pair.other)),
         Paragraph(_costs_text(paces), badge=Badge.DERIVED),
     ]
-    runs = [column.runs[0].info.imported for column in pair.sides]
-    if all(facts is not None and facts.family == "one-vs-eight" for facts in runs):
-        blocks.append(_printed(paces))
-    return blocks
 
 
 def _measured_text(pair: ConfigurationPair, chains: Chains | None) -> str:
@@ -206,36 +182,3 @@ def _costs_text(paces: Paces) -> str:
         f"{text} While the target prefills ({number_text(paces.target.prefix_ms)} ms, from its own start) a draft on a "
         f"second device without contention gives {free} tokens."
     )
-
-
-def _printed(paces: Paces) -> Table:
-    """Document 002's own expectations beside these."""
-    rows = []
-    for tokens, (alone, drafted) in PRINTED_002.items():
-        plain, step = paces.target.total_ms(tokens), paces.target.step_ms
-        needed = accepted_needed(plain - drafted, step)
-        later = paces.best(0.8)[1]
-        at_80 = parallel_prefill(paces.target, paces.draft, tokens, 0.8, later_speedup=later)
-        is_too_many = needed >= tokens
-        note = "more than the answer has" if is_too_many else ""
-        rows.append(
-            row_of(
-                _tokens(tokens),
-                ms_cell(alone, Badge.IMPORTED),
-                ms_cell(round(plain), Badge.DERIVED),
-                ms_cell(drafted, Badge.IMPORTED),
-                Cell(f"{number_text(at_80.total_ms)} ms ({ratio_text(at_80.speedup)})", Badge.DERIVED),
-                Cell(number_text(needed) if needed > 0 else "none", Badge.DERIVED, "bad" if is_too_many else "", note),
-                share_cell(rate_needed((plain - drafted) / step)) if 0 < needed < tokens else not_available(),
-            )
-        )
-    heads = (
-        "tokens",
-        "target alone, printed",
-        "at the measured pace",
-        "parallel + adapter, printed",
-        "bound at a = 80 %, with rounds after the block",
-        "accepted tokens one block would need",
-        "acceptance that takes",
-    )
-    return Table(heads, tuple(rows), "Document 002's expectations, and what they would take of one block of drafts")
