@@ -79,16 +79,6 @@ def test_a_request_has_the_fields_metrics_and_units(speculative_run: RunLog, tmp
     assert taken == pytest.approx(latency * 1e6, abs=1)
 
 
-def test_tokens_of_one_round_are_one_chunk(build_runs: Any, speculative_run: RunLog, tmp_path: Path) -> None:
-    rows: list[Any] = [
-        record for stream in ("spans", "tokens") for block in speculative_run.blocks(stream) for record in block.rows()
-    ]
-    moment = speculative_run.tokens[1].t_ns
-    rows = [row._replace(t_ns=moment) if getattr(row, "position", -1) in (1, 2) else row for row in rows]
-    [(_, [record])] = exported(build_runs((speculative_run.info, rows)), tmp_path)
-    assert len(record["metrics"]["inter_chunk_latency"]["value"]) == len(speculative_run.tokens) - 2
-
-
 def test_speculation_has_aiperfs_names(speculative_run: RunLog, tmp_path: Path) -> None:
     [(document, [record])] = exported([speculative_run], tmp_path)
     counts = acceptance(speculative_run)

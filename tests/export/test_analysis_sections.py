@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.speculation import SpeculationFacts
-from evprof.core.units import MIB
 from evprof.core.vocabulary.figures import FIGURES, Figure
 from evprof.export.comparison_tables import comparison_lines
 from evprof.export.report.data import ReportData, Source, gather
@@ -127,15 +126,6 @@ def test_generation_of_003(report_data: MakeData, cell_runs: ModuleType) -> None
     assert "timed decoding together" in said(section)
 
 
-def test_answers_cut_off_are_said_to_be(report_data: MakeData, cell_runs: ModuleType) -> None:
-    here = {"is_imported": False, "settings": {"max_new_tokens": 6}}
-    cells = cell_runs.DRAFT_002.with_(**here, tokens=(1, 2, 3)), cell_runs.TARGET_002.with_(**here, tokens=range(6))
-    section = fewer_or_faster_tokens(report_data(*cells))
-    assert "Most answers of LLaVA-1.5, 8 video frames are as long as the limit" in said(section)
-    forced = [cell.with_(settings={"max_new_tokens": 6, "ignore_eos": True}) for cell in cells]
-    assert "Most answers" not in said(fewer_or_faster_tokens(report_data(*forced)))
-
-
 def _sweep(cell: Any, base: float, each: float, counts: tuple[int, ...], key: str) -> list[Any]:
     return [
         cell.with_(
@@ -167,12 +157,6 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
     assert {row[4].badge for row in values.rows} == {Badge.THEORETICAL}
     assert "From 8 frames on the prompt is longer than the 4,096 positions" in said(section)
     assert len(plots(section)) == 5
-
-
-def test_scaling_warns_where_positions_are_not_the_layouts(report_data: MakeData, cell_runs: ModuleType) -> None:
-    cells = [cell.with_(frame_tokens=500) for cell in _sweep(cell_runs.Cell(), 1.0, 1.0, (1, 8), "frames")]
-    values = tables(frames(report_data(*cells)))[0]
-    assert {row[3].tone for row in values.rows} == {"warn"}
 
 
 def test_theory_of_002(published: ReportData) -> None:
@@ -231,24 +215,6 @@ def test_capacities_of_002(published: ReportData) -> None:
     assert "ignores the weights" in said(section)
 
 
-def test_capacities_that_a_suite_reckoned(report_data: MakeData, cell_runs: ModuleType) -> None:
-    entry = {
-        "memory_bytes": 24_000 * MIB,
-        "naive": 71,
-        "real": 22,
-        "kv_bytes_per_sample": 350_748_672,
-        "activation_bytes_per_sample": 106_459_136,
-        "positions": 669,
-        "dtype": "bfloat16",
-        "weight_bytes": 14_159_368_192,
-        "frames": 1,
-    }
-    facts = {"models": {"EventGPT-7b": {"family": "eventgpt", "text": VICUNA, "capacity": [entry]}}}
-    planned = tables(capacity(report_data(cell_runs.DRAFT_002, facts=facts)))[-1]
-    assert [cell.text for cell in planned.rows[0]][5:] == ["71", "13.19 GiB", "101.5 MiB", "22"]
-    assert planned.rows[0][8].badge is Badge.THEORETICAL
-
-
 def _speculation(cell_runs: ModuleType) -> list[Any]:
     here = {"is_imported": False, "settings": {"max_new_tokens": 64}, "tokens": range(12), "pieces": ["x"] * 12}
     target = cell_runs.TARGET_002.with_(
@@ -297,13 +263,6 @@ def test_all_sections_weigh_against_the_same_plain_runs(report_data: MakeData, c
     assert f"{whole:.2f}×" in said(costs(data))
     [pair] = [pair for pair in pairs_of(data) if pair.other.runs[0].info.mode == "speculative"]
     assert pair.base.cell == "8 frames"
-
-
-def test_a_prediction_comes_from_other_samples(report_data: MakeData, cell_runs: ModuleType) -> None:
-    _, target, both = _speculation(cell_runs)
-    for samples, end in ((6, "×"), (1, "n/a (one sample)")):
-        data = report_data(target.with_(samples=samples), both.with_(samples=samples))
-        assert column(tables(costs(data))[0], "predicted from other samples")[0].text.endswith(end)
 
 
 def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs: ModuleType) -> None:

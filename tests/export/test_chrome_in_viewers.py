@@ -7,16 +7,13 @@ import gzip
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evprof.core.records import SETTLED, SpanRecord
-from evprof.core.run_info import FAILED, ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.files import STEPS_NAME, write_export
+from evprof.export.files import write_export
 from evprof.export.report.data import Source
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms
 from trace_check import TraceCheck
@@ -51,20 +48,6 @@ def nodes(tree: Any) -> int:
     return sum(1 + nodes(child) for child in tree.children)
 
 
-def suite_of(runs: list[RunLog]) -> list[RunLog]:
-    """Three rows as a suite leaves them: a measured one, one that failed on the way, and one read from a file."""
-    failed = RunLog(replace(runs[1].info, run_id=8, status=FAILED, error="out of memory", cell="frames=8"))
-    for span in [*runs[1].spans.values()][:4]:
-        failed.absorb(
-            SpanRecord(8, span.span_id, span.parent_id, SETTLED, span.role, span.name, span.start_ns, span.end_ns or 0)
-        )
-    imported = RunLog(RunInfo(9, 9, 0, "target", "target", start_ns=0, status="finished", cell="published"))
-    imported.info.imported = ImportedFacts("old.json", "five-stage", 4)
-    for place, (name, start, end) in enumerate((("load", 0, 20), ("vision+prefill", 20, 90), ("decode", 90, 300))):
-        imported.absorb(SpanRecord(9, place, -1, SETTLED, "target", name, start * MS, end * MS))
-    return [runs[2], failed, imported]
-
-
 @pytest.mark.parametrize("name", ["demo.pt.trace.json", "host_12.1700000000000000000.pt.trace.json.gz"])
 def test_the_plugin_sees_every_slice_of_a_session(
     runs: list[RunLog], profile_of: Any, tmp_path: Path, name: str
@@ -97,30 +80,6 @@ def test_a_step_lasts_as_its_run_and_leaves_what_no_stage_covers(
         assert busy_us + other_us == pytest.approx(total_us)
 
 
-def test_the_plugin_sees_a_suite_with_failed_and_imported_rows(
-    runs: list[RunLog], profile_of: Any, tmp_path: Path
-) -> None:
-    path = tmp_path / "suite.pt.trace.json.gz"
-    suite = suite_of(runs)
-    write_export([Source(tmp_path / "suite.evprof", suite)], "chrome", path)
-    check = TraceCheck(path)
-    assert check.problems == []
-    profile, _ = profile_of(path)
-    assert Counter(event.type for event in profile.events) == {
-        "Operator": sum(len(run.spans) for run in suite),
-        "ProfilerStep": 3,
-    }
-    assert profile.steps_names == ["3", "8", "9"]
-    assert "target: vision + prefill" in {event.name for event in profile.events}
-    fused = next(entry for entry in check.slices if entry["name"] == "target: vision + prefill")
-    assert fused["args"]["covers"] == ["vision", "prefill"]
-    assert fused["args"]["badge"] == "imported"
-    assert (fused["args"]["file"], fused["args"]["row"]) == ("old.json", 4)
-    assert fused["dur"] == pytest.approx(70_000)
-    outcome = next(entry for entry in check.entries if entry.get("cat") == "outcome")
-    assert outcome["args"]["error"] == "out of memory"
-
-
 @pytest.mark.logs_warnings
 def test_the_plugin_complains_of_slices_that_cut_across(
     profile_of: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -146,13 +105,6 @@ def test_the_head_is_pytorchs(runs: list[RunLog], tmp_path: Path) -> None:
     steps = [entry for entry in document["traceEvents"] if entry["name"].startswith("ProfilerStep#")]
     assert {entry["cat"] for entry in steps} == {"user_annotation"}
     assert [re.sub(r"\D", "", entry["name"]) for entry in steps] == ["1", "2", "3"]
-
-
-def test_the_names_that_mean_steps() -> None:
-    for name in ("a.pt.trace.json", "host_1.17.pt.trace.json.gz"):
-        assert STEPS_NAME.search(name)
-    for name in ("a.json", "trace.json.gz", "a.pt.trace.json.bak"):
-        assert not STEPS_NAME.search(name)
 
 
 @pytest.fixture(scope="module")

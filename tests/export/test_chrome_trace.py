@@ -43,17 +43,6 @@ def test_stages_are_where_the_document_says(entries, runs) -> None:
             assert entry["dur"] / 1000 == pytest.approx(stage["duration_ms"])
 
 
-def test_rounds_tokens_and_counters(entries, runs) -> None:
-    speculative = runs[2]
-    drafts = [entry for entry in slices(entries) if entry["cat"] == "phase" and entry["name"] == "draft"]
-    assert len(drafts) == len(speculative.rounds)
-    marks = [entry for entry in entries if entry["ph"] == "i" and entry["pid"] == speculative.run_id]
-    tokens = [entry for entry in marks if entry["tid"] == THREADS["tokens"]]
-    assert [entry["args"]["id"] for entry in tokens] == [token.token_id for token in speculative.tokens]
-    counters = [entry for entry in entries if entry["ph"] == "C" and entry["name"] == "KV cache target bytes"]
-    assert counters[-1]["args"]["bytes"] == speculative.kv["target"][-1].nbytes
-
-
 def test_arrows_lead_from_prefill_to_decode_and_from_drafts_to_their_verification(entries, runs) -> None:
     by_id = {entry["id"]: entry for entry in entries if entry["ph"] == "f"}
     arrows = [(entry, by_id[entry["id"]]) for entry in entries if entry["ph"] == "s"]
@@ -168,25 +157,6 @@ def test_every_record_is_an_entry_or_is_counted(speculative_run: RunLog) -> None
     assert left_out_sentences(document) == ["2 spans were never finished and are not in the trace."]
 
 
-def test_a_run_without_a_zero_is_counted(speculative_run: RunLog, unborn_run: RunLog) -> None:
-    document = chrome_trace([speculative_run, unborn_run])
-    assert {entry["pid"] for entry in document["traceEvents"]} == {3}
-    assert document["otherData"]["left_out"]["runs_without_a_start"] == 1
-    assert document["otherData"]["left_out"]["records_of_those_runs"] == 2
-    assert left_out_sentences(document)[0] == "1 run never began and is not in the trace."
-    assert left_out_sentences(chrome_trace([])) == []
-
-
-def test_slices_nest_on_every_thread(speculative_run: RunLog) -> None:
-    document = chrome_trace([speculative_run])
-    tower = next(entry for entry in of_kind(document, "X") if entry["name"] == "tower")
-    vision = next(entry for entry in of_kind(document, "X") if entry["name"] == "vision")
-    assert (tower["pid"], tower["tid"]) == (vision["pid"], vision["tid"])
-    # The span that outlasts its parent keeps its times and moves to a thread of its own.
-    cut = next(entry for entry in of_kind(document, "X") if entry["args"].get("span") == 8)
-    assert (cut["ts"], cut["dur"], cut["tid"]) == (190, 11, vision["tid"] + 1)
-
-
 def test_times_count_from_the_runs_zero_in_microseconds(speculative_run: RunLog) -> None:
     document = chrome_trace([speculative_run])
     slices = {entry["args"]["span"]: entry for entry in of_kind(document, "X") if "span" in entry["args"]}
@@ -249,10 +219,3 @@ def test_tracks_hold_only_nested_or_separate_intervals(pairs: list[tuple[int, in
             if tracks[one] == tracks[other]:
                 (a, b), (c, d) = spans[one], spans[other]
                 assert b <= c or d <= a or (a <= c and d <= b) or (c <= a and b <= d)
-
-
-@pytest.mark.parametrize("depth", [1, 5])
-def test_what_nests_already_stays_on_one_track(depth: int) -> None:
-    assert nested_tracks([(place, 100 - place) for place in range(depth)]) == [0] * depth
-    assert nested_tracks([(0, 10), (10, 20), (10, 20), (20, 20)]) == [0, 0, 0, 0]
-    assert nested_tracks([(0, 10), (5, 15), (8, 12), (15, 20)]) == [0, 1, 1, 0]

@@ -77,14 +77,6 @@ def test_every_part_is_one_of_the_suite() -> None:
     assert {part for item in ITEMS for part in item.parts} <= set(READY[DOCUMENTS]["parts"])
 
 
-def test_every_document_has_its_items_in_order() -> None:
-    assert [item.document for item in ITEMS] == sorted(item.document for item in ITEMS)
-    assert {item.document for item in ITEMS} == set(TITLES)
-    numbers = [number for document in TITLES for number, _ in numbered(document)]
-    assert len(set(numbers)) == len(ITEMS)
-    assert len({(item.document, item.place, item.asks) for item in ITEMS}) == len(ITEMS)
-
-
 def test_a_part_has_the_cells_called_after_it(measured: ReportData) -> None:
     names = [column.cell for column in part_of(measured, ("one-vs-eight",)).columns]
     assert names == ["one-vs-eight · side-by-side"] * 2

@@ -10,15 +10,12 @@ import pytest
 
 from evprof.core.batches import BatchRow
 from evprof.core.records import SETTLED, SpanRecord, TensorRecord
-from evprof.core.run_info import MemoryFacts
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Table, Verbatim
 from evprof.export.report.sections import memory, models
 from evprof.export.report.sections.answers import samples
 from evprof.export.report.sections.comparisons import both_models, one_setting, same_input
 from evprof.export.report.sections.drafts import alignment
-from evprof.export.report.sections.overview import lengths
-from evprof.export.report.sections.scaling import frames
 from evprof.export.report.sections.speculation import by_answer_length
 from evprof.export.report.sections.stages import operations
 from report_blocks import data_of_cells, plots, rows_of, said, tables
@@ -34,12 +31,6 @@ def report_data() -> MakeData:
 @pytest.fixture
 def published(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
     return report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
-
-
-def test_the_prompt_has_a_column_of_text(published: ReportData) -> None:
-    (table,) = tables(lengths(published))
-    place = table.heads.index("of it text")
-    assert [row[place].text for row in table.rows] == ["59", "35"]
 
 
 def test_both_models_side_by_side(published: ReportData) -> None:
@@ -90,17 +81,6 @@ def test_architectures_and_compression(published: ReportData) -> None:
     assert [cell.text for cell in compressed.rows[0][1:]] == ["1", "577", "577", "577", "1.00×"]
 
 
-def test_five_frames_are_compressed_to_582(report_data: MakeData, cell_runs: ModuleType) -> None:
-    draft = cell_runs.DRAFT_002.with_(frames=5, frame_tokens=1, prompt=641)
-    data = report_data(draft)
-    for run in data.runs:
-        lengths = run.info.lengths["draft"]
-        run.info.lengths["draft"] = type(lengths)(641, 0, 59, 582, lengths.per_frame)
-    (block,) = models.compression(data)
-    assert isinstance(block, Table)
-    assert [cell.text for cell in block.rows[0][1:]] == ["5", "577", "2,885", "582", "4.96×"]
-
-
 def _with_tensors(data: ReportData) -> ReportData:
     for run in data.runs:
         vision = run.stage("vision", run.info.role)
@@ -146,17 +126,6 @@ def test_samples_are_listed_one_by_one(report_data: MakeData, cell_runs: ModuleT
     assert [cell.text for cell in table.rows[0][:3]] == ["sample 0", "480 × 640", "[582, 4096]"]
     assert table.rows[0][3].text.endswith("…")
     assert table.rows[0][table.heads.index("tokens")].text == "45"
-
-
-def test_memory_of_several_dtypes(report_data: MakeData, cell_runs: ModuleType) -> None:
-    one = cell_runs.Cell(name="bfloat16", is_imported=False, model={**cell_runs.TINY, "dtype": "bfloat16"})
-    other = one.with_(name="float16", model={**cell_runs.TINY, "dtype": "float16"})
-    data = report_data(one, other)
-    for run in data.runs:
-        run.info.memory = MemoryFacts(weights_bytes=1, peak_rss_bytes=5 << 20)
-    (peaks,) = tables(memory.peaks(data))
-    assert [row[1].text for row in peaks.rows] == ["bfloat16", "float16"]
-    assert "whole process" in said(memory.peaks(data))
 
 
 def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -258,21 +227,3 @@ def test_both_models_shown_the_same_input(report_data: MakeData, cell_runs: Modu
     assert isinstance(block, Table)
     assert [row[0].text.split()[0] for row in block.rows] == ["events"]
     assert block.rows[0][3].text.startswith("3.00×")
-
-
-def test_cells_past_the_context_are_told(report_data: MakeData, cell_runs: ModuleType) -> None:
-    cells = [
-        cell_runs.Cell(
-            name=f"{count}", mode="target", frames=count, prompt=35 + 576 * count, settings={"frames": count}
-        )
-        for count in (1, 8)
-    ]
-    name = "llava-hf/llava-1.5-7b-hf"
-    left_out = [
-        {"cell": "64", "models": {"target": name}, "frames": 64, "event_frames": None, "reason": "it is too long"},
-        {"cell": "32", "models": {"target": "another"}, "frames": 32, "event_frames": None, "reason": "too long"},
-    ]
-    table = tables(frames(report_data(*cells, facts={"suite": {"left_out": left_out}})))[0]
-    assert [row[0].text for row in table.rows] == ["1", "8", "64"]
-    assert (table.rows[-1][-1].text, table.rows[-1][-1].note) == ("left out", "it is too long")
-    assert table.rows[-1][table.heads.index("visual by layout")].text == "36,864"

@@ -52,18 +52,6 @@ def test_runs_hold_what_the_csv_holds(folder: Path, listed: list[RunLog]) -> Non
     assert found == [{name: row.get(name) for name in COLUMNS["runs"]} for row in rows]
 
 
-def test_polars_and_pandas_agree(folder: Path) -> None:
-    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
-    lazy = polars.scan_parquet(folder / "spans.parquet").filter(polars.col("phase") == 2)
-    spent = lazy.group_by("name").agg((polars.col("end_ns") - polars.col("start_ns")).sum()).collect()
-    frame = pandas.read_parquet(folder / "spans.parquet")
-    frame = frame[frame["phase"] == 2]
-    sums = (frame["end_ns"] - frame["start_ns"]).groupby(frame["name"]).sum()
-    assert dict(spent.iter_rows()) == sums.to_dict()
-    assert sums["decode"] > 0
-    assert polars.read_parquet(folder / "runs.parquet").height == len(pandas.read_parquet(folder / "runs.parquet"))
-
-
 def test_text_that_is_no_text_is_written_as_escapes(build_runs: Any, speculative_run: RunLog, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     token = TokenRecord(3, "target", 0, 1, "target", -1, 5, "\ud800é")

@@ -13,7 +13,7 @@ from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Table
 from evprof.export.report.rendering import markdown
-from evprof.export.report.sections import overview, stages
+from evprof.export.report.sections import overview
 from evprof.export.report.sections.comparisons import fewer_or_faster_tokens
 from evprof.export.report.sections.imported import section
 from evprof.export.report.writing import build_report
@@ -160,12 +160,6 @@ def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(
     assert "1 of 4 rows" in texts(section(gathered(tmp_path, legacy_shapes.sample_rows(4), "again.json")))
 
 
-def test_a_stage_of_two_models_says_that_it_is_of_both(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    found = stages.section(gathered(tmp_path, legacy_shapes.end_to_end(4)))
-    assert "vision + prefill and decode are of both models together, the draft's and the target's" in texts(found)
-    assert "alone" not in next(line for line in texts(found).splitlines() if "of both models" in line)
-
-
 def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     data = gathered(tmp_path, legacy_shapes.end_to_end(4))
     over = next(table for table in tables(overview.section(data)) if "per token" in table.heads)
@@ -176,13 +170,6 @@ def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: 
         other = row[list(each.heads).index("ms per token, other")].text
         assert shown[name].split()[0][:4] == other.split()[0][:4]
     assert markdown(build_report(data)).count("Time per token is decode time over tokens 2…n") == 1
-
-
-def test_no_statistic_over_nothing_is_printed(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    table = tables(section(gathered(tmp_path, legacy_shapes.with_errors())))[-1]
-    names = [row[0].text for row in table.rows]
-    assert "statistics.eventgpt.prefill_time_avg" in names
-    assert not [name for name in names if name.startswith("statistics.videollava")]
 
 
 def test_over_no_run_and_no_statistic_a_report_is_refused(legacy_shapes: ModuleType, tmp_path: Path) -> None:

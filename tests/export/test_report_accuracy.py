@@ -14,7 +14,7 @@ from evprof.core.vocabulary.scoring import CHOICE, RIGHT, SCORING_RULES
 from evprof.export.files import write_export
 from evprof.export.report.data import Source, gather
 from evprof.export.report.sections.answers import accuracy
-from evprof.metrics.comparison.accuracy import accuracy_of, by_task, paired_accuracy
+from evprof.metrics.comparison.accuracy import accuracy_of, paired_accuracy
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.gathering import configurations_of
 from report_blocks import said, tables
@@ -85,21 +85,6 @@ def test_the_comparison_tells_the_same(runs):
     assert difference["ci95"] is None, "a bounded figure has no normal interval"
     rows = {row["metric"]: row for row in document["rows"]}
     assert rows[RIGHT]["values"] == [1.0, 0.125]
-
-
-def test_right_answers_per_second_are_all_right_answers_by_all_time(runs):
-    good, poor = map(accuracy_of, configurations_of(runs))
-    assert good is not None
-    assert poor is not None
-    assert good.total_ms is not None
-    assert good.per_second is not None
-    assert good.per_second.value == pytest.approx(1000 / good.total_ms.value)
-    assert good.per_second.interval is not None
-    assert good.per_second.interval[0] <= good.per_second.value <= good.per_second.interval[1]
-    assert good.per_joule is None, "no device was sampled"
-    assert good.scores[RIGHT].interval is None, "all are right: nothing is known of others"
-    assert poor.scores[RIGHT].interval is None, "bounded values have no normal interval"
-    assert by_task(by_task(good)[0]) == []
 
 
 def test_most_of_a_samples_repeats_decide(runs):

@@ -27,7 +27,7 @@ from evprof.export.report.parts import (
     Table,
     Verbatim,
 )
-from evprof.export.report.plots import figure_of, plot_svg, plot_table, series_colors, variables
+from evprof.export.report.plots import figure_of, plot_svg, plot_table, variables
 from evprof.export.report.rendering import escaped, fenced, html, markdown
 from evprof.view.colors import contrast
 
@@ -148,14 +148,6 @@ def test_notes_are_numbered_once_and_rows_without_a_name_belong_to_the_one_above
     assert text.count("\n(1) why") == 1
 
 
-def test_rows_that_name_the_same_and_more_are_one_group() -> None:
-    names = (("a", "vision"), ("a", "decode"), ("b", "vision"))
-    rows = tuple((Cell(name), Cell(stage), Cell("1 ms", Badge.MEASURED)) for name, stage in names)
-    for text_columns, cells in ((2, 8), (1, 9)):
-        table = Table(("n", "s", "t"), rows, text_columns=text_columns)
-        assert len(Page(html(Report("R", sections=(Section("S", (table,)),)))).named("td")) == cells
-
-
 @pytest.mark.parametrize("write", [html, markdown])
 def test_endless_texts_are_cut_and_the_same_report_is_the_same_page(write) -> None:
     assert len(write(report_of("<" * 10_000_000))) < 4_000_000
@@ -259,15 +251,6 @@ def test_points_lie_where_their_values_are_and_axes_say_the_unit() -> None:
     assert lines == [[(1.0, 0.5)], [(1.0, 0.25), (1.0, 1.0)], [(1.0, 1.0), (8.0, 2.0)]]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("frames", "prefill (ms)")
     assert axes.lines[-1].get_linestyle() == "--"
-
-
-def test_series_have_the_colors_of_their_stages_and_no_two_free_ones_share() -> None:
-    series = [PlotSeries(name, (), (), color) for name, color in (("a", "decode"), ("vision + prefill", ""), ("b", ""))]
-    series += [PlotSeries("unattributed", (), ()), PlotSeries("c", (), ())]
-    colors = series_colors(series)
-    assert colors[:2] == [("decode",), ("vision", "prefill")]
-    assert colors[3] == ()
-    assert len({colors[0], colors[2], colors[4]}) == 3
 
 
 values = st.one_of(

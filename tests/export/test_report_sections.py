@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from types import ModuleType
@@ -18,9 +17,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Badge, Cell, ReportPlot, Section, Table
-from evprof.export.report.rendering import html, markdown
-from evprof.export.report.sections.environment import commands, failures, section
+from evprof.export.report.parts import Badge, Cell, ReportPlot, Section
+from evprof.export.report.rendering import markdown
+from evprof.export.report.sections.environment import failures
 from evprof.export.report.sections.models import shapes
 from evprof.export.report.sections.overview import section as overview
 from evprof.export.report.sections.stages import section as stages_section
@@ -180,14 +179,6 @@ def test_what_was_measured_in_one_piece_is_never_split() -> None:
     assert "vision and prefill are one interval (draft)" in markdown(build_report(data_of(made(1, times=times))))
 
 
-def test_a_stage_that_holds_another_once_more_is_told() -> None:
-    facts = ImportedFacts("rows.json", "one_vs_eight", 0)
-    times = {"preprocess": 3.0, "vision": 6.0, "vision+prefill": 72.0, "decode": 92.0}
-    (details,) = tables(shares(data_of(made(1, times=times, imported=facts), basis=None)))
-    assert "prefill" in [cell.text for cell in column(details, "stage")]
-    assert "recorded as prefill holds vision once more" in markdown(build_report(data_of(made(1, times=times))))
-
-
 def test_totals_count_on_the_widest_basis_that_all_have() -> None:
     facts = ImportedFacts("rows.json", "one_vs_eight", 0)
     times = {name: duration for name, duration in TIMES.items() if name != "load"}
@@ -205,14 +196,6 @@ def test_shapes_are_those_of_the_first_configuration_of_a_model() -> None:
     assert [cell.text for cell in table.rows[2]] == ["vision", "out", "vision", "float32", "[1, 4]", "16 B"]
     facts = ImportedFacts("rows.json", "five_stages", 0)
     assert shapes(data_of(made(1, imported=facts))) == []
-
-
-def test_numbered_tensors_of_one_shape_are_one_line() -> None:
-    run = made(1)
-    for number, high in ((0, 336), (3, 335), (7, 336)):
-        run.absorb(TensorRecord(1, 0, "in", f"frame {number}", f"3,{high},336", "uint8", 100))
-    first = tables(shapes(data_of(run)))[0].rows[0]
-    assert [cell.text for cell in first] == ["load", "in", "frame", "uint8", "3 × [3, 335…336, 336]", "300 B"]
 
 
 def test_outliers_and_warm_up_are_flagged_with_their_runs() -> None:
@@ -270,21 +253,6 @@ def test_facts_of_a_wrong_kind_are_no_error(wrong: object) -> None:
     assert build_report(data).facts or wrong is None
 
 
-def test_the_state_of_a_gpu_is_told_before_and_after() -> None:
-    states = [{"temperature_c": 40 + number, "throttle_reasons": []} for number in range(4)]
-    runs = [
-        made(
-            number,
-            environment={"gpu": states[2 * number - 2], "gpu_end": states[2 * number - 1]},
-            started_at=str(number),
-        )
-        for number in (1, 2)
-    ]
-    gpu = next(table for table in tables(section(data_of(*runs))) if table.heads[0] == "GPU")
-    row = next(row for row in gpu.rows if row[0].text == "temperature, °C")
-    assert [cell.text for cell in row] == ["temperature, °C", "40", "43", "40 to 43"]
-
-
 def figures(section: Section) -> Iterator[tuple[str, Cell]]:
     for table in tables(section):
         for row in table.rows:
@@ -310,12 +278,6 @@ def test_every_figure_says_where_it_comes_from(section, repeated: ReportData, sp
         for block in told.blocks:
             if isinstance(block, ReportPlot):
                 assert all(series.badge is not None for series in block.series), block.title
-
-
-def test_the_same_session_gives_the_same_report(repeated: ReportData) -> None:
-    again = data_of(*(jittered(number, factor) for number, factor in enumerate(FACTORS, start=1)))
-    for write in (markdown, html):
-        assert write(build_report(repeated)) == write(build_report(again))
 
 
 def test_the_head_says_what_the_report_is_over() -> None:
@@ -347,48 +309,3 @@ def test_asking_the_same_samples_again_makes_no_mean_surer(cell_runs: ModuleType
     low, high = mean_interval([reading.read(run) or 0 for run in runs[:6]]) or (0, 0)
     assert found.ci95[0] <= low + 1e-9
     assert found.ci95[1] >= high - 1e-9
-
-
-COUNTS = {"n", "runs", "samples", "rows", "parameters", "finished", "did not", "pairs", "answers compared"}
-"""Heads of columns that count what stands behind figures, or describe a model."""
-
-
-@pytest.fixture(params=[True, False], ids=["imported", "measured"])
-def imported_or_not(cell_runs: ModuleType, request: pytest.FixtureRequest) -> ReportData:
-    """Document 002's configurations, and one row that failed, read from a file or made here."""
-    cells = [replace(cell, is_imported=request.param) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)]
-    runs = [run for place, cell in enumerate(cells) for run in cell.runs(1 + 100 * place)]
-    (failed,) = cells[0].with_(samples=1).runs(900)
-    failed.info.status, failed.info.error = "failed", "out of memory"
-    return gather([Source(Path("s.evprof"), [*runs, failed], {}, {})])
-
-
-def cells_of(section: Section) -> list[tuple[str, Cell]]:
-    return [
-        (head, cell)
-        for block in section.blocks
-        if isinstance(block, Table)
-        for row in block.rows
-        for head, cell in zip(block.heads, row, strict=True)
-    ]
-
-
-def test_counts_of_rows_carry_no_badge(imported_or_not: ReportData) -> None:
-    counted = [
-        (section.title, head, cell)
-        for section in (make(imported_or_not) for make in SECTIONS)
-        for head, cell in cells_of(section)
-        if head in COUNTS and cell.text[:1].isdigit()
-    ]
-    assert len({title for title, _, _ in counted}) >= 5
-    assert [(title, head, cell.text) for title, head, cell in counted if cell.badge is not None] == []
-
-
-def test_a_command_is_told_once(cell_runs: ModuleType) -> None:
-    """A suite's reports are made again by the suite itself."""
-    suite = "evprof suite stages scenes.csv -o stages"
-    runs = cell_runs.Cell(is_imported=False).runs()
-    source = Source(Path("stages/session.evprof"), runs, {}, {"suite": {"command": suite}})
-    assert commands(gather([source], command=suite)) == [suite]
-    other = "evprof report stages/session.evprof -o r.html"
-    assert commands(gather([source], command=other)) == [suite, other]

@@ -12,10 +12,10 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import TokenRecord
 from evprof.core.run_book import RunBook
-from evprof.core.run_info import ImportedFacts, RunInfo
+from evprof.core.run_info import RunInfo
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge
-from evprof.export.report.sections.answers import generated_texts, generation_text
+from evprof.export.report.sections.answers import generated_texts
 from report_blocks import tables, texts
 from told import told
 
@@ -99,34 +99,6 @@ def test_answers_stand_side_by_side_as_they_are(data_of: Gather) -> None:
     assert rows[0][1].endswith("…")
     assert shown.rows[0][1].note == f"the first 1,200 of {len(text):,} characters"
     assert rows[1][1:] == ["(empty)", "n/a (n = 0)", "0"]
-
-
-def test_imported_answers_say_so(data_of: Gather) -> None:
-    data = data_of([("a", "one", "a bus", None)], imported=ImportedFacts("old.json", "five-stage", 0))
-    assert tables(generated_texts(data))[0].rows[0][4].badge is Badge.IMPORTED
-
-
-def test_how_it_was_generated() -> None:
-    def said(**settings: Any) -> str:
-        (run,) = RunBookOf(settings).runs
-        return generation_text(run)
-
-    assert said() == "not known"
-    assert said(temperature=0) == "greedy"
-    assert said(temperature=0.6, top_p=0.9, top_k=5, seed=3, max_new_tokens=512, ignore_eos=True) == (
-        "sampled at T = 0.6, top-p 0.9, top-k 5, seed 3, at most 512 tokens, end of text ignored"
-    )
-
-
-class RunBookOf:
-    """A run with settings alone."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        recording = RecordLog()
-        recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", **told(settings))))
-        book = RunBook(recording)
-        book.update()
-        self.runs = list(book.runs.values())
 
 
 def test_without_texts_there_is_nothing(data_of: Gather) -> None:

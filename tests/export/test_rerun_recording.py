@@ -80,13 +80,6 @@ def test_memory_that_nobody_measured_is_not_there(speculative_run: RunLog, unbor
     assert not [entity for entity in found if entity.startswith("/run_4")]
 
 
-def test_sessions_are_told_apart(runs: list[RunLog], tmp_path: Path) -> None:
-    pytest.importorskip("rerun")
-    sources = [Source(Path(name), runs[:1]) for name in ("a b/one.evprof", "two.evprof")]
-    write_export(sources, "rerun", tmp_path / "s.rrd", many=True)
-    assert len([entity for entity in read(tmp_path / "s.rrd") if entity.endswith("/draft/stages")]) == 2
-
-
 def test_without_the_package_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rerun", None)
     with pytest.raises(UserError, match=r"evprof\[rerun\]"):

@@ -114,11 +114,6 @@ def test_texts_come_back_without_their_guard(text: str) -> None:
     assert float(row["delta_ms"]) == -1.5
 
 
-def test_numbers_and_flags_are_left_alone() -> None:
-    row = {"delta_ms": -3.0, "hidden": False, "error": None}
-    assert plain_row(row) == row
-
-
 def test_a_row_for_every_record(speculative_run: RunLog, unborn_run: RunLog) -> None:
     runs = [speculative_run, unborn_run]
     found = tables(runs)
@@ -172,12 +167,6 @@ def test_what_else_was_likely_has_a_row_each(speculative_run: RunLog) -> None:
     assert {row["chance"] for row in found["tokens"]} == {None, 0.75}
 
 
-def test_tensors_keep_their_stage(speculative_run: RunLog) -> None:
-    first = tables([speculative_run])["tensors"][0]
-    assert (first["stage"], first["part"], first["direction"]) == ("vision", "", "in")
-    assert (first["tensor"], first["shape"], first["bytes"]) == ("pixel_values", "8x3x64x64", 393_216)
-
-
 def test_files_read_back_as_written(speculative_run: RunLog, tmp_path: Path) -> None:
     source = Source(tmp_path / "s.evprof", [speculative_run])
     paths = write_tables([source], tmp_path / "out")
@@ -202,26 +191,6 @@ def test_spans_whose_parents_form_a_ring_end(speculative_run: RunLog) -> None:
     speculative_run.spans[3].parent_id = 4
     speculative_run.spans[4].parent_id = 3
     assert len(tables([speculative_run])["stages"]) == len(speculative_run.spans)
-
-
-def test_a_folder_holds_every_table(runs, tmp_path: Path) -> None:
-    paths = write_tables([Source(tmp_path, runs)], tmp_path / "tables")
-    assert sorted(path.stem for path in paths) == sorted(COLUMNS)
-    with (tmp_path / "tables" / "tokens.csv").open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    pieces = [row["piece"].removeprefix("'") for row in rows if row["run_id"] == "1"]
-    assert pieces == [token.piece for token in runs[0].tokens]
-    rejected = [row for row in rows if row["origin"] == "rejected"]
-    assert len(rejected) == len(runs[2].rejected) > 0
-
-
-def test_a_csv_name_means_the_runs_alone(runs, tmp_path: Path) -> None:
-    (path,) = write_tables([Source(tmp_path, runs)], tmp_path / "all.csv")
-    with path.open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["mode"] for row in rows] == ["side-by-side", "side-by-side", "speculative"]
-    assert rows[0]["draft_acceptance_rate"] == ""
-    assert float(rows[2]["draft_acceptance_rate"]) == pytest.approx(0.56)
 
 
 def test_figures_are_those_of_the_vocabulary_each_with_its_unit_and_model(runs) -> None:

@@ -24,10 +24,11 @@ from ui.columns.model_pair import ModelPair
 from ui.run_facts.figures import FigureRow, compare
 from ui.runs.inspector import Inspector
 from ui.runs.run_details import Detail, DetailSection
-from ui.runs.run_entries import RunEntries, RunEntry
+from ui.runs.run_entries import RunEntries
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
+from ui.widgets.line_list.line import ListLine
 
 CHOICE = Sample("/gone/a.npy", name="crossing", expected=ExpectedAnswer(choices=("a car", "a bus"), right=1))
 WORDS = Sample("/gone/b.npy", name="count", reference="two cars", expected=ExpectedAnswer(also=("2",), task="counting"))
@@ -111,8 +112,8 @@ def test_a_free_text_is_near_or_far_and_neither_right_nor_wrong(
     controller.pull()
     wanted = "expected “two red cars wait at a crossing in the rain”"
     assert _said_below(pair, controller, 9, 10) == [f"F1 0 % · {wanted}", f"F1 67 % · {wanted}"]
-    row = next(line for line in _lines(controller) if line.title == "free")
-    assert row.label == "draft F1 0 %, target F1 67 %"
+    row = next(line for line in _lines(controller) if line.name == "free")
+    assert row.second == "draft F1 0 %, target F1 67 %"
     told = _accuracy(inspector, selection, 9, 10)
     assert told is not None
     answer = _named(told, "answer")
@@ -127,7 +128,7 @@ def test_a_cell_of_free_text_tells_how_near_it_is() -> None:
     book = RunBook(alone)
     book.update()
     (cell,) = RunEntries().lines(book.runs)
-    assert "F1 0 / 67 %" in cell.label
+    assert "F1 0 / 67 %" in cell.second
     assert "target: 66.7 % token F1 on average" in cell.tip
 
 
@@ -172,15 +173,15 @@ def test_a_growing_answer_is_judged_once_it_is_over(
     assert pair.right.expected.text == "Right · expected B, “a bus”"
 
 
-def _lines(controller: RunController, wanted: str = "") -> list[RunEntry]:
+def _lines(controller: RunController, wanted: str = "") -> list[ListLine]:
     return list(RunEntries().lines(controller.runs, [("cell", CELL)], wanted))
 
 
 def test_the_list_tells_the_share_of_each_model_and_each_rows_verdicts(controller: RunController) -> None:
     cell, *rows = _lines(controller)
-    assert "50 / 50 % right" in cell.label
+    assert "50 / 50 % right" in cell.second
     assert "draft: 50.0 % of its answers are right" in cell.tip
-    assert {row.title: row.label for row in rows} == {
+    assert {row.name: row.second for row in rows} == {
         "crossing": "draft right, target wrong",
         "count": "draft wrong, target right",
         "open": "",
@@ -192,7 +193,7 @@ def test_a_pair_of_which_one_failed_is_not_judged(controller: RunController, rec
     recording.post(RunEnded(7, FAILED, "No memory.", {}))
     recording.post(RunEnded(8, FINISHED, None, {"end_ns": 5_000_000, "text": "B"}))
     controller.pull()
-    assert next(line.label for line in _lines(controller) if line.title == "later") == ""
+    assert next(line.second for line in _lines(controller) if line.name == "later") == "No memory."
 
 
 def test_a_stored_cell_tells_the_same_shares_by_columns(
@@ -206,8 +207,8 @@ def test_a_stored_cell_tells_the_same_shares_by_columns(
     book.update()
     (stored,) = RunEntries().lines(book.runs)
     cell = _lines(controller)[0]
-    assert "33 / 33 % right" in stored.label
-    assert (stored.label, stored.tip) == (cell.label, cell.tip)
+    assert "33 / 33 % right" in stored.second
+    assert (stored.second, stored.tip) == (cell.second, cell.tip)
 
 
 def _accuracy(inspector: Inspector, selection: Selection, a: int, b: int) -> DetailSection | None:

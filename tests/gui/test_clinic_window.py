@@ -22,12 +22,9 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.speculation.clinic import (
     DRAFT_RATE,
-    LENGTH,
-    LENGTH_WITHOUT,
     TOKEN_RATE,
     definitions,
     per_position,
-    warning,
 )
 from evprof.metrics.speculation.failure_modes import KINDS, counts, first_rejections
 from evprof.metrics.speculation.outcome import acceptance
@@ -46,9 +43,6 @@ from ui.window.main_window import MainWindow
 
 SPECULATIVE, PLAIN, HIDDEN, LOSSY = 2, 6, 10, 12
 """Run ids of the first of three speculative and three plain repeats, of a parallel prefill and an adapted cache."""
-
-TABS = ("Definitions", "Places and rounds", "Failure modes", "Break-even")
-
 
 def played(sink: RecordLog) -> None:
     """Three speculative repeats, three plain ones, one parallel prefill, one adapted cache; slow enough to be timed."""
@@ -125,6 +119,7 @@ def test_definitions_stand_with_their_counts(dialog: ClinicDialog) -> None:
     alone = {entry.name: entry for entry in definitions(run)}
     shown = {entry.name: entry for entry in dialog.clinic.definitions}
     table = dialog.definitions.list
+    assert dialog.definitions.warning.isVisible()
     assert [table.item(row, 0).text() for row in range(table.rowCount())] == list(shown)
     # Three equal repeats are one answer.
     for name, entry in alone.items():
@@ -135,26 +130,6 @@ def test_definitions_stand_with_their_counts(dialog: ClinicDialog) -> None:
     assert f"{counted.accepted} / {counted.drafted}" in texts
     assert f"{100 * counted.draft_acceptance_rate:.1f} %" in texts
     assert any(text.startswith(alone[DRAFT_RATE].formula) for text in texts)
-
-
-def test_two_definitions_that_are_compared_are_warned_of(dialog: ClinicDialog) -> None:
-    page, table = dialog.definitions, dialog.definitions.list
-    assert "Select two" in page.hint.text()
-    table.setFocus()
-    table.setCurrentCell(next(row for row in range(table.rowCount()) if table.item(row, 0).text() == DRAFT_RATE), 0)
-    QTest.keyClick(table, Qt.Key.Key_Space)
-    assert DRAFT_RATE in page.hint.text()
-    assert not page.warning.isVisible()
-    table.tick(LENGTH)
-    by_name = {entry.name: entry for entry in dialog.clinic.definitions}
-    assert page.warning.isVisible()
-    assert page.warning.text() == warning(by_name[DRAFT_RATE], by_name[LENGTH])
-    # A third lets go of the first.
-    table.tick(LENGTH_WITHOUT)
-    assert [entry.name for entry in table.chosen_pair()] == [LENGTH, LENGTH_WITHOUT]
-    assert page.warning.text() == warning(by_name[LENGTH], by_name[LENGTH_WITHOUT])
-    table.tick(LENGTH, is_on=False)
-    assert not page.warning.isVisible()
 
 
 def test_places_and_rounds_are_those_of_the_metrics(dialog: ClinicDialog) -> None:
@@ -328,23 +303,6 @@ def test_pieces_and_chances_are_told_apart() -> None:
         "50.0 %",
         "100.0 %",
     )
-
-
-_PROBE = """
-import sys
-import ui.window.app, ui.window.main_window
-from ui.style.theme import ThemeHolder
-application = ui.window.app._application()
-window = ui.window.main_window.MainWindow(ThemeHolder())
-window.painted.connect(application.quit)
-window.show()
-application.exec()
-before = "pyqtgraph" in sys.modules
-window.actions_by_name["clinic"].trigger()
-application.processEvents()
-print(before, "pyqtgraph" in sys.modules, "torch" in sys.modules)
-window.close()
-"""
 
 
 def test_a_run_that_goes_on_fills_it(

@@ -300,19 +300,6 @@ def test_a_saved_view_comes_back_with_its_sessions(
     assert again.bar.differences.isChecked()
 
 
-def test_a_view_of_a_session_that_is_gone_shows_the_rest(
-    dialog: ComparisonDialog, there: Path, wait_until: Wait
-) -> None:
-    _add(dialog, there, wait_until)
-    dialog.save_view("both")
-    there.unlink()
-    dialog.book.close_session(str(there))
-    dialog.open_view("both")
-    _settled(dialog, wait_until)
-    wait_until(lambda: dialog.messages.shown is not None)
-    assert len(dialog.book.chosen) == 2
-
-
 def test_a_view_that_was_removed_can_be_brought_back_in_its_session_alone(
     dialog: ComparisonDialog, window: MainWindow
 ) -> None:

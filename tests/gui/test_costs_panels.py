@@ -14,11 +14,11 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import SETTLED, FrameRecord, KvRecord, SpanRecord, TokenRecord
+from evprof.core.records import SETTLED, KvRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
 from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.figures.kv_cache import measured_bytes
-from scripted_pair import SCRIPTED_TARGET, ScriptedModel, picture_of
+from scripted_pair import SCRIPTED_TARGET, ScriptedModel
 from told import told
 from ui.costs.kv_panel import KvPanel
 from ui.costs.visual_panel import VisualPanel
@@ -223,21 +223,6 @@ def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) ->
     click(panel.bars, bar.box.center().toPoint())
     assert selection.span is not None
     assert controller.runs[2].spans[selection.span.span_id].name == "prefill"
-    controller.close()
-
-
-def test_the_costs_of_a_second_of_input_are_compared(make_panel: MakePanel, selection: Selection) -> None:
-    recording = RecordLog()
-    for run_id, frames in ((1, 4), (2, 8)):
-        add_run(recording, run_id, SCRIPTED_TARGET, frames, 100.0)
-        for index in range(frames):
-            png = picture_of("target", index, frames)
-            recording.append(FrameRecord(run_id, "target", index, 50_000 * index, 50_000 * index, "", png))
-    controller = RunController(recording)
-    controller.pull()
-    panel = make_panel(VisualPanel, controller)
-    selection.set_runs(1, 2)
-    assert panel.told.text().count("a second of video") == 2
     controller.close()
 
 

@@ -43,7 +43,7 @@ def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatc
     assert asked == [4]
     list(entries.lines(some))
     assert asked == [4]
-    found = {entry.run_ids[0]: f"{entry.outcome} {entry.spread}" for entry in entries.lines(book.runs)}
+    found = {slot.run_ids[0]: f"{(line := slot.make()).figure} {line.spread}" for slot in entries.slots(book.runs)}
     assert asked == [4, 5]
     for number in (2, 4, 6, 8, 10):
         alone = payoff_of(book.runs[number], book.runs.values())

@@ -207,10 +207,10 @@ def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(control
     )
     controller.recording.post(RunEnded(50, FAILED, "The device ran out of memory."))
     controller.pull()
-    found = {entry.run_ids: entry for entry in RunEntries().lines(controller.runs)}
-    assert found[(3,)].outcome == "?", "one run a side is too few"
-    assert (found[(50,)].outcome, found[(50,)].role) == ("failed", "bad")
-    assert found[(50,)].sentence == "The device ran out of memory."
+    found = {line.key: line for line in RunEntries().lines(controller.runs)}
+    assert found[(3,)].figure == "?", "one run a side is too few"
+    assert (found[(50,)].figure, found[(50,)].role) == ("failed", "bad")
+    assert found[(50,)].second == "The device ran out of memory."
 
 
 def test_samples_show_what_they_hold(themes: ThemeHolder, wait_until: Callable[..., None], tmp_path: Path) -> None:

@@ -241,9 +241,9 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     assert panel.verdict.role == "warn"
     pair.show_columns(*columns_of(runs, (HIDDEN, HIDDEN)))
     assert pair.right.head._lossy.isHidden()
-    (line,) = (entry for entry in RunEntries().lines(runs) if entry.run_ids == (LOSSY,))
-    assert "lossy" in line.title
-    assert line.label.startswith("lossy")
+    (line,) = (line for line in RunEntries().lines(runs) if line.key == (LOSSY,))
+    assert "lossy" in line.name
+    assert line.second.startswith("lossy")
 
 
 def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:

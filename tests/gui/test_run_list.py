@@ -240,15 +240,6 @@ def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWind
     assert window.comparison.against.text() == "vs runs 3, 5, 7 ▾"
 
 
-def test_the_means_follow_the_repeats_there_are(window: MainWindow) -> None:
-    _click(window.runs, PLAIN)
-    assert "runs 12, 13, 14" in window.comparison.cells.text()
-    rest = [number for number in (12, 13, 14) if number != window.selection.runs[1]]
-    window.controller.describe({rest[0]: {"is_deleted": True}})
-    left = sorted({12, 13, 14} - {rest[0]})
-    assert f"runs {left[0]}, {left[1]}." in window.comparison.cells.text()
-
-
 # What a person says of runs.
 
 
@@ -294,17 +285,6 @@ def test_deleting_is_undone_at_once_or_later(window: MainWindow, path: Path) -> 
     menu.deleteLater()
     window.session.on_disk()
     assert set(_saved(path).runs) == set(range(1, 16))
-
-
-def test_a_deleted_run_is_in_no_figure(window: MainWindow) -> None:
-    runs = window.controller.runs
-    before = payoff_of(runs[9], runs.values())
-    assert before is not None
-    assert {12, 4} <= {*before.baseline.run_ids}
-    window.runs.remarks.delete((12,))
-    after = payoff_of(runs[9], runs.values())
-    assert after is not None
-    assert set(after.baseline.run_ids) == set(before.baseline.run_ids) - {12}
 
 
 def test_the_list_is_filtered_by_every_word(window: MainWindow) -> None:

@@ -88,7 +88,7 @@ def said(inspector: Inspector, head: str) -> dict[str, tuple[str, ...]]:
 def test_the_run_list_tells_runs_of_one_mode_apart(
     switched: RunController, selection: Selection, themes: ThemeHolder
 ) -> None:
-    labels = {entry.run_ids: entry.label for entry in RunEntries().lines(switched.runs)}
+    labels = {line.key: line.second for line in RunEntries().lines(switched.runs)}
     assert labels == {
         (PLAIN,): "",
         (STATIC,): "static",

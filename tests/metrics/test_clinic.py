@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -189,17 +188,3 @@ def test_runs_together_weigh_long_answers_more() -> None:
     found = by_name(clinic.definitions_over([(one, None), (other, None)]))
     assert (found[clinic.DRAFT_RATE].numerator, found[clinic.DRAFT_RATE].denominator) == (4, 16)
     assert found[clinic.LENGTH].denominator == 4
-
-
-def test_different_definitions_are_not_compared(script: Callable[..., object], speculative_run: RunLog) -> None:
-    found = clinic.definitions(speculative_run)
-    for one, other in combinations(found, 2):
-        said = clinic.warning(one, other)
-        assert said is not None
-        assert one.name in said
-        assert other.name in said
-    assert all(clinic.warning(entry, entry) is None for entry in found)
-    shares = by_name(found)
-    said = clinic.warning(shares[clinic.DRAFT_RATE], shares[clinic.TOKEN_RATE])
-    assert said is not None
-    assert "accepted / drafted" in said

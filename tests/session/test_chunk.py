@@ -5,7 +5,6 @@ from __future__ import annotations
 import tracemalloc
 import zlib
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,12 +87,3 @@ def test_a_bomb_does_not_go_off():
 def test_foreign_bytes_are_refused(blob):
     with pytest.raises(chunk.ChunkError):
         chunk.unpack("memory", 1, blob)
-
-
-def test_times_of_a_quarter_second_take_four_bytes_and_constants_none():
-    start = 1_950_000_000_000
-    times = np.arange(1000, dtype=np.int64) * 250_000 + start
-    stream = Stream("memory")
-    stream.extend([(3, t_ns, 1 << 40, -1) for t_ns in times.tolist()])
-    # Four heads of 9 bytes, one column of 4 bytes a row; zlib only makes it smaller.
-    assert len(packed(stream)) <= 1 + 4 * 9 + 4 * 1000

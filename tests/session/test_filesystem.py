@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,8 +13,6 @@ from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.run.session_writer import SessionWriter
 from evprof.session import store
-from evprof.session.opened import open_session
-from evprof.session.opening import logs
 from evprof.session.presence import network_kind
 from evprof.session.reading import read_session
 
@@ -46,10 +43,6 @@ def test_the_nearest_mount_decides(path, kind):
     assert network_kind(Path(path), MOUNTS) == kind
 
 
-def test_the_machine_can_be_asked(tmp_path):
-    assert network_kind(tmp_path / "s.evprof") in (None, "9p", "nfs", "nfs4")
-
-
 def test_on_a_network_file_system_there_is_no_log_and_the_run_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "network_kind", lambda path: "nfs4")
     path, recording = tmp_path / "s.evprof", RecordLog()
@@ -69,39 +62,3 @@ def test_on_a_network_file_system_there_is_no_log_and_the_run_says_so(tmp_path, 
     assert "network file system (nfs4)" in warnings[0].sentence
     [started] = read_session(path).messages()
     assert started.info.warnings == [warnings[0].sentence]
-
-
-def test_a_log_that_its_writer_takes_away_meanwhile_is_none(tmp_path, monkeypatch):
-    path = tmp_path / "s.evprof"
-    path.write_bytes(b"x")
-    log = tmp_path / "s.evprof-journal"
-    log.write_bytes(b"log")
-    is_file = Path.is_file
-
-    def seen_for_the_last_time(asked, **more):
-        found = is_file(asked, **more)
-        asked.unlink(missing_ok=True)
-        return found
-
-    assert logs(path) == [log]
-    monkeypatch.setattr(Path, "is_file", seen_for_the_last_time)
-    assert logs(path) == []
-
-
-def test_a_run_is_read_although_a_log_goes_while_it_is_copied(tmp_path, monkeypatch):
-    path, recording = tmp_path / "s.evprof", RecordLog()
-    with SessionWriter(recording, path):
-        recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft", note="kept")))
-        recording.post(RunEnded(1, "finished"))
-    found = open_session(path)
-    found.close()
-    log, copy = tmp_path / "s.evprof-journal", shutil.copyfile
-
-    def copied(source, target):
-        log.unlink(missing_ok=True)
-        return copy(source, target)
-
-    monkeypatch.setattr(shutil, "copyfile", copied)
-    log.write_bytes(b"log")
-    assert found.runs[1].tokens == []
-    assert not log.exists()

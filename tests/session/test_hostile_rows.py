@@ -107,12 +107,3 @@ def test_runs_that_took_no_time_or_all_of_it_are_reported(
         code = main([words[0], str(path), *words[1:]])
         assert "a defect of evprof" not in (said := capsys.readouterr().err), said
         assert code in (0, 1)
-
-
-def test_show_tells_it_in_a_sentence(
-    write_session: Write, recording: RecordLog, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_session(with_value(recording, "rounds", "accepted", 10**9))
-    assert main(["show", str(path)]) == 0
-    told = "are damaged in the file and left out: accepted among its rounds is 1000000000, which nothing measures."
-    assert told in capsys.readouterr().out

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from evprof.core.messages import RunDescribed, RunStarted
-from evprof.core.recording import RecordLog
+from evprof.core.messages import RunDescribed
 from evprof.core.run_book import RunBook
-from evprof.core.run_info import RunInfo
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from evprof.session.store import changed_session
@@ -56,27 +51,3 @@ def test_a_deleted_run_is_shown_to_nobody_and_comes_back(write_session: Callable
     assert not back.deleted
     assert back.runs[1].info.text == text
     assert back.runs[1].spans
-
-
-def test_a_run_that_comes_back_stands_where_it_stood() -> None:
-    known_runs = RecordLog()
-    for run_id in (1, 2, 3):
-        known_runs.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, "draft", "draft")))
-    book = RunBook(known_runs)
-    book.update()
-    order = list(book.runs)
-    runs = book.runs
-    known_runs.post(RunDescribed(order[1], {"is_deleted": True}))
-    assert book.update()[1] == {order[1]}
-    assert list(runs) == [order[0], *order[2:]]
-    known_runs.post(RunDescribed(order[1], {"is_deleted": False}))
-    book.update()
-    assert list(runs) == order
-    assert not book.deleted
-
-
-@given(st.text(), st.text(), st.booleans(), st.lists(st.integers(1, 1 << 40), max_size=5))
-def test_remarks_come_back_as_they_were(name: str, note: str, is_deleted: bool, chosen: list[int]) -> None:
-    info = RunInfo(1, 1, 0, "draft", "draft", name=name, note=note, is_deleted=is_deleted, chosen_baseline=chosen)
-    again = RunInfo.from_json(info.to_json())
-    assert (again.name, again.note, again.is_deleted, again.chosen_baseline) == (name, note, is_deleted, chosen)

@@ -176,21 +176,6 @@ def test_two_writers_of_one_session_are_one_too_many(tmp_path):
         SessionWriter(RecordLog(), tmp_path / "s.evprof")
 
 
-def test_bulk_rows_lie_in_chunks_with_their_times_and_facts_in_ordinary_rows(recording, write_session):
-    connection = sqlite3.connect(write_session(recording))
-    chunks = connection.execute(
-        "SELECT stream, sum(row_count), min(first_ns), max(last_ns) FROM chunks GROUP BY stream"
-    )
-    found = {stream: (count, first, last) for stream, count, first, last in chunks}
-    times = recording.streams["tokens"].column("t_ns")
-    assert found["tokens"] == (8, times.min(), times.max())
-    assert found["frames"] == (2, None, None)
-    assert connection.execute("SELECT text, status FROM runs").fetchall() == [("A café€ naïve 道路", "finished")]
-    assert connection.execute("SELECT shape FROM tensors WHERE span_id = 3").fetchall() == [("1,3,512",)]
-    assert connection.execute("SELECT kind, path FROM samples").fetchall() == [("events", "/gone/événements.npy")]
-    connection.close()
-
-
 def test_samples_that_are_there_are_known_by_their_content(tmp_path):
     sample = tmp_path / "events.npy"
     sample.write_bytes(b"some events")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,13 +15,12 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED
 from evprof.core.run_log import RunLog
 from evprof.metrics import run_summary
-from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import run_document
 from evprof.metrics.figures import kept
 from evprof.metrics.figures.kept import KEPT
 from evprof.metrics.figures.stages import total_ms
-from evprof.session import chunk, opened
-from evprof.session.opened import SessionSource, open_session
+from evprof.session import opened
+from evprof.session.opened import open_session
 from evprof.session.reading import load_session
 from evprof.session.store import Commit, changed_session
 
@@ -98,19 +95,6 @@ def test_rows_of_many_runs_do_not_stay(session: Path, monkeypatch: pytest.Monkey
     assert sum(run.is_read for run in found.runs.values()) == 3
 
 
-def test_neighbours_are_read_from_chunks_unpacked_once(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    unpacked: list[bytes] = []
-    unpack = chunk.unpack
-
-    def noted(stream: str, row_count: int, blob: bytes) -> list[Any]:
-        unpacked.append(blob)
-        return unpack(stream, row_count, blob)
-
-    monkeypatch.setattr(chunk, "unpack", noted)
-    assert all(run.tokens for run in open_session(session).runs.values())
-    assert len(unpacked) == len(set(unpacked)) > 0
-
-
 def test_the_version_is_counted_up_with_the_figures() -> None:
     """A reader takes a figure that is not stored for one that is None, where the versions agree."""
     names = sorted(KEPT)
@@ -164,25 +148,3 @@ def test_a_session_that_is_replaced_meanwhile_is_reported(session: Path, tmp_pat
     copy.unlink()
     with pytest.raises(UserError, match="cannot be read any more"):
         _ = found.runs[1].tokens
-
-
-def test_configurations_of_stored_runs_are_those_of_read_ones(session: Path) -> None:
-    opened_ones = configurations_of(list(open_session(session).runs.values()))
-    read = configurations_of(list(whole(session).runs.values()))
-    assert [(column.label, [run.run_id for run in column.runs]) for column in opened_ones] == [
-        (column.label, [run.run_id for run in column.runs]) for column in read
-    ]
-
-
-def test_a_session_that_nobody_holds_any_more_closes_its_file(session: Path) -> None:
-    found = open_session(session)
-    assert found.runs[1].tokens
-    source = found.recording.source
-    assert isinstance(source, SessionSource)
-    assert source._reading is not None
-    connection = source._reading.connection
-    assert connection.execute("SELECT count(*) FROM runs").fetchone() == (RUNS,)
-    del found, source
-    gc.collect()
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        connection.execute("SELECT 1")

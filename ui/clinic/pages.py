@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QTableWidget, QTableWidgetItem, QWidget
 
-from evprof.metrics.speculation.clinic import Definition, warning
+from evprof.metrics.speculation.clinic import Definition
 from evprof.metrics.speculation.failure_modes import CONTENT, KINDS, SHIFTED, SURFACE, Rejection, counts
 from ui.clinic.figures import KIND_TIPS, KIND_WORDS, counts_text, value_text
 from ui.run_facts.run_text import chance_text, piece_text
@@ -17,8 +17,7 @@ from ui.widgets.boxes import stacked
 from ui.widgets.panel_parts import WordSwitch, say, sentence
 
 _DEFINITION_HEADS = ("Figure", "Formula", "Counts", "Value")
-_TICK = "Select two figures to check if they are comparable."
-_ONE = "Select another figure to compare it with the {name}."
+DIFFERENT_COUNTS = "These figures divide different counts: do not compare them with each other."
 
 _ALL = "all"
 _Index = QModelIndex | QPersistentModelIndex
@@ -47,115 +46,38 @@ def _alignment(is_left: bool) -> Qt.AlignmentFlag:
     return side | Qt.AlignmentFlag.AlignVCenter
 
 
-class DefinitionList(QTableWidget):
-    """A row for each figure: a box with the name, the formula with a note, both counts, the value.
-
-    Signals:
-        chosen(object): the names of the figures that are ticked, in order of ticking.
-    """
-
-    chosen = Signal(object)
+class DefinitionsPage(QWidget):
+    """A row for each figure: the name, the formula with a note, both counts, and the value."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(0, len(_DEFINITION_HEADS), parent)
-        self.setHorizontalHeaderLabels(list(_DEFINITION_HEADS))
-        self.setAccessibleName("Definitions of acceptance")
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setShowGrid(False)
-        self.verticalHeader().hide()
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        head = self.horizontalHeader()
+        super().__init__(parent)
+        self.list = QTableWidget(0, len(_DEFINITION_HEADS))
+        self.list.setHorizontalHeaderLabels(list(_DEFINITION_HEADS))
+        self.list.setAccessibleName("Definitions of acceptance")
+        self.list.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.list.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.list.setShowGrid(False)
+        self.list.verticalHeader().hide()
+        self.list.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        head = self.list.horizontalHeader()
         head.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         head.setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
-        self._definitions: tuple[Definition, ...] = ()
-        self._chosen: list[str] = []
-        self.itemChanged.connect(self._tick)
+        self.warning = sentence("warn-bar")
+        self.warning.setAccessibleName("Warning")
+        stacked(self.warning, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID)
+        self.show_definitions(())
 
     def show_definitions(self, definitions: Sequence[Definition]) -> None:
-        """Shows other figures; what is ticked stays ticked where it is still there."""
-        if tuple(definitions) == self._definitions:
-            return
-        self._definitions = tuple(definitions)
-        names = [entry.name for entry in definitions]
-        self._chosen = [name for name in self._chosen if name in names]
-        self.blockSignals(True)
-        self.setRowCount(len(names))
+        """Shows other figures, with a warning where there is more than one."""
+        self.list.setRowCount(len(definitions))
         for row, entry in enumerate(definitions):
             note = f"\n{entry.note[:1].upper()}{entry.note[1:]}." if entry.note else ""
             texts = (entry.name, f"{entry.formula}{note}", counts_text(entry), value_text(entry))
             for column, text in enumerate(texts):
-                item = self._cell(row, column)
-                item.setText(text)
+                item = QTableWidgetItem(text)
                 item.setTextAlignment(_alignment(column < 2))
-        self._write_ticks()
-        self.blockSignals(False)
-
-    def _cell(self, row: int, column: int) -> QTableWidgetItem:
-        item: QTableWidgetItem | None = self.item(row, column)
-        if item is None:
-            item = QTableWidgetItem()
-            self.setItem(row, column, item)
-        return item
-
-    def tick(self, name: str, *, is_on: bool = True) -> None:
-        """Ticks or unticks a figure."""
-        row = [entry.name for entry in self._definitions].index(name)
-        self._cell(row, 0).setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
-
-    def _tick(self, item: QTableWidgetItem) -> None:
-        """Keeps the last two that were ticked."""
-        if item.column():
-            return
-        self._chosen = [name for name in self._chosen if name != item.text()]
-        if item.checkState() == Qt.CheckState.Checked:
-            self._chosen = [*self._chosen, item.text()][-2:]
-        self.blockSignals(True)
-        self._write_ticks()
-        self.blockSignals(False)
-        self.chosen.emit(tuple(self._chosen))
-
-    def _write_ticks(self) -> None:
-        for row, entry in enumerate(self._definitions):
-            is_on = entry.name in self._chosen
-            self._cell(row, 0).setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
-
-    def chosen_pair(self) -> tuple[Definition, ...]:
-        """The ticked figures, in order of ticking."""
-        by_name = {entry.name: entry for entry in self._definitions}
-        return tuple(by_name[name] for name in self._chosen if name in by_name)
-
-
-class DefinitionsPage(QWidget):
-    """The list, and above it the bar that warns of two figures that divide different counts."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.list = DefinitionList()
-        self.hint = sentence("small")
-        self.warning = sentence("warn-bar")
-        self.warning.setAccessibleName("Warning")
-        slot = QWidget()
-        slot.setMinimumHeight(4 * GRID + 2)
-        stacked(self.warning, self.hint, on=slot)
-        stacked(slot, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID)
-        self.list.chosen.connect(self._judge)
-        self._judge()
-
-    def show_definitions(self, definitions: Sequence[Definition]) -> None:
-        """Shows other figures."""
-        self.list.show_definitions(definitions)
-        self._judge()
-
-    def _judge(self, *_: object) -> None:
-        pair = self.list.chosen_pair()
-        said = warning(*pair) if len(pair) == 2 else None
-        self.warning.setText(said or "")
-        self.warning.setVisible(bool(said))
-        teaches = _TICK if self.list.rowCount() > 1 else ""
-        hint = teaches if not pair else _ONE.format(name=pair[0].name) if len(pair) == 1 else ""
-        self.hint.setText(hint)
-        self.hint.setVisible(bool(hint))
+                self.list.setItem(row, column, item)
+        say(self.warning, DIFFERENT_COUNTS if len(definitions) > 1 else "")
 
 
 class RejectionModel(QAbstractTableModel):

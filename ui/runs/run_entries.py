@@ -20,6 +20,7 @@ from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.run_text import cell_names, mode_name, mode_words, nearness_words, right_words, stage_now, verdicts_of
 from ui.runs.payoffs import Payoffs
 from ui.state.cells import configuration_counts
+from ui.widgets.line_list.line import ListLine
 
 if TYPE_CHECKING:
     from evprof.metrics.facts import Fact
@@ -44,57 +45,25 @@ _BADGES = {"profiled": "trace"}
 
 
 @dataclass(frozen=True)
-class RunEntry:
-    """One line of the list. `role` is "good", "bad" or "" for the outcome; `sentence` says why a run failed.
-
-    `label` distinguishes runs of one mode: note, sample and settings that are not at their defaults. A line with a
-    `fold` has others below it and a `group`; those below are `is_inner`, and `is_row` in a cell. `badges` say why runs
-    stand in no figure. `against` names the baseline of the outcome, "" where it is no ratio; `spread` is half the 95 %
-    interval of a mean or a ratio.
-    """
-
-    run_ids: tuple[int, ...]
-    title: str
-    outcome: str = ""
-    role: str = ""
-    sentence: str = ""
-    tip: str = ""
-    is_running: bool = False
-    label: str = ""
-    group: FoldKey | None = None
-    fold: str = ""
-    is_inner: bool = False
-    is_row: bool = False
-    badges: tuple[str, ...] = ()
-    against: str = ""
-    spread: str = ""
-
-    @property
-    def key(self) -> tuple[int, ...] | FoldKey:
-        """What a click on the line reports."""
-        return self.group or self.run_ids
-
-
-@dataclass(frozen=True)
 class Slot:
     """A line that is made when it is needed: its key, the numbers of its runs, and whether it lies below another."""
 
     key: object
     run_ids: tuple[int, ...]
     is_inner: bool
-    make: Callable[[], RunEntry]
+    make: Callable[[], ListLine]
 
 
 class RunEntries:
     """The lines of growing runs; a line that has not changed is not made again."""
 
     def __init__(self, payoffs: Payoffs | None = None) -> None:
-        self._known: dict[object, tuple[object, RunEntry]] = {}
+        self._known: dict[object, tuple[object, ListLine]] = {}
         self._texts: dict[int, tuple[int, str]] = {}
         self._payoffs = payoffs or Payoffs()
         self._has_samples = False
 
-    def lines(self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = "") -> list[RunEntry]:
+    def lines(self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = "") -> list[ListLine]:
         """All lines of `slots`."""
         return [slot.make() for slot in self.slots(runs, opened, wanted)]
 
@@ -139,7 +108,7 @@ class RunEntries:
             ids, ids, bool(inner), lambda: self._remembered((inner, *ids), state, lambda: self._run_line(line, inner))
         )
 
-    def _remembered(self, key: object, state: object, make: Callable[[], RunEntry]) -> RunEntry:
+    def _remembered(self, key: object, state: object, make: Callable[[], ListLine]) -> ListLine:
         known = self._known.get(key)
         if known is None or known[0] != state:
             known = self._known[key] = (state, make())
@@ -160,7 +129,7 @@ class RunEntries:
 
     # Lines with others below them.
 
-    def _cell_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
+    def _cell_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> ListLine:
         from evprof.metrics import facts
         from evprof.metrics.comparison.document import warm_of
 
@@ -179,20 +148,20 @@ class RunEntries:
         tip += list(dict.fromkeys(run.info.error for run in members if run.info.error))[:MOST_ERRORS]
         tip += [_over("mean total time of a sample", times)] if times else []
         tip += [f"{fact.name}: {fact.text} {_SCORED[fact.key == RIGHT]}" for fact in scores]
-        return RunEntry(
-            _ids(members),
+        return ListLine(
+            key,
             name,
             " / ".join(fact.text for fact in times),
-            sentence=label if counts.failed else "",
-            tip="\n".join(tip),
-            is_running=counts.running > 0,
-            label=label,
-            group=key,
+            "bad" if counts.failed and not times else "",
+            label,
+            "\n".join(tip),
+            is_live=counts.running > 0,
             fold=OPEN if is_open else CLOSED,
+            tells_by_end=True,
             spread=_spread(times[0]) if len(times) == 1 and len(warm) <= MOST_WEIGHED else "",
         )
 
-    def _repeats_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
+    def _repeats_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> ListLine:
         """The repeats of one request: how many count, and their mean or speed-up with its interval."""
         lines = _paired(members)
         counted = [line for line in lines if all(run.info.status == FINISHED for run in line) and _counts(line)]
@@ -207,25 +176,24 @@ class RunEntries:
         failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
         errors = list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:MOST_ERRORS]
         sample = members[0].info.sample.name if self._has_samples else ""
-        return RunEntry(
-            _ids(members),
+        label = " · ".join(filter(None, (count, _note(titled[:1]), sample, _settings(lines[-1]))))
+        return ListLine(
+            key,
             f"{numbers_of(titled if len(measured) == 1 else members)} · {name}",
             outcome.text or (failed[-1].info.status if failed else ""),
             outcome.role or ("bad" if failed and not outcome.text and failed[-1].info.status == FAILED else ""),
-            failed[-1].info.error or "" if failed and not counted else "",
+            (failed[-1].info.error if failed and not counted else "") or label,
             "\n".join(filter(None, (f"{name} · runs {_from_to(members)}", *outcome.tip, *errors))),
-            outcome.is_running,
-            " · ".join(filter(None, (count, _note(titled[:1]), sample, _settings(lines[-1])))),
-            key,
-            OPEN if is_open else CLOSED,
+            is_live=outcome.is_running,
+            fold=OPEN if is_open else CLOSED,
             badges=tuple(f"{times} {mark}" if times > 1 else mark for mark, times in marks.items()),
-            against=outcome.against,
+            chip=f"{outcome.against} ▾" if outcome.against else "",
             spread=outcome.spread,
         )
 
     # Single runs and pairs.
 
-    def _run_line(self, line: list[RunLog], inner: str) -> RunEntry:
+    def _run_line(self, line: list[RunLog], inner: str) -> ListLine:
         number, name, note = numbers_of(line), _common_name(line), _note(line)
         sample = line[0].info.sample.name if self._has_samples else ""
         title, marks = f"{number} · {name or mode_words(line[0])}", badges_of(line)
@@ -238,19 +206,20 @@ class RunEntries:
         outcome = self._outcome(line, [] if troubled is not None else [line], is_weighed=not inner)
         if troubled is not None:
             outcome = _Outcome(troubled.info.status, "bad" if troubled.info.status == FAILED else "")
-        return RunEntry(
+        error = troubled.info.error if troubled is not None else ""
+        return ListLine(
             _ids(line),
             title,
             outcome.text,
             outcome.role,
-            troubled.info.error or "" if troubled is not None else "",
+            error or label,
             _tip(line, label, outcome.tip),
-            outcome.is_running,
-            label,
+            is_live=outcome.is_running,
+            second_has_role=bool(error),
             is_inner=bool(inner),
-            is_row=inner == CELL,
+            tells_by_end=inner == CELL,
             badges=marks,
-            against=outcome.against,
+            chip=f"{outcome.against} ▾" if outcome.against else "",
             spread=outcome.spread,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QMimeData, QPoint, Qt, Signal
@@ -13,7 +14,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
 from evprof.view.columns import pair_for
 from ui.runs.payoffs import Payoffs
-from ui.runs.run_entries import CELL, REPEATS, FoldKey, RunEntries, RunEntry, Slot
+from ui.runs.run_entries import CELL, OPEN, REPEATS, FoldKey, RunEntries, Slot
 from ui.runs.run_remarks import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, RunRemarks, baseline_menu
 from ui.state.cells import typical_pair, typical_repeat
 from ui.state.run_controller import RunController
@@ -55,7 +56,6 @@ class RunList(QWidget):
         self.payoffs = Payoffs()
         self.remarks = RunRemarks(controller, selection, self)
         self._entries = RunEntries(self.payoffs)
-        self._lines: dict[object, tuple[RunEntry, ListLine]] = {}
         self._shown: dict[object, Slot] = {}
         self._opened: set[FoldKey] = set()
         self._picked: object = None
@@ -96,9 +96,9 @@ class RunList(QWidget):
         slots = self._entries.slots(runs, self._opened, wanted)
         self._shown = {slot.key: slot for slot in slots}
         if len(slots) > MOST_MADE:
-            lines: Sequence[ListLine] = PagedLines(list(self._shown), lambda row: self._line(slots[row].make()))
+            lines: Sequence[ListLine] = PagedLines(list(self._shown), lambda row: self._line(slots[row]))
         else:
-            lines = [self._line(slot.make()) for slot in slots]
+            lines = [self._line(slot) for slot in slots]
         self.list.show_lines(lines, self._current(slots))
         outer = sum(not slot.is_inner for slot in slots)
         self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or outer >= MANY_LINES)
@@ -127,25 +127,15 @@ class RunList(QWidget):
         # A run itself before the line that it lies below.
         return next((slot.key for slot in sorted(near, key=lambda slot: slot.key != slot.run_ids)), None)
 
-    def _line(self, entry: RunEntry) -> ListLine:
-        column = self._column(entry)
-        known = self._lines.get(entry.key)
-        if known is None or known[0] is not entry or known[1].column != column:
-            known = self._lines[entry.key] = (entry, _line(entry, column))
-        return known[1]
-
-    def _column(self, entry: RunEntry) -> str:
-        """The letters of the columns that show a line's runs; a line that is open leaves them to those below."""
-        if entry.fold == "open":
-            return ""
-        return "".join(
-            letter for letter, run_id in zip("AB", self._selection.runs, strict=True) if run_id in entry.run_ids
-        )
+    def _line(self, slot: Slot) -> ListLine:
+        """The line of a slot, with the letters of the columns that show it; an open group leaves these to its runs."""
+        line, shown = slot.make(), zip("AB", self._selection.runs, strict=True)
+        column = "".join(letter for letter, run_id in shown if run_id in slot.run_ids) if line.fold != OPEN else ""
+        return replace(line, column=column) if column else line
 
     def _forget(self) -> None:
         self.payoffs.forget()
         self._entries = RunEntries(self.payoffs)
-        self._lines.clear()
         self._opened.clear()
         self.filter.clear()
 
@@ -316,8 +306,8 @@ class RunList(QWidget):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         for key, slot in list(self._shown.items())[:MOST_LISTED]:
             if self._selection.runs[1] not in slot.run_ids:
-                entry = slot.make()
-                action = menu.addAction(literal(f"{entry.title}   {entry.outcome}".strip()))
+                line = slot.make()
+                action = menu.addAction(literal(f"{line.name}   {line.figure}".strip()))
                 action.triggered.connect(lambda _=False, key=key: self.compare_with(key))
         menu.popup(place)
 
@@ -338,23 +328,3 @@ class RunList(QWidget):
     def measure_alone(self, run: RunLog) -> None:
         """Asks for three runs of the target alone on what a run was asked."""
         self.measuring_asked.emit(request_again(run, "target", ALONE_REPEATS))
-
-
-def _line(entry: RunEntry, column: str) -> ListLine:
-    return ListLine(
-        entry.key,
-        entry.title,
-        entry.outcome,
-        entry.role or ("bad" if entry.sentence and entry.fold and not entry.outcome else ""),
-        entry.sentence or entry.label,
-        entry.tip,
-        is_live=entry.is_running,
-        second_has_role=bool(entry.sentence) and not entry.fold,
-        fold=entry.fold,
-        is_inner=entry.is_inner,
-        badges=entry.badges,
-        column=column,
-        chip=f"{entry.against} ▾" if entry.against else "",
-        spread=entry.spread,
-        tells_by_end=entry.is_row or (entry.group is not None and entry.group[0] == CELL),
-    )

@@ -1,6 +1,6 @@
 """The acceptance clinic: every definition of acceptance with its two counts, acceptance by place, and per round.
 
-Figures of one body of work read 3 %, 4 %, 24 % and 35 % because they divide different counts; see `warning`. They
+Figures of one body of work read 3 %, 4 %, 24 % and 35 % because they divide different counts. They
 follow vLLM (`draft_acceptance_rate`, `mean_acceptance_length` with the bonus token), gpt-fast (mean accepted, without
 it) and Leviathan et al. (alpha = 1 - TV(p, q), arXiv 2211.17192). It knows no times: see `break_even`.
 """
@@ -194,23 +194,6 @@ def _hidden(counts: Acceptance) -> list[Definition]:
             "" if counts.drafted > counts.hidden_drafted else "no round followed the hidden block",
         ),
     ]
-
-
-def warning(one: Definition, other: Definition) -> str | None:
-    """A sentence where two figures must not be compared because they divide different counts; None where they may."""
-    if one.name == other.name:
-        return None
-    if one.unit != other.unit:
-        return (
-            f"The {one.name} is a {one.unit if one.unit == SHARE else 'number of tokens'} and the {other.name} is a "
-            f"{other.unit if other.unit == SHARE else 'number of tokens'}: they cannot be compared."
-        )
-    if {one.name, other.name} == {LENGTH, LENGTH_WITHOUT}:
-        return f"The {LENGTH}, is always one more than the {LENGTH_WITHOUT}: they are no two results."
-    return (
-        f"The {one.name} is {one.formula} and the {other.name} is {other.formula}: different counts, so they must not "
-        "be compared with each other."
-    )
 
 
 @dataclass(frozen=True)
