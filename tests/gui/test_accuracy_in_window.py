@@ -28,7 +28,7 @@ from ui.runs.run_entries import RunEntries
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
-from ui.widgets.line_list.line import ListLine
+from ui.widgets.line_list import ListLine
 
 CHOICE = Sample("/gone/a.npy", name="crossing", expected=ExpectedAnswer(choices=("a car", "a bus"), right=1))
 WORDS = Sample("/gone/b.npy", name="count", reference="two cars", expected=ExpectedAnswer(also=("2",), task="counting"))

@@ -44,6 +44,7 @@ from ui.window.main_window import MainWindow
 SPECULATIVE, PLAIN, HIDDEN, LOSSY = 2, 6, 10, 12
 """Run ids of the first of three speculative and three plain repeats, of a parallel prefill and an adapted cache."""
 
+
 def played(sink: RecordLog) -> None:
     """Three speculative repeats, three plain ones, one parallel prefill, one adapted cache; slow enough to be timed."""
     engine = ScriptedEngine(speed=60)

@@ -20,7 +20,7 @@ from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.run_text import cell_names, mode_name, mode_words, nearness_words, right_words, stage_now, verdicts_of
 from ui.runs.payoffs import Payoffs
 from ui.state.cells import configuration_counts
-from ui.widgets.line_list.line import ListLine
+from ui.widgets.line_list import ListLine
 
 if TYPE_CHECKING:
     from evprof.metrics.facts import Fact
