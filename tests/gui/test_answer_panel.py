@@ -17,6 +17,7 @@ from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRec
 from evprof.core.run_info import FINISHED, ImportedFacts, RunInfo
 from evprof.core.sample import Sample
 from evprof.metrics.comparison.answers import SAME
+from evprof.view.alignment import BY_HAND, RunAlignment
 from evprof.view.columns import columns_of
 from ui.columns import answer_comparison
 from ui.columns.answer_comparison import PartingMarks
@@ -151,7 +152,7 @@ def test_both_texts_and_the_timeline_are_marked_where_they_part(
     marks = PartingMarks(controller, selection, pair, timeline, timeline)
     selection.set_runs(A, B)
     pair.show_columns(*columns_of(controller.runs, (A, B)))
-    timeline.aligning.drag(25.0)
+    selection.set_alignment(RunAlignment(BY_HAND, offset_ns=20 * MS))
     QApplication.processEvents()
     assert marks.comparison.diff is not None
     found = []

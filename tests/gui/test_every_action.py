@@ -168,9 +168,9 @@ def been_back(window: MainWindow, asked: Asked) -> None:
     window.timeline.history.back()
 
 
-def pinned(window: MainWindow, _asked: Asked) -> None:
+def moved_lane(window: MainWindow, _asked: Asked) -> None:
     """A lane stands where a person put it."""
-    window.timeline.stack.toggle_pin(window.timeline.latency)
+    window.timeline.stack.move_lane(window.timeline.latency, window.timeline.lanes[0])
 
 
 def all_in_sight(window: MainWindow, _asked: Asked) -> None:
@@ -205,7 +205,7 @@ PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
     "next_span": on_the_first_stage,
     "view_back": gone_on,
     "view_forward": been_back,
-    "reset_lanes": pinned,
+    "reset_lanes": moved_lane,
     "restore_runs": deleted,
     **dict.fromkeys(("previous_mark", "next_mark", "delete_mark"), marked),
     **dict.fromkeys(("align_start", "align_first_token", "align_span", "mark_differences"), beside),

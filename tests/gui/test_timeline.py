@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -125,19 +125,6 @@ def test_w_zooms_in_while_held_and_f_fits_again(view: TimelineView, wait_until: 
     view.deeds()["fit"]()
     assert view.selection.view_range is None
     assert view.scene.scale == before
-
-
-def test_keys_mean_places_not_letters(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a French keyboard the key left of S is Q: it pans all the same."""
-    monkeypatch.setattr("ui.timeline.navigation.QGuiApplication.platformName", lambda: "xcb")
-    view.zooming.zoom(4.0, 300.0)
-    before = view.scene.scale
-    event = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Q, Qt.KeyboardModifier.NoModifier, 38, 0, 0, "q")
-    assert view.take_key(event)
-    view.release_key(event)
-    assert view.scene.scale.start_ns < before.start_ns
-    other = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_A, Qt.KeyboardModifier.NoModifier, 24, 0, 0, "a")
-    assert not view.take_key(other)
 
 
 def test_a_drag_selects_a_range(view: TimelineView) -> None:

@@ -282,7 +282,7 @@ def test_lanes_are_arranged_anew_after_a_restart(
 ) -> None:
     stack = window.timeline.stack
     latency = window.timeline.latency
-    stack.toggle_pin(latency)
+    stack.move_lane(latency, stack.in_sight()[0])
     stack.toggle_fold(window.timeline.rounds)
     wanted = [lane.key for lane in stack.in_sight()]
     assert wanted[0] == "latency"

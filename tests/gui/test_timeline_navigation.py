@@ -21,7 +21,6 @@ from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.menus import svg_of, table_text
-from ui.timeline.places import flow_of
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 
@@ -234,19 +233,6 @@ def test_no_number_of_the_axis_is_half_covered(view: TimelineView, monkeypatch: 
     assert len(written) < len(numbers), "the flag's words are nothing to write over"
 
 
-def test_an_arrow_points_at_a_selection_out_of_sight_and_leads_there(view: TimelineView) -> None:
-    view.selection.select(SpanRef(1, 20))
-    assert view.arrow.isHidden()
-    view.zooming.zoom_to(TimeRange(60 * MS, 80 * MS))
-    assert view.arrow.isVisible()
-    assert view.arrow.text().startswith("‹ verify")
-    QTest.mouseClick(view.arrow, LEFT)
-    scale = view.scene.scale
-    assert scale.start_ns <= 28 * MS
-    assert scale.end_ns >= 38 * MS
-    assert view.arrow.isHidden()
-
-
 def test_the_window_of_the_overview_moves_and_resizes_the_view(view: TimelineView) -> None:
     view.zooming.zoom_to(TimeRange(20 * MS, 40 * MS))
     minimap, before = view.minimap, view.scene.scale
@@ -266,44 +252,6 @@ def test_the_window_of_the_overview_moves_and_resizes_the_view(view: TimelineVie
     assert (scale.start_ns + scale.end_ns) / 2 == pytest.approx(5 * MS, rel=0.1)
     QTest.mouseDClick(minimap, LEFT, pos=QPoint(600, 10))
     assert view.selection.view_range is None
-
-
-def test_a_round_is_a_flow_of_measured_parts(view: TimelineView) -> None:
-    steps = flow_of(view.scene.shown, RoundRef(1, 1))
-    assert [(step.name, step.column, step.span) for step in steps] == [
-        ("draft", 0, SpanRef(1, 11)),
-        ("verify", 1, SpanRef(1, 21)),
-        ("roll-back", None, None),
-    ]
-
-
-def test_brackets_follow_the_flow_over_the_ends_of_rounds(view: TimelineView) -> None:
-    view.selection.select(RoundRef(1, 0))
-    onwards = []
-    for _ in range(9):
-        view.deeds()["flow_on"]()
-        onwards.append(view.selection.chosen)
-    assert onwards == [SpanRef(1, n) for n in (10, 20, 11, 21, 12, 22, 13, 23, 23)]
-    view.deeds()["flow_back"]()
-    assert view.selection.chosen == SpanRef(1, 13)
-
-
-def test_arrows_marks_and_a_moment_break_around_the_texts_of_lanes(view: TimelineView) -> None:
-    before = view.stack.grab().toImage()
-    lane = view.stage_lane(1)
-    label = max(lane.texts, key=lambda room: room.width()).translated(GUTTER_PX, lane.y()).toRect()
-    assert label.left() < _x(view, 28) < label.right(), "the first round's arrow goes through it"
-    view.scene.hovered_round = RoundRef(1, 0)
-    after = view.stack.grab().toImage()
-    assert after != before
-    assert after.copy(label) == before.copy(label)
-    view.scene.hovered_round = None
-    moment = round(view.scene.scale.t(label.center().x() - GUTTER_PX))
-    for draws in (view.marking.mark_at, lambda t_ns: view.selection.select(TimeRange(t_ns, t_ns))):
-        draws(moment)
-        marked = view.stack.grab().toImage()
-        assert marked != before
-        assert marked.copy(label) == before.copy(label)
 
 
 def _keys(view: TimelineView) -> list[str]:
@@ -337,19 +285,6 @@ def test_lanes_with_nothing_to_show_are_collapsed(view: TimelineView) -> None:
     memory = next(lane for lane in view.lanes if lane.key == "memory")
     view.stack.toggle_fold(memory)
     assert not memory.is_folded
-
-
-def test_a_pinned_lane_stays_while_the_others_scroll(view: TimelineView) -> None:
-    view.stack.toggle_pin(view.latency)
-    view.resize(1144, 220)
-    QApplication.processEvents()
-    bar = view.scroll_area.verticalScrollBar()
-    assert bar.maximum() > 0
-    bar.setValue(bar.maximum())
-    QApplication.processEvents()
-    assert view.latency.mapTo(view.scroll_area.viewport(), QPoint(0, 0)).y() == 0
-    lane = view.stack.lane_at(QPointF(300, view.latency.y() + 5))
-    assert lane is view.latency
 
 
 def _menu_at(view: TimelineView, x: float, y: float) -> QMenu:

@@ -17,6 +17,7 @@ from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.comparison.document import Configuration, comparison_rows
+from evprof.view.alignment import BY_HAND, RunAlignment
 from evprof.view.columns import columns_of
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
@@ -164,12 +165,12 @@ def test_a_range_is_the_same_stretch_of_the_axis_in_both_runs(
     inspector.deleteLater()
 
 
-def test_an_offset_by_hand_is_dragged_shown_and_forgotten_with_the_runs(view: TimelineView) -> None:
+def test_an_offset_by_hand_is_shown_and_forgotten_with_the_runs(view: TimelineView) -> None:
     view.selection.set_runs(EVENTS, VIDEO)
     chip = view.aligning.chip
     assert chip.isVisible()
     assert chip.text() == "Align"
-    view.aligning.drag(40.0)
+    view.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=2_000_000))
     offset = view.selection.offset_ns
     assert offset > 0
     assert chip.text().startswith("B +")

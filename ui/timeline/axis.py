@@ -16,7 +16,7 @@ from evprof.view.timescale import tick_step, tick_unit, time_text
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import ticks_px
 from ui.timeline.scene import GUTTER_PX, TimelineScene
-from ui.widgets.boxes import beside
+from ui.widgets.boxes import beside, in_role
 from ui.widgets.drawn import show_tip
 from ui.widgets.elided import elided_text
 
@@ -212,7 +212,6 @@ class AxisHead(QWidget):
         painter.drawText(room, Qt.AlignmentFlag.AlignCenter, text)
 
 
-_DRAG_BEGINS_PX = 3.0
 _MOST_MS = 3_600_000.0
 """An hour: nobody lays runs further apart."""
 
@@ -231,7 +230,7 @@ class Aligning(QObject):
         self._scene = scene
         self._window = parent
         self.is_known = True
-        self.chip = OffsetChip(scene, self.drag, self.fill)
+        self.chip = OffsetChip(scene, self.fill)
         scene.selection.alignment_changed.connect(self.resolve)
 
     @property
@@ -278,15 +277,7 @@ class Aligning(QObject):
         title, question = "Offset of run B", "Move run B to the right by this many milliseconds; to the left below 0:"
         value, is_given = QInputDialog.getDouble(self._window, title, question, now, -_MOST_MS, _MOST_MS, 3)
         if is_given and self.is_possible:
-            self._move_to(round(value * 1e6))
-
-    def drag(self, by_px: float) -> None:
-        if self.is_possible:
-            self._move_to(self._scene.selection.offset_ns + round(by_px * self._scene.scale.ns_per_px))
-
-    def _move_to(self, offset_ns: int) -> None:
-        most = round(_MOST_MS * 1e6)
-        self._scene.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=min(max(offset_ns, -most), most)))
+            self._scene.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=round(value * 1e6)))
 
     def fill(self, menu: QMenu) -> None:
         chosen, found = self._scene.selection.alignment, self.selected_landmark
@@ -311,22 +302,19 @@ class Aligning(QObject):
 
 
 class OffsetChip(QPushButton):
-    """How far B is moved. A click opens the menu, dragging sideways moves B."""
+    """Says how far B is moved; a click opens the menu of alignments."""
 
-    def __init__(self, scene: TimelineScene, drag: Callable[[float], None], fill: Callable[[QMenu], None]) -> None:
+    def __init__(self, scene: TimelineScene, fill: Callable[[QMenu], None]) -> None:
         super().__init__()
         self._scene = scene
-        self._drag = drag
-        self._fill = fill
-        self._pressed: QPointF | None = None
-        self._is_dragging = False
-        self.setProperty("role", "chip")
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setAccessibleName("RunAlignment of runs A and B")
+        in_role(self, "chip").setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setAccessibleName("Alignment of runs A and B")
+        menu = QMenu(self)
+        menu.aboutToShow.connect(lambda: fill(menu))
+        self.setMenu(menu)
         self.hide()
 
     def show_state(self, *, is_possible: bool, is_known: bool) -> None:
-        """Says what is aligned and how far B is moved."""
         selection = self._scene.selection
         offset, title = selection.offset_ns, selection.alignment.title
         self.setVisible(is_possible)
@@ -336,30 +324,6 @@ class OffsetChip(QPushButton):
             return
         sign = "+" if offset > 0 else "−"
         self.setText(f"B {sign}{time_text(abs(offset), self._scene.scale.ns_per_px)}" if offset else "Align")
-        where = "as you moved it" if selection.alignment.kind == BY_HAND else f"aligned at the {title}"
+        where = "at the typed offset" if selection.alignment.kind == BY_HAND else f"aligned at the {title}"
         moved = f"B is drawn {time_text(abs(offset))} {'later' if offset > 0 else 'earlier'}" if offset else "B"
-        self.setToolTip(f"{moved}, {where}. Click to align otherwise, drag to move B.")
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        super().mousePressEvent(event)
-        if event.button() == Qt.MouseButton.LeftButton:
-            self._pressed, self._is_dragging = event.globalPosition(), False
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._pressed is None:
-            return
-        by = event.globalPosition().x() - self._pressed.x()
-        if self._is_dragging or abs(by) > _DRAG_BEGINS_PX:
-            self._is_dragging = True
-            self._pressed = event.globalPosition()
-            self._drag(by)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        super().mouseReleaseEvent(event)
-        was_click = self._pressed is not None and not self._is_dragging
-        self._pressed = None
-        if was_click:
-            menu = QMenu(self)
-            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            self._fill(menu)
-            menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+        self.setToolTip(f"{moved}, {where}. Click to align otherwise.")

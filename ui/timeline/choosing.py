@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from PySide6.QtCore import QObject
 
@@ -14,12 +12,7 @@ from evprof.view.timescale import time_text
 from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 from ui.state.selection import Selection
 from ui.timeline.lane_stack import LaneStack
-from ui.timeline.places import next_along
 from ui.timeline.scene import TimelineScene
-
-if TYPE_CHECKING:
-    from ui.state.selection import Selection
-    from ui.timeline.scene import TimelineScene
 
 
 class Choosing:
@@ -54,12 +47,6 @@ class Choosing:
             for span in track.run.stages(track.role)
         )
         return [ref for _, ref in found]
-
-    def follow(self, by: int) -> None:
-        """Selects the next (`by` 1) or last (-1) step of drafting and verifying."""
-        found = next_along(self._scene.shown, self._selection.chosen, by)
-        if found is not None:
-            self._selection.select(found)
 
     def to_range(self) -> None:
         """Turns what is selected into the range of its time."""

@@ -132,7 +132,6 @@ class DeltaLane(Lane):
         x = longer + 6 if width <= right - longer - 8 else left - 6 - width
         painter.setPen(theme.readable(color, theme.panel) if delta.judgement else theme.text_dim)
         painter.drawText(QPointF(x, middle + 3.5), text)
-        self.texts.append(QRectF(x - 2, middle - _ROW / 2, width + 4, _ROW))
 
     def hit(self, pos: QPointF) -> Hit | None:
         place = int((pos.y() - _TOP) // _ROW)

@@ -114,9 +114,6 @@ class Lane(QWidget):
         super().__init__(parent)
         self.scene = scene
         self.hovered: Hit | None = None
-        self.texts: list[QRectF] = []
-        """Where what was painted last holds texts (canvas coordinates): lines break around them."""
-
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         vertical = QSizePolicy.Policy.Expanding if self.grows else QSizePolicy.Policy.Fixed
@@ -203,7 +200,6 @@ class Lane(QWidget):
             painter.translate(GUTTER_PX, 0)
             self._paint_grid(painter, clip)
             painter.setRenderHint(_SMOOTH)
-            self.texts.clear()
             if not self.is_folded:
                 self.paint_canvas(painter, clip)
         painter.end()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Any
 
 from PySide6.QtCore import QEvent, QPointF, QSettings, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent, QWheelEvent
@@ -11,10 +14,8 @@ from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from ui.state.selection import TimeRange
 from ui.timeline.lane import FOLD_PX, FOLDED_PX, Lane
-from ui.timeline.lane_order import LaneOrder
 from ui.timeline.overlay import HoverCard, Overlay
-from ui.timeline.places import snapped
-from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene, snapped
 from ui.widgets.boxes import stacked
 
 DRAG_BEGINS_PX = 4.0
@@ -26,6 +27,66 @@ LANES_KEY = "timeline/lanes"
 
 WHEEL_STEP = 1.0016
 """Zoom factor per eighth of a degree of the wheel: a notch (120) zooms by 21 %."""
+
+
+_MOST = 100
+
+
+@dataclass
+class LaneOrder:
+    """Lanes by their keys; lanes nobody moved stand where they stand at first.
+
+    `folded` says of a lane whether a person collapsed it (True) or opened it (False); of the others the lane decides.
+    """
+
+    order: list[str] = field(default_factory=list)
+    folded: dict[str, bool] = field(default_factory=dict)
+
+    def arranged(self, keys: Sequence[str]) -> list[str]:
+        """The same keys; a key that is not known follows the one it followed at first."""
+        found = [key for key in self.order if key in keys]
+        for place, key in enumerate(keys):
+            if key not in found:
+                before = next((other for other in reversed(keys[:place]) if other in found), None)
+                found.insert(0 if before is None else found.index(before) + 1, key)
+        return found
+
+    def move(self, key: str, before: str | None, keys: Sequence[str]) -> None:
+        """Puts a lane before another one, or last."""
+        found = [other for other in self.arranged(keys) if other != key]
+        found.insert(found.index(before) if before in found else len(found), key)
+        self.order = found
+
+    def is_folded(self, key: str, is_empty: bool) -> bool:
+        """Whether a lane is collapsed: as the person said, else where it has nothing to show."""
+        return self.folded.get(key, is_empty)
+
+    def reset(self) -> None:
+        self.order, self.folded = [], {}
+
+    def to_text(self) -> str:
+        return json.dumps({"order": self.order, "folded": self.folded})
+
+    @classmethod
+    def from_text(cls, text: str) -> LaneOrder:
+        """The inverse; what is nothing of the kind is nobody's order."""
+        try:
+            values: Any = json.loads(text)
+        except ValueError:
+            return cls()
+        if not isinstance(values, dict):
+            return cls()
+        folded = values.get("folded")
+        entries = folded.items() if isinstance(folded, dict) else ()
+        return cls(
+            _names(values.get("order")),
+            {key: value for key, value in entries if isinstance(value, bool)},
+        )
+
+
+def _names(value: object) -> list[str]:
+    found = [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+    return list(dict.fromkeys(found))[:_MOST]
 
 
 class _Does(Enum):
@@ -86,7 +147,6 @@ class LaneStack(QWidget):
         """The moment from which the ruler follows the pointer."""
 
         self._press: _Press | None = None
-        self._scrolled_px = 0
         self.room_px = 10_000
         """Height that can be seen without scrolling."""
 
@@ -135,11 +195,6 @@ class LaneStack(QWidget):
         self.order.folded[lane.key] = not lane.is_folded
         self._note_order()
 
-    def toggle_pin(self, lane: Lane) -> None:
-        """Keeps a lane at the top, or lets it go."""
-        self.order.toggle_pin(lane.key)
-        self._note_order()
-
     def move_lane(self, lane: Lane, before: Lane | None) -> None:
         self.order.move(lane.key, None if before is None else before.key, [one.key for one in self.lanes])
         self._note_order()
@@ -156,17 +211,6 @@ class LaneStack(QWidget):
     def in_sight(self) -> list[Lane]:
         return sorted((lane for lane in self.lanes if not lane.isHidden()), key=self._column.indexOf)
 
-    def stick(self, scrolled_px: int) -> None:
-        """Keeps pinned lanes in sight while the others scroll by."""
-        self._scrolled_px = scrolled_px
-        top = scrolled_px
-        for lane in self.in_sight():
-            if lane.key in self.order.pinned:
-                lane.move(lane.x(), top)
-                lane.raise_()
-                top += lane.height()
-        self.overlay.raise_()
-
     def lane_at(self, pos: QPointF) -> Lane | None:
         return next((lane for lane in self.in_sight() if lane.geometry().contains(pos.toPoint())), None)
 
@@ -181,13 +225,6 @@ class LaneStack(QWidget):
         self.overlay.setGeometry(self.rect())
         self.overlay.raise_()
         self.resized.emit()
-
-    def event(self, event: QEvent) -> bool:
-        done = super().event(event)
-        if event.type() == QEvent.Type.LayoutRequest and self.order.pinned:
-            self._column.activate()
-            self.stick(self._scrolled_px)
-        return done
 
     # The mouse.
 
@@ -258,10 +295,6 @@ class LaneStack(QWidget):
             other.hovered = wanted
             if (before and (before.span, before.token)) != (wanted and (wanted.span, wanted.token)):
                 other.update()
-        wanted_round = hit.round if hit is not None else None
-        if wanted_round != self.scene.hovered_round:
-            self.scene.hovered_round = wanted_round
-            self.overlay.update()
         self.card.show_hit(hit, self.mapTo(self.card.ground, pos.toPoint()))
 
     def leaveEvent(self, event: QEvent) -> None:

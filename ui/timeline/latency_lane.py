@@ -147,7 +147,6 @@ class LatencyLane(Lane):
             painter.setPen(pen)
             painter.drawLine(QPointF(room.left() + 4, y), QPointF(room.right() - 4, y))
         painter.fillRect(room, theme.alpha(theme.panel, 0.8))
-        self.texts.append(room)
         painter.setPen(theme.text_dim)
         theme.write(painter, room.adjusted(4, 0, 0, 0), text, 10.5)
 

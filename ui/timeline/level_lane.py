@@ -18,13 +18,13 @@ from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.lane import Lane, blended, paint_bands, pixels_per_px
 from ui.timeline.scene import Hit
 
-_TOP, _BOTTOM = 12.0, 7.0
-_NAME_PX, _APART_PX, _BESIDE_PX = 13.0, 2.0, 6.0
+_TOP, _BOTTOM = 16.5, 7.0
+_NAME_PX = 13.0
 _KEY_PX = 6.0
 """From the left of a name's room, where its line's colour stands, to its text."""
 
 _LINE_PX = 1.6
-_DASH_PX, _DASH_GAP_PX, _AROUND_PX = 5.0, 7.0, 1.2
+_DASH_PX, _DASH_GAP_PX = 5.0, 7.0
 
 _OF_TEXT = 0.5
 """Share of the text's colour in that of a dashed line that can lie on another line of its colour."""
@@ -52,13 +52,6 @@ class LevelLane(Lane):
     hint = ""
     lack = ""
     """What a file without these rows does not give."""
-
-    top_px = _TOP
-    has_name_row = False
-    """Whether names stand above all lines, in the room down to `top_px`, and not beside the lines' ends."""
-
-    has_gaps = False
-    """Whether each dash stands in a gap of its own, for it may lie on another line."""
 
     def series(self) -> list[LevelSeries]:
         raise NotImplementedError
@@ -92,7 +85,7 @@ class LevelLane(Lane):
         return nice_ceiling(highest * 1.05 / unit) * unit
 
     def _y(self, level: float, top: float) -> float:
-        return self.height() - _BOTTOM - level / top * (self.height() - self.top_px - _BOTTOM)
+        return self.height() - _BOTTOM - level / top * (self.height() - _TOP - _BOTTOM)
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
         drawn = self._drawn()
@@ -100,24 +93,24 @@ class LevelLane(Lane):
             return ()
         top = self._top(drawn)
         unit, text = self.unit(top)
-        return ((self.top_px, f"{top / unit:g} {text}"), (self.height() - _BOTTOM, "0"))
+        return ((_TOP, f"{top / unit:g} {text}"), (self.height() - _BOTTOM, "0"))
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
-        """Lines with a faint ground, each with its name and last level at its end."""
+        """Lines with a faint ground; their names and last levels stand in a row above them."""
         drawn = self._drawn()
         if not drawn:
             self.paint_hint(painter, lacking((track.run for _, track in self.scene.shown), self.lack) or self.hint)
             return
         top = self._top(drawn)
-        taken: list[QRectF] = []
+        right = self.canvas_width - 6
         for one in drawn:
             self._paint_series(painter, one, top)
-        for one in drawn:
-            self._paint_name(painter, one, top, taken)
+        for one in reversed(drawn):
+            right = self._write_name(painter, one, right)
 
     def _paint_series(self, painter: QPainter, one: LevelSeries, top: float) -> None:
         floor = self.height() - _BOTTOM
-        per_level = (floor - self.top_px) / top
+        per_level = (floor - _TOP) / top
         scale, per_px = self.scene.scale, pixels_per_px(painter)
         columns = math.ceil(self.canvas_width * per_px)
         lowest, highest = column_levels(one.times, one.levels, scale, columns, per_px)
@@ -130,50 +123,21 @@ class LevelLane(Lane):
             return
         # Dashes keep their place in time while the view moves.
         place = (np.arange(columns) / per_px + scale.start_ns / scale.ns_per_px) % (_DASH_PX + _DASH_GAP_PX)
-        around = np.add(edges, [[-_AROUND_PX], [_AROUND_PX]])
-        is_around = (place < _DASH_PX + _AROUND_PX) | (place > _DASH_PX + _DASH_GAP_PX - _AROUND_PX)
-        if self.has_gaps:
-            paint_bands(painter, np.where(is_around, around, np.nan), self.scene.theme.panel, self.height())
         paint_bands(painter, np.where(place < _DASH_PX, edges, np.nan), one.color, self.height())
 
-    def _paint_name(self, painter: QPainter, one: LevelSeries, top: float, taken: list[QRectF]) -> None:
-        scale = self.scene.scale
-        seen = int(one.times.searchsorted(scale.end_ns, side="right")) - 1
-        if seen < 0:
-            return
-        level = float(one.levels[seen])
+    def _write_name(self, painter: QPainter, one: LevelSeries, right: float) -> float:
+        """Writes a name and the last level in view up to `right` -> where the name before it may end."""
         theme = self.scene.theme
-        text = f"{one.name}  {one.told or self.level_text(level)}"
-        width = theme.text_width(text, 10.5, 500) + _KEY_PX + 4
-        right = min(scale.x(min(one.end_ns, scale.end_ns)), self.canvas_width - 6)
-        left = max(6.0, right - width)
-        y = self._y(level, top)
-        beside = y - _NAME_PX - _APART_PX if y > 15 else y + 3
-        room = QRectF(left, 2.0 if self.has_name_row else beside, width, _NAME_PX)
-        room = self._apart(room, taken)
-        taken.append(room)
-        painter.fillRect(room, theme.alpha(theme.panel, 0.72))
+        seen = int(one.times.searchsorted(self.scene.scale.end_ns, side="right")) - 1
+        if seen < 0:
+            return right
+        text = f"{one.name}  {one.told or self.level_text(float(one.levels[seen]))}"
+        width = theme.text_width(text, 10.5, 500) + _KEY_PX
+        room = QRectF(right - width, 2, width, _NAME_PX)
+        painter.fillRect(QRectF(room.left(), room.top() + 3, 2, room.height() - 6), one.color)
         painter.setPen(theme.text_dim)
         theme.write(painter, room.adjusted(_KEY_PX, 0, 0, 0), text, 10.5, 500)
-        self.texts.append(room)
-        painter.fillRect(QRectF(room.left(), room.top() + 3, 2, room.height() - 6), one.color)
-
-    def _apart(self, room: QRectF, taken: Sequence[QRectF]) -> QRectF:
-        """The nearest room, its own or in one of as many rows as the lane holds, that keeps apart from those taken."""
-        last = self.height() - _NAME_PX
-        rows = 0 if self.has_name_row else int(last // (_NAME_PX + _APART_PX))
-        tops = [min(room.top(), last), *(last * row / rows for row in range(rows + 1) if rows)]
-        lefts = [room.left()]
-        for other in taken:
-            lefts += [other.left() - room.width() - _BESIDE_PX, other.right() + _BESIDE_PX]
-        grounds = [other.adjusted(-_BESIDE_PX, -_APART_PX, _BESIDE_PX, _APART_PX) for other in taken]
-        for left in sorted(lefts, key=lambda left: abs(left - room.left())):
-            for top in sorted(tops, key=lambda top: abs(top - room.top())):
-                found = QRectF(left, top, room.width(), _NAME_PX)
-                is_inside = left >= 0 and found.right() <= self.canvas_width
-                if is_inside and not any(map(found.intersects, grounds)):
-                    return found
-        return room
+        return room.left() - 2 * _KEY_PX
 
     def hit(self, pos: QPointF) -> Hit | None:
         t_ns = self.scene.scale.t(pos.x())
@@ -222,7 +186,6 @@ class LevelLane(Lane):
 class KvLane(LevelLane):
     """Logical bytes of each model's KV cache, both on one scale."""
 
-    has_gaps = True
     lack = "how the KV cache grew"
     hint = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
 

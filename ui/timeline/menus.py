@@ -227,8 +227,6 @@ class Offers(QObject):
         shown = stack.in_sight()
         place = shown.index(lane)
         self._add(menu, f"{'Open' if lane.is_folded else 'Collapse'} {literal(name)}", partial(stack.toggle_fold, lane))
-        is_pinned = lane.key in stack.order.pinned
-        self._add(menu, "Let it scroll" if is_pinned else "Keep it at the top", partial(stack.toggle_pin, lane))
         if place > 0:
             self._add(menu, "Move it up", partial(stack.move_lane, lane, shown[place - 1]))
         if place + 1 < len(shown):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtGui import QKeyEvent
 
 from evprof.view.columns import RunPair
 from evprof.view.timescale import Timescale, around, fitted, followed
@@ -97,26 +96,17 @@ class Zooming(QObject):
             self._selection.set_view_range(moved)
 
 
-_LINUX = {25: "w", 38: "a", 39: "s", 40: "d"}
-_WINDOWS = {0x11: "w", 0x1E: "a", 0x1F: "s", 0x20: "d"}
-_MAC = {13: "w", 0: "a", 1: "s", 2: "d"}
-_NAMES = {Qt.Key.Key_W: "w", Qt.Key.Key_A: "a", Qt.Key.Key_S: "s", Qt.Key.Key_D: "d"}
-_ARROWS = {Qt.Key.Key_Up: "w", Qt.Key.Key_Left: "a", Qt.Key.Key_Down: "s", Qt.Key.Key_Right: "d"}
-
-
-def cross_key(event: QKeyEvent) -> str | None:
-    """ "w", "a", "s" or "d" for the key at that place, or for the arrow of that direction; None for all others."""
-    if Qt.Key(event.key()) in _ARROWS:
-        return _ARROWS[Qt.Key(event.key())]
-    platform = QGuiApplication.platformName()
-    if platform in ("xcb", "wayland") and event.nativeScanCode():
-        return _LINUX.get(event.nativeScanCode())
-    if platform == "windows" and event.nativeScanCode():
-        return _WINDOWS.get(event.nativeScanCode())
-    if sys.platform == "darwin" and platform == "cocoa":
-        return _MAC.get(event.nativeVirtualKey())
-    return _NAMES.get(Qt.Key(event.key()))
-
+_CROSS = {
+    Qt.Key.Key_W: "w",
+    Qt.Key.Key_A: "a",
+    Qt.Key.Key_S: "s",
+    Qt.Key.Key_D: "d",
+    Qt.Key.Key_Up: "w",
+    Qt.Key.Key_Left: "a",
+    Qt.Key.Key_Down: "s",
+    Qt.Key.Key_Right: "d",
+}
+"""The direction of a held key: "w" and "s" zoom, "a" and "d" pan."""
 
 _GLIDE_MS = 16
 _ZOOM_PER_FRAME = 1.06
@@ -137,7 +127,7 @@ class HeldKeys(QObject):
     def press(self, event: QKeyEvent) -> bool:
         """Acts on a key press; False when the key means nothing here."""
         plain = not event.modifiers() & (Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
-        cross = cross_key(event) if plain else None
+        cross = _CROSS.get(Qt.Key(event.key())) if plain else None
         if cross is not None and not event.isAutoRepeat():
             self._held.add(cross)
             self._glide()
@@ -146,7 +136,7 @@ class HeldKeys(QObject):
 
     def release(self, event: QKeyEvent) -> bool:
         """Takes note of a released key; False when it means nothing here."""
-        cross = cross_key(event)
+        cross = _CROSS.get(Qt.Key(event.key()))
         if cross is None or event.isAutoRepeat():
             return cross is not None
         self._held.discard(cross)

@@ -1,24 +1,22 @@
-"""What lies over all lanes: selected range, marks, flows, ruler, pointer line, and the card with exact figures."""
+"""What lies over all lanes: selected range, marks, ruler, pointer line, and the card with exact figures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen, QPolygonF, QRegion
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtWidgets import QFrame, QWidget
 
 from evprof.core.safe_text import one_line
 from evprof.view.timescale import time_text
 from ui.state.selection import TimeRange
-from ui.style.theme import BASE_PX, SMALL_PX
+from ui.style.theme import GRID, SMALL_PX
 from ui.timeline.lane import Lane
-from ui.timeline.places import FlowStep, flow_of, round_of
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
-from ui.timeline.speculation_lanes import ROUND_HEIGHT, ROUND_TOP, RoundLane
-from ui.timeline.stage_lane import PART_HEIGHT, PART_TOP, StageLane
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.label import Label
 from ui.widgets.stage_fill import paint_swatch
 
 _RULER_PX = 18.0
@@ -57,7 +55,7 @@ class Overlay(QWidget):
         self._strip = self.scene.marked_range
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """The range's ground and edges, marks, flows, ruler and the pointer's line; what stays breaks around texts."""
+        """The range's ground and edges, marks, levels, ruler and the pointer's line."""
         painter = QPainter(self)
         theme = self.scene.theme
         if self.drop_y is not None:
@@ -65,12 +63,8 @@ class Overlay(QWidget):
         painter.setClipRect(QRectF(event.rect()).intersected(QRectF(GUTTER_PX, 0, self.width(), self.height())))
         painter.translate(GUTTER_PX, 0)
         self._paint_grounds(painter)
-        painter.save()
-        painter.setClipRegion(self._beside_texts(painter.clipRegion()))
         self._paint_range(painter)
         self._paint_marks(painter)
-        self._paint_flow(painter)
-        painter.restore()
         self._paint_levels(painter)
         if self.scene.pointer_px is not None:
             painter.fillRect(QRectF(int(self.scene.pointer_px), 0, 1, self.height()), theme.alpha(theme.text_dim, 0.55))
@@ -110,73 +104,6 @@ class Overlay(QWidget):
                 painter.drawEllipse(QPointF(x, lane.y() + y), 3.5, 3.5)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
-    # Flows.
-
-    def _paint_flow(self, painter: QPainter) -> None:
-        """Arrows between the steps of the selected round, or of the one under the pointer."""
-        tracks = [track for _, track in self.scene.shown]
-        chosen = round_of(tracks, self.scene.selection.chosen) or self.scene.hovered_round
-        steps = [] if chosen is None else flow_of(self.scene.shown, chosen)
-        placed = [(step, room) for step in steps if (room := self._room_of(step)) is not None]
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        theme = self.scene.theme
-        for step, room in placed:
-            if step.span is not None:
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                painter.setPen(QPen(theme.text, 1.2))
-                painter.drawRoundedRect(room.adjusted(-0.5, -0.5, 0.5, 0.5), 2, 2)
-        for (before, left), (after, right) in pairwise(placed):
-            if before.column is not None or after.column is not None:
-                self._paint_arrow(painter, left, right)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-
-    def _beside_texts(self, region: QRegion) -> QRegion:
-        """What of a region (canvas coordinates) holds no text of a lane."""
-        around = region.boundingRect()
-        for lane in self._lanes:
-            for room in lane.texts if lane.isVisible() else ():
-                held = room.translated(0, lane.y()).toAlignedRect()
-                if held.intersects(around):
-                    region = region.subtracted(QRegion(held))
-        return region
-
-    def _room_of(self, step: FlowStep) -> QRectF | None:
-        """Where a step is drawn, in canvas coordinates."""
-        x0, x1 = (self.scene.scale.x(t_ns) for t_ns in step.range)
-        low, high = -self.scene.scale.width_px, 2 * self.scene.scale.width_px
-        x0, x1 = min(max(x0, low), high), min(max(x1, low), high)
-        for lane in self._lanes:
-            if lane.isHidden():
-                continue
-            if step.column is not None and isinstance(lane, StageLane) and lane.column == step.column:
-                top, height = (PART_TOP, PART_HEIGHT) if not lane.is_folded else (0.0, float(lane.height()))
-                return QRectF(x0, lane.y() + top, max(1.0, x1 - x0), height)
-            if step.column is None and isinstance(lane, RoundLane) and not lane.is_folded:
-                return QRectF(x0, lane.y() + ROUND_TOP, max(1.0, x1 - x0), ROUND_HEIGHT)
-        return None
-
-    def _paint_arrow(self, painter: QPainter, left: QRectF, right: QRectF) -> None:
-        """From the end of one step to the beginning of the next, leaving and arriving from the side they face."""
-        theme = self.scene.theme
-        down = right.center().y() >= left.center().y()
-        start = QPointF(left.right(), left.bottom() if down else left.top())
-        end = QPointF(right.left(), right.top() if down else right.bottom())
-        if abs(right.center().y() - left.center().y()) < 1:
-            start, end = QPointF(left.right(), left.bottom()), QPointF(right.left(), right.bottom())
-        bend = max(10.0, min(40.0, abs(end.y() - start.y()) / 2))
-        sign = 1.0 if down else -1.0
-        path = QPainterPath(start)
-        path.cubicTo(start + QPointF(0, sign * bend), end - QPointF(0, sign * bend), end)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(theme.alpha(theme.panel, 0.9), 3.5))
-        painter.drawPath(path)
-        painter.setPen(QPen(theme.text, 1.4))
-        painter.drawPath(path)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.text)
-        tip = [QPointF(0, 0), QPointF(-_HEAD_PX, -sign * 1.6 * _HEAD_PX), QPointF(_HEAD_PX, -sign * 1.6 * _HEAD_PX)]
-        painter.drawPolygon(QPolygonF([end + point for point in tip]))
-
     # The ruler.
 
     def _paint_ruler(self, painter: QPainter) -> None:
@@ -214,17 +141,20 @@ class Overlay(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-class HoverCard(QWidget):
+class HoverCard(QFrame):
     """A small card of exact figures beside the pointer; a child of the timeline, never a window of its own."""
-
-    _PAD, _LINE, _GAP = 10, 18, 16
 
     def __init__(self, scene: TimelineScene, parent: QWidget) -> None:
         super().__init__(parent)
         self.scene = scene
         self.ground = parent
         self.hit: Hit | None = None
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        in_role(self, "card").setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._title, self._note = in_role(Label(), "title"), in_role(Label(), "warn")
+        self._names, self._values = in_role(Label(), "dim"), Label()
+        self._values.setAlignment(Qt.AlignmentFlag.AlignRight)
+        facts = beside(self._names, None, self._values, spacing=2 * GRID)
+        stacked(self._title, facts, self._note, on=self, margins=(GRID + 6, GRID, GRID, GRID), spacing=4)
         self.hide()
 
     def show_hit(self, hit: Hit | None, at: QPoint) -> None:
@@ -232,55 +162,27 @@ class HoverCard(QWidget):
         if self.hit is None:
             self.hide()
             return
-        self.resize(*self._measure(self.hit))
+        self._title.setText(self.hit.title)
+        self._names.setText("\n".join(name for name, _ in self.hit.facts))
+        self._values.setText("\n".join(value for _, value in self.hit.facts))
+        self._note.setText(self.hit.note)
+        self._note.setVisible(bool(self.hit.note))
+        self.adjustSize()
         room = self.ground.rect()
         x = at.x() + 14 if at.x() + 14 + self.width() < room.right() - 4 else at.x() - 14 - self.width()
-        y = min(at.y() + 14, room.bottom() - self.height() - 4)
-        self.move(max(4, x), max(4, y))
+        self.move(max(4, x), max(4, min(at.y() + 14, room.bottom() - self.height() - 4)))
         self.raise_()
         self.show()
-        self.update()
-
-    def _measure(self, hit: Hit) -> tuple[int, int]:
-        title = QFontMetricsF(self.scene.theme.font(BASE_PX, 600))
-        text = QFontMetricsF(self.scene.theme.font(SMALL_PX + 0.5))
-        left = max((text.horizontalAdvance(name) for name, _ in hit.facts), default=0)
-        right = max((text.horizontalAdvance(value) for _, value in hit.facts), default=0)
-        width = max(title.horizontalAdvance(hit.title) + 14, left + self._GAP + right, text.horizontalAdvance(hit.note))
-        lines = 1 + len(hit.facts) + bool(hit.note)
-        return int(width) + 2 * self._PAD + 2, lines * self._LINE + 2 * self._PAD - 2
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Title with its colour, facts with right-aligned figures, a note."""
-        if self.hit is None:
-            return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        theme = self.scene.theme
-        painter.setPen(QPen(theme.alpha(theme.text_dim, 0.45), 1))
-        painter.setBrush(theme.raised)
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
-        room = QRectF(self._PAD, self._PAD - 2, self.width() - 2 * self._PAD, self._LINE)
-        mark = QRectF(room.left(), room.top() + 3, 3, self._LINE - 6)
-        if self.hit.swatch:
-            paint_swatch(painter, theme, self.hit.swatch, mark)
-        else:
-            painter.fillRect(mark, self.hit.color)
-        painter.setFont(theme.font(BASE_PX, 600))
-        painter.setPen(theme.text)
-        painter.drawText(room.adjusted(10, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self.hit.title)
-        painter.setFont(theme.font(SMALL_PX + 0.5))
-        for name, value in self.hit.facts:
-            room.translate(0, self._LINE)
-            painter.setPen(theme.text_dim)
-            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, name)
-            painter.setPen(theme.text)
-            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, value)
-        if self.hit.note:
-            room.translate(0, self._LINE)
-            painter.setPen(theme.warn)
-            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, self.hit.note)
-        painter.end()
+        """The colour of what is described, as a mark beside the title."""
+        super().paintEvent(event)
+        if self.hit is not None:
+            mark, painter = QRectF(GRID, self._title.y() + 2, 3, self._title.height() - 4), QPainter(self)
+            if self.hit.swatch:
+                paint_swatch(painter, self.scene.theme, self.hit.swatch, mark)
+            else:
+                painter.fillRect(mark, self.hit.color)
 
 
 _MOST = 200

@@ -39,8 +39,6 @@ class PowerLane(LevelLane):
     """
 
     lane_height_px = 50
-    top_px = 16.5
-    has_name_row = True
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)

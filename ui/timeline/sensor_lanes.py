@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -103,31 +104,19 @@ class SensorLane(Lane):
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.alpha(color, 0.3))
         painter.drawRoundedRect(bar, 3, 3)
-        font = theme.font(SMALL_PX)
-        painter.setFont(font)
-        width_of = QFontMetricsF(font).horizontalAdvance
-        flags = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         room = bar.intersected(QRectF(0, bar.top(), self.canvas_width, bar.height()))
-        words = self._wordings(one)
-        inside = widest_that_fits(words, room.width() - 12, width_of)
+        words = widest_that_fits(self._wordings(one), room.width() - 12, partial(theme.text_width, size_px=SMALL_PX))
         painter.setPen(theme.text)
-        painter.drawText(room.adjusted(6, 0, -6, 0), flags, inside)
+        theme.write(painter, room.adjusted(6, 0, 0, 0), words, SMALL_PX)
         if seen is None or one.tokens == 0:
             return
-        middle = bar.center().y()
-        told = f"{count_text(one.tokens, 'token')} could have seen it"
-        if not inside:
-            told = f"{words[-1]} · {told}"
-        text = widest_that_fits([told], end - max(seen, 0.0) - 16, width_of)
-        beside = "" if text else widest_that_fits([told, words[-1]], self.canvas_width - max(end, 0.0) - 12, width_of)
+        text, left = f"{count_text(one.tokens, 'token')} could have seen it", max(seen, 0.0) + 6
+        begin = left + theme.text_width(text, SMALL_PX) + 6
         painter.setPen(QPen(color, 1, Qt.PenStyle.DashLine))
-        begin = max(seen, 0.0) + (width_of(text) + 12 if text else 0.0)
-        painter.drawLine(QPointF(begin, middle), QPointF(end, middle))
-        painter.setPen(QPen(color, 1.5))
-        painter.drawLine(QPointF(seen, bar.top()), QPointF(seen, bar.bottom()))
+        painter.drawLine(QPointF(begin, bar.center().y()), QPointF(max(begin, end), bar.center().y()))
+        painter.fillRect(QRectF(seen, bar.top(), 1.5, bar.height()), color)
         painter.setPen(theme.text_dim)
-        at = max(seen, 0.0) if text else max(end, 0.0)
-        painter.drawText(QRectF(at + 6, bar.top(), self.canvas_width - at - 6, bar.height()), flags, text or beside)
+        theme.write(painter, QRectF(left, bar.top(), 0, bar.height()), text, SMALL_PX)
 
     def _wordings(self, one: Sensed) -> list[str]:
         start, stop = one.slices[one.place]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from itertools import chain
 
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
@@ -32,9 +31,6 @@ PART_TOP, PART_HEIGHT = 31.0, 13.0
 _LABEL_PX = 11.0
 _PART_LABEL_PX = 9.5
 _TICK_PX = 5.0
-_LABEL_ROOM_PX = 14.0
-"""Height of a stage's label with what sets it apart from a line that breaks around it."""
-
 _EDGED_PX, _EDGE_PX = 5.0, 2.0
 """Wider parts begin with an edge, and how wide it is."""
 
@@ -175,8 +171,6 @@ class StageLane(Lane):
                 paint_label_ground(painter, theme, plate)
                 painter.setPen(theme.text)
             theme.write(painter, visible.adjusted(6, -1, -3, -1), text, _LABEL_PX, 600)
-            around = (visible.height() - _LABEL_ROOM_PX) / 2
-            self.texts.append(QRectF(visible.left() + 4, visible.top() + around, width_of(text) + 4, _LABEL_ROOM_PX))
 
     def _paint_parts(self, painter: QPainter, track: Track, now: int) -> None:
         """All parts as one row of columns; edges and names on wide ones."""
@@ -208,7 +202,6 @@ class StageLane(Lane):
             text = track.parts.names[int(row.names[place])]
             width = theme.text_width(text, _PART_LABEL_PX, 500)
             if width <= visible.width() - 8:
-                self.texts.append(QRectF(visible.left() + 3, PART_TOP, width + 4, PART_HEIGHT))
                 theme.write(painter, visible.adjusted(5, -0.5, 0, 0), text, _PART_LABEL_PX, 500)
 
     def _kinds_of(self, row: SpanRow, words: list[str]) -> Ints:
@@ -248,22 +241,16 @@ class StageLane(Lane):
         return t_ns + self.track.shift_ns
 
     def _paint_parting(self, painter: QPainter) -> None:
-        """A flag where the answers part; its line breaks around labels."""
+        """A flag and a line where the answers part."""
         t_ns = self._parting_ns()
         if t_ns is None:
             return
         x = self.scene.scale.x(t_ns)
         painter.setPen(QPen(self.scene.theme.text, 1, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
-        painter.drawLines([QLineF(x, top, x, bottom) for top, bottom in self._beside_texts(x)])
+        painter.drawLine(QLineF(x, 1, x, PART_TOP + PART_HEIGHT))
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self.scene.theme.warn)
         painter.drawPolygon(QPolygonF([QPointF(x, 0), QPointF(x + 9, 3.5), QPointF(x, 7)]))
-
-    def _beside_texts(self, x: float) -> list[tuple[float, float]]:
-        """The pieces of an upright line through the lane that cross none of its texts."""
-        crossed = sorted((room.top(), room.bottom()) for room in self.texts if room.left() < x < room.right())
-        edges = [1.0, *chain.from_iterable(crossed), PART_TOP + PART_HEIGHT]
-        return [(top, bottom) for top, bottom in zip(edges[::2], edges[1::2], strict=True) if bottom > top]
 
     def _hit_parting(self, pos: QPointF) -> Hit | None:
         t_ns, track = self._parting_ns(), self.track

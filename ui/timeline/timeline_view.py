@@ -29,7 +29,7 @@ from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.marks import Marking
 from ui.timeline.menus import Offers
 from ui.timeline.navigation import HeldKeys, ViewHistory, Zooming
-from ui.timeline.overview import EdgeArrow, Minimap
+from ui.timeline.overview import Minimap
 from ui.timeline.power_lane import PowerLane
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
 from ui.timeline.sensor_lanes import RealTimeLane, SensorLane
@@ -98,9 +98,8 @@ class TimelineView(QWidget):
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroll_area.setWidget(self.stack)
-        self.empty = EmptyTimeline(self.scene, self)
+        self.empty = EmptyTimeline(self)
         self._parts = stacked(self.minimap, self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
-        self.arrow = EdgeArrow(self.scene, self)
         self.marking = Marking(self.scene, self.controller, self.selection, self)
         self.measuring = Measuring(self.scene, self.selection, self.stack, self)
         self.offers = Offers(
@@ -126,8 +125,6 @@ class TimelineView(QWidget):
         self.minimap.moved.connect(zooming.look_at)
         self.minimap.fit_asked.connect(zooming.fit)
         self.empty.run_requested.connect(self.run_requested)
-        self.arrow.clicked.connect(zooming.bring_into_view)
-        self.scroll_area.verticalScrollBar().valueChanged.connect(stack.stick)
         stack.zoomed.connect(zooming.zoom)
         stack.panned.connect(zooming.pan)
         stack.pointer_moved.connect(head.update)
@@ -153,8 +150,6 @@ class TimelineView(QWidget):
             "view_forward": self.history.forward,
             "next_span": partial(choosing.step, +1),
             "previous_span": partial(choosing.step, -1),
-            "flow_on": partial(choosing.follow, +1),
-            "flow_back": partial(choosing.follow, -1),
             "to_range": choosing.to_range,
             "deselect": self.measuring.deselect,
             "measure": self.measuring.start_here,
@@ -309,11 +304,7 @@ class TimelineView(QWidget):
         self.minimap.update()
         for lane in self.lanes:
             update(lane)
-        self.arrow.show_side(self._arrow_y())
         self.stack.point_again()
-
-    def _arrow_y(self) -> int:
-        return self.scroll_area.y() + 8
 
     # Mouse and keys.
 
@@ -325,8 +316,7 @@ class TimelineView(QWidget):
             self._repaint_lanes()
         else:
             self.head.update()
-            self.arrow.show_side(self._arrow_y())
-        self._marked_rows = marks_rows
+            self._marked_rows = marks_rows
         if not self.choosing.is_here:
             self.zooming.bring_into_view()
 
@@ -364,7 +354,6 @@ class TimelineView(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.arrow.show_side(self._arrow_y())
         self._give_room()
 
     def _set_theme(self, theme: Theme) -> None:

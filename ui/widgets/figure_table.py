@@ -25,7 +25,7 @@ from ui.widgets.stage_fill import paint_swatch
 ROW = 24
 """Height in px of a row whose name fits on one line."""
 
-_LEAST_COLUMN, _MOST_HEAD, _GAP = 40, 72, 2
+_LEAST_COLUMN, _MOST_HEAD, _GAP = 40, 60, 2
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _ROW_ROLE = Qt.ItemDataRole.UserRole
 
@@ -146,6 +146,9 @@ class FigureTable(QTableWidget):
         self.setColumnCount(1 + count)
         self.setHorizontalHeaderLabels(["", *self._heads, *[""] * (count - len(self._heads))])
         self.horizontalHeader().setVisible(bool(self._heads))
+        for column, head in enumerate(self._heads, 1):
+            if (item := self.horizontalHeaderItem(column)) is not None:
+                item.setToolTip(plain(head))
         for place, row in enumerate(self._rows):
             texts = (", ".join(filter(None, (row.name, row.unit))), *row.cells)
             for column, (text, role) in enumerate(zip(texts, ("dim", *row.roles, *[""] * count), strict=False)):
