@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -157,9 +157,3 @@ def test_unwrapping_restores_sorted_times(steps: list[int], start: int) -> None:
     times = start + np.cumsum(np.array(steps, np.int64))
     turns = int(times[0] >> 32)
     assert unwrapped(times & 0xFFFF_FFFF, turns).tolist() == times.tolist()
-
-
-def test_damage(survives_damage: Callable[..., dict[str, str]]) -> None:
-    content = b"".join(davis(i % 346, i % 260, i * 7, i % 2) for i in range(400))
-    ended = survives_damage({"a.aedat": header(DAVIS346) + content, "b.aedat": header(DVS128) + dvs(1, 2, 3, 1) * 50})
-    assert {"read", "refused"} <= set(ended.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +139,3 @@ def test_windows_past_turns_of_the_clock(tmp_path: Path) -> None:
             assert window.t_us.tolist() == expected.t_us.tolist()
             assert window.x.tolist() == expected.x.tolist()
         assert (recording.info.t_min_us, recording.info.t_max_us) == (whole.t_min_us, whole.t_max_us)
-
-
-def test_damaged_files(survives_damage: Callable[..., dict[str, str]]) -> None:
-    chance = np.random.default_rng(3)
-    records = [(n * 50, int(chance.integers(0, 640)), int(chance.integers(0, 480)), n % 2) for n in range(300)]
-    survives_damage({"a.dat": packed(records)}, 150)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -137,9 +136,3 @@ def test_refusals(tmp_path: Path, content: bytes, said: str) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match=said), open_recording(path) as recording:
         recording.read()
-
-
-def test_damage(survives_damage: Callable[..., dict[str, str]]) -> None:
-    content = packed(made(np.random.default_rng(1).integers(0, 200, 700)))
-    ended = survives_damage({"a.es": header() + content})
-    assert {"read", "refused"} <= set(ended.values())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -400,16 +399,3 @@ def test_windows_of_large_files_look_at_the_ends_of_blocks(tmp_path: Path, kind:
             assert rows(recording.read_time(start, start + 900)) == rows(whole.slice_time(start, start + 900))
         assert recording.info.t_min_us == whole.t_min_us
         assert recording.info.t_max_us == whole.t_max_us
-
-
-def test_damaged_captures(survives_damage: Callable[..., dict[str, str]]) -> None:
-    chance = np.random.default_rng(9)
-    evt2 = [evt2_word(8, n // 4) if n % 4 == 0 else int(chance.integers(0, 2**29)) for n in range(600)]
-    evt21 = [word << 32 | int(chance.integers(0, 2**32)) for word in evt2]
-    originals: dict[str, Any] = {
-        "evt2.raw": packed("evt2", evt2),
-        "evt21.raw": packed("evt2.1", evt21),
-        "legacy.raw": packed("legacy", evt21),
-        "evt3.raw": packed("evt3", sensor_like_evt3(0.5)),
-    }
-    survives_damage(originals, 100)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import wave
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -165,9 +164,3 @@ def test_a_file_that_only_begins_like_one(tmp_path: Path) -> None:
         path.write_bytes(beginning + rest)
         with pytest.raises(UserError, match="is no event recording"):
             open_recording(path)
-
-
-def test_damage(survives_damage: Callable[..., dict[str, str]]) -> None:
-    content = b"".join(record(*event) for event in many(1_500))
-    ended = survives_damage({"a.bin": content})
-    assert {"read", "refused"} <= set(ended.values())

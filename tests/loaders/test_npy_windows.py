@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -158,7 +157,6 @@ def test_damage_inside_is_told_when_it_is_met(tmp_path: Path) -> None:
 def test_more_events_than_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "a.npy", structured(made()))
     monkeypatch.setattr(recordings, "MOST_EVENTS", 20_000)
-    monkeypatch.setattr("evprof.loaders.events.pieces.MOST_EVENTS", 20_000)
     with open_recording(tmp_path / "a.npy") as recording:
         for read in (recording.read, lambda: recording.read_time(0, 2**40)):
             with pytest.raises(UserError, match="--start-ms"):
@@ -172,14 +170,3 @@ def test_a_file_cut_while_it_is_open(tmp_path: Path) -> None:
             file.truncate(5000)
         with pytest.raises(UserError, match=r"a\.npy: became shorter"):
             recording.read()
-
-
-def test_damaged_tables(survives_damage: Callable[..., dict[str, str]], tmp_path: Path) -> None:
-    columns = {key: column[:400] for key, column in made().items()}
-    originals = {}
-    for name in ("rows.npy", "fortran.npy", "seconds.npy"):
-        LAYOUTS[name](tmp_path / name, columns)
-        originals[name] = (tmp_path / name).read_bytes()
-    stored = io.BytesIO()
-    np.save(stored, np.array(columns), allow_pickle=True)
-    survives_damage({**originals, "dict.npy": stored.getvalue()}, 60)

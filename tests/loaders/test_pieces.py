@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.pieces import PiecedRecording, Pieces, filled, gathered, sampled
+from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
 from evprof.loaders.events.recording import FileBytes, RecordingInfo, joined
 
 
@@ -45,9 +45,6 @@ class Packets(PiecedRecording):
 
     def close(self) -> None:
         pass
-
-    def _first_share(self) -> float:
-        return 0.5
 
     @property
     def _pieces(self) -> Pieces:
@@ -128,12 +125,3 @@ def test_samples_that_are_all_empty() -> None:
     index = sampled(1_000, lambda number: firsts[number])
     assert index.first_us.tolist() == [70, 5_010]
     assert index.edges.tolist() == [0, 501, 1_000]
-
-
-@given(st.lists(st.integers(1, 9), max_size=9), st.integers(0, 60), st.floats(1e-6, 1), st.integers(0, 60))
-def test_gathering_survives_any_guess(sizes: list[int], count: int, share: float, most: int) -> None:
-    whole = made(list(range(sum(sizes))))
-    ends = np.cumsum(sizes, dtype=int).tolist()
-    chunks = [whole.slice_count(end - size, end) for size, end in zip(sizes, ends, strict=True)]
-    assert same(filled(iter(chunks), count), whole)
-    assert same(gathered(iter(chunks), share, most), whole)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -451,17 +450,6 @@ def test_cut_and_wrong_gzip_files(tmp_path: Path) -> None:
         read(tmp_path, whole[:-40])
     with pytest.raises(UserError, match="damaged"):
         read(tmp_path, whole[:-6] + b"\0" * 6)
-
-
-def test_damaged_texts(survives_damage: Callable[..., dict[str, str]]) -> None:
-    rows = made(200)
-    originals = {
-        "faery.csv": "t,x,y,on\n" + lines("{t},{x},{y},{p}", rows),
-        "rpg.txt": "640 480\n" + lines("{s:.6f} {x} {y} {p}", rows),
-        "signs.csv": lines("{x}, {y}, {sign}, {t}", rows),
-    }
-    contents = {name: text.encode() for name, text in originals.items()}
-    survives_damage({**contents, "packed.csv.gz": gzip.compress(contents["rpg.txt"])}, 60)
 
 
 def test_text_is_read_as_numpys_own_parser_reads_it(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.pieces import filled
-from evprof.loaders.events.recording import MOST_EVENTS, FileRecording, RecordingInfo, check_sensor, joined
+from evprof.loaders.events.recording import FileRecording, RecordingInfo, check_sensor, joined
 
 _KINDS = {0: "generic", 1: "DVS", 2: "ATIS", 4: "colour"}
 _DVS = 1
@@ -53,13 +52,6 @@ class EventStream(FileRecording):
     def chunks(self) -> Iterator[EventArray]:
         """Blocks of about 131,072 events."""
         return self._from(0)
-
-    def read(self) -> EventArray:
-        """All events, each written to its place as it is decoded."""
-        most = (self._file.size - _HEADER) // _EVENT.itemsize
-        if not 0 < most <= MOST_EVENTS:
-            return super().read()
-        return self._some(filled(self.chunks(), most))
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         """Reads from the last known block that begins before the window to the window's end."""

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.file_head import HEAD_BYTES
-from evprof.loaders.events.pieces import filled
-from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, EventsInMemory, FileRecording, RecordingInfo
+from evprof.loaders.events.recording import EventRecording, EventsInMemory, FileRecording, RecordingInfo
 
 _RECORD = np.dtype([("x", "u1"), ("rest", ">u4")])
 _WIDTH, _HEIGHT = 240, 180
@@ -75,12 +74,6 @@ class Ncaltech(FileRecording):
             events, overflows = self._decoded(self._at(start, _PIECE), overflows)
             if len(events):
                 yield events
-
-    def read(self) -> EventArray:
-        """All events, each written to its place as it is decoded."""
-        if not 0 < self.records <= MOST_EVENTS:
-            return super().read()
-        return self._some(filled(self.chunks(), self.records))
 
     def _at(self, start: int, count: int) -> npt.NDArray[Any]:
         return _records(self._file.at(start * _RECORD.itemsize, count * _RECORD.itemsize))

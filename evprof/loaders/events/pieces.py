@@ -6,16 +6,15 @@ It knows no format; a run of records is called a piece.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.events import EventArray
-from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, FileRecording, joined
+from evprof.loaders.events.recording import CHUNK_EVENTS, FileRecording, joined
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,6 @@ class PiecedRecording(FileRecording):
     def _decoded(self, start: int, stop: int) -> EventArray:
         """The events of pieces start…stop-1 in file order; there may be none."""
 
-    @abstractmethod
-    def _first_share(self) -> float:
-        """About how much of all events the first of `chunks` has; a wrong guess costs time and nothing else."""
-
-    def read(self) -> EventArray:
-        """All events, each written to its place as it is decoded: joining chunks would take a third of the time."""
-        return self._some(gathered(self._bounded(self.chunks()), self._first_share(), self._file.size))
-
     def _limits_us(self) -> tuple[int | None, int | None]:
         """Earliest and latest time, from the ends of a file in time order; None and None where it is not in order."""
         pieces = self._pieces
@@ -119,28 +110,3 @@ def sampled(count: int, first_us: Callable[[int], int | None]) -> Pieces:
     starts[:1] = 0
     times = np.array([first for first in firsts if first is not None], np.int64)
     return Pieces(times, None, np.append(starts, count))
-
-
-def filled(chunks: Iterable[EventArray], count: int) -> EventArray:
-    """The chunks as one array; `count` is how many events there should be, and spares copying them twice if right."""
-    x, y, p = np.empty(count, np.uint16), np.empty(count, np.uint16), np.empty(count, np.uint8)
-    t_us = np.empty(count, np.int64)
-    place = 0
-    chunks = iter(chunks)
-    for chunk in chunks:
-        end = place + len(chunk)
-        if end > count:
-            return joined((EventArray(x[:place], y[:place], t_us[:place], p[:place]), chunk, *chunks))
-        x[place:end], y[place:end], t_us[place:end], p[place:end] = chunk.x, chunk.y, chunk.t_us, chunk.p
-        place = end
-    return EventArray(x[:place], y[:place], t_us[:place], p[:place])
-
-
-def gathered(chunks: Iterator[EventArray], share: float, most: int) -> EventArray:
-    """The chunks as one array, whose length is guessed: the first chunk is about this share of all events.
-
-    No guess goes beyond `most`, the file's bytes: hardly a format has more events than bytes.
-    """
-    first = next(chunks, NO_EVENTS)
-    guess = int(len(first) / min(1.0, max(share, 1e-9)) * 1.05) + 1
-    return filled(chain((first,), chunks), min(guess, most, MOST_EVENTS))

@@ -163,12 +163,8 @@ def joined(chunks: Iterable[EventArray]) -> EventArray:
     parts = [chunk for chunk in chunks if len(chunk)]
     if len(parts) <= 1:
         return parts[0] if parts else NO_EVENTS
-    return EventArray(
-        np.concatenate([part.x for part in parts]),
-        np.concatenate([part.y for part in parts]),
-        np.concatenate([part.t_us for part in parts]),
-        np.concatenate([part.p for part in parts]),
-    )
+    x, y, t_us, p = ([getattr(part, name) for part in parts] for name in ("x", "y", "t_us", "p"))
+    return EventArray(np.concatenate(x), np.concatenate(y), np.concatenate(t_us), np.concatenate(p))
 
 
 class FileBytes:

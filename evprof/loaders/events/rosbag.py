@@ -213,10 +213,6 @@ class Rosbag(PiecedRecording):
             if len(events):
                 yield events
 
-    def _first_share(self) -> float:
-        messages = [sum(chunk.counts.get(number, 0) for number in self._numbers) for chunk in self._chunks]
-        return messages[0] / max(1, sum(messages)) if messages else 1.0
-
     @cached_property
     def _pieces(self) -> Pieces:
         return sampled(len(self._chunks), self._first_us)

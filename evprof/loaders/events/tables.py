@@ -218,9 +218,6 @@ class TableRecording(PiecedRecording):
         for start in range(0, self.count, _BLOCK_EVENTS):
             yield self._events(start, min(start + _BLOCK_EVENTS, self.count))
 
-    def _first_share(self) -> float:
-        return min(_BLOCK_EVENTS, self.count) / self.count
-
     @cached_property
     def _pieces(self) -> Pieces:
         starts = range(0, self.count, self._piece)

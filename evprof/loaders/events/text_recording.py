@@ -118,9 +118,6 @@ class Text(PiecedRecording):
                 yield events
             start += len(text)
 
-    def _first_share(self) -> float:
-        return _CHUNK_BYTES / (self._file.size - self.layout.begin)
-
     @cached_property
     def _pieces(self) -> Pieces:
         size = max(_LEAST_PIECE, self._file.size // _MOST_PIECES)

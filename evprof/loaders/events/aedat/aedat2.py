@@ -78,9 +78,6 @@ class Aedat2(PiecedRecording):
             if len(events):
                 yield events
 
-    def _first_share(self) -> float:
-        return _PIECE / max(1, self._records)
-
     @cached_property
     def _pieces(self) -> Pieces:
         places = range(self._start, self._start + self._records * _RECORD, _PIECE * _RECORD)

@@ -101,9 +101,6 @@ class Aedat3(PiecedRecording):
                 gathered, count = [], 0
         yield from self._events(gathered)
 
-    def _first_share(self) -> float:
-        return _DECODED_AT_ONCE * _EVENT / max(1, self._file.size - self._start)
-
     @cached_property
     def _pieces(self) -> Pieces:
         return Pieces(self._packets[:, 4], self._packets[:, 2])

@@ -251,12 +251,6 @@ class Aedat4(PiecedRecording):
             return ("The file ends within a packet, which was left out.",)
         return () if self._header.data_stop else ("The file was not closed by its recorder; its packets were read.",)
 
-    def _first_share(self) -> float:
-        sizes = self._packets[:, 1]
-        ends = np.cumsum(sizes)
-        batch = ends[min(int(np.searchsorted(ends, _BATCH_BYTES)), len(ends) - 1)] if len(ends) else 1
-        return float(batch / max(1, sizes.sum()))
-
     @cached_property
     def _pieces(self) -> Pieces:
         return self._plain_pieces(self._packets) if self._is_plain else sampled(len(self._packets), self._first_us)

@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from evprof.core.errors import UserError
+from evprof.core.events import EventArray
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
 from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
 from evprof.loaders.events.prophesee.word_recording import (
     BLOCK_WORDS,
     BlockScan,
     Decoded,
-    GrowingColumns,
     WordRecording,
     Words,
 )
-from evprof.loaders.events.recording import EventRecording
+from evprof.loaders.events.recording import NO_EVENTS, EventRecording
 from evprof.loaders.paths import first_bytes
 
 TIME_BITS = 32
@@ -44,47 +44,25 @@ class Dat:
         self._layout = _LAYOUTS[version]
         self._offset_us = offset_us
 
-    def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
+    def decode(self, words: Words, state: HighTime) -> Decoded[HighTime]:
         halves = words.view("<u4").reshape(-1, 2)
-        x, y, t_us, p = columns.next(len(words))
-        last = _in_order(halves[:, 0], state)
-        if last is None:
-            t_us[:], state = unwrapped(halves[:, 0], state, TIME_BITS)
-        else:
-            t_us[:] = halves[:, 0]
-            if state.loops:
-                t_us += state.loops << TIME_BITS
-            state = HighTime(last, state.loops)
-        if self._offset_us:
-            t_us += self._offset_us
+        if not len(halves):
+            return Decoded(NO_EVENTS, state, 0)
+        t_us, state = unwrapped(halves[:, 0], state, TIME_BITS)
         x_mask, y_shift, y_mask, p_shift = self._layout
         address = np.ascontiguousarray(halves[:, 1])
-        x[:] = address & x_mask
-        y[:] = (address >> y_shift) & y_mask
-        p[:] = (address >> p_shift) & 1
-        return Decoded(state, 0)
-
-    def count(self, words: Words) -> int:
-        return len(words)
+        x, y = (address & x_mask).astype(np.uint16), ((address >> y_shift) & y_mask).astype(np.uint16)
+        p = ((address >> p_shift) & 1).astype(np.uint8)
+        return Decoded(EventArray(x, y, t_us + self._offset_us, p), state, 0)
 
     def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
-        raw = np.ascontiguousarray(words.view("<u4")[::2])
+        raw = words.view("<u4")[::2]
         if len(raw) == 0:
             return BlockScan(None, None, False), state
         before = current(state, TIME_BITS)
-        offset = (state.loops << TIME_BITS) + self._offset_us
-        if (last := _in_order(raw, state)) is not None:
-            return BlockScan(int(raw[0]) + offset, last + offset, False), HighTime(last, state.loops)
         times, state = unwrapped(raw, state, TIME_BITS)
         is_backwards = bool((times[1:] < times[:-1]).any()) or (before is not None and times[0] < before)
         return BlockScan(int(times.min()) + self._offset_us, int(times.max()) + self._offset_us, is_backwards), state
-
-
-def _in_order(raw: Words, state: HighTime) -> int | None:
-    """The last time of a block whose times only ever grow, from the one before it on; None otherwise."""
-    if len(raw) == 0 or (state.high is not None and raw[0] < state.high) or not (raw[1:] >= raw[:-1]).all():
-        return None
-    return int(raw[-1])
 
 
 def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRecording:

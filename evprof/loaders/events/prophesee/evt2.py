@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, GrowingColumns, Words
+from evprof.core.events import EventArray
+from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, Words
 
 TIME_HIGH = 8
 TIME_BITS = 28
@@ -79,7 +80,7 @@ class Evt2:
     def __init__(self, offset_us: int = 0) -> None:
         self._offset_us = offset_us
 
-    def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
+    def decode(self, words: Words, state: HighTime) -> Decoded[HighTime]:
         at = np.flatnonzero((words >> 28) == TIME_HIGH)
         is_event = words < 0x2000_0000
         events = words[is_event]
@@ -89,15 +90,9 @@ class Evt2:
             firsts = np.searchsorted(np.flatnonzero(is_event), at)
         base, dropped, state = base_times(words[at] & 0x0FFF_FFFF, firsts, len(events), state, self._offset_us)
         events = events[dropped:]
-        x, y, t_us, p = columns.next(len(events))
-        np.add(base, (events >> 22) & 63, out=t_us, casting="unsafe")
-        x[:] = (events >> 11) & 0x7FF
-        y[:] = events & 0x7FF
-        p[:] = events >> 28
-        return Decoded(state, dropped)
-
-    def count(self, words: Words) -> int:
-        return len(words)
+        x, y = ((events >> 11) & 0x7FF).astype(np.uint16), (events & 0x7FF).astype(np.uint16)
+        t_us, p = base + ((events >> 22) & 63), (events >> 28).astype(np.uint8)
+        return Decoded(EventArray(x, y, t_us, p), state, dropped)
 
     def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
         is_high = (words >> 28) == TIME_HIGH
@@ -139,7 +134,7 @@ class Evt21:
         self._half = 0 if is_legacy else 1
         self._offset_us = offset_us
 
-    def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
+    def decode(self, words: Words, state: HighTime) -> Decoded[HighTime]:
         head, mask = self._halves(words)
         at = np.flatnonzero((head >> 28) == TIME_HIGH)
         is_event = head < 0x2000_0000
@@ -156,20 +151,15 @@ class Evt21:
         of_halves = np.bitwise_count(halves)
         before = np.cumsum(of_halves, dtype=np.int64)
         counts = of_halves[::2] + of_halves[1::2]
-        x, y, t_us, p = columns.next(int(before[-1]) if len(before) else 0)
         place = np.repeat(pixels_at[halves] - before + of_halves, of_halves)
-        place += np.arange(len(x))
+        place += np.arange(len(place))
         columns_of = np.repeat(((vectors >> 11) & 0x7FF).astype(np.uint16), 2)
         columns_of[1::2] += 16
-        np.add(np.repeat(columns_of, of_halves), pixels.take(place), out=x)
-        y[:] = np.repeat((vectors & 0x7FF).astype(np.uint16), counts)
-        t_us[:] = np.repeat(base + ((vectors >> 22) & 63), counts)
-        p[:] = np.repeat((vectors >> 28).astype(np.uint8), counts)
-        return Decoded(state, dropped)
-
-    def count(self, words: Words) -> int:
-        head, mask = self._halves(words)
-        return int(np.bitwise_count(mask[head < 0x2000_0000]).sum(dtype=np.int64))
+        x = np.repeat(columns_of, of_halves) + pixels.take(place)
+        y = np.repeat((vectors & 0x7FF).astype(np.uint16), counts)
+        t_us = np.repeat(base + ((vectors >> 22) & 63), counts)
+        p = np.repeat((vectors >> 28).astype(np.uint8), counts)
+        return Decoded(EventArray(x, y, t_us, p), state, dropped)
 
     def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
         head, _ = self._halves(words)

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evprof.core.events import EventArray
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
-from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, GrowingColumns, Words
+from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, Words
+from evprof.loaders.events.recording import NO_EVENTS
 
 TIME_BITS = 12
 LOW_BITS = 12
@@ -62,10 +64,10 @@ class Evt3:
     def __init__(self, offset_us: int = 0) -> None:
         self._offset_us = offset_us
 
-    def decode(self, words: Words, state: Evt3State, columns: GrowingColumns) -> Decoded[Evt3State]:
+    def decode(self, words: Words, state: Evt3State) -> Decoded[Evt3State]:
         words, skipped = _from_first_time(words, state)
         if len(words) == 0:
-            return Decoded(state, skipped)
+            return Decoded(NO_EVENTS, state, skipped)
         kinds = (words >> 12).astype(np.uint8)
         times_at, times, clock, low_us = _times(words, kinds, state)
         rows_at = np.flatnonzero(kinds < 2)
@@ -84,19 +86,16 @@ class Evt3:
         counts = np.bitwise_count(masks)
         events_before = np.zeros(len(masks) + 1, np.int64)
         np.cumsum(counts, out=events_before[1:])
-        x, y, t_us, p = columns.next(int(events_before[-1]))
+        count = int(events_before[-1])
         # The pixels of all masks lie one after the other in a table; an event's place is its number plus its word's.
         place = np.repeat(_PIXELS_AT[masks] - events_before[:-1], counts)
-        place += np.arange(len(x))
-        np.add(np.repeat(column.astype(np.uint16), counts), _PIXELS.take(place), out=x)
-        p[:] = np.repeat(polarity, counts)
-        y[:] = _in_force(rows, events_before[rows_from], len(x), state.row)
-        np.add(_in_force(times, events_before[times_from], len(x), _now_us(state) or 0), self._offset_us, out=t_us)
+        place += np.arange(count)
+        x = np.repeat(column.astype(np.uint16), counts) + _PIXELS.take(place)
+        y = _in_force(rows, events_before[rows_from], count, state.row)
+        t_us = _in_force(times, events_before[times_from], count, _now_us(state) or 0) + self._offset_us
+        events = EventArray(x, y, t_us, np.repeat(polarity, counts))
         last_row = int(rows[-1]) if len(rows) else state.row
-        return Decoded(Evt3State(clock, low_us, last_row, *base), dropped)
-
-    def count(self, words: Words) -> int:
-        return _count(words)
+        return Decoded(events, Evt3State(clock, low_us, last_row, *base), dropped)
 
     def scan(self, words: Words, state: Evt3State) -> tuple[BlockScan, Evt3State]:
         words, _ = _from_first_time(words, state, is_counting=False)

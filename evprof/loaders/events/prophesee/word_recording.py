@@ -18,50 +18,11 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.prophesee.header import PropheseeHeader
-from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, RecordingInfo, joined
+from evprof.loaders.events.recording import EventRecording, RecordingInfo, joined
 from evprof.loaders.paths import raw_file, readable_file, unreadable
-
-Columns = tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.uint8]]
-"""x, y, t in µs and p, equally long."""
-
-
-class GrowingColumns:
-    """Events written one after the other, without a copy at the end when the room was guessed well."""
-
-    def __init__(self, room: int = 0) -> None:
-        self._filled = 0
-        self._columns = _empty(room)
-
-    def __len__(self) -> int:
-        return self._filled
-
-    def next(self, count: int) -> Columns:
-        """Room for `count` events after those there are, to be written by the caller at once."""
-        start, stop = self._filled, self._filled + count
-        if stop > len(self._columns[0]):
-            old = self._columns
-            self._columns = _empty(max(stop, start + start // 2))
-            x, y, t_us, p = self._columns
-            x[:start], y[:start], t_us[:start], p[:start] = (column[:start] for column in old)
-        self._filled = stop
-        x, y, t_us, p = self._columns
-        return x[start:stop], y[start:stop], t_us[start:stop], p[start:stop]
-
-    def since(self, start: int) -> EventArray:
-        """A view of the events from number `start` on."""
-        x, y, t_us, p = self._columns
-        stop = self._filled
-        return EventArray(x[start:stop], y[start:stop], t_us[start:stop], p[start:stop])
-
-
-def _empty(room: int) -> Columns:
-    return np.empty(room, np.uint16), np.empty(room, np.uint16), np.empty(room, np.int64), np.empty(room, np.uint8)
-
 
 BLOCK_WORDS = 1 << 17
 """Words decoded at once: intermediate arrays stay in the processor's cache, three to four times faster than all."""
-
-_SAMPLED_BLOCKS = 8
 
 Words = npt.NDArray[Any]
 State = TypeVar("State")
@@ -76,8 +37,9 @@ class BlockScan(NamedTuple):
 
 
 class Decoded(NamedTuple, Generic[State]):
-    """The state after a block, and how many of its events were left out because they have no time or address."""
+    """A block's events, the state after it, and how many events have no time or address and were left out."""
 
+    events: EventArray
     state: State
     dropped: int
 
@@ -89,11 +51,8 @@ class WordDecoder(Protocol[State]):
     word: np.dtype[Any]
     start: State
 
-    def decode(self, words: Words, state: State, columns: GrowingColumns) -> Decoded[State]:
-        """Appends a block's events to `columns`."""
-
-    def count(self, words: Words) -> int:
-        """About how many events these words are, quickly."""
+    def decode(self, words: Words, state: State) -> Decoded[State]:
+        """A block's events."""
 
     def scan(self, words: Words, state: State) -> tuple[BlockScan, State]:
         """Only what an index needs."""
@@ -160,19 +119,6 @@ class WordRecording(EventRecording, Generic[State]):
             if len(events):
                 yield events
 
-    def read(self) -> EventArray:
-        """All events, decoded into one place."""
-        try:
-            columns = GrowingColumns(min(self._about(), MOST_EVENTS))
-            for _ in self._bounded(self._appended(columns)):
-                pass
-        except MemoryError:
-            raise UserError(
-                f"{self.path}: there is not enough memory for all of its events; name a part of it with --start-ms and "
-                "--duration-ms."
-            ) from None
-        return self._some(columns.since(0))
-
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         """Looks only at blocks that have times of the window."""
         return joined(self._bounded(self._within(start_us, stop_us)))
@@ -203,12 +149,7 @@ class WordRecording(EventRecording, Generic[State]):
         return words[: filled // words.itemsize]
 
     def _decode(self, block: int, state: State) -> tuple[EventArray, State]:
-        return self._append(block, state, GrowingColumns())
-
-    def _append(self, block: int, state: State, columns: GrowingColumns) -> tuple[EventArray, State]:
-        before = len(columns)
-        after, self._dropped[block] = self._decoder.decode(self._read_words(block), state, columns)
-        events = columns.since(before)
+        events, after, self._dropped[block] = self._decoder.decode(self._read_words(block), state)
         self._counts[block] = len(events)
         if len(events) and self._header.size:
             width, height = self._header.size
@@ -216,23 +157,6 @@ class WordRecording(EventRecording, Generic[State]):
         if block + 1 == len(self._index.states):
             self._index.states.append(after)
         return events, after
-
-    def _appended(self, columns: GrowingColumns) -> Iterator[EventArray]:
-        state = self._decoder.start
-        for block in range(self._blocks):
-            events, state = self._append(block, state, columns)
-            yield events
-
-    def _about(self) -> int:
-        """How many events there are, rather too many: memory that nobody writes to is not taken."""
-        if self._blocks <= 1:
-            return 0  # the first block finds room for itself
-        before = self._bytes_read
-        sample = range(0, self._blocks, max(1, self._blocks // _SAMPLED_BLOCKS))
-        counts = [self._decoder.count(self._read_words(block)) for block in sample]
-        # These are read again in a moment, out of the system's cache: they count once.
-        self._bytes_read = before
-        return sum(counts) * self._blocks * 17 // (16 * len(counts))
 
     def _scan(self) -> _Index[State]:
         """Brings the index to its end."""
