@@ -26,9 +26,9 @@ from evprof.core.run_info import (
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.switches.batches import BatchModel, BatchTurn, agreement_of_rows
+from evprof.run.switches.batches import BatchModel, BatchTurn
 from evprof.run.switches.bench import SwitchPlan, measure_switches
-from evprof.run.switches.figures import pair_ratio, verdict
+from evprof.run.switches.figures import agreement, pair_ratio, verdict
 from evprof.run.switches.variants import (
     BATCHING,
     LLM,
@@ -307,7 +307,7 @@ def test_a_batch_is_measured_against_its_prompts_one_by_one():
 
 
 def test_rows_of_a_batch_part_where_the_first_of_them_does():
-    found = agreement_of_rows([(1, 2, 3), (4, 5, 6)], [(1, 2, 9), (4, 0, 0)])
+    found = agreement([(1, 2, 3), (4, 5, 6)], [(1, 2, 9), (4, 0, 0)])
     assert (found["matched"], found["compared"], found["rate"], found["first_divergence"]) == (3, 6, 0.5, 1)
 
 

@@ -14,8 +14,7 @@ from evprof.core.protocols import StopFlag
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.metrics.comparison.document import TOKEN_MATCH_DEFINITION
-from evprof.run.switches.figures import measured_row, pair_ratio, verdict
+from evprof.run.switches.figures import MeasuredSide, head_of, in_turns, row_of
 from evprof.run.switches.variants import Variant
 
 QUESTIONS = (
@@ -79,55 +78,30 @@ def measure_batch(
         return one_after_the_other([engine.answer([prompt], how, stop) for prompt in prompts])
 
     natural = replace(settings, ignore_eos=False)
-    alone, together = turn(False, natural), turn(True, natural)
-    pairs = []
-    for index in range(repeat):
-        order = (False, True) if index % 2 == 0 else (True, False)
-        made = {is_on: turn(is_on, settings) for is_on in order}
-        pairs.append((made[False], made[True]))
-    whole = pair_ratio([off.before_ms + off.llm_ms for off, _ in pairs], [on.before_ms + on.llm_ms for _, on in pairs])
-    llm = pair_ratio([off.llm_ms for off, _ in pairs], [on.llm_ms for _, on in pairs])
-    memory: dict[str, Any] = {"peak_of": model.peak_of}
-    for name, turns in (("off", [off for off, _ in pairs]), ("on", [on for _, on in pairs])):
-        peaks = [each.peak_bytes for each in turns if each.peak_bytes is not None]
-        memory |= {
-            f"weights_{name}_bytes": model.weight_bytes,
-            f"kv_{name}_bytes": max(each.kv_bytes for each in turns),
-            f"peak_{name}_bytes": max(peaks) if peaks else None,
-        }
-    return measured_row(variant, variant.name, role, plain, pairs=len(pairs), whole=whole, stage=llm) | {
-        **memory,
-        "agreement": agreement_of_rows(alone.answers, together.answers),
-        "setup_off_ms": model.setup_ms,
-        "setup_on_ms": None,
-        "first_stage_on_ms": together.llm_ms,
-        "verdict": verdict(llm, variant.expects),
-        "warnings": [],
-    }
+    firsts = turn(False, natural), turn(True, natural)
+    turns = in_turns(repeat, lambda is_on: turn(is_on, settings))
+    off, on = (
+        MeasuredSide(
+            [each.before_ms + each.llm_ms for each in side],
+            [each.llm_ms for each in side],
+            first.answers,
+            setup_ms,
+            first.llm_ms,
+            model.weight_bytes,
+            max(each.kv_bytes for each in side),
+            max((each.peak_bytes for each in side if each.peak_bytes is not None), default=None),
+        )
+        for first, side, setup_ms in zip(firsts, turns, (model.setup_ms, None), strict=True)
+    )
+    return row_of(head_of(variant, variant.name, role, plain), variant.expects, off, on, peak_of=model.peak_of)
 
 
 def one_after_the_other(turns: Sequence[BatchTurn]) -> BatchTurn:
     """Turns of one prompt each as one: times add up, of the caches and peaks the largest counts."""
-    peaks = [turn.peak_bytes for turn in turns if turn.peak_bytes is not None]
     return BatchTurn(
         sum(turn.before_ms for turn in turns),
         sum(turn.llm_ms for turn in turns),
         tuple(answer for turn in turns for answer in turn.answers),
         max(turn.kv_bytes for turn in turns),
-        max(peaks) if peaks else None,
+        max((turn.peak_bytes for turn in turns if turn.peak_bytes is not None), default=None),
     )
-
-
-def agreement_of_rows(off: Sequence[Sequence[int]], on: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Token match of all rows together, and the earliest position at which a row's two answers part."""
-    rows = [list(zip(one, other, strict=False)) for one, other in zip(off, on, strict=True)]
-    compared, matched = sum(map(len, rows)), sum(one == other for row in rows for one, other in row)
-    parted = [place for row in rows for place, (one, other) in enumerate(row) if one != other]
-    return {
-        "definition": TOKEN_MATCH_DEFINITION,
-        "matched": matched,
-        "compared": compared,
-        "rate": matched / compared if compared else None,
-        "first_divergence": min(parted, default=None),
-        "answer_tokens": [sum(map(len, off)), sum(map(len, on))],
-    }

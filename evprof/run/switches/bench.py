@@ -25,7 +25,7 @@ from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.processes.channel import QueueSink
 from evprof.run.processes.runner import recorded_run
 from evprof.run.switches.batches import BatchEngine, measure_batch
-from evprof.run.switches.figures import MeasuredVariant, TimedPair, VariantSide, row_of, row_without, summary_of
+from evprof.run.switches.figures import head_of, in_turns, row_of, row_without, side_of, summary_of
 from evprof.run.switches.variants import BATCH, VARIANTS, Basis, Variant, VariantChange, plain_settings
 
 
@@ -126,17 +126,16 @@ class _Bench:
         plain = self._plain_run(role)
         basis = Basis(plain.info.models[role], plain.info.lengths[role])
         on, off = variant.on.resolved(basis), variant.off.resolved(basis)
-        title = title_of(variant, on)
+        head = head_of(variant, title_of(variant, on), role, plain)
         if variant.families is not None and basis.facts.family not in variant.families:
             owners = " and ".join(variant.families)
-            reason = f"Only {owners} has this; {basis.facts.name} is of family {basis.facts.family}."
-            return row_without(variant, title, role, plain, reason)
+            return row_without(head, f"Only {owners} has this; {basis.facts.name} is of family {basis.facts.family}.")
         try:
             if variant.switch == BATCH:
                 return self._batch_row(variant, role, plain)
-            return row_of(self._measure(variant, title, role, off, on))
+            return self._measure(variant, head, role, off, on)
         except NotHereError as problem:
-            return row_without(variant, title, role, plain, str(problem))
+            return row_without(head, str(problem))
 
     def close(self) -> None:
         self._engine.close()
@@ -155,31 +154,36 @@ class _Bench:
             raise NotHereError(error.sentence) from None
 
     def _measure(
-        self, variant: Variant, title: str, role: str, off: VariantChange, on: VariantChange
-    ) -> MeasuredVariant:
-        plain = self._plan.plain(role)
+        self, variant: Variant, head: dict[str, Any], role: str, off: VariantChange, on: VariantChange
+    ) -> dict[str, Any]:
+        plain, is_alone = self._plan.plain(role), variant.loads_other_weights
         requests = [change.applied(plain, role) for change in (off, on)]
-        sides = [self._first(request, role, alone=variant.loads_other_weights) for request in requests]
+        firsts = [self._first(request, role, alone=is_alone) for request in requests]
         for request in requests:
             self._run(request)
-        pairs = []
-        for index in range(self._plan.repeat):
-            turns = [0, 1] if index % 2 == 0 else [1, 0]
-            made = {turn: self._run(requests[turn]) for turn in turns}
-            pairs.append(TimedPair(made[0], made[1]))
-        if variant.loads_other_weights:
+        turns = in_turns(self._plan.repeat, lambda is_on: self._run(requests[is_on]))
+        if is_alone:
             self._engine.close()
-        return MeasuredVariant(variant, title, role, sides[0], sides[1], pairs)
+        sides = [
+            side_of(first, runs, variant.stages, is_alone=is_alone) for first, runs in zip(firsts, turns, strict=True)
+        ]
+        info, plain_warnings = firsts[1].info, firsts[0].info.warnings
+        return row_of(
+            head,
+            variant.expects,
+            *sides,
+            peak_of="allocated" if info.memory.peak_allocated_bytes else "rss",
+            warnings=[line for line in info.warnings if line not in plain_warnings],
+        )
 
-    def _first(self, request: RunRequest, role: str, *, alone: bool) -> VariantSide:
+    def _first(self, request: RunRequest, role: str, *, alone: bool) -> RunLog:
         """The run that loads and compiles, and gives the answer as far as the model wants it to go."""
         if alone:
             self._engine.close()
-        answering = replace(request, settings=replace(request.settings, ignore_eos=False))
-        run = self._run(answering)
+        run = self._run(replace(request, settings=replace(request.settings, ignore_eos=False)))
         if (other := untaken(request, run, role)) is not None:
             raise NotHereError(other)
-        return VariantSide(run, setup_ms(run), alone)
+        return run
 
     def _plain_run(self, role: str) -> RunLog:
         if role not in self._plain:
@@ -219,13 +223,6 @@ def title_of(variant: Variant, on: VariantChange) -> str:
     if variant.value or not on.switches:
         return variant.name
     return f"{variant.switch} {next(iter(on.switches.values()))}"
-
-
-def setup_ms(run: RunLog) -> float | None:
-    """Loading, quantizing and compiling before a run's zero, all models; None when there was nothing of it."""
-    parts = [part for facts in run.info.setup.values() for part in (facts.weights_ms, facts.compile_ms)]
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
 
 
 def untaken(request: RunRequest, run: RunLog, role: str) -> str | None:

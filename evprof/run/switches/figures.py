@@ -5,19 +5,21 @@ A ratio is off / on, so above 1 is faster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import is_clear
-from evprof.metrics.comparison.document import token_match
+from evprof.metrics.comparison.document import TOKEN_MATCH_DEFINITION
 from evprof.metrics.estimates.estimates import Observation
 from evprof.metrics.estimates.estimates import verdict as compared
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import WITHOUT_LOAD, stage_total_ms, total_ms
 from evprof.run.switches.variants import Expectation, Variant, VariantChange
+
+T = TypeVar("T")
 
 MARGIN = 0.02
 """A smaller difference counts as none."""
@@ -37,31 +39,58 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class TimedPair:
-    off: RunLog
-    on: RunLog
+class MeasuredSide:
+    """A switch on, or off: the times of its turns, whole and of the stages that the switch is for, in ms.
 
-
-@dataclass(frozen=True)
-class VariantSide:
-    """One side of a variant: its first run, which answers and ends where the model ends, and its setup time.
-
-    `is_alone`: no other model was in memory then, so that its peak is this side's own.
+    `answers` are the token ids of the first turn by prompt, which end where the model ends; `first_stage_ms` is that
+    turn's time. Bytes are of the weights, of the last turn's caches, and of the highest peak.
     """
 
-    first: RunLog
+    whole_ms: Sequence[float | None]
+    stage_ms: Sequence[float | None]
+    answers: Sequence[Sequence[int]]
     setup_ms: float | None
-    is_alone: bool = False
+    first_stage_ms: float | None
+    weights_bytes: int | None
+    kv_bytes: int | None
+    peak_bytes: int | None
 
 
-@dataclass(frozen=True)
-class MeasuredVariant:
-    variant: Variant
-    title: str
-    role: str
-    off: VariantSide
-    on: VariantSide
-    pairs: Sequence[TimedPair] = field(default_factory=list)
+def in_turns(repeat: int, make: Callable[[bool], T]) -> tuple[list[T], list[T]]:
+    """What `make` gives for off and for on, one after the other; every other pair begins with on."""
+    made: tuple[list[T], list[T]] = ([], [])
+    for index in range(repeat):
+        for is_on in (False, True) if index % 2 == 0 else (True, False):
+            made[is_on].append(make(is_on))
+    return made
+
+
+def side_of(first: RunLog, runs: Sequence[RunLog], stages: Sequence[str], *, is_alone: bool) -> MeasuredSide:
+    """A side by its first run and its timed ones; `is_alone`: no other model was in memory in the first.
+
+    Weights and caches are the whole run's: both models' where two take part. The timed answers are equally long.
+    """
+    last = runs[-1]
+    caches = [count for role in last.info.kv if (count := measured_bytes(last, role)) is not None]
+    memories = [run.info.memory for run in ([first] if is_alone else runs)]
+    peaks = [peak for memory in memories if (peak := memory.peak_allocated_bytes or memory.peak_rss_bytes) is not None]
+    return MeasuredSide(
+        [total_ms(run, WITHOUT_LOAD) for run in runs],
+        [stages_ms(run, stages) for run in runs],
+        [[token.token_id for token in first.tokens]],
+        setup_ms(first),
+        stages_ms(first, stages),
+        last.info.memory.weights_bytes,
+        sum(caches) if caches else None,
+        max(peaks, default=None),
+    )
+
+
+def setup_ms(run: RunLog) -> float | None:
+    """Loading, quantizing and compiling before a run's zero, all models; None when there was nothing of it."""
+    parts = [part for facts in run.info.setup.values() for part in (facts.weights_ms, facts.compile_ms)]
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
 
 
 def pair_ratio(off_ms: Sequence[float | None], on_ms: Sequence[float | None]) -> Ratio | None:
@@ -99,46 +128,55 @@ def verdict(stage: Ratio | None, expects: Expectation | None) -> str | None:
     return MORE if stage.median > expects.high else AS_EXPECTED
 
 
-def agreement(off: RunLog, on: RunLog) -> dict[str, Any]:
-    """Token match of two answers, and the first position at which they part (None: they do not)."""
-    ids = [[token.token_id for token in run.tokens] for run in (off, on)]
-    shared = min(map(len, ids))
-    parted = next((place for place in range(shared) if ids[0][place] != ids[1][place]), None)
-    return token_match(off, on) | {"first_divergence": parted, "answer_tokens": [len(ids[0]), len(ids[1])]}
-
-
-def row_of(measured: MeasuredVariant) -> dict[str, Any]:
-    variant, off, on = measured.variant, measured.off, measured.on
-    whole = _ratio(measured, lambda run: total_ms(run, WITHOUT_LOAD))
-    stage = _ratio(measured, lambda run: stages_ms(run, variant.stages))
-    head = measured_row(
-        variant, measured.title, measured.role, off.first, pairs=len(measured.pairs), whole=whole, stage=stage
-    )
-    return head | {
-        **_memory(measured),
-        "agreement": agreement(off.first, on.first),
-        "setup_off_ms": off.setup_ms,
-        "setup_on_ms": on.setup_ms,
-        "first_stage_on_ms": stages_ms(on.first, variant.stages),
-        "verdict": verdict(stage, variant.expects),
-        "warnings": [line for line in on.first.info.warnings if line not in off.first.info.warnings],
+def agreement(off: Sequence[Sequence[int]], on: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Token match of the answers to each prompt, and the first position at which two part (None: they do not)."""
+    rows = [list(zip(one, other, strict=False)) for one, other in zip(off, on, strict=True)]
+    compared, matched = sum(map(len, rows)), sum(one == other for row in rows for one, other in row)
+    parted = [place for row in rows for place, (one, other) in enumerate(row) if one != other]
+    return {
+        "definition": TOKEN_MATCH_DEFINITION,
+        "matched": matched,
+        "compared": compared,
+        "rate": matched / compared if compared else None,
+        "first_divergence": min(parted, default=None),
+        "answer_tokens": [sum(map(len, off)), sum(map(len, on))],
     }
 
 
-def measured_row(
-    variant: Variant, title: str, role: str, plain: RunLog, *, pairs: int, whole: Ratio | None, stage: Ratio | None
+def row_of(
+    head: dict[str, Any],
+    expects: Expectation | None,
+    off: MeasuredSide,
+    on: MeasuredSide,
+    *,
+    peak_of: str,
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
-    return (
-        head_of(variant, title, role, plain)
-        | {"status": "measured", "reason": None, "pairs": pairs}
-        | _ratio_json("run", whole)
-        | _ratio_json("stage", stage)
-    )
+    stage = pair_ratio(off.stage_ms, on.stage_ms)
+    sides = {"off": off, "on": on}
+    return {
+        **head,
+        "status": "measured",
+        "reason": None,
+        "pairs": len(off.whole_ms),
+        **_ratio_json("run", pair_ratio(off.whole_ms, on.whole_ms)),
+        **_ratio_json("stage", stage),
+        **{f"weights_{name}_bytes": side.weights_bytes for name, side in sides.items()},
+        **{f"kv_{name}_bytes": side.kv_bytes for name, side in sides.items()},
+        **{f"peak_{name}_bytes": side.peak_bytes for name, side in sides.items()},
+        "peak_of": peak_of,
+        "agreement": agreement(off.answers, on.answers),
+        "setup_off_ms": off.setup_ms,
+        "setup_on_ms": on.setup_ms,
+        "first_stage_on_ms": on.first_stage_ms,
+        "verdict": verdict(stage, expects),
+        "warnings": list(warnings),
+    }
 
 
-def head_of(variant: Variant, title: str, role: str, plain: RunLog | None) -> dict[str, Any]:
-    """What a row says before anything is measured; `plain` is a run of that model with everything off, if any."""
-    facts = plain.info.models.get(role) if plain else None
+def head_of(variant: Variant, title: str, role: str, plain: RunLog) -> dict[str, Any]:
+    """What a row says before anything is measured; `plain` is a run of that model with everything off."""
+    facts = plain.info.models.get(role)
     return {
         "switch": variant.switch,
         "variant": variant.name,
@@ -152,8 +190,8 @@ def head_of(variant: Variant, title: str, role: str, plain: RunLog | None) -> di
     }
 
 
-def row_without(variant: Variant, title: str, role: str, plain: RunLog | None, reason: str) -> dict[str, Any]:
-    return head_of(variant, title, role, plain) | {"status": NOT_HERE, "reason": reason, "verdict": NOT_HERE}
+def row_without(head: dict[str, Any], reason: str) -> dict[str, Any]:
+    return head | {"status": NOT_HERE, "reason": reason, "verdict": NOT_HERE}
 
 
 def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -175,10 +213,6 @@ def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _ratio(measured: MeasuredVariant, read: Any) -> Ratio | None:
-    return pair_ratio([read(pair.off) for pair in measured.pairs], [read(pair.on) for pair in measured.pairs])
-
-
 def _ratio_json(name: str, ratio: Ratio | None) -> dict[str, Any]:
     return {
         f"{name}_off_ms": ratio.off_ms if ratio else None,
@@ -186,26 +220,3 @@ def _ratio_json(name: str, ratio: Ratio | None) -> dict[str, Any]:
         f"{name}_speed": ratio.median if ratio else None,
         f"{name}_speed_ci95": list(ratio.ci95) if ratio and ratio.ci95 else None,
     }
-
-
-def _memory(measured: MeasuredVariant) -> dict[str, Any]:
-    """Bytes of both sides. Weights and caches are the whole run's: both models' where two take part.
-
-    Caches are the timed runs', whose answers are equally long.
-    """
-    found: dict[str, Any] = {}
-    timed = ([pair.off for pair in measured.pairs], [pair.on for pair in measured.pairs])
-    for name, side, runs in zip(("off", "on"), (measured.off, measured.on), timed, strict=True):
-        last = runs[-1] if runs else side.first
-        caches = [count for role in last.info.kv if (count := measured_bytes(last, role)) is not None]
-        peaks = [_peak(run) for run in ([side.first] if side.is_alone else runs or [side.first])]
-        known = [peak for peak in peaks if peak is not None]
-        found[f"weights_{name}_bytes"] = last.info.memory.weights_bytes
-        found[f"kv_{name}_bytes"] = sum(caches) if caches else None
-        found[f"peak_{name}_bytes"] = max(known) if known else None
-    return found | {"peak_of": "allocated" if measured.on.first.info.memory.peak_allocated_bytes else "rss"}
-
-
-def _peak(run: RunLog) -> int | None:
-    memory = run.info.memory
-    return memory.peak_allocated_bytes or memory.peak_rss_bytes
