@@ -147,7 +147,7 @@ def summarise(rows: list[dict[str, Any]], needs: Needs, ceilings: Ceilings, limi
         "prefill_mfu": value(OURS, "prefill", "mfu"),
         "vision_mfu": value(OURS, VISION, "mfu"),
         "decode_tok_s": max((speed for speed in speeds if speed is not None), default=None),
-        "decode_ceiling_tok_s": roofline.decode_ceiling_tok_s(bandwidth, needs.token_bytes) if bandwidth else None,
+        "decode_ceiling_tok_s": bandwidth / needs.token_bytes if bandwidth else None,
         "weight_bytes_per_token": needs.weight_bytes,
         "kv_bytes_per_token": needs.kv_bytes,
         "prefill_flops": needs.prefill_flops,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.records import RoundRecord, SpanRecord, TokenRecord
@@ -21,7 +21,6 @@ from told import in_processes
 
 MS = 1_000_000
 GAMMAS = st.integers(1, 12)
-CHANCES = st.floats(0, 1)
 COSTS = st.builds(
     lambda step, drafts, rests, once: RoundCosts(
         step, drafts, {key: value * step for key, value in rests.items()}, once
@@ -51,30 +50,6 @@ def simulated_tau(gamma: int, chances: Sequence[float], rounds: int = 20_000) ->
 def test_tau_is_what_rounds_give_when_played_out(gamma: int, chances: list[float]) -> None:
     expected = break_even.tau(gamma, chances if len(chances) > 1 else chances[0])
     assert simulated_tau(gamma, chances) == pytest.approx(expected, rel=0.03)
-
-
-@given(GAMMAS, CHANCES)
-def test_one_chance_is_the_same_chance_at_every_place(gamma: int, chance: float) -> None:
-    assert break_even.tau(gamma, [chance]) == pytest.approx(break_even.tau(gamma, chance), rel=1e-6)
-    assert break_even.tau(gamma, ()) == 1
-
-
-@given(GAMMAS, COSTS)
-def test_all_accepted_is_the_most_there_is(gamma: int, costs: RoundCosts) -> None:
-    most = break_even.speedup(gamma, 1.0, costs)
-    assert most == pytest.approx((gamma + 1) * costs.step_ms / costs.round_ms(gamma))
-    assert break_even.speedup(gamma, 0.7, costs) <= most + 1e-12
-    c = costs.c(gamma)
-    assert c is not None
-    assert most == pytest.approx((gamma + 1) / (gamma * c + costs.v(gamma)))
-
-
-@given(COSTS, CHANCES, GAMMAS, GAMMAS, st.floats(0.05, 1))
-def test_shares_of_rounds_lie_between_the_rounds(costs: RoundCosts, chance: float, one: int, other: int, share) -> None:
-    assume(one != other)
-    mixed = break_even.speedup({one: share, other: 1 - share + 1e-9}, chance, costs)
-    pure = [break_even.speedup(gamma, chance, costs) for gamma in (one, other)]
-    assert min(pure) * (1 - 1e-6) <= mixed <= max(pure) * (1 + 1e-6)
 
 
 @given(COSTS, GAMMAS, st.integers(2, 500), st.floats(0, 100))
@@ -240,14 +215,6 @@ def test_measured_speed_has_an_interval_over_repeats(script, plain_writer, specu
 def measured(run: RunLog, others: Sequence[RunLog]) -> tuple[payoff.MeasuredSpeedup, ...]:
     found = payoff.payoff_of(run, others)
     return found.measured if found else ()
-
-
-def test_few_repeats_have_no_interval(script, plain_writer, speculative_writer) -> None:
-    runs = paired(script, plain_writer, speculative_writer)
-    few = measured(runs[-1], [runs[0], runs[-1]])
-    assert [entry.interval for entry in few] == [None] * 3
-    assert not any(entry.is_clear for entry in few)
-    assert measured(runs[-1], [runs[-1]]) == ()
 
 
 def test_a_prediction_joins_costs_acceptance_and_measurement(script, plain_writer, speculative_writer) -> None:

@@ -47,15 +47,6 @@ def test_the_most_fits_and_one_more_does_not(model: PlannedModel, memory: int, k
     assert found.fits == (found.most_frames >= model.frames)
 
 
-@given(model=st.sampled_from(MODELS), memory=st.integers(14 * GIB, 100 * GIB))
-def test_more_memory_and_smaller_numbers_hold_more(model: PlannedModel, memory: int) -> None:
-    counts = [plan(model, memory, kind).most_positions for kind in ("as computed", "hqq4")]
-    assert plan(model, memory + GIB).most_positions >= counts[0]
-    assert plan(model, memory, "hqq4").needed_bytes > model.weight_bytes
-    if counts[0] > 1000:
-        assert counts[1] > counts[0]
-
-
 def test_a_24_gib_card_by_hand() -> None:
     model = LLAVA
     found = plan(model, 24 * GIB)

@@ -428,14 +428,6 @@ def test_the_baseline_of_a_speed_has_the_same_frames(evidence: Callable[..., Evi
     assert speculation.speeds(evidence(one, drafted)) == []
 
 
-def test_two_runs_a_side_make_no_claim(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
-    cells = [_plain(pair[1]), _speculative(pair[1], 597.7).with_(stages={"decode": 3000.0})]
-    few = [cell.with_(samples=2) for cell in cells]
-    for key in ("naive_speed", "draft_speed"):
-        _verdict(judged(key, evidence(*few)), NOT_MEASURED, "0.40×", "Fewer than three runs a side", "--repeat")
-        assert judged(key, evidence(*cells)).verdict != NOT_MEASURED
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -454,14 +446,6 @@ def test_claims_are_judged_on_their_own_models_alone(
     theirs = [cell.with_(model=other) for cell in cells]
     name = other.get("name", "llava-1.5-7b")
     _verdict(judged("naive_speed", evidence(*theirs)), NOT_MEASURED, "0.40×", "is not about", measured_on=name)
-
-
-def test_only_imported_speculation_can_be_asked_for(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
-    here = _plain(pair[1]), _speculative(pair[1], 700.0, speculation=SpeculationFacts("map", "hidden", adapter="a"))
-    file = [cell.with_(name=f"{cell.name} of a file", settings={"frames": 5}) for cell in _adapter(pair[1], 500.0, 1)]
-    asked = evidence(*here, *file)
-    assert [row.name for row in speculation.speeds(asked)] == ["spec", "L4 of a file"]
-    assert [row.name for row in speculation.speeds(asked, imported_only=True)] == ["L4 of a file"]
 
 
 def test_naive_means_the_untouched_draft_in_turns(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
@@ -513,7 +497,3 @@ def test_quantization(evidence: Callable[..., Evidence], pair: tuple[Any, Any], 
     whole = _plain(pair[1]).with_(tokens=(1, 2, 3))
     packed = whole.with_(name="int8", stages={"decode": decode}, model={"quantization": "int8"})
     _verdict(judged("quantized_speed", evidence(whole, packed)), verdict, "With int8 weights")
-
-
-def test_batches_are_never_in_runs(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
-    _verdict(judged("batched_speed", evidence(*pair)), NOT_MEASURED, "All 12 runs")

@@ -11,7 +11,6 @@ import pytest
 from evprof.core.run_info import SetupFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.document import configurations_of
-from evprof.metrics.document import run_document
 
 MakeRun = Callable[..., RunLog]
 
@@ -40,13 +39,6 @@ def test_a_configuration_of_cold_runs_alone_says_so(run_of: MakeRun) -> None:
     [column] = configurations_of([run_of(1, weights_ms=80.0)])
     assert column.is_cold
     assert column.label.endswith("cold")
-
-
-def test_a_draft_that_was_just_loaded_makes_the_run_cold_too(run_of: MakeRun) -> None:
-    run = run_of(1)
-    run.info.setup["draft"] = SetupFacts(weights_ms=3.0)
-    assert run.info.is_cold
-    assert run_document(run)["cold"] is True
 
 
 def test_a_run_says_why_it_stands_in_no_figure(run_of: MakeRun) -> None:

@@ -223,27 +223,6 @@ def test_imported_runs_do_not_tell_their_machine() -> None:
     found.require()
 
 
-def test_a_sentence_stays_one_line() -> None:
-    facts = {"device": "NVIDIA A100", "driver": "5", "cuda": "11", "torch": "2", "python": "3.9", "evprof": "0"}
-    found = of(OURS, *(on(**facts, processor=f"chip {place}") for place in range(9)))
-    assert len(found.differences) == 7
-    assert "driver (570.86 or 5) and 4 other facts;" in found.sentence
-    assert "processor (Intel Xeon 8480 or chip 0 or …)" in [difference.words for difference in found.differences]
-    assert found.brief == "The runs differ in 7 facts that nobody set; 6 of 16 figures can be compared."
-    assert "\n" not in found.sentence
-
-
-def test_the_document_says_it() -> None:
-    listed = [OURS.column(), on(device="NVIDIA A100").column(101)]
-    found = compare_document(listed, listed[1])["comparability"]
-    assert found["is_comparable"] is False
-    assert found["differences"] == [
-        {"name": "device", "aspect": "machine", "values": [["NVIDIA H200"], ["NVIDIA A100"]]}
-    ]
-    assert found["sentence"].startswith("The runs differ in device (NVIDIA H200 or NVIDIA A100); only ")
-    assert "kv_cache_bytes" in found["comparable_figures"]
-
-
 def mixed(on_a: Callable[[int], bool], scale: float, first: int) -> Configuration:
     """Six samples, each on machine A or on machine B, which takes ten times as long."""
     fast = OURS.with_(name="cell", samples=6, stages={"decode": 10 * scale}, environment=H200 | {"engine_session": "a"})
@@ -266,13 +245,6 @@ def test_pairs_are_made_within_a_machine() -> None:
     assert document["comparability"]["is_comparable"]
 
 
-@pytest.mark.parametrize(("place", "is_told"), [("node7 GPU 0", False), ("node7 GPU 1", True)])
-def test_equal_machines_of_another_name_are_others(place: str, is_told: bool) -> None:
-    one = OURS.with_(name="one", environment=H200 | {"place": "node7 GPU 0"})
-    found = of(one, OURS.with_(name="two", environment=H200 | {"place": place}))
-    assert [difference.name for difference in found.differences] == ["place"] * is_told
-
-
 facts_of_machines = st.fixed_dictionaries(
     {
         "device": st.sampled_from(["H200", "A100"]),
@@ -292,13 +264,6 @@ cells = st.builds(
     st.sampled_from(["", "cell"]),
     st.booleans(),
 )
-
-
-@given(cells, cells)
-def test_neither_side_matters_more(one: Cell, two: Cell) -> None:
-    forth, back = of(one, two), of(two, one)
-    assert names(forth) == names(back)
-    assert set(forth.comparable) == set(back.comparable)
 
 
 @given(st.lists(cells, min_size=2, max_size=4))

@@ -103,13 +103,6 @@ def test_without_a_sample_in_common_means_are_compared_as_they_are(cell) -> None
     assert pair["token_match"]["rate"] is None
 
 
-def test_prompts_tell_samples_apart(cell) -> None:
-    runs = cell("8 frames", 1, {"a": 1.0, "b": 2.0})
-    runs[1].info.sample = replace(runs[0].info.sample, prompt="Why?")
-    (column,) = comparison.configurations_of(runs)
-    assert list(column.samples()) == [("a", "What?"), ("a", "Why?")]
-
-
 @pytest.mark.parametrize("basis", comparison.BASES)
 def test_parts_of_cells_add_up_to_the_difference_of_means(cell, basis: str) -> None:
     slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)[2:]
@@ -217,19 +210,3 @@ def test_only_what_differs_is_left_when_asked_for(cell) -> None:
     assert all(any(row["differs"]) for row in short["rows"])
     assert [setting["setting"] for setting in short["settings"]] == ["frames"]
     assert len(whole["settings"]) > 5
-
-
-def test_a_thousand_runs_are_compared(cell) -> None:
-    one = cell("8 frames", 1, {f"s{place}": 1.0 for place in range(500)})
-    two = cell("1 frame", 1001, {f"s{place}": 1.5 for place in range(500)})
-    listed = comparison.configurations_of([*one, *two])
-    document = comparison.compare_document(listed, listed[0])
-    assert document["rows"][0]["counts"] == [500, 500]
-
-
-def test_a_run_that_goes_on_is_in_no_column(cell) -> None:
-    runs = cell("8 frames", 1, scales())
-    runs[0].info.status = "running"
-    (column,) = comparison.configurations_of(runs)
-    assert column.runs == tuple(runs[1:])
-    assert column.failures == 0

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.comparison import document as comparison
 from evprof.metrics.estimates.estimates import UNCALLED
 from evprof.metrics.figures import stages
@@ -80,11 +79,6 @@ def test_token_match_counts_equal_places(pair) -> None:
     }
 
 
-def test_token_match_over_nothing_has_no_rate(script) -> None:
-    empty = script().begin().log()
-    assert comparison.token_match(empty, empty)["rate"] is None
-
-
 def test_warm_up_and_profiled_runs_stay_out(script, plain_writer) -> None:
     runs = [plain_writer(script(number)) for number in (1, 2, 3)]
     runs[0].info.warmup = True
@@ -120,15 +114,6 @@ def test_repeats_are_one_column_with_an_interval(script, plain_writer) -> None:
     assert row.differs(1)
 
 
-def test_two_runs_of_one_group_stay_apart_by_role(script, plain_writer) -> None:
-    draft, target = (
-        plain_writer(script(1, role="draft", mode="side-by-side")),
-        plain_writer(script(2, mode="side-by-side")),
-    )
-    target.info.group_id = 1
-    assert [column.run_id for column in comparison.configurations_of([draft, target])] == [1, 2]
-
-
 def test_what_two_columns_are_made_of_is_that_of_their_repeats_on_average(script, plain_writer) -> None:
     runs = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 3.0), (3, 1.5), (4, 2.0))]
     for run in runs[:3]:
@@ -138,15 +123,6 @@ def test_what_two_columns_are_made_of_is_that_of_their_repeats_on_average(script
     by_stage = {part["stage"]: part["delta_ms"] for part in document["contributions"]}
     assert by_stage["decode"] == pytest.approx(90 * (2.0 - 5.5 / 3))
     assert sum(by_stage.values()) == pytest.approx(document["rows"][0]["delta"][1])
-
-
-def test_columns_that_differ_in_a_switch_have_other_labels(script, plain_writer) -> None:
-    runs = [plain_writer(script(number)) for number in (1, 2)]
-    for run in runs:
-        run.info.group_id = run.run_id
-    runs[1].info.settings = replace(runs[1].info.settings, switches=Switches(visual_keep=0.5))
-    plain, pruned = (column.label for column in comparison.configurations_of(runs))
-    assert pruned == plain.replace("1 ·", "2 ·", 1) + " · keep 0.5"
 
 
 def test_a_first_repeat_that_warms_up_is_noted(script, plain_writer) -> None:

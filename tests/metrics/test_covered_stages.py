@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from evprof.core.run_info import ImportedFacts
-from evprof.metrics.document import run_document
 from evprof.metrics.figures import decoding, kv_cache, stages
 
 FACTS = ImportedFacts("rows.json", "rows", 0, output_tokens=6, decode_steps=5, figures={"kv_cache_bytes": 100.0})
@@ -87,11 +86,3 @@ def test_token_ids_of_a_file_have_no_times(script):
     assert decoding.inter_token_latency_ms(log) is None
     assert decoding.output_length(log) == 3
     assert decoding.decode_ms_per_token(log) == 10
-
-
-def test_the_document_names_what_an_interval_covers(vision_twice):
-    document = run_document(vision_twice)
-    told = [(stage["name"], stage["covers"]) for stage in document["stages"]]
-    assert told[1:3] == [("vision", ["vision"]), ("prefill", ["vision", "prefill"])]
-    assert document["imported"]["decode_steps"] == 5
-    assert document["metrics"]["output_sequence_length"] == 6

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.metrics.arithmetic.energy_curve import EnergyCurve
-from evprof.metrics.arithmetic.intervals import by_sharers, merged
+from evprof.metrics.arithmetic.intervals import by_sharers
 
 MS = 1_000_000
 STEP_MS = 100
@@ -173,12 +173,3 @@ def test_every_moment_has_one_set_of_sharers(named):
         inside = frozenset(name for name, (start, end) in named if start <= moment < end)
         holders = [names for names, parts in found.items() for start, end in parts if start <= moment < end]
         assert holders == ([inside] if inside else [])
-
-
-@given(st.lists(INTERVALS, max_size=8))
-def test_merged_intervals_cover_what_their_parts_do(intervals):
-    found = merged(intervals)
-    for moment in range(40):
-        covered = any(start <= moment < end for start, end in intervals)
-        assert sum(start <= moment < end for start, end in found) == covered
-    assert all(before[1] < after[0] for before, after in itertools.pairwise(found))

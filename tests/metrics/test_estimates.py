@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.coverage import Scenario, binomial_interval, covered, measure_coverage, scenarios, simulated
+from benchmarks.coverage import Scenario, binomial_interval, covered, scenarios, simulated
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.figures import is_clear, judge
 from evprof.metrics.estimates.estimates import (
@@ -82,10 +82,6 @@ def test_without_turns_processes_or_scenes_nothing_is_called(
     found = compared(base, other)
     assert (found.interval, found.delta_interval, found.reason, found.is_clear) == (None, None, reason, False)
     assert found.ratio is not None
-
-
-def test_the_command_that_measures_both_sides_is_named() -> None:
-    assert "evprof suite" in UNCALLED
 
 
 def test_processes_have_welchs_interval_of_log_means() -> None:
@@ -205,21 +201,6 @@ def test_equal_sides_are_rarely_called() -> None:
         found = verdict(base, [entry._replace(value=entry.value / 1.25) for entry in other])
         called += found is not None and found.is_clear
     assert called <= 30
-
-
-def test_the_benchmark_stops_on_request() -> None:
-    class Stop:
-        """Set after the first row."""
-
-        calls = 0
-
-        def is_set(self) -> bool:
-            self.calls += 1
-            return self.calls > 1
-
-    document = measure_coverage(20, lambda _: None, Stop())
-    assert len(document["rows"]) == document["summary"]["rows"] == 1
-    assert document["summary"]["is_complete"] is False
 
 
 def test_wilsons_interval() -> None:

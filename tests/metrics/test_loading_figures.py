@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from evprof.core.run_info import LoadingFacts, RunInfo
-from evprof.export.trace_slices import slices_of
 from evprof.metrics.document import run_document
 from evprof.metrics.figures.loading import Loading, loading_of
 from exported import tables
@@ -46,29 +45,6 @@ def test_what_nothing_tells_is_none(script) -> None:
     assert without_times.events_per_s is None
     assert Loading(LoadingFacts(bytes_read=0, bytes_from_disk=0)).from_disk_share is None
     assert Loading(LoadingFacts(bytes_read=10, bytes_from_disk=4096)).from_disk_share == 1
-
-
-def test_it_stands_in_the_json_the_tables_and_traces(script) -> None:
-    facts = LoadingFacts(1000, 4096, frames=2, decoder="pyav", frame_cache="miss")
-    run = with_load(script, [("decode", 0, 10)], facts)
-    document = run_document(run)["loading"]
-    assert document == {
-        "bytes_read": 1000,
-        "bytes_from_disk": 4096,
-        "events": None,
-        "frames": 2,
-        "decoder": "pyav",
-        "frame_cache": "miss",
-        "events_per_s": None,
-        "frames_per_s": pytest.approx(200),
-    }
-    row = tables([run])["runs"][0]
-    assert (row["load_bytes_read"], row["load_decoder"], row["load_frame_cache"]) == (1000, "pyav", "miss")
-    from collections import Counter
-
-    load = next(entry for entry in slices_of(run, run.info.start_ns or 0, Counter()) if entry.name == "load")
-    assert load.arguments["bytes_from_disk"] == 4096
-    assert "events" not in load.arguments
 
 
 def test_facts_survive_the_session_file_and_older_ones_lack_them(script) -> None:

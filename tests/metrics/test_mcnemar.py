@@ -30,8 +30,3 @@ def test_the_statistic_is_that_of_two_counts_with_yates_correction():
         assert McNemar(794, base, other, 570).chi2 == pytest.approx(by_hand)
         assert McNemar(794, base, other, 570).chi2 <= stats.chisquare([base, other]).statistic
     assert McNemar(5, 3, 3, 1).chi2 == 0
-
-
-def test_pairs_are_counted_by_outcome():
-    pairs = [(True, True), (True, False), (False, True), (False, True), (False, False)]
-    assert McNemar.of(pairs) == McNemar(1, 1, 2, 1)

@@ -10,7 +10,6 @@ from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics.speculation import payoff
 from evprof.metrics.speculation.outcome import preparation_ms
 from evprof.metrics.speculation.parallel_prefill import window_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
@@ -178,10 +177,6 @@ def test_only_what_the_draft_alone_takes_is_preparation(runs: list[RunLog], scri
     late.span("prefill", 20, 80, role="draft")
     late.span("decode", 60, 90)
     assert preparation_ms(late.end(90)) == 10
-
-
-def test_hidden_blocks_are_not_weighed_as_rounds(runs: list[RunLog]) -> None:
-    assert payoff.prediction_of(runs[-1], runs) is None
 
 
 def test_answers_of_another_length_are_no_gain(script: Callable) -> None:

@@ -7,7 +7,6 @@ import json
 import evprof
 from evprof.core.run_info import SetupFacts
 from evprof.metrics.document import run_document, session_document
-from told import told
 
 
 def names(text: str) -> list[str]:
@@ -112,12 +111,6 @@ def test_a_run_that_just_began(script) -> None:
     assert document["kv_cache"]["formula_bytes"] is None
     assert document["metrics"]["time_to_first_token_ms"] is None
     assert document["stages"] == document["token_ids"] == []
-
-
-def test_bare_paths_stand_in_for_an_undescribed_sample(script) -> None:
-    run = script().begin(**told(sample={"events_path": "e.npy", "video_path": None, "prompt": "?"}))
-    assert run_document(run.log())["sample"]["events"] == {"path": "e.npy"}
-    assert run_document(run.log())["sample"]["video"] is None
 
 
 def test_session_document(plain_run, speculative_run) -> None:

@@ -32,14 +32,6 @@ def test_all_keys_are_there_without_anything_to_weigh_against(speculative_run) -
     json.dumps(found, allow_nan=False)
 
 
-def test_facts_name_the_drafter(speculative_run) -> None:
-    facts = SpeculationFacts("prompt lookup", "lookup", length="heuristic", is_lossless=True)
-    speculative_run.info.speculation = facts
-    found = speculation_document(speculative_run)
-    assert found is not None
-    assert (found["drafter"], found["kind"], found["length"]) == ("prompt lookup", "lookup", "heuristic")
-
-
 def test_a_session_weighs_its_runs_against_each_other(script, plain_writer, speculative_writer) -> None:
     plain, run = plain_writer(script(1)), speculative_writer(script(2, mode="speculative"))
     alone = run_document(run)["speculation"]

@@ -15,8 +15,8 @@ from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
 from evprof.metrics.configurations.baselines import baseline_of, candidates_for
 from evprof.metrics.speculation import outcome as speculation
-from evprof.metrics.speculation.payoff import payoff_of, step_ms_of
-from evprof.metrics.speculation.verdicts import speculation_sentence, speculation_verdict
+from evprof.metrics.speculation.payoff import payoff_of
+from evprof.metrics.speculation.verdicts import speculation_sentence
 from told import in_processes
 
 ROUNDS = st.lists(
@@ -139,14 +139,6 @@ def test_sentences(script, plain_writer, speculative_writer) -> None:
     assert "does not speculate" in speculation_sentence(plain[0], runs)
 
 
-def test_few_runs_make_no_claim(script, plain_writer, speculative_writer) -> None:
-    runs = [*answers(script, plain_writer, (1,)), *answers(script, speculative_writer, (2, 3), mode="speculative")]
-    said = speculation_sentence(runs[-1], runs)
-    assert said.startswith("1.09×, not called faster or slower. 2 runs against plain run 1; not called: fewer than 5")
-    assert "--sessions 3" in said
-    assert not {"saves", "costs", "pays"} & set(said.replace(".", " ").split())
-
-
 def test_one_more_plain_run_does_not_turn_the_verdict(script, plain_writer, speculative_writer) -> None:
     """Every run is a request of its own; the last plain one, slow or fast, weighs no more than the others."""
     plain = answers(script, plain_writer, (1, 2, 3, 4))
@@ -207,14 +199,6 @@ def test_a_baseline_is_of_the_same_engine_first_and_never_cold(script, plain_wri
     assert run_ids(run, plain) == (1, 3)
 
 
-def test_a_cold_run_is_to_be_repeated(script, plain_writer, speculative_writer) -> None:
-    plain = answers(script, plain_writer, (1, 2, 3))
-    [run] = answers(script, speculative_writer, (4,), mode="speculative")
-    run.info.setup = {"target": SetupFacts(weights_ms=12.0)}
-    verdict = speculation_verdict(run, [*plain, run], payoff_of(run, [*plain, run]))
-    assert verdict.sentence == "A cold, warm-up or profiled run is in no figure; repeat it to weigh speculation."
-
-
 def run_ids(run: RunLog, others: list[RunLog]) -> tuple[int, ...]:
     """Of the runs that `run` is weighed against."""
     found = baseline_of(run, others)
@@ -258,12 +242,3 @@ def test_a_run_with_other_settings_of_the_target_is_no_baseline(
     run = speculative_writer(script(2, mode="speculative"))
     plain.info.settings = settings_from_json(run.info.settings.to_json() | settings)[0]
     assert run_ids(run, [plain]) == ((1,) if is_same else ())
-
-
-def test_the_plain_step_is_the_median_of_all_plain_runs(script, plain_writer, speculative_writer) -> None:
-    plain = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 5.0), (3, 1.2))]
-    run = speculative_writer(script(4, mode="speculative"))
-    assert step_ms_of(baseline_of(run, plain)) == pytest.approx(30 * 1.2)
-    plain[0].info.warmup = True
-    assert step_ms_of(baseline_of(run, plain)) == pytest.approx(30 * (5 + 1.2) / 2)
-    assert step_ms_of(None) is None

@@ -17,12 +17,6 @@ def test_union_counts_every_covered_nanosecond_once(intervals: list[tuple[int, i
     assert stages.union_ns(intervals) == len(covered)
 
 
-@given(INTERVALS, INTERVALS)
-def test_union_neither_shrinks_nor_exceeds_the_sum(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
-    both = stages.union_ns(one + other)
-    assert max(stages.union_ns(one), stages.union_ns(other)) <= both <= stages.union_ns(one) + stages.union_ns(other)
-
-
 def test_stages_wall_and_remainder(plain_run) -> None:
     assert [stages.stage_ms(plain_run, name) for name in STAGES] == [10, 20, 30, 25, 90]
     assert stages.wall_ms(plain_run) == 180

@@ -65,14 +65,6 @@ def test_a_planted_slope_comes_back(cell_runs: ModuleType, slope: float, frames:
         assert len(point.run_ids) == 3
 
 
-def test_a_growing_stage_is_told_from_a_flat_one(cell_runs: ModuleType) -> None:
-    (ribbon,) = ribbons_of(grid(cell_runs, (2, 4, 8), 49.0, scatter=1.0))
-    said = {entry.stage: entry.sentence for entry in ribbon.slopes}
-    assert said["prefill"].startswith("+49")
-    assert "ms per extra frame (" in said["prefill"]
-    assert "ms per extra frame: flat, from 9 runs" in said["vision"]
-
-
 def line(slope: float, interval: tuple[float, float] | None, mean: float = 100.0) -> FittedLine:
     if interval is None:
         return FittedLine(slope, 1.0, 2, 2, 1, 1.0, 9.0, mean)
@@ -150,12 +142,6 @@ def test_clips_of_one_scene_are_a_sweep_over_seconds(cell_runs: ModuleType) -> N
     (sweep,) = sweeps_of(runs, SECONDS)
     assert sweep.places() == [1.0, 2.0, 4.0]
     assert ribbons_of(runs)[0].sweep.axis is SECONDS
-
-
-def test_runs_under_other_settings_are_another_sweep(cell_runs: ModuleType) -> None:
-    runs = grid(cell_runs, (2, 4), 1.0) + grid(cell_runs, (2, 4), 1.0, model={"dtype": "float32"})
-    assert len(sweeps_of(runs)) == 2
-    assert len({sweep.name for sweep in sweeps_of(runs)}) == 2
 
 
 def test_unfinished_and_warm_up_runs_stay_out(cell_runs: ModuleType) -> None:

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.units import percent_text
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import trace_difference
@@ -190,28 +189,6 @@ def test_a_full_device(tmp_path: Path) -> None:
         analysis = close()
     (one,) = analysis.advice
     assert (one.option, one.share) == ("--prefill-chunk 1024", 80 / 85)
-
-
-def test_switches_that_are_named_exist() -> None:
-    """Every one, with its value: as the settings describe them."""
-    import re
-
-    import evprof.metrics.traces.advice as rules
-
-    text = Path(rules.__file__).read_text(encoding="utf-8")
-    pairs = set(re.findall(r'"([a-z_]+)",\n\s+"(\w+)",\n\s+\w+,\n\s+\)', text)) | set(
-        re.findall(r'\("\w+", "(\w+)", "(\w+)", "', text)
-    )
-    flat = GenerationSettings().flat()
-    assert {name for name, _ in pairs} == {
-        "dtype",
-        "cache",
-        "attention",
-        "prefill_chunk",
-        "prefetch",
-        "vision_cache",
-    }
-    assert {name for name, _ in pairs} <= {*flat, *ModelChoice.__dataclass_fields__}
 
 
 def test_modules_nested_without_end(tmp_path: Path) -> None:

@@ -70,14 +70,6 @@ def test_a_width_is_told_by_its_own_rounds(script: Callable, runs: list[RunLog])
     assert (document["prediction"]["best_gamma"], document["prediction"]["best_rounds"]) == (4, 60)
 
 
-def test_a_curve_promises_nothing_where_rounds_were_slower(script: Callable, runs: list[RunLog]) -> None:
-    """Two tokens for 26 ms: 0.77×, whatever a curve through these costs says of other widths."""
-    slow = [drafted(script, number, round_ms=26.0) for number in range(11, 16)]
-    found = measured_widths(slow[0], [*runs, *slow])
-    assert [round(width.speed.ratio or 0, 2) for width in found] == [0.77]
-    assert "even the fastest measured is slower than plain decoding" in width_sentence(found)
-
-
 @pytest.mark.parametrize(("count", "rounds"), [(2, 40), (3, FEWEST_ROUNDS // 3 - 1), (1, 100)])
 def test_too_few_rounds_or_runs_say_nothing(script: Callable, runs: list[RunLog], count: int, rounds: int) -> None:
     few = [drafted(script, 11 + number, accepted=(1,) * rounds) for number in range(count)]

@@ -24,7 +24,6 @@ from evprof.metrics.limits.workload import (
     MEMORY,
     Work,
     decode_work,
-    linear_share,
     prefill_work,
     typical,
     vision_weights,
@@ -60,11 +59,6 @@ def test_a_prefill_that_holds_vision_once_more_counts_it(cell_runs: ModuleType) 
     assert alone.flops == prefill_flops(VICUNA_7B, 4643)
     assert both.flops == pytest.approx(alone.flops + vision.flops)
     assert vision_weights(PUBLISHED_VISION["llava"]) == pytest.approx(310e6, rel=0.02)
-
-
-def test_attention_is_a_small_part_of_a_prefill() -> None:
-    assert linear_share(LLAVA, 636) == pytest.approx(0.987, abs=0.001)
-    assert linear_share(LLAVA, 4643) == pytest.approx(0.914, abs=0.001)
 
 
 def test_what_binds_a_stage() -> None:

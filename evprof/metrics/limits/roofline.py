@@ -50,11 +50,6 @@ def vision_flops(shape: VisionShape) -> float:
     return shape.frames * (embedding + shape.layers * layer + behind)
 
 
-def decode_ceiling_tok_s(bandwidth_bytes_s: float, bytes_per_token: float) -> float:
-    """Tokens a second when reading is all there is: bandwidth / bytes per token."""
-    return bandwidth_bytes_s / bytes_per_token
-
-
 def bandwidth_share(bytes_per_token: float, token_s: float, bandwidth_bytes_s: float) -> float:
     """MBU: bytes a token needs / the time it took / the bandwidth there is (definition: Databricks, 2023)."""
     return bytes_per_token / token_s / bandwidth_bytes_s

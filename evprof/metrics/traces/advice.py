@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,11 +42,11 @@ class TraceAdvice:
 
 def advice(analysis: TraceAnalysis) -> tuple[TraceAdvice, ...]:
     """All that holds for a trace, the largest share first."""
-    found = [one for rule in _RULES for one in rule(analysis)]
+    found = [one for rule in (_idle_devices, _operators, _full_devices, _long_stages) for one in rule(analysis)]
     return tuple(sorted(found, key=lambda one: -one.share))
 
 
-def _idle_device(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
+def _idle_devices(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     seen = analysis.overview
     if seen is None or not seen.wall_ns:
         return
@@ -58,79 +58,66 @@ def _idle_device(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
             continue
         replays = len(graph_launches(analysis.trace)) > 0
         value, how = ("fused", "does a layer in few kernels") if replays else ("graphs", "launches a step as one")
-        yield TraceAdvice(
+        said = (
             f"GPU {device.device} is idle {percent_text(idle)} of the time, and the host alone takes "
             f"{percent_text(busy_host)} to launch {device.kernels / len(seen.steps):,.0f} kernels a step: --step "
-            f"{value} {how}.",
-            "step",
-            value,
-            idle,
+            f"{value} {how}."
         )
+        yield TraceAdvice(said, "step", value, idle)
 
 
-def _tensor_cores(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
-    total = sum(row.total_ns for row in analysis.kernels)
-    if not total or any(row.uses_tensor_cores for row in analysis.kernels):
-        return
-    if any(device.compute is not None and device.compute[0] < 7 for device in analysis.trace.head.devices):
-        return
-    could = sum(row.device_self_ns for row in analysis.operators if row.is_eligible) / total
-    if could >= NOTED_SHARE:
-        yield TraceAdvice(
-            f"No kernel uses tensor cores, though operators that can take {percent_text(could)} of the kernels' time: "
-            "--dtype bfloat16 lets them.",
-            "dtype",
-            "bfloat16",
-            could,
-        )
+def _operators(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
+    """Of operators that take much of the time: without tensor cores, joining tensors, and with plain attention."""
+    rows = analysis.operators
+    has_device = any(row.device_self_ns for row in rows)
+    whole = sum(row.device_self_ns if has_device else row.host_self_ns for row in rows)
+    joins = sum(row.device_self_ns if has_device else row.host_self_ns for row in rows if row.name == "aten::cat")
+    attends = sum(
+        row.device_total_ns if has_device else row.host_total_ns
+        for row in rows
+        if row.name == "aten::_scaled_dot_product_attention_math"
+    )
+    kernels = sum(row.total_ns for row in analysis.kernels)
+    has_cores = all(device.compute is None or device.compute[0] >= 7 for device in analysis.trace.head.devices)
+    uses_cores = any(row.uses_tensor_cores for row in analysis.kernels)
+    could = sum(row.device_self_ns for row in rows if row.is_eligible) if has_cores and not uses_cores else 0
+    for part, total, switch, value, said in (
+        (could, kernels, "dtype", "bfloat16", _NO_TENSOR_CORES),
+        (joins, whole, "cache", "static", _GROWING_CACHE),
+        (attends, whole, "attention", "flash", _PLAIN_ATTENTION),
+    ):
+        share = part / total if total else 0.0
+        if share >= NOTED_SHARE:
+            yield TraceAdvice(said.format(percent_text(share)), switch, value, share)
 
 
-def _growing_cache(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
-    share = _share_of(analysis, lambda name: name == "aten::cat")
-    if share >= NOTED_SHARE:
-        yield TraceAdvice(
-            f"Joining tensors (aten::cat) takes {percent_text(share)} of the operators' time, as a cache does that "
-            "grows: --cache static is written in place.",
-            "cache",
-            "static",
-            share,
-        )
+_NO_TENSOR_CORES = (
+    "No kernel uses tensor cores, though operators that can take {} of the kernels' time: --dtype bfloat16 lets them."
+)
+_GROWING_CACHE = (
+    "Joining tensors (aten::cat) takes {} of the operators' time, as a cache does that grows: --cache static is "
+    "written in place."
+)
+_PLAIN_ATTENTION = "Attention takes its plain path for {} of the operators' time: --attention flash is one kernel."
 
 
-def _plain_attention(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
-    share = _share_of(analysis, lambda name: name == "aten::_scaled_dot_product_attention_math", is_total=True)
-    if share >= NOTED_SHARE:
-        yield TraceAdvice(
-            f"Attention takes its plain path for {percent_text(share)} of the operators' time: --attention flash is "
-            "one kernel.",
-            "attention",
-            "flash",
-            share,
-        )
-
-
-def _full_device(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
+def _full_devices(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     rooms = {f"GPU {device.number}": device.memory_bytes for device in analysis.trace.head.devices}
     for curve in analysis.memory.curves:
         room = rooms.get(curve.device)
         if room and curve.peak_bytes > FULL_SHARE * room:
             share = curve.peak_bytes / room
-            held = f"{memory_text(curve.peak_bytes)} of {memory_text(room)}"
-            yield TraceAdvice(
-                f"{curve.device} held {held} at its peak ({percent_text(share)}): "
-                "--prefill-chunk 1024 takes less for a long prompt's pass.",
-                "prefill_chunk",
-                "1024",
-                share,
+            said = (
+                f"{curve.device} held {memory_text(curve.peak_bytes)} of {memory_text(room)} at its peak "
+                f"({percent_text(share)}): --prefill-chunk 1024 takes less for a long prompt's pass."
             )
+            yield TraceAdvice(said, "prefill_chunk", "1024", share)
 
 
 def _long_stages(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
     """Stages before the language model that a cache would spare the next run on the same input."""
     stages = analysis.stages
-    if not stages:
-        return
-    whole = max(stage.end_ns for stage in stages) - min(stage.start_ns for stage in stages)
+    whole = max((stage.end_ns for stage in stages), default=0) - min((stage.start_ns for stage in stages), default=0)
     for name, switch, value, how in (
         ("load", "prefetch", "warm", "has the files in memory before the run"),
         ("vision", "vision_cache", "memory", "keeps the embeddings for the next run on the same input"),
@@ -138,34 +125,6 @@ def _long_stages(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
         taken = sum(stage.end_ns - stage.start_ns for stage in stages if stage.name == name)
         share = taken / whole if whole else 0.0
         if share >= STAGE_SHARE:
+            said = f"Stage {name} takes {ms_text(taken / 1e6)}, {percent_text(share)} of the run"
             option = switch.replace("_", "-")
-            yield TraceAdvice(
-                f"Stage {name} takes {ms_text(taken / 1e6)}, {percent_text(share)} of the run: --{option} {value} "
-                f"{how}.",
-                switch,
-                value,
-                share,
-            )
-
-
-_RULES: tuple[Callable[[TraceAnalysis], Iterator[TraceAdvice]], ...] = (
-    _idle_device,
-    _tensor_cores,
-    _growing_cache,
-    _plain_attention,
-    _full_device,
-    _long_stages,
-)
-
-
-def _share_of(analysis: TraceAnalysis, chosen: Callable[[str], bool], *, is_total: bool = False) -> float:
-    """The share of some operators in all operators' time alone: on devices where there is any, else on the host."""
-    rows = analysis.operators
-    has_device = any(row.device_self_ns for row in rows)
-    whole = sum(row.device_self_ns if has_device else row.host_self_ns for row in rows)
-    mine = [row for row in rows if chosen(row.name)]
-    if is_total:
-        part = sum(row.device_total_ns if has_device else row.host_total_ns for row in mine)
-    else:
-        part = sum(row.device_self_ns if has_device else row.host_self_ns for row in mine)
-    return part / whole if whole else 0.0
+            yield TraceAdvice(f"{said}: --{option} {value} {how}.", switch, value, share)

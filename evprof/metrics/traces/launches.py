@@ -11,7 +11,7 @@ from evprof.core.rows.distinct import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.core.units import count_text, ms_text
 from evprof.metrics.traces.roles import DEVICE_WORK, KERNEL, RUNTIME, Mask, slice_roles, text_mask
-from evprof.metrics.traces.tree import ScopeTree
+from evprof.metrics.traces.tree import ScopeTree, summed
 
 _TENSOR_CORES = (
     *("h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "c1688"),
@@ -63,9 +63,7 @@ class Launches:
     def per_scope(self, scopes: int, chosen: Mask | None = None) -> Ints:
         """The time of device work that each of so many scopes launched itself, ns."""
         mine = self.scopes >= 0 if chosen is None else (self.scopes >= 0) & chosen
-        found = np.zeros(scopes, dtype=np.int64)
-        np.add.at(found, self.scopes[mine], self.durations[mine])
-        return found
+        return summed(self.scopes[mine], self.durations[mine], scopes)
 
 
 def launches(trace: TraceColumns, tree: ScopeTree) -> Launches:
@@ -76,9 +74,8 @@ def launches(trace: TraceColumns, tree: ScopeTree) -> Launches:
     owners = np.where(tree.modules == NONE, slices.external_ids[tree.rows], NONE)
     scope_of_call = joined(slices.external_ids[calls], owners)
     scope_of_call = np.where(scope_of_call >= 0, tree.keepers[scope_of_call], NONE) if len(tree) else scope_of_call
-    host_ns = np.zeros(len(tree), dtype=np.int64)
     known = scope_of_call >= 0
-    np.add.at(host_ns, scope_of_call[known], slices.durations[calls[known]])
+    host_ns = summed(scope_of_call[known], slices.durations[calls[known]], len(tree))
     call = joined(slices.correlations[rows], slices.correlations[calls])
     return Launches(
         rows,

@@ -13,7 +13,7 @@ import numpy as np
 
 from evprof.core.rows.distinct import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, TraceColumns
-from evprof.metrics.traces.tree import ScopeTree
+from evprof.metrics.traces.tree import ScopeTree, summed
 
 MOST_DEVICES = 64
 """Of one machine: those that a trace names beyond are left out."""
@@ -190,15 +190,12 @@ def _by_operator(
     """Of one device: the bytes of all changes, and the scopes of its own, NONE for those of others."""
     mine = scopes >= 0
     sizes = sizes[mine]
-    own = np.zeros((3, len(tree)), dtype=np.int64)
-    for column, values in zip(own, (sizes, np.maximum(sizes, 0), (sizes > 0).astype(np.int64)), strict=True):
-        np.add.at(column, scopes[mine], values)
-    totals = np.stack([tree.totals(column) for column in own])
+    changes = (sizes, np.maximum(sizes, 0), (sizes > 0).astype(np.int64))
+    own = [summed(scopes[mine], values, len(tree)) for values in changes]
+    totals = [tree.totals(column) for column in own]
     counted = np.flatnonzero(tree.counts)
     groups = distinct(tree.names[counted])
-    sums = np.zeros((6, len(groups.values)), dtype=np.int64)
-    for column, values in zip(sums, (*own, *totals), strict=True):
-        np.add.at(column, groups.which, values[counted])
+    sums = np.stack([summed(groups.which, values[counted], len(groups.values)) for values in (*own, *totals)])
     calls = np.bincount(groups.which, minlength=len(groups.values))
     rows = [
         OperatorMemory(

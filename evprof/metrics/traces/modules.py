@@ -8,7 +8,7 @@ import numpy as np
 
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.metrics.traces.operators import OperatorFigures
-from evprof.metrics.traces.tree import ScopeTree
+from evprof.metrics.traces.tree import ScopeTree, summed
 
 MOST_DEPTH = 100
 """Modules inside modules; what lies deeper counts as calls of the last."""
@@ -53,20 +53,11 @@ def module_rows(trace: TraceColumns, tree: ScopeTree, figures: OperatorFigures) 
     which = group_at[places]
     is_child = tree.counts & (tree.parents >= 0)
     callers = tree.keepers[tree.parents[is_child]]
-    operators, launched = np.zeros(len(tree), dtype=np.int64), figures.device_self_ns.copy()
-    np.add.at(operators, callers, 1)
-    np.add.at(launched, callers, figures.device_total_ns[is_child])
-    sums = np.zeros((6, len(group_of)), dtype=np.int64)
-    columns = (
-        np.ones(len(tree), dtype=np.int64),
-        operators,
-        figures.host_self_ns,
-        tree.durations,
-        launched,
-        figures.device_total_ns,
-    )
-    for column, values in zip(sums, columns, strict=True):
-        np.add.at(column, which, values[places])
+    every = np.ones(len(tree), dtype=np.int64)
+    operators = summed(callers, every[is_child], len(tree))
+    launched = figures.device_self_ns + summed(callers, figures.device_total_ns[is_child], len(tree))
+    columns = (every, operators, figures.host_self_ns, tree.durations, launched, figures.device_total_ns)
+    sums = np.stack([summed(which, values[places], len(group_of)) for values in columns])
     keys = list(group_of)
     inside: dict[int, list[int]] = {}
     for group, (parent, _, _) in enumerate(keys):

@@ -10,7 +10,7 @@ from evprof.core.rows.distinct import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, Shares, TraceColumns
 from evprof.metrics.traces.launches import Launches, eligible
 from evprof.metrics.traces.roles import Mask
-from evprof.metrics.traces.tree import ScopeTree
+from evprof.metrics.traces.tree import ScopeTree, summed
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,6 @@ class OperatorFigures:
     device_self_ns: Ints
     device_total_ns: Ints
     tensor_self_ns: Ints
-    tensor_total_ns: Ints
     is_eligible: Mask
 
 
@@ -42,18 +41,15 @@ class OperatorRow:
     device_total_ns: int
     is_eligible: bool
     tensor_core_share: float | None
-    tensor_core_total_share: float | None
 
 
 def operator_figures(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> OperatorFigures:
     device = launched.per_scope(len(tree))
-    tensor = launched.per_scope(len(tree), launched.uses_tensor_cores)
     return OperatorFigures(
         tree.durations - tree.of_children(tree.durations) - launched.host_ns,
         device,
         tree.totals(device),
-        tensor,
-        tree.totals(tensor),
+        launched.per_scope(len(tree), launched.uses_tensor_cores),
         eligible(trace, tree, launched),
     )
 
@@ -79,9 +75,11 @@ def operator_rows(
     if by_stacks:
         keys.append(trace.slices.stacks[rows].astype(np.int64))
     groups = distinct(_packed(keys, len(trace.texts)))
-    sums = {
-        name: _summed(groups.which, column[places], len(groups.values)) for name, column in _summable(tree, figures)
-    }
+    columns = (
+        *(figures.host_self_ns, tree.durations, figures.device_self_ns, figures.device_total_ns),
+        figures.tensor_self_ns,
+    )
+    sums = np.stack([summed(groups.which, column[places], len(groups.values)) for column in columns]).T.tolist()
     firsts = rows[groups.firsts]
     counts = np.bincount(groups.which, minlength=len(groups.values))
     can = np.bincount(groups.which, weights=figures.is_eligible[places], minlength=len(groups.values)) > 0
@@ -91,29 +89,16 @@ def operator_rows(
             (trace.text(trace.slices.shapes[row]) or "[]") if by_shapes else "",
             trace.text(trace.slices.stacks[row]) if by_stacks else "",
             int(counts[at]),
-            int(sums["host_self"][at]),
-            int(sums["host_total"][at]),
-            int(sums["device_self"][at]),
-            int(sums["device_total"][at]),
+            *(host_self, host_total, device_self, device_total),
             bool(can[at]),
-            _share(sums["tensor_self"][at], sums["device_self"][at]),
-            _share(sums["tensor_total"][at], sums["device_total"][at]),
+            tensor_self / device_self if device_self else None,
         )
-        for at, row in enumerate(firsts.tolist())
+        for at, (row, (host_self, host_total, device_self, device_total, tensor_self)) in enumerate(
+            zip(firsts.tolist(), sums, strict=True)
+        )
     ]
     has_device = any(row.device_self_ns for row in found)
     return tuple(sorted(found, key=lambda row: -(row.device_self_ns if has_device else row.host_self_ns)))
-
-
-def _summable(tree: ScopeTree, figures: OperatorFigures) -> tuple[tuple[str, Ints], ...]:
-    return (
-        ("host_self", figures.host_self_ns),
-        ("host_total", tree.durations),
-        ("device_self", figures.device_self_ns),
-        ("device_total", figures.device_total_ns),
-        ("tensor_self", figures.tensor_self_ns),
-        ("tensor_total", figures.tensor_total_ns),
-    )
 
 
 def _packed(keys: list[Ints], texts: int) -> Ints:
@@ -121,16 +106,6 @@ def _packed(keys: list[Ints], texts: int) -> Ints:
     for key in keys[1:]:
         packed = distinct(packed).which * (texts + 1) + (key - NONE)
     return packed
-
-
-def _summed(which: Ints, values: Ints, groups: int) -> Ints:
-    found = np.zeros(groups, dtype=np.int64)
-    np.add.at(found, which, values)
-    return found
-
-
-def _share(part: int, whole: int) -> float | None:
-    return float(part / whole) if whole else None
 
 
 @dataclass(frozen=True)

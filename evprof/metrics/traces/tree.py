@@ -25,6 +25,13 @@ from evprof.metrics.traces.roles import (
 _WRAPPERS = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
 
 
+def summed(which: Ints, values: Ints, count: int) -> Ints:
+    """The sum of the values of each of `count` groups; `which` is the group of each value."""
+    found = np.zeros(count, dtype=np.int64)
+    np.add.at(found, which, values)
+    return found
+
+
 @dataclass(frozen=True)
 class ScopeTree:
     """Scopes in the order thread, beginning, outer before inner: what lies in scope `i` are the `sizes[i]` from `i` on.
@@ -63,10 +70,8 @@ class ScopeTree:
 
     def of_children(self, values: Ints) -> Ints:
         """The sum over direct children, of those that are scopes of their own."""
-        found = np.zeros(len(self), dtype=np.int64)
         is_child = (self.parents >= 0) & (self.keepers == np.arange(len(self)))
-        np.add.at(found, self.keepers[self.parents[is_child]], values[is_child])
-        return found
+        return summed(self.keepers[self.parents[is_child]], values[is_child], len(self))
 
     def innermost(self, tracks: Ints, times: Ints) -> Ints:
         """The innermost scope at a time of a thread; NONE where there is none. Merged scopes give their keeper."""
