@@ -6,6 +6,7 @@ every fifth configuration rounds of speculation. Written through the session's o
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import defaultdict
@@ -62,29 +63,8 @@ _OF_COMMIT = 50
 _MS = 1_000_000
 _STAGE_MS = {"load": 30.0, "preprocess": 12.0, "vision": 25.0, "prefill": 90.0, "decode": 480.0}
 _PARTS = {"vision": ("tower", "projector", "pooling"), "prefill": ("embed", "layers", "head")}
-_WORDS = [
-    "",
-    "A",
-    "bus",
-    "is",
-    "approaching",
-    "on",
-    "a",
-    "road",
-    "that",
-    "curves",
-    "to",
-    "the",
-    "left,",
-    "with",
-    "trees",
-    "on",
-    "both",
-    "sides.",
-    "It",
-    "is",
-    "daytime",
-]
+_ANSWER = "A bus is approaching on a road that curves to the left, with trees on both sides. It is daytime"
+_WORDS = ["", *_ANSWER.split()]
 _TOKENS = 40
 _SPECULATES = 5
 """Every so manieth configuration drafts."""
@@ -121,20 +101,17 @@ def write_many_runs(path: Path, plan: ManyRuns, note: Callable[[str], object] = 
 
 
 def _commit(recording: RecordLog, infos: list[RunInfo]) -> Commit:
-    return Commit(
-        {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)},
-        infos,
-        frozenset(info.run_id for info in infos),
-        [
-            SampleFile(info.run_id, kind, path, content_hash)
-            for info in infos
-            for kind, path, content_hash in (
-                ("events", str(info.sample.events_path), info.sample.events_hash),
-                ("video", str(info.sample.video_path), info.sample.video_hash),
-            )
-        ],
-        figures=kept_figures(runs_of(recording, infos)),
-    )
+    samples = [
+        SampleFile(info.run_id, kind, str(path), content_hash)
+        for info in infos
+        for kind, path, content_hash in (
+            ("events", info.sample.events_path, info.sample.events_hash),
+            ("video", info.sample.video_path, info.sample.video_hash),
+        )
+    ]
+    ranges = {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)}
+    begun = frozenset(info.run_id for info in infos)
+    return Commit(ranges, infos, begun, samples, figures=kept_figures(runs_of(recording, infos)))
 
 
 _Rows = defaultdict[str, list[tuple[Any, ...]]]
@@ -153,37 +130,34 @@ def _log(rows: _Rows) -> RecordLog:
 
 def _infos(plan: ManyRuns) -> Iterator[RunInfo]:
     """Every run as it ended, in the order of a suite: sample by sample, each configuration in turn."""
-    number, began = 0, datetime(2026, 6, 1, tzinfo=UTC)
+    began = datetime(2026, 6, 1, tzinfo=UTC)
     kinds = [_kind(place) for place in range(plan.configurations)]
-    for repeat in range(plan.repeats):
-        for sample in range(plan.samples):
-            for kind in kinds:
-                number += 1
-                if number > plan.runs:
-                    return
-                start_ns = number * 700 * _MS
-                yield replace(
-                    kind,
-                    run_id=number,
-                    group_id=number,
-                    repeat=repeat,
-                    sample=Sample(
-                        events_path=f"/data/scenes/{sample // 4:04}/events.h5",
-                        video_path=f"/data/scenes/{sample // 4:04}/video.mp4",
-                        start_us=sample % 4 * 500_000,
-                        duration_us=500_000,
-                        prompt="What are the key elements in this scene?",
-                        events_hash=f"blake2b:{sample // 4:032x}",
-                        video_hash=f"blake2b:{sample // 4:032x}",
-                        name=f"scene {sample // 4:04} clip {sample % 4}",
-                    ),
-                    started_at=(began + timedelta(seconds=0.8 * number)).isoformat(timespec="milliseconds"),
-                    start_ns=start_ns,
-                    status=FAILED if number % 997 == 0 else FINISHED,
-                    error="The device ran out of memory in stage prefill." if number % 997 == 0 else None,
-                    warnings=[],
-                    environment={**kind.environment, "engine_session": f"{number // 2000:08x}"},
-                )
+    order = itertools.product(range(plan.repeats), range(plan.samples), kinds)
+    for number, (repeat, sample, kind) in enumerate(itertools.islice(order, plan.runs), start=1):
+        scene, clip = divmod(sample, 4)
+        has_failed = number % 997 == 0
+        yield replace(
+            kind,
+            run_id=number,
+            group_id=number,
+            repeat=repeat,
+            sample=Sample(
+                events_path=f"/data/scenes/{scene:04}/events.h5",
+                video_path=f"/data/scenes/{scene:04}/video.mp4",
+                start_us=clip * 500_000,
+                duration_us=500_000,
+                prompt="What are the key elements in this scene?",
+                events_hash=f"blake2b:{scene:032x}",
+                video_hash=f"blake2b:{scene:032x}",
+                name=f"scene {scene:04} clip {clip}",
+            ),
+            started_at=(began + timedelta(seconds=0.8 * number)).isoformat(timespec="milliseconds"),
+            start_ns=number * 700 * _MS,
+            status=FAILED if has_failed else FINISHED,
+            error="The device ran out of memory in stage prefill." if has_failed else None,
+            warnings=[],
+            environment={**kind.environment, "engine_session": f"{number // 2000:08x}"},
+        )
 
 
 def _kind(place: int) -> RunInfo:
@@ -223,23 +197,13 @@ _ENVIRONMENT: dict[str, Any] = {
     "evprof": "0.2.0",
     "device": "NVIDIA H100 80GB HBM3",
     "processor": "Intel Xeon Platinum 8480+",
-    "driver": "550.54.15",
-    "cuda": "12.8",
     "torch": "2.13.0+cu128",
     "transformers": "5.23.0",
     "python": "3.11.7",
     "system": "Linux 6.8.0 x86_64",
     "threads": 8,
-    "cpus": 16,
-    "float32_matmul": "highest",
-    "attention_backends": {"order": ["flash", "efficient", "math", "cudnn"], "enabled": ["flash", "efficient", "math"]},
     "gpu_id": "GPU-5f5c2d1e",
     "compute_capability": "9.0",
-    "sm_count": 132,
-    "gpu_memory_bytes": 85_520_809_984,
-    "triton": "3.5.0",
-    "tf32": False,
-    "allocator": "native",
 }
 
 

@@ -194,9 +194,11 @@ def _wishes(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> tuple[list[
     listed = raw.get("cells", [])
     if not isinstance(listed, list) or not all(isinstance(entry, Mapping) for entry in listed):
         raise _usage("cells must be a list of tables, one for each cell.")
-    axes = [entries for name, entries in axes.items() if name not in overrides]
-    _check_count(math.prod(map(len, axes)) + len(listed))
-    own = [dict(ChainMap(*reversed(entries))) for entries in itertools.product(*axes)] if axes or not listed else []
+    varied = [entries for name, entries in axes.items() if name not in overrides]
+    _check_count(math.prod(map(len, varied)) + len(listed))
+    own: list[dict[str, Any]] = []
+    if varied or not listed:
+        own = [dict(ChainMap(*reversed(entries))) for entries in itertools.product(*varied)]
     labels: list[str | None] = [None] * len(own)
     for number, entry in enumerate(listed, start=1):
         label = entry.get("label")
