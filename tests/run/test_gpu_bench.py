@@ -13,7 +13,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.run.gpu_bench import cuda_tests
 from evprof.run.gpu_bench.child import hear_out
-from evprof.run.gpu_bench.cuda_tests import TestCounts, run_cuda_tests
+from evprof.run.gpu_bench.cuda_tests import counts_of, run_cuda_tests
 from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
 from evprof.run.gpu_bench.plan import (
     MET,
@@ -274,27 +274,23 @@ def test_the_summary_has_the_promised_keys() -> None:
 
 # The CUDA tests
 
-OUTPUT = """\
-tests/engine/test_cuda.py::test_late_ids PASSED                                  [ 10%]
-tests/engine/test_cuda.py::test_agree[None] FAILED                               [ 20%]
-tests/engine/test_cuda.py::test_agree[a b] PASSED                                [ 30%]
-tests/engine/test_cuda.py::test_rest SKIPPED (left to make test)                 [ 40%]
-tests/engine/test_vision_cuda.py::test_odd ERROR                                 [ 50%]
-FAILED tests/engine/test_cuda.py::test_agree[None] - assert 3 == 4
-ERROR tests/engine/test_broken_cuda.py - ImportError: no module
-"""
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.engine.test_cuda" name="test_late_ids"/>
+<testcase classname="tests.engine.test_cuda" name="test_known"><skipped type="pytest.xfail"/></testcase>
+<testcase classname="tests.engine.test_cuda" name="test_rest"><skipped type="pytest.skip"/></testcase>
+<testcase classname="tests.engine.test_cuda" name="test_agree[a b]">
+<failure message="assert 3 == 4&#10;more"/></testcase>
+<testcase classname="" name="tests.engine.test_broken_cuda"><error message="collection failure"/></testcase>
+</testsuite></testsuites>"""
 
 
-def test_outcomes_are_counted_as_pytest_tells_them() -> None:
-    counts = TestCounts()
-    for line in OUTPUT.splitlines():
-        counts.hear(line)
-    row = counts.to_json()
+def test_outcomes_are_those_of_the_report(tmp_path) -> None:
+    (tmp_path / "report.xml").write_text(REPORT)
+    row = counts_of(tmp_path / "report.xml")
     assert (row["passed"], row["failed"], row["skipped"]) == (2, 2, 1)
     assert {failure["name"]: failure["reason"] for failure in row["failures"]} == {
-        "tests/engine/test_cuda.py::test_agree[None]": "assert 3 == 4",
-        "tests/engine/test_vision_cuda.py::test_odd": "",
-        "tests/engine/test_broken_cuda.py": "ImportError: no module",
+        "tests/engine/test_cuda.py::test_agree[a b]": "assert 3 == 4",
+        "tests.engine.test_broken_cuda": "collection failure",
     }
 
 

@@ -5,50 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from xml.etree import ElementTree
 
 from evprof.core.errors import UserError
 
-_RESULT = re.compile(r"^(\S+\.py::.*?) (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
-_REASON = re.compile(r"^(?:FAILED|ERROR) (\S+\.py\S*.*?) - (.*)$")
 _OWN_KERNELS = re.compile("kernel|fused")
-_BAD = ("FAILED", "ERROR", "XPASS")
 _NONE_RAN = 5
 
 SPARE_S = 20.0
 """How long the last test and the summary may take: no test begins later than that before the section's end."""
-
-
-@dataclass
-class TestCounts:
-    """What pytest said so far: counts by outcome, and of what failed the name and, once told, why."""
-
-    __test__ = False
-    by_outcome: dict[str, int] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-
-    def hear(self, line: str) -> None:
-        """Takes a line of `pytest -v`."""
-        if reason := _REASON.match(line):
-            self.failures[reason[1]] = reason[2].strip()
-        elif result := _RESULT.match(line):
-            self.by_outcome[result[2]] = self.by_outcome.get(result[2], 0) + 1
-            if result[2] in _BAD:
-                self.failures.setdefault(result[1], "")
-
-    def to_json(self) -> dict[str, Any]:
-        """A row."""
-        count = self.by_outcome.get
-        return {
-            "figure": "tests",
-            "passed": count("PASSED", 0) + count("XFAIL", 0),
-            "failed": sum(count(word, 0) for word in _BAD),
-            "skipped": count("SKIPPED", 0),
-            "failures": [{"name": name, "reason": reason} for name, reason in self.failures.items()],
-        }
 
 
 def tests_folder() -> Path | None:
@@ -75,23 +45,33 @@ def run_cuda_tests(emit: Callable[[dict[str, Any]], None], left_s: float) -> str
     argv += ["-p", "no:cacheprovider", "-p", "no:benchmark"]
     # Without its plugin the time limit in pyproject.toml is an option that pytest does not know.
     argv += ["-W", "ignore::pytest.PytestConfigWarning", f"--for-seconds={max(left_s - SPARE_S, 1):.0f}"]
-    process = subprocess.Popen(
-        [*argv, *map(str, files)], cwd=folder.parents[1], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    assert process.stdout is not None
-    counts = TestCounts()
-    with process.stdout:
-        for line in process.stdout:
-            sys.stderr.write(line)  # for the section's log
-            counts.hear(line)
-    code = process.wait()
-    row = counts.to_json()
+    with TemporaryDirectory(prefix="evprof-tests-") as place:
+        report = Path(place) / "report.xml"
+        argv += [f"--junitxml={report}", *map(str, files)]
+        # Standard error is the log of the section.
+        code = subprocess.run(argv, cwd=folder.parents[1], stdout=sys.stderr, check=False).returncode
+        row = counts_of(report)
     emit(row)
     if code == _NONE_RAN and row["skipped"]:  # as without a GPU
         code = 0
     if code not in (0, 1) or row["failed"]:
         raise UserError(_sentence(row, code))
     return _sentence(row, code)
+
+
+def counts_of(report: Path) -> dict[str, Any]:
+    """The row of a JUnit report that pytest wrote; zeros where it wrote none."""
+    counts, failures = Counter[str](), []
+    for case in ElementTree.parse(report).iter("testcase") if report.is_file() else ():
+        problems = {found.tag: found for found in case if found.tag in ("failure", "error", "skipped")}
+        bad = problems.get("failure", problems.get("error"))
+        is_xfail = "skipped" in problems and problems["skipped"].get("type") == "pytest.xfail"
+        counts["failed" if bad is not None else "skipped" if problems and not is_xfail else "passed"] += 1
+        if bad is not None:
+            file = case.get("classname", "").replace(".", "/")
+            name = f"{file}.py::{case.get('name')}" if file else case.get("name")
+            failures.append({"name": name, "reason": (bad.get("message") or "").partition("\n")[0]})
+    return {"figure": "tests", **{key: counts[key] for key in ("passed", "failed", "skipped")}, "failures": failures}
 
 
 def _sentence(row: dict[str, Any], code: int) -> str:
