@@ -229,10 +229,8 @@ def serving_shapes() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def legacy_shapes() -> ModuleType:
-    """The builders of small result files in `legacy_shapes.py` and `legacy_family_shapes.py`, as one."""
-    module, others = import_module("legacy_shapes"), import_module("legacy_family_shapes")
-    vars(module).update({name: value for name, value in vars(others).items() if not name.startswith("__")})
-    return module
+    """The builders of small result files in `legacy_shapes.py`."""
+    return import_module("legacy_shapes")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Requests that an engine carries out, as logs of their runs."""
+"""Logs of runs: of requests that an engine carries out, and of a recording; and what a run holds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from evprof.core.run_log import RunLog
 def runs_of(engine: Any, request: RunRequest, stop: Any = None) -> list[RunLog]:
     recording = RecordLog()
     engine.run(request, recording, stop or threading.Event())
-    book = RunBook(recording)
-    book.update()
-    return list(book.runs.values())
+    return saved_runs(recording)
 
 
 def carry_out(engine: Any, request: RunRequest, stop: Any = None) -> RunLog:
@@ -27,3 +25,16 @@ def carry_out(engine: Any, request: RunRequest, stop: Any = None) -> RunLog:
 
 def ids_of(run: RunLog) -> list[int]:
     return [token.token_id for token in run.tokens if token.origin != "rejected"]
+
+
+def saved_runs(recording: RecordLog) -> list[RunLog]:
+    """The runs of a complete recording, in order of their numbers."""
+    book = RunBook(recording)
+    book.update()
+    return [book.runs[run_id] for run_id in sorted(book.runs)]
+
+
+def content(run: RunLog) -> tuple[object, ...]:
+    """Info, spans and rows of a run, to compare it with another."""
+    rows = (run.tokens, run.rejected, run.rounds, run.judgements, run.kv, run.memory, run.power, run.frames)
+    return run.info, run.spans, run.stages(), *rows

@@ -27,7 +27,7 @@ from evprof.core.records import (
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import LengthFacts, RunInfo
 from evprof.core.run_log import RunLog
-from run_content import content
+from run_logs import content
 
 
 def info(run_id: int = 1) -> RunInfo:

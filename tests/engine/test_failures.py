@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from engines.decoder.decoding import CachedModel
 from engines.decoder.step_choice import DecodeSteps
@@ -23,9 +25,28 @@ from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from refusing_allocator import FULL, NoMemory
-from run_logs import runs_of
-from saved_runs import saved_runs
+from run_logs import runs_of, saved_runs
+
+FULL = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 139.72 GiB of which 1.10 GiB is "
+    "free. Including non-PyTorch memory, this process has 138.60 GiB memory in use."
+)
+
+
+class NoMemory(TorchDispatchMode):
+    """Refuses new tensors with PyTorch's error; views and what is written in place go on."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        if _storages(made) - _storages((args, kwargs)):
+            raise torch.OutOfMemoryError(FULL)
+        return made
+
+
+def _storages(values: Any) -> set[int]:
+    tensors = (value for value in tree_leaves(values) if isinstance(value, torch.Tensor))
+    return {tensor.untyped_storage()._cdata for tensor in tensors}
+
 
 DRAFT, TARGET = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
 

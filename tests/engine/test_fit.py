@@ -51,7 +51,7 @@ from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.limits.packed_sizes import weight_bytes
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import parse_suite
-from saved_runs import saved_runs
+from run_logs import saved_runs
 from tensor_names import tensor_names
 
 GIB = 1 << 30

@@ -14,7 +14,7 @@ from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
-from saved_runs import saved_runs
+from run_logs import saved_runs
 
 
 def load(sink: Any, kind: str, sample: Sample) -> tuple[Any, list[str]]:

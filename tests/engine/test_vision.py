@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from PIL import Image
 from transformers import CLIPVisionConfig, CLIPVisionModel
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from checkpoint_folders import preprocessor_json
-from clip_pixels import pixel_values
 from closeness import assert_close, is_close
 from engines.families.clip_tower import ClipTower, class_attention
 from engines.measuring.timing import NullClock
@@ -30,7 +30,15 @@ from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.switches import PRUNINGS, Switches
+from evprof.loaders.pictures.render import Picture
 from pretended_cuda import GPU, PretendedCuda
+
+
+def pixel_values(transform: ClipTransform, pictures: Sequence[Picture]) -> tuple[NDArray[np.float32], list[Picture]]:
+    """T pictures of any sizes -> float32 [T, 3, H, W], and the T cut uint8 pictures it was made of."""
+    cuts = [transform.cut(picture) for picture in pictures]
+    return transform.stacked(cuts), cuts
+
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -22,7 +22,7 @@ from evprof.run.legacy_import import import_files
 from evprof.session.reading import load_session
 from report_blocks import said as texts
 from report_blocks import tables
-from saved_runs import saved_runs
+from run_logs import saved_runs
 
 # Means in ms of the published comparison: stages 1 to 2, vision, prefill, decode; then tokens and MiB.
 TABLE = {

@@ -23,7 +23,7 @@ from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.opened import open_session
 from evprof.session.reading import StoredSession, load_session
-from saved_runs import saved_runs
+from run_logs import saved_runs
 
 
 def written(folder: Path, value: Any, name: str) -> Path:

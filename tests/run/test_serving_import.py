@@ -42,7 +42,7 @@ from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.reading import StoredSession, load_session
 from evprof.view.columns import ShownModel, pair_for
 from evprof.view.lanes import Track
-from saved_runs import saved_runs
+from run_logs import saved_runs
 
 LOAD = "without-load"
 

@@ -26,7 +26,7 @@ from evprof.run.session_writer import SessionWriter
 from evprof.session import opening
 from evprof.session.reading import load_session, read_session
 from evprof.session.validation import RANGES
-from run_content import content
+from run_logs import content
 
 
 def runs_of(recording: RecordLog):
