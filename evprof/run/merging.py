@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,12 @@ from evprof.core.run_info import ENGINE_SESSION, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.run.kept_figures import kept_figures, runs_of
+from evprof.run.session_target import sample_files
 from evprof.session.facts import MARKS, MERGED, VIEWS
 from evprof.session.opened import OpenedSession, open_session
 from evprof.session.presence import is_written, reserved
 from evprof.session.reading import load_session
-from evprof.session.store import Commit, SampleFile, SessionFile
+from evprof.session.store import Commit, SessionFile
 
 OF_ONE = ("suite", MERGED, "pruned")
 """Facts that describe one session alone."""
@@ -42,14 +43,18 @@ Watch = Callable[[str, int, int], None]
 
 @dataclass
 class SourceSession:
-    """A session to join. `runs_on` and `groups_on` are added to the numbers of its runs and requests."""
+    """A session to join. `runs_on` and `groups_on` are added to the numbers of its runs and requests.
+
+    `repeats_on` is added to the repeats of a configuration, by its name: earlier sources have so many. `number` counts
+    the sources from 1.
+    """
 
     path: Path
     session: OpenedSession
+    number: int = 1
     runs_on: int = 0
     groups_on: int = 0
-    change: Callable[[RunInfo], dict[str, Any]] = lambda _: {}
-    """Further changes of a run's facts, by field."""
+    repeats_on: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def runs(self) -> dict[int, RunLog]:
@@ -92,7 +97,7 @@ def merge_sessions(paths: Sequence[Path], output: Path, stop: StopFlag, watch: W
         raise UserError("A session is named twice; each goes in once.")
     if output.resolve() in {path.resolve() for path in paths}:
         raise UserError(f"'{output}' is one of the sessions that are joined; name a new file.")
-    sources = [_opened(path) for path in paths]
+    sources = [_opened(path, number) for number, path in enumerate(paths, start=1)]
     _check_room(output, sum(path.stat().st_size for path in paths))
     _number(sources)
     total, done = sum(len(source.runs) for source in sources), 0
@@ -110,11 +115,11 @@ def merge_sessions(paths: Sequence[Path], output: Path, stop: StopFlag, watch: W
     return [_told(source) for source in sources]
 
 
-def _opened(path: Path) -> SourceSession:
+def _opened(path: Path, number: int) -> SourceSession:
     """Raises UserError if the session cannot be read, or is being recorded."""
     if is_written(path):
         raise UserError(f"{path} is being recorded; wait until that has ended.")
-    return SourceSession(path, open_session(path))
+    return SourceSession(path, open_session(path), number)
 
 
 def _check_room(output: Path, needed: int) -> None:
@@ -161,15 +166,7 @@ def _copy(source: SourceSession, file: SessionFile) -> None:
         for message in read.messages()
         if isinstance(message, RunStarted)
     ]
-    samples = [
-        SampleFile(info.run_id, kind, path, content_hash)
-        for info in infos
-        for kind, path, content_hash in (
-            ("events", info.sample.events_path, info.sample.events_hash),
-            ("video", info.sample.video_path, info.sample.video_hash),
-        )
-        if path is not None and info.imported is None
-    ]
+    samples = [sample for info in infos for sample in sample_files(info)]
     file.commit(
         moved.streams,
         Commit(
@@ -183,54 +180,32 @@ def _copy(source: SourceSession, file: SessionFile) -> None:
 
 
 def changes_of(source: SourceSession, info: RunInfo) -> dict[str, Any]:
-    """The fields of a run that change in the joined session."""
-    return {
+    """The fields of a run that change in the joined session. A process without a name is named after its session."""
+    changes: dict[str, Any] = {
         "run_id": info.run_id + source.runs_on,
         "group_id": info.group_id + source.groups_on,
         "baseline": [number + source.runs_on for number in info.baseline],
         "chosen_baseline": [number + source.runs_on for number in info.chosen_baseline],
-        **source.change(info),
     }
+    if info.imported is None:
+        changes["repeat"] = info.repeat + source.repeats_on.get(info.cell, 0)
+        process = info.environment.get(ENGINE_SESSION) or f"{source.path.stem} ({source.number})"
+        changes["environment"] = {**info.environment, ENGINE_SESSION: process}
+    return changes
 
 
 def _number(sources: Sequence[SourceSession]) -> None:
     """Lets the numbers of every source follow those of the one before."""
     runs_on = groups_on = 0
     repeats: dict[str, int] = {}
-    for place, source in enumerate(sources):
-        source.runs_on, source.groups_on = runs_on, groups_on
-        infos = [run.info for run in source.runs.values()]
-        source.change = _Change(source.path, place, dict(repeats))
-        for info in infos:
-            if info.cell:
-                last = repeats.get(info.cell, -1)
-                repeats[info.cell] = max(last, info.repeat + source.change.more(info.cell))
+    for source in sources:
+        source.runs_on, source.groups_on, source.repeats_on = runs_on, groups_on, dict(repeats)
+        for run in source.runs.values():
+            if cell := run.info.cell:
+                after = run.info.repeat + source.repeats_on.get(cell, 0) + 1
+                repeats[cell] = max(repeats.get(cell, 0), after)
         runs_on += source.last_run
         groups_on += source.last_group
-
-
-@dataclass(frozen=True)
-class _Change:
-    """What becomes of the facts of one source's runs: rows of a configuration that an earlier source has are further
-    repeats of it, and a process without a name is called by its session."""
-
-    path: Path
-    place: int
-    known: Mapping[str, int]
-
-    def more(self, cell: str) -> int:
-        """What is added to the number of a repeat."""
-        return self.known[cell] + 1 if cell in self.known else 0
-
-    def __call__(self, info: RunInfo) -> dict[str, Any]:
-        if info.imported is not None:
-            return {}
-        found: dict[str, Any] = {}
-        if not info.environment.get(ENGINE_SESSION):
-            found["environment"] = {**info.environment, ENGINE_SESSION: f"{self.path.stem} ({self.place + 1})"}
-        if more := self.more(info.cell):
-            found["repeat"] = info.repeat + more
-        return found
 
 
 def _told(source: SourceSession) -> MergedSource:

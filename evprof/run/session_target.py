@@ -25,6 +25,17 @@ MOST_HASHED_BYTES = 2 << 30
 """Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
 
 
+def sample_files(info: RunInfo) -> list[SampleFile]:
+    """The files that a run read; none of an imported run, whose files are on another machine."""
+    sample = info.sample
+    listed = (("events", sample.events_path, sample.events_hash), ("video", sample.video_path, sample.video_hash))
+    return [
+        SampleFile(info.run_id, kind, path, content_hash)
+        for kind, path, content_hash in listed
+        if path is not None and info.imported is None
+    ]
+
+
 class SessionTarget:
     """One file, open or yet to be made, and the place in the recording up to which it is complete."""
 
@@ -141,27 +152,15 @@ class SessionTarget:
                 self.infos[message.run_id] = begun
                 self._begun.add(message.run_id)
                 self._dirty.add(message.run_id)
-                self._note_samples(begun)
+                samples = sample_files(begun)
+                self._pending.samples.extend(samples)
+                self._unhashed += [sample for sample in samples if sample.content_hash is None]
                 self._untold.append(message.run_id)
                 self._logs[message.run_id] = RunLog(begun)
             elif isinstance(message, EngineChanged):
                 self._pending.environment = message.environment or self._pending.environment
             elif (info := self.infos.get(getattr(message, "run_id", -1))) is not None and apply_to_info(message, info):
                 self._dirty.add(info.run_id)
-
-    def _note_samples(self, info: RunInfo) -> None:
-        known = info.sample
-        if info.imported is not None:
-            return  # its files are another machine's
-        for kind, path, content_hash in (
-            ("events", known.events_path, known.events_hash),
-            ("video", known.video_path, known.video_hash),
-        ):
-            if path is not None:
-                sample = SampleFile(info.run_id, kind, path, content_hash)
-                self._pending.samples.append(sample)
-                if sample.content_hash is None:
-                    self._unhashed.append(sample)
 
     def _hash_samples(self) -> None:
         """Only between requests: reading a large video through would disturb the run that reads it, too."""

@@ -52,7 +52,8 @@ from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.kept_figures import kept_figures, runs_of
-from evprof.session.store import Commit, SampleFile, SessionFile
+from evprof.run.session_target import sample_files
+from evprof.session.store import Commit, SessionFile
 
 CONFIGURATIONS, REPEATS = 50, 2
 """Of a session; its samples are as many as its runs need."""
@@ -101,14 +102,7 @@ def write_many_runs(path: Path, plan: ManyRuns, note: Callable[[str], object] = 
 
 
 def _commit(recording: RecordLog, infos: list[RunInfo]) -> Commit:
-    samples = [
-        SampleFile(info.run_id, kind, str(path), content_hash)
-        for info in infos
-        for kind, path, content_hash in (
-            ("events", info.sample.events_path, info.sample.events_hash),
-            ("video", info.sample.video_path, info.sample.video_hash),
-        )
-    ]
+    samples = [sample for info in infos for sample in sample_files(info)]
     ranges = {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)}
     begun = frozenset(info.run_id for info in infos)
     return Commit(ranges, infos, begun, samples, figures=kept_figures(runs_of(recording, infos)))

@@ -18,7 +18,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, PLACE, PLACES_AT_WORK
 from evprof.run.meters.cooldown import Cooldown, CoolingPause
-from evprof.run.places.place import FIRST_RUN_ID, Arrival
+from evprof.run.places.place import FIRST_RUN_ID, HERE, Arrival, OnePlace
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.runner import ProcessRunner
 from evprof.run.processes.silence import NO_PROGRESS
@@ -51,15 +51,14 @@ class EngineSeat:
     """Carries out one request at a time; `stop` may be called meanwhile, from another thread."""
 
     def __init__(self, terms: SeatTerms) -> None:
+        os.environ.pop("OMP_NUM_THREADS", None)
         if terms.threads is not None:
             os.environ["OMP_NUM_THREADS"] = str(terms.threads)
-        else:
-            os.environ.pop("OMP_NUM_THREADS", None)
         self._notes: list[str] = []
         self._stop = threading.Event()
-        self._pause = CoolingPause(terms.cooldown, self._stop, self._notes.append)
-        self._has_worked = False
-        self._runner = ProcessRunner(terms.make_argv(), RecordLog(), timeout_s=terms.timeout_s)
+        pause = CoolingPause(terms.cooldown, self._stop, self._notes.append)
+        runner = ProcessRunner(terms.make_argv(), RecordLog(), timeout_s=terms.timeout_s)
+        self._place = OnePlace(runner, pause, self._stop.is_set)
         self._environment = {PLACE: place_name(), PLACES_AT_WORK: terms.neighbours}
 
     def describe(self) -> dict[str, Any]:
@@ -69,33 +68,28 @@ class EngineSeat:
     def carry_out(self, values: dict[str, Any], *, is_fresh: bool = False) -> SeatAnswer:
         """The request of these values (`RunRequest.to_json`), in a new engine process where it `is_fresh`."""
         asked = replace(RunRequest.from_json(values), first_run_id=FIRST_RUN_ID)
-        if is_fresh:
-            self._runner.renew()
-        if self._has_worked:
-            self._pause.rest()
-        if self._stop.is_set():
-            return self._stopped(asked)
-        self._has_worked = True
         recording = RecordLog()
-        self._runner.record_into(recording)
-        self._runner.run(asked, self._look)
+        self._place.record_into(recording)
+        self._place.begin(HERE, asked, is_fresh=is_fresh)
+        ended = self._place.next_ended(self._look)
+        if not ended.is_begun:
+            return self._stopped(asked)
         notes, self._notes[:] = tuple(self._notes), ()
-        is_cold = self._runner.pid is None
         arrival = Arrival.of(recording).told(asked.sample, self._environment)
-        return SeatAnswer(arrival, self._loss(arrival) if is_cold else None, is_cold, notes)
+        return SeatAnswer(arrival, self._loss(arrival) if ended.is_cold else None, ended.is_cold, notes)
 
     def stop(self) -> None:
         """Asks what is at work to stop, and lets nothing else begin."""
         self._stop.set()
-        self._runner.stop()
+        self._place.stop()
 
     def close(self) -> None:
         """Ends the engine process."""
-        self._runner.close()
+        self._place.close()
 
     def _look(self) -> None:
         if self._stop.is_set():
-            self._runner.stop()
+            self._place.stop()
 
     def _stopped(self, request: RunRequest) -> SeatAnswer:
         """A request that no engine received still has a run."""

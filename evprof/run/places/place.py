@@ -198,7 +198,7 @@ class OnePlace:
             self._runner.renew()
         self._request = request
 
-    def next_ended(self, look: Callable[[], None]) -> Ended | None:
+    def next_ended(self, look: Callable[[], None]) -> Ended:
         """Rests, and carries the request out on the calling thread."""
         request, self._request = self._request, None
         if request is None:
