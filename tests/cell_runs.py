@@ -52,15 +52,12 @@ class Cell:
     """Whose model drafts, of a paired mode."""
 
     def with_(self, **changes: Any) -> Cell:
-        """The same with other values."""
         return replace(self, **changes)
 
     def column(self, first_run: int = 1) -> Configuration:
-        """Its runs, one per sample."""
         return Configuration(tuple(self.runs(first_run)))
 
     def runs(self, first_run: int = 1) -> list[RunLog]:
-        """One run per sample."""
         return [self._run(first_run + place, place) for place in range(self.samples)]
 
     def _run(self, run_id: int, place: int) -> RunLog:

@@ -200,7 +200,6 @@ def llava_json(config: LlavaConfig, dtype: str) -> dict[str, Any]:
 
 
 def clip_json(config: CLIPVisionConfig) -> dict[str, Any]:
-    """config.json of a CLIP tower."""
     return {"model_type": "clip_vision_model", **{key: getattr(config, key) for key in VISION_KEYS}}
 
 

@@ -54,7 +54,6 @@ _left = pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the time limit of `make quick`."""
     parser.addoption("--for-seconds", type=float, help="begin no test after so long; at least one test has to run")
 
 
@@ -79,7 +78,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips tests after the time limit."""
     if time.monotonic() > item.config.stash[_end]:
         item.config.stash[_left].add(item.nodeid)
         pytest.skip("left to make test")
@@ -87,7 +85,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds up the seconds of a test, with those of its fixtures."""
     report = yield
     stash = item.config.stash
     if report.when == "call" and not report.skipped:
@@ -229,23 +226,19 @@ def serving_shapes() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def legacy_shapes() -> ModuleType:
-    """The builders of small result files in `legacy_shapes.py`."""
     return import_module("legacy_shapes")
 
 
 @pytest.fixture(scope="session")
 def cell_runs() -> ModuleType:
-    """The builder of configurations in `cell_runs.py`."""
     return import_module("cell_runs")
 
 
 @pytest.fixture(scope="session")
 def scripted_drafters() -> ModuleType:
-    """The drafters of `scripted_drafters.py`."""
     return import_module("scripted_drafters")
 
 
 @pytest.fixture(scope="session")
 def played_rounds() -> ModuleType:
-    """Answers plain and in rounds, of `played_rounds.py`."""
     return import_module("played_rounds")

@@ -21,7 +21,6 @@ TESTS = str(Path(__file__).parent)
 
 
 def saved_tokens(path: Path) -> int:
-    """How many tokens a session file holds that is being written."""
     try:
         return len(read_session(path).streams["tokens"])
     except UserError:  # it has just been made, or not yet

@@ -130,7 +130,6 @@ class Listening:
 def drive(
     plan: SuitePlan, path: Path, engine: Any = None, watcher: Listening | None = None, **keywords: Any
 ) -> SuiteEnd:
-    """A whole suite, or what is left of it."""
     progress = RowOutcomes(infos_of(path)) if path.exists() else None
     made = engine or InstantEngine()
     driver = SuiteDriver(plan, path, lambda: made, watcher or Listening(), progress=progress, **keywords)

@@ -13,7 +13,6 @@ from evprof.export.tables import COLUMNS, Row, run_tables
 
 
 def chrome_trace(runs: Iterable[RunLog]) -> dict[str, Any]:
-    """The whole trace of some runs of one session."""
     trace = ChromeTrace([Source(Path(), list(runs))])
     entries = list(trace.entries())
     return trace.head | {"traceEvents": entries} | trace.tail

@@ -120,7 +120,6 @@ class FakeCuda:
         self.modes.append(mode)
 
     def wait(self) -> None:
-        """What a pass that waits for the device calls."""
         if self.mode == "error":
             raise RuntimeError("called a synchronizing CUDA operation")
 
@@ -168,7 +167,6 @@ def _count_down(pool: FakePool) -> None:
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in something nested."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):

@@ -59,7 +59,6 @@ class FakeGpu:
     _millijoules: list[float] = field(default_factory=lambda: [5e6])
 
     def millijoules(self, now_ns: int) -> int:
-        """The counter: the energy up to the last step."""
         while len(self._millijoules) <= now_ns // (self.step_ms * MS):
             begun_ns = (len(self._millijoules) - 1) * self.step_ms * MS
             self._millijoules.append(self._millijoules[-1] + self.watts(begun_ns) * self.step_ms)
@@ -86,15 +85,12 @@ class FakeNvml:
         """Always works."""
 
     def nvmlDeviceGetCount(self) -> int:
-        """How many there are."""
         return len(self.gpus)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
-        """The GPU is its own handle."""
         return self.gpus[index]
 
     def nvmlDeviceGetUUID(self, gpu: FakeGpu) -> str:
-        """Its name for good."""
         return gpu.uuid
 
     def nvmlDeviceGetComputeRunningProcesses(self, _: FakeGpu) -> list[Any]:
@@ -124,12 +120,10 @@ class FakeNvml:
         return answer
 
     def meters(self) -> list[Meter]:
-        """One for each GPU."""
         return [NvmlMeter(self, gpu, f"cuda:{number}") for number, gpu in enumerate(self.gpus)]
 
 
 def facts_on(device: str) -> ModelFacts:
-    """A model on a device."""
     return ModelFacts(
         "a-model", "video_llava", "video_llava", 7_000_000_000, 14_000_000_000, "bfloat16", device, None, 32, 32, 128,
         2, 4096, "sdpa", "static", "USER: {prompt} ASSISTANT:",
@@ -151,7 +145,6 @@ class WatchedRun:
 
     @property
     def end_ms(self) -> int:
-        """When it ends."""
         return self.start_ms + sum(length + self.gap_ms for _, length in self.stages)
 
 

@@ -80,7 +80,6 @@ def leave_out_overflow() -> None:
 
 
 def count_launches(names: list[str]) -> None:
-    """From now on every kernel launched is added to `names`."""
     from triton.runtime import interpreter
 
     run = interpreter.GridExecutor.__call__

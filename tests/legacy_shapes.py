@@ -186,7 +186,6 @@ def _speculative(index: int, question: str) -> dict[str, Any]:
 
 
 def with_errors() -> dict[str, Any]:
-    """One half-broken sample and two that ran out of memory."""
     out_of_memory = "CUDA out of memory. Tried to allocate 20.00 MiB."
     return {
         "timestamp": "20260125_012027",
@@ -354,7 +353,6 @@ def shared_decoder(count: int = 3) -> dict[str, Any]:
 
 
 def word_estimates(count: int = 3) -> dict[str, Any]:
-    """Texts and counts of tokens, with times of nobody knows what."""
     row = {
         "egpt_tokens": 40,
         "vl_tokens": 50,
@@ -376,7 +374,6 @@ def word_estimates(count: int = 3) -> dict[str, Any]:
 
 
 def token_lists(count: int = 3) -> dict[str, Any]:
-    """Tokens without times, EventGPT's also through an adapter."""
     row = {
         "question": "What?",
         "egpt_tokens": [5, 6, 2],

@@ -26,7 +26,6 @@ Steps = Iterator[Condition]
 
 
 def xdotool(*words: str | int) -> None:
-    """One call of the program that is mouse and keyboard."""
     subprocess.run(["xdotool", *map(str, words)], check=True, timeout=20)
 
 
@@ -41,7 +40,6 @@ def click_at(place: QPoint, *, button: int = 1, key: str = "") -> None:
 
 
 def click(widget: QWidget, at: QPointF | QPoint | None = None, *, button: int = 1, key: str = "") -> None:
-    """Clicks into a widget: its middle, or a place in it."""
     place = widget.rect().center() if at is None else at.toPoint() if isinstance(at, QPointF) else at
     click_at(widget.mapToGlobal(place), button=button, key=key)
 
@@ -64,20 +62,17 @@ def menu_shown() -> QMenu | None:
 
 
 def choose(menu: QMenu | None, text: str) -> None:
-    """Clicks a menu's line that begins with `text`."""
     assert menu is not None
     action = next(action for action in menu.actions() if action.text().startswith(text))
     click(menu, menu.actionGeometry(action).center())
 
 
 def file_dialog() -> QFileDialog | None:
-    """The file dialog on show."""
     found = [widget for widget in QApplication.topLevelWidgets() if isinstance(widget, QFileDialog)]
     return next((dialog for dialog in found if dialog.isVisible()), None)
 
 
 def type_path(path: Path) -> None:
-    """Types a path into the file dialog on show, and Enter."""
     dialog = file_dialog()
     assert dialog is not None
     # Without a window manager nobody gives the keyboard to a new window.
@@ -131,7 +126,6 @@ class Driver(QObject):
 
 
 def tell(name: str, fact: object) -> None:
-    """A line for the test that watches."""
     print(f"{name}: {fact}", flush=True)
 
 
@@ -154,7 +148,6 @@ def steps(window: MainWindow, session: Path, folder: Path) -> Steps:
 
 
 def look_and_note(window: MainWindow) -> Steps:
-    """Selects a stage with a click, marks it and writes a note."""
     controller, selection, timeline = window.controller, window.selection, window.timeline
     lane = next(lane for lane in timeline.lanes if lane.isVisible() and lane.names()[1].endswith("target"))
     track = next(track for _, track in timeline.scene.shown if track.role == "target")
@@ -181,7 +174,6 @@ def look_and_note(window: MainWindow) -> Steps:
 
 
 def compare(window: MainWindow) -> Steps:
-    """Drags a run onto the left column."""
     runs, selection = window.runs.list, window.selection
     row = next(row for row, line in enumerate(runs.lines) if line.name.startswith("4 "))
     start, left = (
@@ -194,7 +186,6 @@ def compare(window: MainWindow) -> Steps:
 
 
 def run_and_export(window: MainWindow, folder: Path) -> Steps:
-    """Runs and stops, runs to the end, writes all of it."""
     controller = window.controller
     click(window.toolbar.run_button)
     yield lambda: controller.is_busy

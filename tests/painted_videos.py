@@ -24,7 +24,6 @@ def paint(number: int) -> np.ndarray:
 
 
 def number_of(picture: np.ndarray) -> int:
-    """The number painted into a decoded frame."""
     number = 0
     for bit in range(BITS):
         square = picture[4 : SQUARE - 4, bit * SQUARE + 4 : (bit + 1) * SQUARE - 4]

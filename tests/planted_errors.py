@@ -18,7 +18,6 @@ _SHARES = 2
 
 
 def use_python_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces the kernels by Python that rounds where they do."""
     monkeypatch.setattr(attention, "rotate_and_write", _rotate_and_write)
     monkeypatch.setattr(attention, "attend_to_cache", _attend_to_cache)
     monkeypatch.setattr(projections, "norm_project", _norm_project)
@@ -113,13 +112,11 @@ def _attend_to_cache(
 
 
 def _wrapped(monkeypatch: pytest.MonkeyPatch, change: Callable[..., tuple[Any, ...]]) -> None:
-    """Attention whose arguments are changed."""
     right = attention.attend_to_cache
     monkeypatch.setattr(attention, "attend_to_cache", lambda *given: right(*change(*given)))
 
 
 def rotated_one_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queries and keys are rotated as those of the next position."""
     right = attention.rotate_and_write
 
     def rotate(states: Any, cos: Any, sin: Any, start: Any, depths: Any, **held: Any) -> None:
@@ -129,8 +126,6 @@ def rotated_one_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def own_key_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A position sees its ancestors and not itself."""
-
     def change(keys: Any, values: Any, start: Any, seen: Any, buffers: Any) -> tuple[Any, ...]:
         own = 1 << torch.arange(16, dtype=torch.int32, device=seen.device)
         return keys, values, start, seen & ~own, buffers
@@ -139,8 +134,6 @@ def own_key_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def one_key_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The position before the block is seen by none."""
-
     def change(keys: Any, values: Any, start: Any, seen: Any, buffers: Any) -> tuple[Any, ...]:
         lost = int(start) - 1
         kept = [torch.cat([part[:, :, :lost], part[:, :, lost + 1 :]], 2).contiguous() for part in (keys, values)]
@@ -150,7 +143,6 @@ def one_key_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sees_one_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A position sees the one after it in the block."""
     _wrapped(monkeypatch, lambda keys, values, start, seen, buffers: (keys, values, start, seen | seen << 1, buffers))
 
 
@@ -165,15 +157,12 @@ def scores_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gelu_for_silu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another activation."""
     monkeypatch.setattr(
         projections, "norm_gate_up", lambda *given, out: _norm_gate_up(*given, out=out, activation=F.gelu)
     )
 
 
 def shares_unweighted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Averages of shares of the cache are averaged alike."""
-
     def attend(*given: Any) -> torch.Tensor:
         return _attend_to_cache(*given, weigh=lambda weights, _: torch.full_like(weights, 1 / _SHARES))
 
@@ -181,7 +170,6 @@ def shares_unweighted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def triton_shares_unweighted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with Triton's kernel."""
     right = attention._weigh_shares
 
     class Unweighted:

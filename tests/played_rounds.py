@@ -33,7 +33,6 @@ NEVER = threading.Event()
 
 
 def cached(model: LlamaForCausalLM | LlamaDecoder, role: str = "target", *, kind: str = STATIC) -> CachedModel:
-    """A model with an empty cache."""
     decoder = model if isinstance(model, LlamaDecoder) else LlamaDecoder.take_over(model)
     return CachedModel.over(decoder, role, kind=kind, bytes_per_position=1)
 
@@ -62,7 +61,6 @@ def plain(
     chunk: int = 0,
     sampler: Sampler = greedy,
 ) -> list[int]:
-    """The model's own answer."""
     one = model if isinstance(model, CachedModel) else cached(model, kind=kind)
     one.prefill_chunk = chunk
     answer = Answer(sink, 1, "target", PIECES)
@@ -84,12 +82,10 @@ class Played:
 
     @property
     def ids(self) -> list[int]:
-        """The tokens."""
         return self.answer.ids
 
     @property
     def draft(self) -> CachedModel:
-        """The draft model's cache, where the drafter is a model."""
         inner = getattr(self.drafter, "inner", self.drafter)
         assert isinstance(inner, ModelDrafter)
         return inner.model
@@ -129,7 +125,6 @@ def play(
     clock: StageClock | None = None,
     alternatives: AlternativesLog | None = None,
 ) -> Played:
-    """The same answer, drafted and verified."""
     one = target if isinstance(target, CachedModel) else cached(target, kind=kind)
     made = drafter if not callable(drafter) else drafter(one)
     one.keeps_features, one.prefill_chunk, one.reads = made.wants_features, chunk, made.reads

@@ -17,5 +17,4 @@ def command_lines() -> list[tuple[psutil.Process, str]]:
 
 
 def processes_named(word: str) -> list[psutil.Process]:
-    """Those whose command line holds the word."""
     return [child for child, line in command_lines() if word in line]

@@ -70,7 +70,6 @@ def _layer_shapes(config: dict[str, Any], entering: int, layer: str) -> dict[str
 
 
 def save(written: Written, *, as_bin: bool = False) -> Written:
-    """Writes the folder."""
     written.folder.mkdir(parents=True, exist_ok=True)
     (written.folder / "config.json").write_text(json.dumps(written.config))
     if as_bin:

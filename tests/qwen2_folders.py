@@ -88,7 +88,6 @@ def tokenizer(pieces: int = 400) -> Tokenizer:
 
 
 def write_tokenizer(folder: Path, made: Tokenizer, *, is_slow: bool = False) -> None:
-    """As tokenizer.json, or `is_slow` in the three older files."""
     if not is_slow:
         made.save(str(folder / "tokenizer.json"))
         return
@@ -172,7 +171,6 @@ class EventGptPlusParts:
         return found | {name: value for name, value in own if not (tied and name == "lm_head.weight")}
 
     def config_json(self) -> dict[str, Any]:
-        """As the program's configuration class writes it."""
         keys = ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"]
         keys += ["num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "hidden_act"]
         config = self.language.config

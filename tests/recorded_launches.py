@@ -68,7 +68,6 @@ class Compiled:
 
 @contextmanager
 def recorded() -> Iterator[list[Launch]]:
-    """Collects launches, and makes none."""
     launches: list[Launch] = []
     run = JITFunction.run
 

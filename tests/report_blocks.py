@@ -13,22 +13,18 @@ Blocks = Section | Iterable[Block]
 
 
 def blocks_of(found: Blocks) -> list[Block]:
-    """The blocks of a section, or the blocks."""
     return list(found.blocks if isinstance(found, Section) else found)
 
 
 def tables(found: Blocks) -> list[Table]:
-    """Its tables."""
     return [block for block in blocks_of(found) if isinstance(block, Table)]
 
 
 def plots(found: Blocks) -> list[ReportPlot]:
-    """Its plots."""
     return [block for block in blocks_of(found) if isinstance(block, ReportPlot)]
 
 
 def texts(table: Table) -> list[list[str]]:
-    """The texts of all cells, row by row."""
     return [[cell.text for cell in row] for row in table.rows]
 
 
@@ -38,12 +34,10 @@ def rows_of(table: Table) -> dict[str, list[str]]:
 
 
 def column(table: Table, head: str) -> list[Cell]:
-    """The cells below a head."""
     return [row[table.heads.index(head)] for row in table.rows]
 
 
 def said(found: Blocks) -> str:
-    """Paragraphs and bullets as one text."""
     lines: list[str] = []
     for block in blocks_of(found):
         lines += [block.text] if isinstance(block, Paragraph) else block.items if isinstance(block, Bullets) else []

@@ -18,7 +18,6 @@ def runs_of(engine: Any, request: RunRequest, stop: Any = None) -> list[RunLog]:
 
 
 def carry_out(engine: Any, request: RunRequest, stop: Any = None) -> RunLog:
-    """The only run of a request."""
     (run,) = runs_of(engine, request, stop)
     return run
 
@@ -28,13 +27,11 @@ def ids_of(run: RunLog) -> list[int]:
 
 
 def saved_runs(recording: RecordLog) -> list[RunLog]:
-    """The runs of a complete recording, in order of their numbers."""
     book = RunBook(recording)
     book.update()
     return [book.runs[run_id] for run_id in sorted(book.runs)]
 
 
 def content(run: RunLog) -> tuple[object, ...]:
-    """Info, spans and rows of a run, to compare it with another."""
     rows = (run.tokens, run.rejected, run.rounds, run.judgements, run.kv, run.memory, run.power, run.frames)
     return run.info, run.spans, run.stages(), *rows

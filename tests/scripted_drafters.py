@@ -29,23 +29,19 @@ class Chain(Drafter):
 
 
 def oracle(expected: Sequence[int]) -> Chain:
-    """Knows the answer."""
     return Chain(lambda ids, count: expected[len(ids) : len(ids) + count])
 
 
 def adversary(expected: Sequence[int], vocabulary: int) -> Chain:
-    """Knows the answer and never says it."""
     return Chain(lambda ids, count: [(token + 1) % vocabulary for token in padded(expected, len(ids), count)])
 
 
 def guesser(seed: int, vocabulary: int) -> Chain:
-    """Any tokens."""
     drawn = torch.Generator().manual_seed(seed)
     return Chain(lambda ids, count: torch.randint(0, vocabulary, (count,), generator=drawn).tolist())
 
 
 def silent() -> Chain:
-    """Never proposes anything."""
     return Chain(lambda ids, count: [])
 
 
@@ -156,7 +152,6 @@ def depths_of(parents: Sequence[int]) -> list[int]:
 
 
 def paths_of(parents: Sequence[int]) -> list[list[int]]:
-    """The nodes on the way to each node, the empty way first."""
     ways: list[list[int]] = []
     for node, parent in enumerate(parents):
         ways.append([*(ways[parent] if parent >= 0 else []), node])

@@ -73,7 +73,6 @@ class ScriptedEngine:
         self._environment = {**ENVIRONMENT, ENGINE_SESSION: secrets.token_hex(4)}
 
     def describe(self) -> dict[str, Any]:
-        """A scripted environment."""
         return dict(self._environment)
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
@@ -100,7 +99,6 @@ class ScriptedEngine:
         return {(self._script.draft if role == DRAFT else self._script.target).facts.name for role in roles}
 
     def close(self) -> None:
-        """Forgets which models are warm."""
         self._warm.clear()
 
 

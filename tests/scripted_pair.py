@@ -34,7 +34,6 @@ class ScriptedModel:
 
 
 def _pieces(sentence: str) -> tuple[str, ...]:
-    """Words cut in two where they are long, as a vocabulary would."""
     pieces: list[str] = []
     for word in sentence.split():
         pieces.append(" " + word[:5])
@@ -107,7 +106,6 @@ class Script:
 
 
 def token_id_of(piece: str) -> int:
-    """An id for a piece: the same for the same text."""
     return sum(ord(letter) * (place + 3) for place, letter in enumerate(piece)) % 997
 
 

@@ -28,7 +28,6 @@ from scripted_engine import ScriptedEngine
 
 
 def engine_argv(words: str) -> list[str]:
-    """What starts an engine process of these WORDS."""
     return [sys.executable, __file__, words]
 
 
@@ -36,7 +35,6 @@ class DeafEngine(SyntheticEngine):
     """Never answers Stop, as a hung kernel would not."""
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
-        """Makes its records to the end."""
         super().run(request, sink, threading.Event())
 
 
@@ -48,7 +46,6 @@ class HangingEngine(ScriptedEngine):
         self._mode = mode
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
-        """Never ends in that mode."""
         if request.mode == self._mode:
             threading.Event().wait()
         super().run(request, sink, stop)
@@ -63,7 +60,6 @@ class WaitingEngine(ScriptedEngine):
         self._requests = 0
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
-        """Plays its script."""
         self._requests += 1
         super().run(request, WaitingSink(sink, self._path) if self._requests == 3 else sink, stop)
 
@@ -76,11 +72,9 @@ class WaitingSink:
         self._path = path
 
     def post(self, message: Message) -> None:
-        """Hands it on."""
         self._sink.post(message)
 
     def append(self, record: Record) -> None:
-        """Hands it on."""
         self._sink.append(record)
         if isinstance(record, TokenRecord):
             with contextlib.suppress(FileExistsError), self._path.open("x", encoding="utf-8") as file:

@@ -16,7 +16,6 @@ _SHARED_IDS, _TARGET_IDS = 980, 997
 
 
 def facts_of(request: RunRequest, script: Script) -> SpeculationFacts:
-    """What a scripted run tells of its drafter."""
     asked = request.settings.speculation
     if mode_of(request.mode).maps_cache:
         name = asked.adapter or "scripted map"

@@ -46,7 +46,6 @@ class ScriptedRecords:
     _spans: int = 0
 
     def model(self, role: str) -> ScriptedModel:
-        """One side of the script."""
         return self.script.draft if role == DRAFT else self.script.target
 
     def wait(self, duration_ms: float) -> None:
@@ -69,7 +68,6 @@ class ScriptedRecords:
                 self.sink.append(SpanRecord(self.run_id, span_id, parent_id, phase, role, name, start_ns, end_ns))
 
     def stage(self, role: str, name: str) -> AbstractContextManager[int]:
-        """A stage, for as long as the context lasts."""
         return self.span(role, name, -1)
 
     def tensor(self, span_id: int, direction: str, name: str, shape: tuple[int, ...]) -> None:
@@ -81,7 +79,6 @@ class ScriptedRecords:
         self.sink.append(TensorRecord(self.run_id, span_id, direction, name, text, "bfloat16", 2 * count))
 
     def grow(self, role: str, facts: ModelFacts, positions: int) -> None:
-        """A cache that is so many positions longer (or shorter) now."""
         length = self.lengths.get(role, 0) + positions
         self.lengths[role] = length
         kv_bytes = length * self.model(role).kv_position_bytes
@@ -101,7 +98,6 @@ class ScriptedRecords:
             self.pieces.append(piece)
 
     def show_pictures(self, role: str, model: ScriptedModel) -> None:
-        """What a model saw."""
         for index in range(model.pictures):
             png = picture_of(role, index, model.pictures)
             start_us = index * 20_000

@@ -147,7 +147,6 @@ def sglang_serving(*, is_detailed: bool = True, accept_length: float | None = No
 
 
 def sglang_lines() -> str:
-    """Three benchmarks of a sweep, the first with lists."""
     rest = [sglang_serving(is_detailed=False) | {"max_concurrency": most} for most in (4, 16)]
     return "".join(json.dumps(entry) + "\n" for entry in (sglang_serving(), *rest))
 
@@ -176,7 +175,6 @@ def sglang_batches() -> str:
 
 
 def aiperf_record(place: int, *, phase: str = "profiling", speculates: bool = False) -> dict[str, Any]:
-    """A request that was answered."""
     lent, tokens, first, gaps = REQUESTS[place % len(REQUESTS)]
     latency = 1000 * (first + sum(gaps))
     start = 1_759_813_207_000_000_000 + place * 50_000_000
@@ -224,7 +222,6 @@ def aiperf_record(place: int, *, phase: str = "profiling", speculates: bool = Fa
 
 
 def aiperf_failure(*, was_cancelled: bool = True) -> dict[str, Any]:
-    """A request that was not."""
     found = aiperf_record(3)
     found["metadata"] |= {"was_cancelled": was_cancelled, "request_start_ns": 1_759_813_208_000_000_000}
     error = {"code": 499, "type": "RequestCancellationError", "message": "Request was cancelled after 0.000 seconds"}

@@ -45,17 +45,14 @@ class ShownCommand:
 
     @property
     def words(self) -> list[str]:
-        """Its arguments."""
         return shlex.split(self.line)[1:]
 
 
 def shown_in(page: str) -> list[ShownCommand]:
-    """Every command of a page, in order."""
     return commands_of((ROOT / page).read_text(encoding="utf-8"), page)
 
 
 def commands_of(text: str, page: str = "") -> list[ShownCommand]:
-    """The same of a page's text."""
     found = []
     for above, block in _BLOCK.findall(text):
         for line in block.replace("\\\n", " ").splitlines():

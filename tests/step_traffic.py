@@ -75,7 +75,6 @@ class Traffic:
 
 
 def traffic_of(launch: Launch, positions: int) -> Traffic:
-    """With so many positions in the cache, the new ones included."""
     tensors = launch.tensors
     sizes = {name: tensor.nbytes for name, tensor in tensors.items()}
     match launch.name:
@@ -157,7 +156,6 @@ def operations_of_a_layer(new: int = 1, *, is_fused: bool = False) -> Counter[st
 
 
 def tables() -> str:
-    """A layer's launches, and whole steps."""
     return "\n".join([*_layer_table(640), "", *_step_table()])
 
 

@@ -46,7 +46,6 @@ class TraceCheck:
 
     @property
     def slices(self) -> list[Entry]:
-        """Bars, the steps of PyTorch's tools apart."""
         return [entry for entry in self.entries if entry["ph"] == "X" and not is_step(entry)]
 
     @property
@@ -78,7 +77,6 @@ class TraceCheck:
                 self.problems.append(f"fields: {entry}")
 
     def _check_names(self) -> None:
-        """Every track that holds something has one name and one place."""
         told = Counter((entry["pid"], entry["tid"], entry["name"]) for entry in self.entries if entry["ph"] == "M")
         used = {(entry["pid"], entry["tid"]) for entry in self.entries if entry["ph"] in "Xi"}
         for pid, tid in used:
@@ -139,7 +137,6 @@ class TraceCheck:
 
 
 def is_step(entry: Entry) -> bool:
-    """Whether this is a step as PyTorch's profiler marks it."""
     return bool(entry["name"].startswith("ProfilerStep#"))
 
 

@@ -84,7 +84,6 @@ class MergedSource:
     last_run: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {**vars(self), "path": str(self.path)}
 
 

@@ -35,7 +35,6 @@ class TensorBoard:
     process: subprocess.Popen[bytes]
 
     def close(self) -> None:
-        """Ends it and waits until it is gone."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         if self.process.poll() is None:

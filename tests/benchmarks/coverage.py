@@ -58,12 +58,10 @@ class Scenario:
 
     @property
     def runs(self) -> int:
-        """Of one side."""
         return self.turns * self.scenes * self.clips * self.processes
 
 
 def scenarios() -> list[Scenario]:
-    """All rows, in order."""
     return [*_in_turns(), *_processes(), *_scenes(), *_others()]
 
 
@@ -175,7 +173,6 @@ def _scatter(scenario: Scenario, times: int, count: int, chance: np.random.Gener
 
 
 def _mean_log(scenario: Scenario) -> float:
-    """What makes the mean of lognormal values their level."""
     parts = (scenario.noise * (math.sqrt(2) if scenario.alike else 1), scenario.process, scenario.scene, scenario.mixed)
     return sum(part**2 for part in parts) / 2
 

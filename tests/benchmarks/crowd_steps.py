@@ -180,19 +180,16 @@ class _TheirTimeline:
         self._view.show()
 
     def show_view(self, view: TimeRange) -> None:
-        """Shows and paints a part of the time."""
         self._view.setXRange(view.start_ns / 1e6, view.end_ns / 1e6, padding=0)
         self._view.viewport().repaint()
         QApplication.processEvents()
 
     def show_grown(self) -> None:
-        """Hands the items what the runs hold by now, and paints."""
         self._take_in()
         self._view.viewport().repaint()
         QApplication.processEvents()
 
     def close(self) -> None:
-        """Lets go of the plot."""
         self._view.close()
         self._view.deleteLater()
 

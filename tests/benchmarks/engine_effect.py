@@ -141,7 +141,6 @@ def _figures(found: Verdict | None) -> tuple[float | None, float | None, float |
 
 
 def _told(found: Verdict | None) -> str:
-    """With its interval, or why it has none."""
     if found is None or found.ratio is None:
         return "no ratio"
     if found.interval is None:
@@ -173,7 +172,6 @@ class _Lent:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being carried out."""
         return self._host.is_busy
 
     def close(self) -> None:
@@ -220,7 +218,6 @@ class _Answers:
         return np.array([token.t_ns for token in run.tokens], dtype=np.int64), turns
 
     def close(self) -> None:
-        """Takes the window away."""
         self._window.close()
         QApplication.processEvents()
 

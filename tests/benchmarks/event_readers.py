@@ -44,7 +44,6 @@ class ReadingTask:
     fit: str = "as it is"
 
     def to_json(self) -> str:
-        """For a command line."""
         return json.dumps(asdict(self))
 
 
@@ -70,13 +69,11 @@ def load_source(folder: Path, fit: str) -> EventArray:
 
 
 def save_source(folder: Path, events: EventArray) -> None:
-    """See `load_source`."""
     for name, column in (("x", events.x), ("y", events.y), ("t", events.t_us), ("p", events.p)):
         np.save(folder / f"{name}.npy", column)
 
 
 def why_missing(reader: str) -> str | None:
-    """A sentence when a library is not installed here."""
     if reader == OURS:
         return None
     if all(importlib.util.find_spec(module) is not None for module in _MODULES.get(reader, (reader,))):

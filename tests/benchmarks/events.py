@@ -121,7 +121,6 @@ def _loop(events: EventArray) -> npt.NDArray[np.uint8]:
 
 
 def _row(contest: Contest, plan: EventsPlan, folder: Path, small: EventArray) -> dict[str, Any]:
-    """All rounds of one format."""
     row: dict[str, Any] = {"format": contest.name, "file_bytes": None, "events": None, "reason": None}
     row |= _side("ours", []) | _side("library", []) | {"library": None, "ratio": None, "cpu_ratio": None}
     if contest.needs and (missing := why_missing(contest.needs)):

@@ -46,7 +46,6 @@ def paint_once(session: str = "") -> int:
 
 
 def _opened(application: QApplication, window: MainWindow, session: str) -> dict[str, float]:
-    """What opening a session took until its first picture."""
     import psutil
 
     process = psutil.Process()
@@ -64,11 +63,9 @@ def _opened(application: QApplication, window: MainWindow, session: str) -> dict
 
 
 def paint_all(application: QApplication) -> None:
-    """Paints everything that is due."""
     application.processEvents()
 
 
 def the_application() -> QApplication:
-    """The process's one application."""
     existing = QApplication.instance()
     return existing if isinstance(existing, QApplication) else QApplication(["evprof"])

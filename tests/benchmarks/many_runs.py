@@ -81,7 +81,6 @@ class ManyRuns:
 
     @property
     def samples(self) -> int:
-        """How many samples."""
         return max(1, math.ceil(self.runs / (self.configurations * self.repeats)))
 
 
@@ -155,7 +154,6 @@ def _infos(plan: ManyRuns) -> Iterator[RunInfo]:
 
 
 def _kind(place: int) -> RunInfo:
-    """What all runs of a configuration share."""
     drafts = place % _SPECULATES == _SPECULATES - 1
     frames = 1 + place // 2 % 16
     settings = GenerationSettings(
@@ -228,7 +226,6 @@ def _model(name: str, family: str) -> ModelFacts:
 
 
 def _recorded(recording: _Rows, info: RunInfo, chance: random.Random) -> RunInfo:
-    """Adds a run as it would have been recorded."""
     drafts, run_id, role = info.mode == "speculative", info.run_id, info.role
     at = info.start_ns or 0
     pace = (1 + 0.02 * info.settings.frames if info.settings.frames else 1) * chance.lognormvariate(0, 0.03)

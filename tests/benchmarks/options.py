@@ -7,7 +7,6 @@ from functools import partial
 
 
 def engine(parser: argparse.ArgumentParser) -> None:
-    """Adds the size of a turn and who takes part."""
     parser.add_argument("--context", type=int, metavar="N", help="positions of prompt (default: the family's own)")
     parser.add_argument("--tokens", type=int, metavar="N", default=64, help="tokens per turn (default: %(default)s)")
     parser.add_argument(
@@ -21,7 +20,6 @@ def engine(parser: argparse.ArgumentParser) -> None:
 
 
 def events(parser: argparse.ArgumentParser) -> None:
-    """Adds the size of the recordings."""
     parser.add_argument(
         "--events", type=int, metavar="N", default=10_000_000, help="events of a file (default: %(default)s)"
     )
@@ -29,7 +27,6 @@ def events(parser: argparse.ArgumentParser) -> None:
 
 
 def trials(parser: argparse.ArgumentParser) -> None:
-    """Adds how often and how long the window is watched."""
     parser.add_argument("--trials", type=int, metavar="N", default=5, help="trials (default: %(default)s)")
     parser.add_argument(
         "--seconds", type=float, metavar="SECONDS", default=30, help="how long each takes (default: %(default)s)"
@@ -45,10 +42,8 @@ def runs(parser: argparse.ArgumentParser) -> None:
 
 
 def quick(known: str) -> partial[None]:
-    """What adds `--quick`, and what it leaves out."""
     return partial(_quick, known)
 
 
 def _quick(known: str, parser: argparse.ArgumentParser) -> None:
-    """Adds the short form."""
     parser.add_argument("--quick", action="store_true", help=known)

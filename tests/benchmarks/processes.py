@@ -9,5 +9,4 @@ _RUN = Path(__file__).with_name("run.py")
 
 
 def run_argv(*words: str) -> list[str]:
-    """The argument list that runs `run.py WORDS`."""
     return [sys.executable, str(_RUN), *words]

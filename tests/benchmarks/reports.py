@@ -155,7 +155,6 @@ def video_blocks(document: Row) -> Iterator[Block]:
 
 
 def parts_blocks(document: Row) -> Iterator[Block]:
-    """A row for each part."""
     yield f"{document['settings']['rounds']} turns each · {document['environment']['cpus']} CPUs"
     yield ""
     yield PrintedTable(_PARTS, document["rows"])
@@ -169,7 +168,6 @@ def sessions_blocks(document: Row) -> Iterator[Block]:
 
 
 def coverage_blocks(document: Row) -> Iterator[Block]:
-    """A row for every kind of runs, and the lowest share of all."""
     yield PrintedTable(_COVERAGE, document["rows"])
     yield ""
     if document["summary"]["lowest_coverage"] is not None:

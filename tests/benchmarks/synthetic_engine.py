@@ -32,7 +32,6 @@ class SyntheticEngine:
     seconds: float
 
     def describe(self) -> dict[str, Any]:
-        """A synthetic environment."""
         return dict(ENVIRONMENT)
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
@@ -67,7 +66,6 @@ class SyntheticEngine:
 
 
 def synthetic_info(request: RunRequest, start_ns: int) -> RunInfo:
-    """The run of a request, in the synthetic environment."""
     return RunInfo(
         run_id=request.first_run_id,
         group_id=request.group_id,

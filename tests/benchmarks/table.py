@@ -82,7 +82,6 @@ def _sessions(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 def _coverage(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Ctrl-C stops it and keeps the rows so far."""
     from benchmarks.coverage import QUICK_SIMULATIONS, SIMULATIONS, measure_coverage
     from evprof.run.processes.interrupts import stop_flag
 

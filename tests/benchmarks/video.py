@@ -125,7 +125,6 @@ def _row(clip: Clip, path: Path, reader: Reader, times_ms: Sequence[float], ours
 
 
 def _summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """How ours fares on the clip where it fares worst."""
     by_clip: dict[str, dict[str, Any]] = {}
     for row in rows:
         by_clip.setdefault(row["clip"], {"gop_frames": row["gop_frames"], "kinds": {}})

@@ -40,7 +40,6 @@ class Clip:
 
     @property
     def seconds(self) -> float:
-        """About how long it lasts."""
         return self.frames / RATE
 
 

@@ -88,7 +88,6 @@ def _full(path: Path, count: int, thread_type: str | None) -> Frames:
 
 
 def _seek(path: Path, count: int, thread_type: str | None) -> Frames:
-    """A seek before every frame."""
     container, stream = _opened(path, thread_type)
     with container:
         times = _times(container, stream)
@@ -103,7 +102,6 @@ def _seek(path: Path, count: int, thread_type: str | None) -> Frames:
 
 
 def _opencv_grab(path: Path, count: int) -> Frames:
-    """Every frame is grabbed, those asked for are retrieved."""
     cv2 = importlib.import_module("cv2")
     capture = cv2.VideoCapture(str(path))
     wanted = set(uniform_indices(_opencv_total(cv2, capture), count).tolist())
@@ -118,7 +116,6 @@ def _opencv_grab(path: Path, count: int) -> Frames:
 
 
 def _opencv_seek(path: Path, count: int) -> Frames:
-    """OpenCV is told the number of each frame."""
     cv2 = importlib.import_module("cv2")
     capture = cv2.VideoCapture(str(path))
     found: list[npt.NDArray[Any]] = []

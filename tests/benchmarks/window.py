@@ -187,12 +187,10 @@ class Heartbeat:
         self._worked_s.append(time.thread_time())
 
     def start(self) -> None:
-        """Begins to beat."""
         self._beat()
         self._timer.start()
 
     def stop(self) -> None:
-        """Ends."""
         self._timer.stop()
         self._beat()
 

@@ -28,7 +28,6 @@ from frozen.libraries import FALLBACK
 from installer.archives import tar
 from installer.deb import POSTRM, PREINST, control, write_deb
 from installer.desktop_files import mime_type
-from installer.sizes import sizes_by_package, table
 from installer.trimming import can_be_mapped, needed_by
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
@@ -198,18 +197,6 @@ def test_the_same_files_give_the_same_archive(tmp_path) -> None:
             (folder / file).write_text(file)
         found.append(subprocess.run(tar(folder, 1_700_000_000, "."), capture_output=True, check=True).stdout)
     assert found[0] == found[1]
-
-
-def test_sizes_are_told_by_package(tmp_path) -> None:
-    inner = tmp_path / "_internal"
-    for place, size in (("torch/lib/x.so", 5_000_000), ("av.libs/y.so", 2_000_000), ("libz.so.1", 1_500_000)):
-        (inner / place).parent.mkdir(parents=True, exist_ok=True)
-        (inner / place).write_bytes(bytes(size))
-    sizes = sizes_by_package(tmp_path)
-    assert sizes == {"torch": 5_000_000, "av": 2_000_000, "libraries of the system": 1_500_000}
-    lines = table(sizes, {"torch": 9.0, "scipy": 4.0}).splitlines()
-    assert lines[0].split() == ["torch", "5.0", "MB", "9.0", "MB", "before"]
-    assert lines[-1].split()[:2] == ["total", "8.5"]
 
 
 def test_a_library_whose_segments_are_not_aligned_is_not_taken(tmp_path) -> None:

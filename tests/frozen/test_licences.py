@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
@@ -132,11 +131,3 @@ def test_what_is_written(parts: list[Component], inside: Path) -> None:
         assert entry["licenses"]
         assert entry["purl"]
     assert by_name["numpy"]["hashes"][0]["alg"] == "SHA-256"
-
-
-def test_the_same_parts_give_the_same_list(parts: list[Component]) -> None:
-    pytest.importorskip("cyclonedx")
-    from licences.sbom import sbom_text
-
-    made = datetime(2026, 1, 1, tzinfo=UTC)
-    assert sbom_text("1.0", parts, made) == sbom_text("1.0", list(reversed(parts)), made)

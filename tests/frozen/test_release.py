@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import release as releasing
-from release import Release, ReleaseError, released, unreleased
+from release import Release, ReleaseError, released
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n- Something new.\n\n## 1.0.0 – 2025-01-01\n\n- The first.\n"
@@ -34,16 +34,13 @@ class Repository:
         self.commit()
 
     def write(self, name: str, text: str) -> None:
-        """A file of it."""
         (self.root / name).write_text(text, encoding="utf-8")
 
     def commit(self) -> None:
-        """Everything."""
         self.run(["git", "add", "--all"])
         self.run(["git", "commit", "--quiet", "--message", "change"])
 
     def run(self, words: Sequence[str]) -> str:
-        """As the release runs commands."""
         if words[0] == "make":
             self.made.append(words[1])
             if words[1] in ("docs", "try-wheel"):
@@ -61,11 +58,9 @@ class Repository:
         return done.stdout
 
     def release(self) -> Release:
-        """With a day of its own."""
         return Release(self.root, self.run, "2026-02-03")
 
     def carry_out(self) -> None:
-        """Every step."""
         for step in self.release().steps():
             step.work()
 
@@ -89,23 +84,6 @@ def test_a_release(repository: Repository) -> None:
     sums = (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
     assert [line.split("  ")[1] for line in sums] == names[1:]
     assert sums[0].split()[0] == hashlib.sha256(b"installer").hexdigest()
-
-
-def test_a_dry_run_changes_nothing(repository: Repository) -> None:
-    words = [step.words for step in repository.release().steps()]
-    assert words == [
-        "CHANGELOG.md: Unreleased becomes 1.1.0 – 2026-02-03",
-        "commit: Release 1.1.0",
-        "empty dist",
-        "documentation, which the others hold: make docs",
-        "wheel and sdist: make wheel",
-        "wheel with the newest packages: make try-wheel",
-        "installers, with licences and SBOM: make installer",
-        "dist/release: everything, and SHA256SUMS",
-        "tag: v1.1.0",
-    ]
-    assert (repository.root / "CHANGELOG.md").read_text(encoding="utf-8") == CHANGELOG
-    assert repository.made == []
 
 
 def test_a_release_whose_building_failed_goes_on(repository: Repository) -> None:
@@ -143,16 +121,7 @@ def test_changes_after_a_part_of_this_version(repository: Repository) -> None:
         repository.release().steps()
 
 
-def test_the_part_unreleased() -> None:
-    assert unreleased(CHANGELOG) == "- Something new."
-    assert unreleased("# Changelog\n") == ""
-    assert unreleased("## Unreleased\n\n- Last.") == "- Last."
-    own = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert own.index("## Unreleased") < own.index(f"## {releasing.version_of(ROOT)}") or unreleased(own)
-
-
 def make_targets() -> set[str]:
-    """Of our Makefile."""
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 

@@ -37,7 +37,6 @@ def make_run(work: Path, version: str) -> Path:
 
 
 def run(script: Path, *words: str, home: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    """What the installer does as an ordinary user would call it."""
     environment = {"HOME": str(home), "PATH": path or os.environ["PATH"]}
     return subprocess.run(
         ["sh", str(script), *words], capture_output=True, text=True, timeout=120, env=environment, check=False
@@ -196,10 +195,3 @@ def test_too_little_space_is_told_before_anything_is_written(installers, tmp_pat
     assert done.returncode == 1
     assert "MB are needed" in done.stderr
     assert files_below(tmp_path / "p") == []
-
-
-def test_unknown_options_and_missing_installations_are_told(installers, tmp_path) -> None:
-    done = run(installers[0], "--perfix", "x", home=tmp_path)
-    assert (done.returncode, "there is no option '--perfix'" in done.stderr) == (1, True)
-    done = run(installers[0], "--uninstall", "--prefix", str(tmp_path / "none"), home=tmp_path)
-    assert (done.returncode, "is not installed in" in done.stderr) == (1, True)

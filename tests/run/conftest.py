@@ -54,7 +54,6 @@ def start_host() -> Iterator[Callable[[str], tuple[EngineHost, RecordLog]]]:
 
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    """A GPU of our own that everybody samples."""
     gpu = FakeGpu()
     meters = FakeNvml([gpu], monotonic_ns).meters()
     monkeypatch.setattr(memory_sampler, "PowerSampler", lambda *, clock: PowerSampler(meters, clock=clock))
@@ -80,8 +79,6 @@ def start_process() -> Iterator[Callable[..., EngineProcess]]:
 
 @pytest.fixture
 def book_of() -> Callable[[RecordLog], RunBook]:
-    """The runs of a recording as they are now."""
-
     def read(recording: RecordLog) -> RunBook:
         book = RunBook(recording)
         book.update()

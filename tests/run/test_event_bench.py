@@ -25,7 +25,6 @@ def write_right(path: Path, events: EventArray) -> None:
 
 
 def write_wrong(path: Path, events: EventArray) -> None:
-    """One polarity of all is another."""
     p = np.array(events.p)
     p[-1] ^= 1
     write_right(path, EventArray(events.x, events.y, events.t_us, p))

@@ -65,7 +65,6 @@ PID = 'say(row={"pid": os.getpid()})\n'
 
 
 def processes(document: dict) -> list[int]:
-    """A number for the process of each row, by first use."""
     pids = [row["pid"] for row in document["rows"]]
     return [list(dict.fromkeys(pids)).index(pid) for pid in pids]
 

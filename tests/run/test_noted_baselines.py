@@ -21,7 +21,6 @@ from scripted_engine import ScriptedEngine
 
 
 def play(path: Path, *modes: str, engine: ScriptedEngine, **changes: Any) -> None:
-    """Appends two repeats of each mode to a session."""
     recording = RecordLog()
     with SessionWriter(recording, path) as writer:
         for mode in modes:

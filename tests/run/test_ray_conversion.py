@@ -112,13 +112,6 @@ def test_ctrl_c_keeps_what_was_finished_and_the_same_call_goes_on(cluster, sampl
     assert (again.samples, len(again.kept)) == (24, end.samples)
 
 
-def test_a_file_that_cannot_be_converted_stops_only_its_row(cluster, samples, tmp_path):
-    Path(samples[3].events_path or "").write_bytes(b"nothing of the kind")
-    end = converted(plan_of(samples, tmp_path / "spread"), Watching(), cluster)
-    assert end.samples == 23
-    assert len(end.failed) == 1
-
-
 def test_a_machine_that_does_not_see_the_folder_is_named(samples, tmp_path):
     class Blind:
         """A cluster of a machine elsewhere."""

@@ -52,7 +52,6 @@ def cluster() -> Iterator[RayCluster]:
 
 
 def _ray_folder() -> Path:
-    """The cluster's own folder, as its processes were told of it."""
     words = " ".join(line for _, line in command_lines())
     return Path(words.split("/session_", 1)[0].rsplit("=", 1)[1].rsplit(" ", 1)[-1])
 
@@ -98,12 +97,10 @@ def rows_of(path: Path) -> dict[Any, Any]:
 
 
 def owner_of(engine: psutil.Process) -> psutil.Process:
-    """The actor that an engine process ends with."""
     return next(parent for parent in engine.parents() if ACTOR in " ".join(parent.cmdline()))
 
 
 def once(count: int, act: Callable[[], None]) -> Callable[[int], None]:
-    """Acts when so many rows have ended, once."""
     done: list[bool] = []
 
     def call(ended: int) -> None:

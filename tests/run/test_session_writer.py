@@ -36,7 +36,6 @@ def add(recording: RecordLog, first: int, count: int, run_id: int = 1) -> None:
 
 
 def committed(path: Path) -> int:
-    """How many tokens a session file holds that is being written."""
     try:
         return len(read_session(path).streams["tokens"])
     except UserError:  # it has just been made, or not yet
@@ -158,7 +157,6 @@ def test_a_session_opened_by_its_name_is_copied_whole_and_stays(tmp_path, runs_b
 
 
 def set_page_limit(writer: SessionWriter, pages: int) -> None:
-    """As a full disk would: SQLite refuses to grow the file."""
     writer._main.file._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 

@@ -27,7 +27,6 @@ from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, made_folder, suite_fact
-from evprof.run.suites.suite import SuiteDriver
 from evprof.session.reading import load_session
 from evprof.session.store import SessionFile
 
@@ -97,7 +96,6 @@ def test_memory_is_let_go_of_and_the_engine_stays(tmp_path: Path, monkeypatch: p
 
 
 def outcome_of_whole(tmp_path: Path, plan: SuitePlan, engine: Any = None) -> set[tuple[Any, ...]]:
-    """Of the same suite without a break."""
     path = tmp_path / "whole.evprof"
     drive(plan, path, engine)
     return outcome(path)
@@ -148,14 +146,6 @@ def test_a_hopeless_cell_is_passed_over_and_said_once(tmp_path: Path) -> None:
     assert again.measured == 16
     assert outcome(tmp_path / "s.evprof") == outcome_of_whole(tmp_path, plan)
     assert load_session(tmp_path / "s.evprof").facts[SUITE]["problems"] == []
-
-
-def test_resuming_leaves_failures_unless_asked(tmp_path: Path) -> None:
-    plan = plan_of()
-    first = InstantEngine(lambda request, _: f"{request.sample.name}." if request.mode == "target" else None)
-    drive(plan, tmp_path / "s.evprof", first)
-    assert drive(plan, tmp_path / "s.evprof").measured == 0
-    assert drive(plan, tmp_path / "s.evprof", retry_failed=True).measured == 4
 
 
 @pytest.mark.parametrize("order", [INTERLEAVED, BLOCKS])
@@ -222,15 +212,6 @@ def test_killed_at_any_row_and_resumed_is_the_same(tmp_path: Path, order: str) -
     assert 0 < len(left) <= len(plan.rows) - (count - 1)
     assert drive(plan, path).measured == len(left)
     assert outcome(path) == outcome_of_whole(tmp_path, plan)
-
-
-def test_an_engine_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    def broken() -> Any:
-        raise UserError("There is no torch here.")
-
-    driver = SuiteDriver(plan_of(), tmp_path / "s.evprof", broken, Listening())
-    with pytest.raises(UserError, match="no torch"):
-        driver.run({})
 
 
 class FullDisk:

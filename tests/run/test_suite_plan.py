@@ -226,7 +226,6 @@ def test_a_row_of_two_models_has_failed_when_both_have() -> None:
 
 
 def begun_as(raw: dict[str, Any], samples: list[Sample], repeat: int = 2, **changes: Any) -> dict[str, Any]:
-    """The fact of a suite that is begun."""
     spec = replace(spec_of(raw, repeat), **changes)
     return suite_fact(plan_suite(spec, samples), fingerprint(spec, samples))
 
@@ -257,14 +256,6 @@ def test_another_suite_is_told_from_the_one_begun() -> None:
         check_goes_on(fact, MIXED, samples_of(2), sessions=2)
     with pytest.raises(UserError, match="not of a suite"):
         check_goes_on(None, MIXED, samples_of(2))
-
-
-def test_a_suite_goes_on_with_more_samples_fewer_and_other_repeats() -> None:
-    fact = begun_as(MIXED, samples_of(2))
-    check_goes_on(fact, MIXED, samples_of(5))
-    check_goes_on(fact, MIXED, samples_of(1))
-    check_goes_on(fact, MIXED, list(reversed(samples_of(3))))
-    check_goes_on(fact, MIXED, samples_of(2), repeat=7)
 
 
 def test_a_suite_that_goes_on_with_less_counts_what_was_measured_and_not_what_was_asked() -> None:

@@ -53,11 +53,6 @@ def test_frames_of_a_model_of_unknown_family_are_left_as_they_are() -> None:
     assert len(spec.cells) == 2
 
 
-def test_a_video_model_that_drafts_counts_video_frames() -> None:
-    spec = parsed({"settings": {"mode": "draft", "draft": "llava"}, "axes": {"frames": [1, 8], "event_frames": [1, 5]}})
-    assert [cell.label for cell in spec.cells] == ["1 frame", "8 frames"]
-
-
 def test_cells_that_differ_in_one_models_dtype_have_labels_of_their_own() -> None:
     found = labels({"cells": [{"dtype": "float32"}, {"draft_dtype": "bfloat16", "target_dtype": "float16"}]})
     assert len(set(found)) == 2
@@ -75,12 +70,6 @@ def test_pairs_of_models_are_an_axis() -> None:
         "auto",
         "float16",
     )
-
-
-def test_none_stands_for_nothing() -> None:
-    spec = parsed({"settings": {"mode": "target"}, "axes": {"quantization": ["none", "int8"]}})
-    assert [cell.target and cell.target.quantization for cell in spec.cells] == [None, "int8"]
-    assert [cell.label for cell in spec.cells] == ["no quantization", "int8"]
 
 
 def test_the_command_line_takes_an_axis_place() -> None:

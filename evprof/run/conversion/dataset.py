@@ -94,7 +94,6 @@ class Journal(Closing):
                 stream.write(json_line(self.entries[output].to_json()))
 
     def close(self) -> None:
-        """Lets go of the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

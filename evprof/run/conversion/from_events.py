@@ -161,7 +161,6 @@ class _Tally:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the result should know."""
         return ("Times run backwards in places; the order of the file was kept.",) if self._runs_backwards else ()
 
 

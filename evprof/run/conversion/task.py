@@ -87,7 +87,6 @@ class ConversionRecipe(Plain):
 
     @property
     def makes_events(self) -> bool:
-        """Whether the result is an event recording."""
         return self.to in EVENT_TARGETS
 
     @property
@@ -237,7 +236,6 @@ class Written(Plain):
     notes: tuple[str, ...] = ()
 
     def document(self, path: Path) -> dict[str, Any]:
-        """As `--json` tells it."""
         return {
             "path": str(path),
             "kind": self.kind,
@@ -266,7 +264,6 @@ class Step:
         self._stop = stop or threading.Event()
 
     def begin(self, unit: str, total: int | None) -> None:
-        """Work of so many units begins."""
         self.unit, self.total, self.done = unit, total, 0
 
     def advance(self, count: int) -> None:

@@ -190,7 +190,6 @@ MakeWorkers = Callable[[Sequence[Task], threading.Event], ConversionWorkers]
 
 
 def carried_out(task: Task, step: Step) -> Outcome:
-    """Converts, and says what came of it."""
     began = time.perf_counter()
     try:
         written = convert(task, step)
@@ -217,7 +216,6 @@ class ConversionSeat:
         self._stop = threading.Event()
 
     def carry_out(self, task: Task) -> Outcome:
-        """Converts one."""
         return carried_out(task, Step(self._stop))
 
     def stop(self) -> None:

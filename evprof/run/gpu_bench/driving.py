@@ -84,7 +84,6 @@ class _Progress:
         return self._bench.folder / self._log
 
     def hear(self, said: dict[str, Any]) -> None:
-        """One object of the process."""
         document, current = self.document, self._current
         match said:
             case {"environment": dict(machine), "settings": dict(settings)}:

@@ -46,11 +46,9 @@ class GpuSection:
 
     @property
     def expected_s(self) -> float:
-        """Seconds of all its parts."""
         return sum(self.measured.values()) + sum(self.assumed.values())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         kinds = {"measured": self.measured, "assumed": self.assumed}
         parts = {kind: [{"part": part, "seconds": spent} for part, spent in kinds[kind].items()] for kind in kinds}
         return asdict(self) | parts | {"expected_s": self.expected_s}
@@ -211,7 +209,6 @@ def _met(holds: bool) -> str:
 
 
 def is_ours(row: Mapping[str, Any]) -> bool:
-    """Whether a row of a step is of one of ours."""
     return str(row["contender"]).startswith("ours")
 
 

@@ -84,7 +84,6 @@ class EngineSeat:
         self._place.stop()
 
     def close(self) -> None:
-        """Ends the engine process."""
         self._place.close()
 
     def _look(self) -> None:

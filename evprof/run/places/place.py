@@ -48,7 +48,6 @@ class Arrival:
 
     @property
     def row_count(self) -> int:
-        """Rows of all streams together."""
         return sum(len(columns[0]) for columns in self.streams.values())
 
     def told(self, sample: Sample, environment: Mapping[str, Any]) -> Arrival:
@@ -176,20 +175,16 @@ class OnePlace:
 
     @property
     def lost(self) -> str | None:
-        """Why the runner's process cannot go on."""
         return self._runner.lost
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the runner was asked to stop."""
         return self._runner.is_stopping
 
     def free(self) -> list[int]:
-        """The place, until it has a request."""
         return [HERE] if self._request is None else []
 
     def machine(self, place: int) -> str:
-        """There is no other."""
         return ""
 
     def begin(self, place: int, request: RunRequest, *, is_fresh: bool) -> None:
@@ -212,11 +207,9 @@ class OnePlace:
         return Ended(HERE, is_cold=isinstance(self._runner, ProcessRunner) and self._runner.pid is None)
 
     def stop(self) -> None:
-        """Asks the runner."""
         self._runner.stop()
 
     def record_into(self, recording: RecordLog) -> None:
-        """Tells the runner."""
         self._runner.record_into(recording)
 
     def close(self, *, is_broken_off: bool = False) -> None:

@@ -64,11 +64,9 @@ class RayActors:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an answer is expected."""
         return bool(self._asked)
 
     def idle(self) -> list[int]:
-        """The actors that were asked nothing."""
         busy = set(self._asked.values())
         return [number for number, actor in enumerate(self._actors) if actor is not None and number not in busy]
 
@@ -77,11 +75,9 @@ class RayActors:
         return self._actors[number] is None
 
     def ask(self, number: int, method: str, *values: Any, **named: Any) -> None:
-        """Calls a method of an idle actor."""
         self._asked[getattr(self._actors[number], method).remote(*values, **named)] = number
 
     def stop(self, numbers: Iterable[int]) -> None:
-        """Asks these to stop what they are doing."""
         for number in numbers:
             self._actors[number].stop.remote()
 
@@ -131,19 +127,15 @@ class RayPlaces:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a stop was requested."""
         return self._is_stopping
 
     def free(self) -> list[int]:
-        """The places that wait for a request."""
         return self._actors.idle()
 
     def machine(self, place: int) -> str:
-        """The name of its machine."""
         return self._names[place]
 
     def begin(self, place: int, request: RunRequest, *, is_fresh: bool) -> None:
-        """Sends the request there."""
         self._busy.add(place)
         self._actors.ask(place, "carry_out", request.to_json(), is_fresh=is_fresh)
 
@@ -167,7 +159,6 @@ class RayPlaces:
                 self._say(f"no place has answered for {SLOW_START_S:.0f} s: the cluster may be busy with others' work")
 
     def stop(self) -> None:
-        """Asks all busy places to stop."""
         self._is_stopping = True
         self._actors.stop(self._busy)
 
@@ -252,7 +243,6 @@ class RayCrew:
             yield None
 
     def close(self) -> None:
-        """Ends the actors."""
         self._actors.close()
 
 
@@ -288,7 +278,6 @@ def check_seen(cluster: Any, slots: Sequence[Any], folder: Path) -> None:
 
 
 def is_file(path: str) -> bool:
-    """Whether a machine sees a file."""
     return Path(path).is_file()
 
 

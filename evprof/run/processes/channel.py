@@ -46,7 +46,6 @@ class InheritedChannel:
         self._theirs: socket.socket | None = theirs
 
     def environment(self) -> dict[str, str]:
-        """What the child must find in its environment."""
         return {INHERITED: str(self._child_end().fileno())}
 
     def inherited_fds(self) -> tuple[int, ...]:
@@ -59,7 +58,6 @@ class InheritedChannel:
         return self._connection
 
     def close(self) -> None:
-        """Lets go of the child's end."""
         if self._theirs is not None:
             self._theirs.close()
             self._theirs = None
@@ -79,7 +77,6 @@ class ListeningChannel:
         self._accept_timeout_s = accept_timeout_s
 
     def environment(self) -> dict[str, str]:
-        """What the child must find in its environment."""
         return {ADDRESS: str(self._listener.address), KEY: self._key.hex()}
 
     def inherited_fds(self) -> tuple[int, ...]:
@@ -110,12 +107,10 @@ class ListeningChannel:
         return accepted[0]
 
     def close(self) -> None:
-        """Stops listening."""
         self._listener.close()
 
 
 def make_channel() -> InheritedChannel | ListeningChannel:
-    """The channel of this platform."""
     if sys.platform == "win32":
         return ListeningChannel()
     return InheritedChannel()
@@ -156,7 +151,6 @@ class Submit:
 
     @classmethod
     def of(cls, request: RunRequest) -> Submit:
-        """The command for `request`."""
         return cls(request.to_json())
 
 
@@ -177,7 +171,6 @@ class Batch:
 
 
 def greeting(pid: int) -> tuple[str, int, int]:
-    """The first thing the engine says."""
     return (_GREETING, PROTOCOL, pid)
 
 
@@ -187,7 +180,6 @@ def is_greeting(said: object) -> bool:
 
 
 def apply_part(part: Part, recording: RecordLog) -> None:
-    """Puts rows or a message into the Recording."""
     if isinstance(part, tuple):
         recording.extend(*part)
     else:
@@ -219,7 +211,6 @@ class QueueSink:
             self.wake()
 
     def post(self, message: Message) -> None:
-        """Takes one message and wakes the reader."""
         self._items.append(message)
         self.wake()
 

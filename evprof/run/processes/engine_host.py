@@ -70,7 +70,6 @@ class EngineHost:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is on its way or at work."""
         return self._is_busy
 
     @property

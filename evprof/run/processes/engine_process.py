@@ -73,7 +73,6 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
         return self._process.pid
 
     def send(self, command: Command) -> None:

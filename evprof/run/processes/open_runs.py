@@ -24,20 +24,16 @@ class OpenRuns:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is at work."""
         return self._request is not None
 
     @property
     def run_ids(self) -> tuple[int, ...]:
-        """Runs that began and have not ended."""
         return tuple(self._open)
 
     def begin(self, request: RunRequest) -> None:
-        """A request is handed to the engine."""
         self._request, self._open, self._has_started = request, {}, False
 
     def note(self, message: Message) -> None:
-        """A message passed."""
         match message:
             case RunStarted(run_id=run_id, info=info):
                 self._has_started = True

@@ -33,7 +33,6 @@ class Silence:
         """Whether the engine has said a word yet."""
 
     def begin(self) -> None:
-        """A request is handed over."""
         self._since_ns, self._is_told = self._clock(), False
 
     def hear(self) -> bool:
@@ -44,7 +43,6 @@ class Silence:
         return was_told
 
     def end(self) -> None:
-        """The request is over."""
         self._since_ns, self._is_told = None, False
 
     def note_start(self, has_started: bool) -> None:

@@ -44,7 +44,6 @@ class SuiteConfiguration:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The models it takes, the draft first."""
         return roles_of(self.mode, self.settings.speculation)
 
     @property
@@ -54,11 +53,9 @@ class SuiteConfiguration:
 
     @property
     def answering(self) -> tuple[str, ...]:
-        """The roles whose runs a row of it leaves."""
         return mode_of(self.mode).answering
 
     def choice(self, role: str) -> ModelChoice | None:
-        """The model of that role."""
         return self.draft if role == "draft" else self.target
 
     def weights(self, roles: Iterable[str] | None = None) -> frozenset[tuple[str, ModelChoice]]:
@@ -77,7 +74,6 @@ class SuiteConfiguration:
         return None
 
     def request(self, sample: Sample) -> RunRequest:
-        """A run of it on a sample."""
         return RunRequest(self.mode, sample, self.draft, self.target, self.settings, cell=self.label)
 
     def check(self) -> None:

@@ -64,7 +64,6 @@ class SuiteRow:
 
     @property
     def weights(self) -> Weights:
-        """What has to be loaded for it."""
         return self.cell.weights(self.roles if self.is_half else None)
 
     @property
@@ -235,7 +234,6 @@ class RowDeck:
         self._owners: dict[str, str] = {}
 
     def __bool__(self) -> bool:
-        """Whether rows are left."""
         return bool(self._turns) or any(self._begun.values())
 
     def next_for(self, place: int, machine: str) -> SuiteRow | None:

@@ -254,5 +254,4 @@ class VideoTrials:
             clip_frames(video, sample, _FRAMES)
 
     def close(self) -> None:
-        """Ends the helper."""
         self._helpers.end()

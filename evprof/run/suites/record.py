@@ -160,7 +160,6 @@ class RowOutcomes:
             self._note_outcome(row)
 
     def note(self, infos: Iterable[RunInfo]) -> None:
-        """Takes in the measured runs that a row left."""
         listed = list(infos)
         for info in listed:
             self._note_run(info)

@@ -146,11 +146,9 @@ class SuiteDriver:
         return WarmUps(self._plan.spec.warmup, stays_loaded=self._plan.order == INTERLEAVED)
 
     def left(self) -> list[SuiteRow]:
-        """The rows that are to be measured."""
         return [row for row in self._plan.rows if not self._progress.is_done(row, retry_failed=self._retry_failed)]
 
     def note(self, key: str, value: Any) -> None:
-        """Saves a fact of the session."""
         self._writer.note(key, value)
 
     def run(self, fact: dict[str, Any]) -> SuiteEnd:

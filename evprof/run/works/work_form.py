@@ -74,7 +74,6 @@ class WorkField:
 
     @property
     def title(self) -> str:
-        """What a form calls it."""
         words = (self.option.lstrip("-") or self.name).replace("-", " ").replace("_", " ")
         return f"{words[:1].upper()}{words[1:]}"
 
@@ -108,7 +107,6 @@ class WorkForm:
         return [*self.offer.words, *places, *words[len(self.offer.words) :]]
 
     def missing(self, values: Mapping[str, str]) -> list[WorkField]:
-        """What has to be given and is not."""
         return [field for field in self.fields if field.is_required and not values.get(field.name, "").strip()]
 
     def in_its_words(self, sentence: str) -> tuple[WorkField | None, str]:
@@ -120,7 +118,6 @@ class WorkForm:
         return field, _SEE_HELP.sub(".", told)
 
     def made(self, values: Mapping[str, str]) -> Path | None:
-        """What can be opened when it is done."""
         place = values.get(self.offer.place, "").strip()
         return None if self.offer.result is None or not place else Path(place) / self.offer.result
 
