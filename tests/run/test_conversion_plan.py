@@ -97,35 +97,29 @@ def became(sample: Sample, to: str, only: str | None, starts_us: dict[str, int])
 CLIP = replace(PAIR, start_us=10_000, duration_us=20_000, video_offset_us=3_000)
 
 
-def test_clocks_after_both_halves_were_cut() -> None:
-    # The first event left lies at 10.3 ms, the first frame left at 3 + 7 = 10 ms.
-    found = became(CLIP, "frames", None, {"events": 10_300, "video": 7_000})
-    assert (found.start_us, found.duration_us, found.video_offset_us) == (None, None, -300)
-    assert found.events_path == str(OUT / "pair/event-frames")
-    assert found.video_times_path == str(OUT / "pair/video-frames/times.txt")
+@pytest.mark.parametrize(
+    ("to", "only", "starts_us", "clip"),
+    [
+        # The first event left lies at 10.3 ms, the first frame left at 3 + 7 = 10 ms.
+        ("frames", None, {"events": 10_300, "video": 7_000}, (None, None, -300)),
+        # The new zero is 10.3 ms: the video began 7.3 ms before it, and the clip ends 19.7 ms after it.
+        ("npy", None, {"events": 10_300}, (0, 19_700, -7_300)),
+        ("mp4", None, {"video": 7_000}, (10_000, 20_000, 10_000)),
+        # The first simulated event, 7.5 ms into the video, is the new zero.
+        ("npy", "video", {"video": 7_500}, (0, 30_000 - 10_500, -7_500)),
+        ("mp4", "events", {"events": 10_300}, (10_000, 20_000, 10_300)),
+    ],
+)
+def test_clocks_of_what_was_cut(to, only, starts_us, clip) -> None:
+    found = became(CLIP, to, only, starts_us)
+    assert (found.start_us, found.duration_us, found.video_offset_us) == clip
+    assert (found.events_path == CLIP.events_path) == (to == "mp4")
+    assert found.video_times_path == (str(OUT / "pair/video-frames/times.txt") if to == "frames" else None)
 
 
-def test_clocks_after_the_events_were_cut() -> None:
-    found = became(CLIP, "npy", None, {"events": 10_300})
-    # The new zero is 10.3 ms: the video began 7.3 ms before it, and the clip ends 19.7 ms after it.
-    assert (found.start_us, found.duration_us, found.video_offset_us) == (0, 19_700, -7_300)
-    assert found.video_path == CLIP.video_path
-
-
-def test_clocks_after_the_video_was_cut() -> None:
-    found = became(CLIP, "mp4", None, {"video": 7_000})
-    assert (found.start_us, found.duration_us, found.video_offset_us) == (10_000, 20_000, 10_000)
+def test_clocks_of_a_video_alone() -> None:
     alone = became(replace(CLIP, events_path=None), "mp4", None, {"video": 7_000})
     assert (alone.start_us, alone.duration_us, alone.video_offset_us) == (None, None, 0)
-
-
-def test_clocks_of_simulated_and_rendered_halves() -> None:
-    simulated = became(CLIP, "npy", "video", {"video": 7_500})
-    # The first simulated event, 7.5 ms into the video, is the new zero.
-    assert simulated.video_offset_us == -7_500
-    assert (simulated.start_us, simulated.duration_us) == (0, 30_000 - 10_500)
-    rendered = became(CLIP, "mp4", "events", {"events": 10_300})
-    assert (rendered.events_path, rendered.video_offset_us) == (CLIP.events_path, 10_300)
 
 
 def test_a_key_changes_with_the_recipe_and_the_source(tmp_path: Path) -> None:

@@ -24,18 +24,23 @@ from scripted_process import engine_argv
 RATE, SECONDS, PAUSE_S = 10_000, 6.0, 5.0
 
 
-def receive_until_over(process, recording):
-    while not any(isinstance(message, RequestEnded) for message in recording.messages()):
+def receive_until(process, recording, condition):
+    while not condition():
         for part in process.receive():
             apply_part(part, recording)
+
+
+def receive_until_over(process, recording, requests=1):
+    def is_over():
+        return sum(isinstance(message, RequestEnded) for message in recording.messages()) == requests
+
+    receive_until(process, recording, is_over)
 
 
 def test_with_the_reader_stopped_for_five_seconds_the_engine_goes_on_and_nothing_is_lost(start_process, request_for):
     process, recording = start_process(f"rate:{RATE}:{SECONDS:.0f}"), RecordLog()
     process.send(Submit.of(request_for()))
-    while not len(recording.streams["tokens"]):
-        for part in process.receive():
-            apply_part(part, recording)
+    receive_until(process, recording, lambda: len(recording.streams["tokens"]))
     stopped_ns = time.perf_counter_ns()
     time.sleep(PAUSE_S)
     receive_until_over(process, recording)
@@ -65,9 +70,7 @@ def test_when_the_host_hangs_up_the_engine_ends_in_mid_run(start_process, reques
 def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_for):
     process, recording = start_process("rate:2000:3600"), RecordLog()
     process.send(Submit.of(request_for()))
-    while not len(recording.streams["tokens"]):
-        for part in process.receive():
-            apply_part(part, recording)
+    receive_until(process, recording, lambda: len(recording.streams["tokens"]))
     before = len(recording.streams["tokens"])
     assert process.connection.poll(300)
     process.kill()
@@ -134,9 +137,7 @@ def test_a_stop_that_comes_late_does_not_hit_the_next_request(start_process, req
     receive_until_over(process, recording)
     process.send(Stop())
     process.send(Submit.of(request_for(first_run_id=2)))
-    while sum(isinstance(message, RequestEnded) for message in recording.messages()) < 2:
-        for part in process.receive():
-            apply_part(part, recording)
+    receive_until_over(process, recording, requests=2)
     book = RunBook(recording)
     book.update()
     assert [run.info.status for run in book.runs.values()] == ["finished", "finished"]

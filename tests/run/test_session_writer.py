@@ -35,6 +35,15 @@ def add(recording: RecordLog, first: int, count: int, run_id: int = 1) -> None:
     recording.extend("kv", [(run_id, "draft", serial, serial, serial) for serial in range(first, first + count)])
 
 
+def write(path: Path, count: int = 0, run_id: int = 1) -> None:
+    """A session of one finished run, closed."""
+    recording = RecordLog()
+    with SessionWriter(recording, path):
+        begin(recording, run_id)
+        add(recording, 0, count, run_id)
+        recording.post(RunEnded(run_id, "finished"))
+
+
 def committed(path: Path) -> int:
     try:
         return len(read_session(path).streams["tokens"])
@@ -235,10 +244,7 @@ def test_a_session_that_is_gone_goes_on_among_the_autosaved_with_all_that_it_hel
     folder = tmp_path / "folder"
     folder.mkdir()
     path = folder / "s.evprof"
-    with SessionWriter(RecordLog(), path) as writer:
-        begin(writer._recording)
-        add(writer._recording, 0, 3)
-        writer._recording.post(RunEnded(1, "finished"))
+    write(path, 3)
     recording = RecordLog()
     writer = SessionWriter(recording, path)
     begin(recording, 2)
@@ -299,10 +305,7 @@ def test_numbers_are_those_of_the_file_once_it_is_claimed(tmp_path):
 
 def test_a_run_whose_number_is_taken_replaces_nothing(tmp_path):
     path, recording = tmp_path / "s.evprof", RecordLog()
-    with SessionWriter(RecordLog(), path) as writer:
-        begin(writer._recording)
-        add(writer._recording, 0, 5)
-        writer._recording.post(RunEnded(1, "finished"))
+    write(path, 5)
     writer = SessionWriter(recording, path)
     begin(recording, 1)
     add(recording, 5, 5)
@@ -435,11 +438,7 @@ def test_facts_alone_make_a_file(tmp_path):
 
 def stored_session(path: Path) -> RecordLog:
     """A session of one run that was opened as the window opens it: its rows are read when somebody asks."""
-    recording = RecordLog()
-    with SessionWriter(recording, path):
-        begin(recording)
-        add(recording, 0, 5)
-        recording.post(RunEnded(1, "finished"))
+    write(path, 5)
     return open_session(path).recording
 
 
