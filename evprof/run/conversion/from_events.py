@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
@@ -18,30 +17,24 @@ from evprof.loaders.events.recording import CHUNK_EVENTS, EventRecording
 from evprof.loaders.events.windows import EventWindow, windows_by_count, windows_by_time
 from evprof.loaders.pictures.render import EVENTGPT_FRAMES, Picture, render_events
 from evprof.loaders.pictures.renderings import Painter
+from evprof.loaders.writers.hdf5 import write_dsec
+from evprof.loaders.writers.npy import write_npy
+from evprof.loaders.writers.npz import write_npz
+from evprof.loaders.writers.raw import write_dat, write_evt2, write_evt3
 from evprof.run.conversion.task import ConversionRecipe, Step, Task, Written, size_of
-
-_WRITERS: dict[str, tuple[str, str]] = {
-    "npy": ("evprof.loaders.writers.npy", "write_npy"),
-    "npz": ("evprof.loaders.writers.npz", "write_npz"),
-    "h5": ("evprof.loaders.writers.hdf5", "write_dsec"),
-    "evt3": ("evprof.loaders.writers.raw", "write_evt3"),
-    "evt2": ("evprof.loaders.writers.raw", "write_evt2"),
-    "dat": ("evprof.loaders.writers.raw", "write_dat"),
-}
 
 
 def write_events(
     path: Path, chunks: Iterable[EventArray], recipe: ConversionRecipe, *, width: int | None, height: int | None
 ) -> int:
     """Writes all events in the recipe's format; returns how many. Raises UserError when there are none."""
-    module, name = _WRITERS[recipe.raw_format if recipe.to == "raw" else recipe.to]
-    write: Callable[..., int] = getattr(importlib.import_module(module), name)
-    options: dict[str, Any] = {
-        "npy": {"layout": recipe.layout},
-        "npz": {"compressed": recipe.compressed},
-        "h5": {"compression": recipe.compression},
+    writers: dict[str, Callable[..., int]] = {
+        "npy": partial(write_npy, layout=recipe.layout),
+        "npz": partial(write_npz, compressed=recipe.compressed),
+        "h5": partial(write_dsec, compression=recipe.compression),
+        "raw": {"evt3": write_evt3, "evt2": write_evt2, "dat": write_dat}[recipe.raw_format],
     }
-    return write(path, _some(path, chunks), width=width, height=height, **options.get(recipe.to, {}))
+    return writers[recipe.to](path, _some(path, chunks), width=width, height=height)
 
 
 def _some(path: Path, chunks: Iterable[EventArray]) -> Iterable[EventArray]:

@@ -98,7 +98,11 @@ def check_same(fact: Any, asked: Mapping[str, Any]) -> None:
         for name, digest in asked["samples"].items()
         if samples.get(name, digest) != digest
     ]
-    differences += _cell_differences(_table(before, "cells"), asked["cells"])
+    then, now = _table(before, "cells"), asked["cells"]
+    for label in dict.fromkeys((*then, *now)):
+        if then.get(label) != now.get(label):
+            change = "is gone" if label not in now else "is new" if label not in then else "has other settings"
+            differences.append(f"cell '{label}' {change}")
     if differences:
         said = "; ".join(differences[:4]) + ("; …" if len(differences) > 4 else "")
         raise UserError(
@@ -111,13 +115,6 @@ def _table(values: Any, key: str) -> dict[str, Any]:
     """The dictionary of that name in `values`, which may be damaged: empty where there is none."""
     found = values.get(key) if isinstance(values, dict) else None
     return found if isinstance(found, dict) else {}
-
-
-def _cell_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    gone = [f"cell '{label}' is gone" for label in before if label not in now]
-    new = [f"cell '{label}' is new" for label in now if label not in before]
-    changed = [f"cell '{label}' has other settings" for label in now if label in before and before[label] != now[label]]
-    return [*gone, *new, *changed]
 
 
 def _digest(value: Any) -> str:
@@ -242,14 +239,15 @@ def made_folder(folder: Path, *, resumes: bool) -> Path:
     `check_folder` does, and where it cannot be made."""
     check_folder(folder, resumes=resumes)
     path = folder / SUITE_SESSION
-    if resumes:
-        if not path.is_file() or not path.stat().st_size:
-            _clear(path)
-        return path
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"-o: '{folder}' cannot be made ({error.strerror or error}); choose another place.") from None
+    if not resumes:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise UserError(f"-o: '{folder}' cannot be made ({reason}); choose another place.") from None
+    elif not path.is_file() or not path.stat().st_size:
+        for left in _files_of(path):
+            left.unlink(missing_ok=True)
     return path
 
 
@@ -258,12 +256,6 @@ def _is_begun(folder: Path, path: Path) -> bool:
     if path.is_file() and path.stat().st_size:
         return True
     return folder.is_dir() and {*folder.iterdir()} <= {*_files_of(path), folder / FRAMES_FOLDER}
-
-
-def _clear(path: Path) -> None:
-    """Takes away a session without a byte, and what SQLite keeps beside it."""
-    for left in _files_of(path):
-        left.unlink(missing_ok=True)
 
 
 def _files_of(path: Path) -> list[Path]:
