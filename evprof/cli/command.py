@@ -51,13 +51,11 @@ _MUST_BE: dict[Any, str] = {int: "a whole number", float: "a number"}
 
 
 def advanced(action: argparse.Action) -> argparse.Action:
-    """Leaves an option to `--help-all`."""
     action.is_advanced = True  # type: ignore[attr-defined]  # an attribute of ours
     return action
 
 
 def is_advanced(action: argparse.Action) -> bool:
-    """Whether only `--help-all` lists an option."""
     return bool(getattr(action, "is_advanced", False))
 
 
@@ -189,6 +187,5 @@ def add_command(choices: Any, name: str, text: str, examples: Sequence[CommandEx
 
 
 def epilog(examples: Iterable[CommandExample]) -> str | None:
-    """The examples at the end of a help."""
     lines = [f"  {example.command}\n      {example.sentence}" for example in examples]
     return "\n".join(["examples:", *lines]) if lines else None

@@ -100,7 +100,6 @@ def _completer(value: str) -> dict[str, Any] | None:
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands right below a parser's; none where it has none."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)

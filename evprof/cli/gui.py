@@ -53,7 +53,6 @@ class GuiCommand(Command):
 
 
 def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = False) -> int:
-    """Shows the window until it is closed; with `demo` it runs the bundled demo at once."""
     from evprof.cli.terminal import program
     from evprof.cli.terminal.crash import write_report
     from evprof.cli.work_forms import works

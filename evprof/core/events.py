@@ -108,7 +108,6 @@ class EventArray:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether file order is time order."""
         return bool((self.t_us[1:] >= self.t_us[:-1]).all())
 
     @property

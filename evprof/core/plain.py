@@ -86,7 +86,6 @@ def read(value: object, kind: Any) -> Any:
 
 
 def fits(value: object, kind: Any) -> bool:
-    """Whether `value` can be read as a `kind`."""
     try:
         read(value, kind)
     except UnfitError:

@@ -50,7 +50,6 @@ class Texts(NamedTuple):
     words: Sequence[str]
 
     def texts(self) -> list[str]:
-        """The text of each row."""
         return list(map(self.words.__getitem__, self.codes.tolist()))
 
 
@@ -147,7 +146,6 @@ class Stream:
         return self._columns[self.column_names.index(name)].view(start, end)
 
     def texts(self, name: str, start: int = 0, stop: int | None = None) -> Texts:
-        """One column of text of rows start…stop-1 without a str for each row. The words may be more than are used."""
         column = self._columns[self.column_names.index(name)]
         if not isinstance(column, TextColumn):
             raise TypeError(f"{name} is no text")
@@ -214,21 +212,17 @@ class RecordLog:
         self._mailbox.append(message)
 
     def cursor(self) -> Cursor:
-        """A new reader that starts at the beginning."""
         return Cursor(self)
 
     def messages(self, start: int = 0, stop: int | None = None) -> list[Message]:
-        """Messages start…stop-1 in order."""
         return self._mailbox[start:stop]
 
     @property
     def message_count(self) -> int:
-        """How many messages were posted so far."""
         return len(self._mailbox)
 
     @property
     def row_count(self) -> int:
-        """Rows of all streams together."""
         return sum(len(stream) for stream in self.streams.values())
 
 

@@ -88,7 +88,6 @@ class TokenRecord(NamedTuple):
 
     @property
     def known_id(self) -> int | None:
-        """Its id; None where only its time is told."""
         return None if self.token_id == NO_TOKEN_ID else self.token_id
 
 

@@ -68,7 +68,6 @@ class RunBook:
 
     @property
     def deleted(self) -> dict[int, RunLog]:
-        """The deleted runs by number."""
         return {run_id: self._all[run_id] for run_id in sorted(self._all) if self._all[run_id].info.is_deleted}
 
     @property

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from evprof.core.rows.span_columns import SETTLED as SPAN_SETTLED
 from evprof.core.rows.span_columns import IntTable, SpanColumns, SpanRows
 from evprof.core.run_info import RunInfo
 
+T = TypeVar("T")
+
 AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
 
@@ -55,12 +57,37 @@ _TELLERS = {"tokens": "origin", "kv": "role", "frames": "role", "power": "device
 """Streams whose rows go into several lists, and the column that says into which."""
 
 
+class _Objects(Generic[T]):
+    """Rows of a stream as objects, which are made on first use."""
+
+    def __init__(self, stream: str, name: str) -> None:
+        self._stream, self._name = stream, name
+
+    def __get__(self, log: RunLog, _: type) -> T:
+        log._drain(self._stream)
+        found: T = getattr(log, self._name)
+        return found
+
+
 class RunLog:
     """One run: its info and everything its rows said so far.
 
     Rows stay columns of the streams they came in (`blocks`) until somebody asks for the objects: a session may hold
     millions, and what is drawn is read from the columns. What was asked for is kept, and follows the run.
     """
+
+    tokens = _Objects[list[TokenRecord]]("tokens", "_tokens")
+    """The tokens of the answer, in the order in which they came."""
+
+    rejected = _Objects[list[TokenRecord]]("tokens", "_rejected")
+    alternatives = _Objects[dict[AlternativesKey, AlternativesRecord]]("alternatives", "_alternatives")
+    memory = _Objects[list[MemoryRecord]]("memory", "_memory")
+    kv = _Objects[dict[str, list[KvRecord]]]("kv", "_kv")
+    frames = _Objects[dict[str, list[FrameRecord]]]("frames", "_frames")
+    """The pictures that models saw, by role; cache lengths are by role, too."""
+
+    power = _Objects[dict[str, list[PowerRecord]]]("power", "_power")
+    """Samples of what devices draw, by device."""
 
     observed: tuple[str, tuple[Any, ...]] | None = None
     """What statistics group runs by, computed once for a stored run, which does not change."""
@@ -87,7 +114,6 @@ class RunLog:
 
     @property
     def is_read(self) -> bool:
-        """Whether the rows are in memory."""
         return not self._is_unread
 
     def forget_rows(self) -> None:
@@ -141,22 +167,9 @@ class RunLog:
         self._stages: list[Span] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the lock, which a copy does not share."""
         return {name: value for name, value in vars(self).items() if name != "_draining"}
 
     # Rows as objects, made when they are first asked for.
-
-    @property
-    def tokens(self) -> list[TokenRecord]:
-        """The tokens of the answer, in the order in which they came."""
-        self._drain("tokens")
-        return self._tokens
-
-    @property
-    def rejected(self) -> list[TokenRecord]:
-        """The tokens that were drafted and thrown away."""
-        self._drain("tokens")
-        return self._rejected
 
     @property
     def rounds(self) -> list[RoundRecord]:
@@ -173,36 +186,6 @@ class RunLog:
             return []
         self._drain("judgements")
         return self._judgements
-
-    @property
-    def alternatives(self) -> dict[AlternativesKey, AlternativesRecord]:
-        """What models found likeliest in the place of a token; empty where that was not recorded."""
-        self._drain("alternatives")
-        return self._alternatives
-
-    @property
-    def kv(self) -> dict[str, list[KvRecord]]:
-        """Cache lengths by role."""
-        self._drain("kv")
-        return self._kv
-
-    @property
-    def memory(self) -> list[MemoryRecord]:
-        """Samples of the engine process's memory."""
-        self._drain("memory")
-        return self._memory
-
-    @property
-    def power(self) -> dict[str, list[PowerRecord]]:
-        """Samples of what devices draw, by device."""
-        self._drain("power")
-        return self._power
-
-    @property
-    def frames(self) -> dict[str, list[FrameRecord]]:
-        """The pictures that models saw, by role."""
-        self._drain("frames")
-        return self._frames
 
     @property
     def spans(self) -> dict[int, Span]:
@@ -252,7 +235,6 @@ class RunLog:
         return self._extent[1]
 
     def count_of_origin(self, origin: str) -> int:
-        """How many tokens of the answer have an origin."""
         return answer_rows.count_of(self.blocks("tokens"), origin)
 
     def count(self, stream: str) -> int:
@@ -264,7 +246,6 @@ class RunLog:
 
     @property
     def has_tensors(self) -> bool:
-        """Whether it is known what went in and out of anything."""
         if self._is_unread and self.kept is not None and TENSORS in self.kept:
             return bool(self.kept[TENSORS])
         return bool(self.count("tensors"))
@@ -275,18 +256,15 @@ class RunLog:
         return last[-1].rows()[-1] if last else None
 
     def has_spans(self) -> bool:
-        """Whether anything was measured yet."""
         return bool(self.count("spans"))
 
     def span(self, span_id: int) -> Span | None:
-        """The span of that id, or None."""
         with self._draining:
             place = int(self.span_columns.places(np.array([span_id]))[0])
             return None if place < 0 else self._span_at(place)
 
     @property
     def run_id(self) -> int:
-        """The run's number in its session."""
         return self.info.run_id
 
     def stages(self, role: str | None = None) -> list[Span]:
@@ -312,7 +290,6 @@ class RunLog:
         return tuple(name for name in span.covers if name not in apart)
 
     def children(self, span_id: int) -> list[Span]:
-        """Parts of a span in order of start."""
         with self._draining:
             columns = self.span_columns
             places = np.flatnonzero(columns.parents == span_id) if span_id >= 0 else ()
@@ -320,7 +297,6 @@ class RunLog:
 
     @property
     def running_span(self) -> Span | None:
-        """The stage being worked on, or None."""
         if self.info.is_over:
             return None
         return next((span for span in reversed(self._begun_stages) if span.end_ns is None), None)
@@ -349,7 +325,6 @@ class RunLog:
 
     @property
     def _begun_stages(self) -> list[Span]:
-        """Stage spans in order of their first record."""
         self._drain("tensors")
         self._drain("spans")
         return self._stages
@@ -357,7 +332,6 @@ class RunLog:
     # Taking in.
 
     def absorb(self, record: Record) -> None:
-        """Takes one record of this run in."""
         name = STREAM_OF[type(record)]
         own = self._own.get(name)
         if own is None:
@@ -463,7 +437,6 @@ class RunLog:
         return span
 
     def _refresh(self, span: Span, place: int) -> None:
-        """Brings an object up to what its columns say."""
         columns = self._columns
         state = int(columns.states[place])
         span.parent_id = int(columns.parents[place])

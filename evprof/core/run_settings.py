@@ -11,7 +11,6 @@ from evprof.core.vocabulary.generation import GAMMA, NESTED, OF_RUN, GenerationS
 
 
 def settings_to_json(settings: GenerationSettings, given: Collection[str]) -> dict[str, Any]:
-    """Plain values of the settings that were `given`."""
     listed, told = settings.flat(), dict[str, Any]()
     for entry in OF_RUN:
         if entry.key in given:

@@ -17,7 +17,6 @@ What each command takes, as `evprof COMMAND --help` prints it. For tasks rather 
 
 
 def page() -> str:
-    """The page."""
     return "\n".join((_INTRODUCTION, *(line for each in pages_of(build_parser()) for line in _section(each))))
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from site_pages import commands, figures, files, keys, models, session, settings, theory
+from site_pages import commands, files, reference, theory
 from site_pages.root_pages import ROOT_PAGES, root_page
 
 GENERATED: dict[str, Callable[[], str | None]] = {
     "reference/commands.md": commands.page,
-    "reference/settings.md": settings.page,
-    "reference/figures.md": figures.page,
-    "reference/models.md": models.page,
-    "reference/keys.md": keys.page,
-    "reference/session.md": session.page,
+    "reference/settings.md": reference.settings_page,
+    "reference/figures.md": reference.figures_page,
+    "reference/models.md": reference.models_page,
+    "reference/keys.md": reference.keys_page,
+    "reference/session.md": reference.session_page,
     "reference/files.md": files.page,
     "theory.md": theory.page,
     **{name: partial(root_page, name) for name in ROOT_PAGES},

@@ -79,7 +79,6 @@ None has to be set.
 
 
 def page() -> str:
-    """The page."""
     return "\n".join((_INTRODUCTION, _folders(), _AFTER, _codes(), _VARIABLES, _variables()))
 
 

@@ -59,7 +59,6 @@ drafted token is accepted with chance a, a round gives τ = (1 − a^(g+1)) / (1
 
 
 def page() -> str:
-    """The page."""
     return "\n".join((_INTRODUCTION, *_drafters(), *_cards(), *_inside(), *_hopes()))
 
 

@@ -64,7 +64,6 @@ def train(options: argparse.Namespace, console: Console) -> int:
 
 
 def _evaluated(options: argparse.Namespace, console: Console) -> Evaluated | None:
-    """What the card says comes from the command that anybody can give; None when that was stopped."""
     of_a_list: dict[str, Any] = dict.fromkeys(("root", "questions", "limit", "max_new_tokens"))
     asked = {"adapter": str(options.output), "samples": options.evaluate, "no_write": False, **of_a_list}
     return evaluation(argparse.Namespace(**{**vars(options), **asked}), console)

@@ -6,19 +6,21 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evprof.cli.bench import options as takes
 from evprof.cli.bench.gpu import gpu_blocks
 from evprof.cli.bench.model_reports import repeatability_blocks, speculation_blocks, switch_blocks
 from evprof.cli.command import CommandExample
+from evprof.cli.options import add_pair_options, add_sessions_option, add_setting
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.tables import Block, Row
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import guess_among
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.settings import SETTINGS
 from evprof.run.demo import BUNDLED_TARGET
 
 if TYPE_CHECKING:
@@ -27,8 +29,35 @@ if TYPE_CHECKING:
 BENCH_SHAPE = "dispatch-32"
 """The shape that is measured where none is named."""
 
+SESSIONS = 5
+"""Engine processes whose spread is measured."""
+
 AddOptions = Callable[[argparse.ArgumentParser], object]
 Tell = Callable[[Row], Iterator[Block]]
+
+
+def _option(flag: str, **words: Any) -> AddOptions:
+    return lambda parser: parser.add_argument(flag, **words)
+
+
+def _setting(name: str, default: Any = "auto") -> AddOptions:
+    return lambda parser: add_setting(parser, SETTINGS[name], default=default)
+
+
+def _only(what: str) -> AddOptions:
+    return _option("--only", nargs="+", metavar="NAME", default=[], help=f"{what} (default: all)")
+
+
+def _repeat(rounds: int) -> AddOptions:
+    return _option("--repeat", type=int, metavar="N", default=rounds, help="rounds of turns (default: %(default)s)")
+
+
+_MACHINE = (_setting("device"), _setting("dtype"))
+_MARKDOWN = _option("--markdown", action="store_true", help="print the table as Markdown")
+_SHAPES = (
+    "tiny, tiny-video-llava, dispatch-32, 160m, 1b, 1.5b-eventgpt-plus, 7b-eventgpt, 7b-llava or 7b-video-llava "
+    "(default: dispatch-32)"
+)
 
 
 @dataclass(frozen=True)
@@ -172,7 +201,7 @@ def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, A
     plan = RepeatabilityPlan(
         request,
         program.engine_argv(),
-        sessions=takes.SESSIONS if options.sessions is None else options.sessions,
+        sessions=SESSIONS if options.sessions is None else options.sessions,
         repeat=options.repeat,
         # Several processes of anything larger may not fit beside each other.
         in_turn=options.target == BUNDLED_TARGET,
@@ -193,7 +222,13 @@ BENCHMARKS = {
             CommandExample("evprof bench gpu --plan", "print the sections and how long each may take"),
             CommandExample("evprof bench gpu --out found --only steps trace", "measure some sections"),
         ),
-        (takes.gpu, takes.gpu_shape, takes.device, takes.dtype, takes.only("names of sections")),
+        (
+            _option("--out", metavar="DIR", help="where gpu.json, gpu.md and logs go"),
+            _option("--plan", action="store_true", help="print the sections and their seconds, run nothing"),
+            _option("--shape", metavar="SHAPE", help="tiny or 7b (default: 7b on a GPU, tiny on a CPU)"),
+            *_MACHINE,
+            _only("names of sections"),
+        ),
         _gpu,
         gpu_blocks,
     ),
@@ -210,8 +245,8 @@ BENCHMARKS = {
             ),
         ),
         (
-            *(takes.pair, takes.only("such as cache or 'cache fp8'"), takes.max_new_tokens, takes.repeat(15)),
-            *(takes.device, takes.dtype, takes.sessions, takes.markdown),
+            *(add_pair_options, _only("such as cache or 'cache fp8'"), _setting("max_new_tokens", 64), _repeat(15)),
+            *(*_MACHINE, add_sessions_option, _MARKDOWN),
         ),
         _switches,
         switch_blocks,
@@ -228,8 +263,17 @@ BENCHMARKS = {
             ),
         ),
         (
-            *(takes.pair, takes.only("names of drafters"), takes.scenes, takes.max_new_tokens),
-            *(takes.repeat(3), takes.device, takes.dtype, takes.step, takes.sessions, takes.markdown),
+            *(add_pair_options, _only("names of drafters")),
+            _option(
+                "--scenes",
+                type=int,
+                metavar="N",
+                default=8,
+                help="held-out scenes, at most 8; 0: bundled samples (default: %(default)s)",
+            ),
+            _option("--data", metavar="MANIFEST", help="a list of samples to measure on, in place of --scenes"),
+            _option("--adapter", metavar="ADAPTER", action="append", help="a trained adapter to take part as well"),
+            *(_setting("max_new_tokens", 64), _repeat(3), *_MACHINE, _setting("step"), add_sessions_option, _MARKDOWN),
         ),
         _speculation,
         speculation_blocks,
@@ -241,7 +285,11 @@ BENCHMARKS = {
         on a GPU where --device names one.
         """,
         (CommandExample("evprof bench overhead --pairs 300", "measure it on this machine's processor"),),
-        (takes.bench_shape, takes.pairs, takes.device, takes.sessions),
+        (
+            _option("--shape", metavar="SHAPE", help=_SHAPES),
+            _option("--pairs", type=int, metavar="N", default=300, help="pairs (default: %(default)s)"),
+            *(_setting("device"), add_sessions_option),
+        ),
         _overhead,
     ),
     "repeatability": Benchmark(
@@ -251,8 +299,10 @@ BENCHMARKS = {
         """,
         (CommandExample("evprof bench repeatability --sessions 8", "measure eight processes"),),
         (
-            *(takes.target, takes.max_new_tokens, takes.repeat(5), takes.many_sessions),
-            *(takes.device, takes.dtype),
+            _option(
+                "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
+            ),
+            *(_setting("max_new_tokens", 64), _repeat(5), partial(add_sessions_option, usual=SESSIONS), *_MACHINE),
         ),
         _repeatability,
         repeatability_blocks,

@@ -58,7 +58,6 @@ class BenchCommand(Command):
             entry.set_defaults(**{option: None for option in _ASKED if entry.get_default(option) is None})
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Measures, in one process or in several fresh ones, and prints what was found."""
         if options.plan:
             return _plan(options, console)
         in_sessions = (options.sessions or 1) > 1 and options.benchmark != "repeatability"

@@ -62,7 +62,6 @@ class SectionProcess:
             self.say(row=row)
 
     def note(self, text: str) -> None:
-        """For the section's log."""
         print(text, file=sys.stderr, flush=True)
 
     def left_s(self) -> float:
@@ -131,7 +130,6 @@ class SectionProcess:
         self.say(environment=describe_environment(device), settings=settings)
 
     def gpu_state(self) -> dict[str, Any] | None:
-        """Clocks, temperature and throttling now; None without a GPU."""
         from engines.hardware.gpu_state import gpu_state
 
         return gpu_state(self.device)
@@ -274,7 +272,6 @@ def _runs(
 
 
 def _need(choice: ModelChoice, role: str, request: RunRequest) -> dict[str, int]:
-    """Bytes by part that a run takes by arithmetic."""
     from engines.fit.requirements import memory_need
 
     need = memory_need(choice, role, request.settings.taken_by(role, drafts=mode_of(request.mode).drafts))

@@ -286,7 +286,6 @@ def _one_line(task: Task, outcome: Outcome) -> str:
 
 
 def _one_document(task: Task, outcome: Outcome) -> dict[str, Any]:
-    """The `convert` document of one recording or video."""
     written = outcome.written
     return _head(task.path, task.output, task.recipe.to) | {
         "problems": list(written.notes) if written else [],
@@ -311,7 +310,6 @@ def _list_lines(plan: ConversionPlan, end: DatasetEnd, seconds: float) -> list[s
 def _list_document(
     path: str, plan: ConversionPlan, end: DatasetEnd, problems: Iterable[str], seconds: float
 ) -> dict[str, Any]:
-    """The `convert` document of a list of samples."""
     to = next((task.recipe.to for task in plan.tasks.values()), None)
     return _head(path, plan.folder, to) | {
         "problems": list(problems),

@@ -280,7 +280,6 @@ def disk_use(folder: Path) -> tuple[int, int]:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether files can be made there, or the folder itself can."""
     place = folder
     while not place.exists() and place != place.parent:
         place = place.parent

@@ -79,7 +79,6 @@ def locked_wheels() -> WheelList:
 
 
 def running_python() -> str:
-    """Such as 3.12."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -230,7 +229,6 @@ def remove(bundle: Path | None) -> bool:
 
 
 def describe() -> dict[str, Any]:
-    """What is installed (None: an environment of pip), and what the add-on of this version holds."""
     from importlib import metadata
 
     bundle, wheels = bundle_folder(), locked_wheels()

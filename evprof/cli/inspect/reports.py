@@ -54,7 +54,6 @@ _SHOWN = {
 
 
 def print_checkpoint(document: dict[str, Any], console: Console) -> None:
-    """The `inspect` document of a checkpoint."""
     built, text, vision, flops = (document[name] for name in ("architecture", "text", "vision", "flops"))
     stored = document["bytes"]
     shown = {
@@ -137,7 +136,6 @@ def _batch(capacity: dict[str, int]) -> str:
 
 
 def _print_vocabulary(vocabulary: dict[str, Any], console: Console) -> None:
-    """The part "vocabulary" of the `inspect` document of a draft against a target."""
     alignment = vocabulary["alignment"]
     numbers = "under the same numbers" if vocabulary["same_number"] else "under numbers of their own"
     share = percent_text(vocabulary["coverage"], 1)

@@ -317,7 +317,6 @@ def conclude(
 
 
 def exit_code(runs: list[RunLog]) -> int:
-    """130 when a run was cancelled, 1 when one failed or none began, otherwise 0."""
     statuses = {run.info.status for run in runs}
     if CANCELLED in statuses:
         return CANCELLED_CODE

@@ -85,7 +85,6 @@ def _column_text(column: Document, is_of_many: bool) -> str:
 
 
 def _at_once(out: Console) -> int:
-    """Columns beside the baseline that one table has."""
     return max(1, (min(out.width, _MOST_WIDTH) - _FIRST_WIDTH) // _COLUMN_WIDTH)
 
 
@@ -234,7 +233,6 @@ def share_text(share: Document | None) -> str:
 
 
 def rate_text(rate: Document | None) -> str:
-    """A rate with its interval, to three digits."""
     if rate is None:
         return "n/a"
     return f"{rate['mean']:.3g}" + (" [{:.3g}, {:.3g}]".format(*rate["ci95"]) if rate["ci95"] else "")

@@ -36,7 +36,6 @@ class ExportCommand(Command):
 
     @classmethod
     def description(cls) -> str:
-        """The formats, each with what is written."""
         listed = "\n".join(
             fill(f"{entry.key}: {entry.help}", HELP_WIDTH, subsequent_indent="  ") for entry in FORMATS.values()
         )

@@ -196,7 +196,6 @@ def _spread(summary: Summary | None) -> str:
 def suite_document(
     source: Source, plan: SuitePlan, rows: Sequence[CellRow], session: Path, reports: Sequence[Path]
 ) -> dict[str, Any]:
-    """The `suite` document."""
     fact = dict(source.facts.get(SUITE) or {})
     fact.pop("fingerprint", None)
     return {

@@ -26,7 +26,6 @@ def program_argv(*words: str) -> list[str]:
 
 
 def engine_argv() -> list[str]:
-    """The argument list of an engine process."""
     return program_argv("_engine")
 
 

@@ -94,7 +94,6 @@ class Progress:
         return f"{at}{'' if self._total is None else f' of {self._amount(self._total)}'} {self._unit}".rstrip()
 
     def speed(self) -> list[str]:
-        """Rate and time left; nothing before the first is done."""
         if not self._done:
             return []
         speed = self._done / max(time.monotonic() - self._began, 1e-6)

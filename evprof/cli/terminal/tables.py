@@ -28,7 +28,6 @@ class PrintedTable:
 
     @property
     def lines(self) -> list[list[str]]:
-        """Headings and rows as texts."""
         body = [[self._cell(row, read) for _, read in self.columns] for row in self.rows]
         return [[heading for heading, _ in self.columns], *body]
 

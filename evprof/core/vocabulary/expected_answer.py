@@ -44,7 +44,6 @@ class ExpectedAnswer(Plain):
         return found if is_told else None
 
     def to_facts(self) -> dict[str, Any]:
-        """The same as plain values, `letter` for people among them."""
         return {
             "also": list(self.also),
             "choices": list(self.choices),

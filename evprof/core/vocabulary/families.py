@@ -55,7 +55,6 @@ class Family:
 
     @property
     def model_types(self) -> tuple[str, ...]:
-        """All that config.json may say."""
         return (self.model_type, *self.other_types)
 
     @property
@@ -80,7 +79,6 @@ class Family:
 
     @property
     def description(self) -> str:
-        """Its name and its sentence."""
         return f"{self.title}: {self.sentence}"
 
     @property

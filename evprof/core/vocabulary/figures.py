@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from evprof.core.records import COVERS, STAGES
 from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, TOKEN_F1
@@ -98,221 +99,128 @@ _STAGE_TIPS = {
     "prefill": "one pass over visual and text embeddings, up to the first token",
     "decode": "tokens 2 to n",
 }
-
-
 _STAGE_DEPENDS = {"load": (MACHINE, SAMPLE), "vision": (MACHINE, MODEL, ARITHMETIC, SAMPLE)}
+_SCORES = {
+    RIGHT: ("right answers", "share of answers that name the right choice, or match exactly; free text has none"),
+    EXACT: ("exact match", "share of answers that are a right wording, but for case, punctuation and articles"),
+    CHOICE: ("right choice", "share of answers that name the right choice"),
+    TOKEN_F1: ("token F1", "words in common with the best of the right wordings, F1 as SQuAD counts it"),
+    ROUGE_L: ("ROUGE-L", "longest common subsequence of words with the best of the right wordings, F1"),
+}
+"""Title and meaning of the figure of each rule of `vocabulary/scoring`."""
+
+_TWO_RUNS = (
+    *("visual_tokens", "input_sequence_length", "output_sequence_length"),
+    *(f"{name}_ms" for name in STAGES),
+    *("time_to_first_token_ms", "inter_token_latency_ms", "decode_throughput_tok_s", "kv_cache_bytes"),
+    *("total_ms", "unattributed_ms", "energy_per_answer_j", "energy_per_token_j", RIGHT, TOKEN_F1),
+)
+"""Order of the table of two runs."""
+
+_TWO_MODELS = {
+    "decode_ms_per_token": "per token of decode",
+    "prefill_throughput_tok_s": None,
+    "decode_throughput_tok_s": None,
+    "input_sequence_length": "prompt, positions",
+    "visual_tokens": "of it visual",
+    "output_sequence_length": "answer, tokens",
+    "kv_cache_bytes": None,
+}
+"""Names of the figures in the report's table of two models; None is the title."""
+
+_METERED = (*EVERYTHING, METER)
+_DRAFTED: dict[str, Any] = {"depends_on": _PER_TOKEN, "with_drafts": OF_ANSWER}
+_COUNTED: dict[str, Any] = {"is_of_answer": False, "is_counted": True}
 
 
-def _of_stage(place: int, name: str) -> Figure:
+def _figure(key: str, title: str, unit: str, tip: str, lower_is_better: bool | None = True, **more: Any) -> Figure:
+    place = _TWO_RUNS.index(key) + 1 if key in _TWO_RUNS else 0
     return Figure(
-        f"{name}_ms",
-        name,
-        "ms",
-        _STAGE_TIPS[name],
-        is_of_answer=False,
+        *(key, title, unit, tip, lower_is_better),
         place=place,
-        beside="",
-        depends_on=_STAGE_DEPENDS.get(name, EVERYTHING),
+        beside=_TWO_MODELS.get(key, ""),
+        **more,
     )
 
 
-_SCORES = {
-    RIGHT: ("right answers", "share of answers that name the right choice, or match exactly; free text has none", 17),
-    EXACT: ("exact match", "share of answers that are a right wording, but for case, punctuation and articles", 0),
-    CHOICE: ("right choice", "share of answers that name the right choice", 0),
-    TOKEN_F1: ("token F1", "words in common with the best of the right wordings, F1 as SQuAD counts it", 18),
-    ROUGE_L: ("ROUGE-L", "longest common subsequence of words with the best of the right wordings, F1", 0),
-}
-"""Of each rule (`vocabulary/scoring`) what its figure is called, what it is, and its place beside two runs."""
+def _of_stage(name: str) -> Figure:
+    depends_on = _STAGE_DEPENDS.get(name, EVERYTHING)
+    return _figure(f"{name}_ms", name, "ms", _STAGE_TIPS[name], is_of_answer=False, depends_on=depends_on)
 
 
 def _of_score(key: str) -> Figure:
-    title, tip, place = _SCORES[key]
-    return Figure(
-        key,
-        title,
-        "",
-        tip,
-        False,
-        section=ACCURACY,
-        place=place,
-        beside="",
-        depends_on=OF_ANSWER,
-    )
+    title, tip = _SCORES[key]
+    return _figure(key, title, "", tip, False, section=ACCURACY, depends_on=OF_ANSWER)
 
 
 _ALL = (
-    Figure(
-        "total_ms",
-        "total",
-        "ms",
-        "from the run's zero to its end",
-        place=13,
-        beside="",
-    ),
-    Figure(
-        "time_to_first_token_ms",
-        "first token",
-        "ms",
-        "from the run's zero to the first token",
-        place=9,
-        beside="",
-    ),
-    *(_of_stage(place, name) for place, name in enumerate(STAGES, start=4)),
-    Figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", place=14, beside=""),
-    Figure(
-        "inter_token_latency_ms",
-        "per token",
-        "ms",
-        "(last token - first token) / (n - 1)",
-        place=10,
-        beside="",
-        depends_on=_PER_TOKEN,
-        with_drafts=OF_ANSWER,
-    ),
-    Figure(
-        "decode_ms_per_token",
-        "decode step",
-        "ms",
+    _figure("total_ms", "total", "ms", "from the run's zero to its end"),
+    _figure("time_to_first_token_ms", "first token", "ms", "from the run's zero to the first token"),
+    *map(_of_stage, STAGES),
+    _figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers"),
+    _figure("inter_token_latency_ms", "per token", "ms", "(last token - first token) / (n - 1)", **_DRAFTED),
+    _figure(
+        *("decode_ms_per_token", "decode step", "ms"),
         "decode time / (n - 1): what one more token costs, however it was found",
-        beside="per token of decode",
-        depends_on=_PER_TOKEN,
-        with_drafts=OF_ANSWER,
+        **_DRAFTED,
     ),
-    Figure(
-        "prefill_throughput_tok_s",
-        "prefill rate",
-        "tok/s",
-        "positions of the prompt / prefill time",
-        False,
+    _figure(
+        *("prefill_throughput_tok_s", "prefill rate", "tok/s", "positions of the prompt / prefill time", False),
         depends_on=_PER_TOKEN,
     ),
-    Figure(
-        "decode_throughput_tok_s",
-        "decode rate",
-        "tok/s",
-        "(n - 1) / decode time",
-        False,
-        place=11,
-        depends_on=_PER_TOKEN,
-        with_drafts=OF_ANSWER,
-    ),
-    Figure(
-        "input_sequence_length",
-        "prefill tokens",
-        "tokens",
-        "positions of the whole prompt",
-        None,
-        is_of_answer=False,
-        is_counted=True,
-        place=2,
-        beside="prompt, positions",
+    _figure("decode_throughput_tok_s", "decode rate", "tok/s", "(n - 1) / decode time", False, **_DRAFTED),
+    _figure(
+        *("input_sequence_length", "prefill tokens", "tokens", "positions of the whole prompt", None),
         depends_on=(MODEL, PROMPT),
+        **_COUNTED,
     ),
-    Figure(
-        "visual_tokens",
-        "visual tokens",
-        "tokens",
-        "positions of the prompt that carry pictures",
-        None,
-        is_of_answer=False,
-        is_counted=True,
-        place=1,
-        beside="of it visual",
+    _figure(
+        *("visual_tokens", "visual tokens", "tokens", "positions of the prompt that carry pictures", None),
         depends_on=(MODEL,),
+        **_COUNTED,
     ),
-    Figure(
-        "output_sequence_length",
-        "output tokens",
-        "tokens",
-        "tokens of the answer, end of sequence included",
-        None,
-        place=3,
-        beside="answer, tokens",
+    _figure(
+        *("output_sequence_length", "output tokens", "tokens", "tokens of the answer, end of sequence included", None),
         depends_on=OF_ANSWER,
     ),
-    Figure(
-        "kv_cache_bytes",
-        "KV cache",
-        "bytes",
-        "measured in the cache when the run ended",
-        is_of_answer=False,
-        is_counted=True,
-        place=12,
+    _figure(
+        *("kv_cache_bytes", "KV cache", "bytes", "measured in the cache when the run ended"),
         depends_on=OF_ANSWER,
+        **_COUNTED,
     ),
-    Figure(
-        "weights_bytes",
-        "weights",
-        "bytes",
-        "bytes of all loaded weights on their device",
+    _figure(
+        *("weights_bytes", "weights", "bytes", "bytes of all loaded weights on their device"),
         is_counted=True,
-        beside="",
         depends_on=(MODEL, ARITHMETIC),
     ),
-    Figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once", beside=""),
-    Figure(
-        "peak_rss_bytes",
-        "peak process",
-        "bytes",
-        "most resident bytes of the engine process",
-        is_of_process=True,
-        beside="",
+    _figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once"),
+    _figure(
+        *("peak_rss_bytes", "peak process", "bytes", "most resident bytes of the engine process"), is_of_process=True
     ),
-    Figure(
-        "energy_per_answer_j",
-        "energy",
-        "J",
+    _figure(
+        *("energy_per_answer_j", "energy", "J"),
         "of the devices that computed, from the run's zero to its end, what they draw when idle included",
-        place=15,
-        beside="",
-        depends_on=(*EVERYTHING, METER),
+        depends_on=_METERED,
     ),
-    Figure(
-        "energy_per_token_j",
-        "energy per token",
-        "J",
-        "energy of decode / (n - 1)",
-        place=16,
-        beside="",
+    _figure(
+        *("energy_per_token_j", "energy per token", "J", "energy of decode / (n - 1)"),
         depends_on=(*_PER_TOKEN, METER),
         with_drafts=OF_ANSWER,
     ),
-    Figure(
-        "mean_power_w",
-        "mean power",
-        "W",
-        "energy / wall time",
-        None,
-        beside="",
-        depends_on=(*EVERYTHING, METER),
+    _figure("mean_power_w", "mean power", "W", "energy / wall time", None, depends_on=_METERED),
+    _figure(
+        *("peak_power_w", "peak power", "W", "the most in a sample, ten of which are taken a second", None),
+        depends_on=_METERED,
     ),
-    Figure(
-        "peak_power_w",
-        "peak power",
-        "W",
-        "the most in a sample, ten of which are taken a second",
-        None,
-        beside="",
-        depends_on=(*EVERYTHING, METER),
-    ),
-    Figure(
-        "draft_acceptance_rate",
-        "accepted / drafted",
-        "",
-        "accepted drafts by all that were drafted, bonus tokens apart",
-        False,
-        beside="",
+    _figure(
+        *("draft_acceptance_rate", "accepted / drafted", ""),
+        *("accepted drafts by all that were drafted, bonus tokens apart", False),
         depends_on=OF_ANSWER,
     ),
-    Figure(
-        "mean_acceptance_length",
-        "tokens per round",
-        "tokens",
-        "1 + accepted / rounds, bonus token included",
-        False,
+    _figure(
+        *("mean_acceptance_length", "tokens per round", "tokens"),
+        *("1 + accepted / rounds, bonus token included", False),
         section=SPECULATION,
-        beside="",
         depends_on=OF_ANSWER,
     ),
     *map(_of_score, _SCORES),

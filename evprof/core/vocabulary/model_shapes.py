@@ -26,7 +26,6 @@ class TextShape:
 
     @property
     def head_weights(self) -> int:
-        """Elements of the head."""
         return self.vocabulary * self.hidden
 
     @property

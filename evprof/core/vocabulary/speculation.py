@@ -289,7 +289,6 @@ class SpeculationSettings(Plain):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Children of a node by level; empty for a chain and a dynamic tree."""
         return tuple(map(int, self.tree.split(","))) if self.tree and self.dynamic is None else ()
 
     @property
@@ -300,12 +299,10 @@ class SpeculationSettings(Plain):
 
     @property
     def levels(self) -> int:
-        """Of a tree; 0 for a chain."""
         return len(self.widths) if self.dynamic is None else self.dynamic.depth
 
     @property
     def nodes(self) -> int:
-        """Drafted tokens of a whole tree; 0 for a chain."""
         if self.dynamic is not None:
             return self.dynamic.nodes
         nodes, level = 0, 1
