@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from site_pages import commands, files, reference, theory
+from site_pages import commands, files, reference
 from site_pages.root_pages import ROOT_PAGES, root_page
 
 GENERATED: dict[str, Callable[[], str | None]] = {
@@ -16,7 +16,6 @@ GENERATED: dict[str, Callable[[], str | None]] = {
     "reference/keys.md": reference.keys_page,
     "reference/session.md": reference.session_page,
     "reference/files.md": files.page,
-    "theory.md": theory.page,
     **{name: partial(root_page, name) for name in ROOT_PAGES},
 }
 """Page -> its text; None where there is none (yet)."""

@@ -88,11 +88,8 @@ class InspectCommand(Command):
         if console.is_json:
             console.document(document)
             return 0
-        if document["kind"] == "checkpoint":
-            print_checkpoint(document, console)
-            return 0
-        if document["kind"] == "manifest":
-            print_manifest(document, console)
+        if print_document := {"checkpoint": print_checkpoint, "manifest": print_manifest}.get(document["kind"]):
+            print_document(document, console)
             return 0
         if document["kind"] == "sequence":
             # What is wrong with a half stands at the top already.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.tables import Column, PrintedTable, print_blocks
+from evprof.cli.terminal.tables import Column, PrintedTable, filled, print_blocks
 from evprof.core.files.user_folders import hub_cache_folder
 from evprof.core.safe_text import visible
 from evprof.core.units import flops_text, memory_text, percent_text
@@ -97,7 +97,7 @@ def _print_fit(fit: dict[str, Any], console: Console) -> None:
     rows = [
         ("memory", [model["role"] for model in models]),
         ("model", [model["name"] for model in models]),
-        ("on", [_place(model) for model in models]),
+        ("on", [", ".join(filter(None, (model["device"], model["dtype"], model["quantization"]))) for model in models]),
         ("frames", [str(model["frames"]) for model in models]),
         ("positions", [_positions(model["positions"]) for model in models]),
         *(
@@ -105,9 +105,12 @@ def _print_fit(fit: dict[str, Any], console: Console) -> None:
             for name, key in _PARTS
             if key not in _SOMETIMES or any(model[f"{key}_bytes"] for model in models)
         ),
-        ("samples in a batch", [_batch(model["batch_capacity"]) for model in models]),
+        (
+            "samples in a batch",
+            [filled("{batch_capacity[real]} ({batch_capacity[naive]} by KV cache alone)", model) for model in models],
+        ),
         ("positions at most", [f"{model['most_positions']:,}" for model in models]),
-        ("frames at most", [_count(model["most_frames"]) for model in models]),
+        ("frames at most", [filled("{most_frames:,}", model) for model in models]),
     ]
     assumed = " (assumed)" if fit["is_assumed"] else ""
     rows += [(f"free on {device}", [memory_text(free) + assumed]) for device, free in fit["free_bytes"].items()]
@@ -118,21 +121,8 @@ def _print_fit(fit: dict[str, Any], console: Console) -> None:
         console.wrapped(sentence)
 
 
-def _place(model: dict[str, Any]) -> str:
-    packed = f", {model['quantization']}" if model["quantization"] else ""
-    return f"{model['device']}, {model['dtype']}{packed}"
-
-
 def _positions(positions: dict[str, int]) -> str:
     return f"{sum(positions.values()):,}: {positions['visual']:,} visual, {positions['text']:,} text"
-
-
-def _count(value: int | None) -> str:
-    return "n/a" if value is None else f"{value:,}"
-
-
-def _batch(capacity: dict[str, int]) -> str:
-    return f"{capacity['real']} ({capacity['naive']} by KV cache alone)"
 
 
 def _print_vocabulary(vocabulary: dict[str, Any], console: Console) -> None:

@@ -156,6 +156,7 @@ class _Measurement:
         return plan, frames.draw(spec.cells, plan.samples)
 
     def _measure(self, plan: SuitePlan, fact: dict[str, Any], outcomes: Any, session: Path, machines: Machines) -> Any:
+        from evprof.cli.run import recorded_session
         from evprof.cli.suite.progress import SuiteProgress
         from evprof.run.suites.ready import VideoTrials
         from evprof.run.suites.suite import SuiteDriver
@@ -168,7 +169,6 @@ class _Measurement:
         extra: dict[str, Any] = {}
         if left and not self._has_facts:
             extra = machines.facts(facts_here, plan, self._console)
-        engine = engine_maker()
         # With engine processes of its own a suite loses no more than a row with one of them.
         is_here = plan.spec.sessions == 1 and self._options.timeout is None and not fact["machines"]
         trials = VideoTrials(program.program_argv("_video")) if is_here else None
@@ -176,7 +176,7 @@ class _Measurement:
             driver = SuiteDriver(
                 plan,
                 session,
-                engine,
+                recorded_session.make_engine,
                 watcher,
                 progress=outcomes,
                 retry_failed=retries,
@@ -201,10 +201,11 @@ class _Measurement:
 
     def _report(self, session: Path, plan: SuitePlan, end: Any) -> int:
         from evprof.cli.suite.progress import cell_rows, print_table, suite_document
+        from evprof.export.report.writing import read_source
 
         for sentence in end.problems:
             self._console.warn(sentence)
-        source = read(session)
+        source = read_source(session)
         rows = cell_rows(source, plan)
         if not self._console.is_json:
             print_table(rows, self._console)
@@ -240,18 +241,18 @@ def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[
     kept: tuple[SuiteConfiguration, ...] = tuple(cell for cell in spec.cells if reasons[cell.label] is None)
     if not kept:
         raise UserError(f"No cell is left: {next(iter(reasons.values()))}.")
-    left_out = [_left_out(cell, reasons[cell.label]) for cell in spec.cells if reasons[cell.label]]
+    left_out = [
+        {
+            "cell": cell.label,
+            "models": {role: choice.name for role in cell.roles if (choice := cell.choice(role)) is not None},
+            "frames": cell.settings.frames,
+            "event_frames": cell.settings.event_frames,
+            "reason": reasons[cell.label],
+        }
+        for cell in spec.cells
+        if reasons[cell.label]
+    ]
     return replace(spec, cells=kept), left_out
-
-
-def _left_out(cell: SuiteConfiguration, reason: str) -> dict[str, Any]:
-    return {
-        "cell": cell.label,
-        "models": {role: choice.name for role in cell.roles if (choice := cell.choice(role)) is not None},
-        "frames": cell.settings.frames,
-        "event_frames": cell.settings.event_frames,
-        "reason": reason,
-    }
 
 
 def words_of(options: argparse.Namespace) -> list[str]:
@@ -275,12 +276,6 @@ def write_reports(
             console.warn(error.sentence)
             break
     return written
-
-
-def read(session: Path) -> Any:
-    from evprof.export.report.writing import read_source
-
-    return read_source(session)
 
 
 def make_room() -> Any:
@@ -316,9 +311,3 @@ def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:
     from engines.suites.facts import document_facts
 
     return document_facts(cell.draft, cell.target, plan.samples, cell.settings, console.note)
-
-
-def engine_maker() -> Any:
-    from evprof.cli.run import recorded_session
-
-    return recorded_session.make_engine

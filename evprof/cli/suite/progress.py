@@ -120,13 +120,10 @@ class CellRow:
 
 def cell_rows(source: Source, plan: SuitePlan) -> list[CellRow]:
     """Every cell's rows in the plan's order; runs outside of the plan, such as warm-ups, are in none of its figures."""
-    planned: dict[tuple[str, str], int] = {}
     keys = {key for row in plan.rows for key in row.keys}
-    for cell in [*(cell.label for cell in plan.spec.cells), REFERENCE]:
-        for row in plan.rows:
-            if row.cell.label == cell:
-                for role in row.roles:
-                    planned[cell, role] = planned.get((cell, role), 0) + 1
+    order = [*(cell.label for cell in plan.spec.cells), REFERENCE]
+    rows = sorted(plan.rows, key=lambda row: order.index(row.cell.label))
+    planned = Counter((row.cell.label, role) for row in rows for role in row.roles)
     runs: dict[tuple[str, str], list[RunLog]] = {}
     for run in last_attempts(source.runs):
         if run.info.row in keys and not run.info.profiled:
@@ -154,11 +151,7 @@ def print_table(rows: Sequence[CellRow], console: Console) -> None:
     scores = [key for key in _SCORES if any(row.accuracy and key in row.accuracy.scores for row in rows)]
     lines = [
         [
-            row.cell,
-            row.role,
-            str(row.finished),
-            str(row.failed or ""),
-            str(row.missing or ""),
+            *(row.cell, row.role, str(row.finished), str(row.failed or ""), str(row.missing or "")),
             *([str(row.throttled or "")] if is_slowed else []),
             *(_score(row.accuracy, key) for key in scores),
             *([_rate(row.accuracy)] if RIGHT in scores else []),
@@ -193,6 +186,9 @@ def _spread(summary: Summary | None) -> str:
     return "n/a" if summary is None else spread_text(summary.mean, summary.std)
 
 
+_COUNTS = ("planned", "finished", "failed", "missing")
+
+
 def suite_document(
     source: Source, plan: SuitePlan, rows: Sequence[CellRow], session: Path, reports: Sequence[Path]
 ) -> dict[str, Any]:
@@ -201,12 +197,7 @@ def suite_document(
     return {
         "schema_version": SCHEMA_VERSION,
         "suite": fact,
-        "counts": {
-            "planned": sum(row.planned for row in rows),
-            "finished": sum(row.finished for row in rows),
-            "failed": sum(row.failed for row in rows),
-            "missing": sum(row.missing for row in rows),
-        },
+        "counts": {key: sum(getattr(row, key) for row in rows) for key in _COUNTS},
         "cells": [_cell_document(row) for row in rows],
         "scoring_rules": rules_document() if any(row.accuracy for row in rows) else None,
         "session": str(session),
@@ -217,12 +208,7 @@ def suite_document(
 def _cell_document(row: CellRow) -> dict[str, Any]:
     return {
         "label": row.cell,
-        "role": row.role,
-        "planned": row.planned,
-        "finished": row.finished,
-        "failed": row.failed,
-        "missing": row.missing,
-        "throttled": row.throttled,
+        **{key: getattr(row, key) for key in ("role", *_COUNTS, "throttled")},
         "total_ms": _summary_document(row.total),
         "accuracy": _accuracy_document(row.accuracy),
         "stages_ms": {name: _summary_document(summary) for name, summary in row.stages.items()},
@@ -236,4 +222,4 @@ def _accuracy_document(found: Accuracy | None) -> dict[str, Any] | None:
 def _summary_document(summary: Summary | None) -> dict[str, Any] | None:
     if summary is None:
         return None
-    return {"count": summary.count, "mean": summary.mean, "std": summary.std, "median": summary.median}
+    return {key: getattr(summary, key) for key in ("count", "mean", "std", "median")}
