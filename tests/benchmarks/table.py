@@ -17,9 +17,10 @@ from benchmarks.reports import (
     sessions_blocks,
     video_blocks,
 )
-from evprof.cli.bench import options as takes
+from evprof.cli.bench import benchmarks as takes
 from evprof.cli.bench.benchmarks import BENCH_SHAPE, Benchmark
 from evprof.cli.command import CommandExample
+from evprof.cli.options import add_sessions_option
 from evprof.cli.terminal.console import Console
 
 
@@ -108,8 +109,8 @@ BENCHMARKS = {
             CommandExample("run.py engine --contenders ours,hf_eager --markdown", "measure two, as a Markdown table"),
         ),
         (
-            *(takes.bench_shape, own.engine, takes.repeat(15), takes.device, takes.dtype),
-            *(takes.sessions, takes.markdown),
+            *(takes.SHAPE, own.engine, takes.repeat(15), *takes.MACHINE),
+            *(add_sessions_option, takes.MARKDOWN),
         ),
         _engine,
         engine_blocks,
@@ -135,7 +136,7 @@ BENCHMARKS = {
             CommandExample("run.py events --events 1000000", "measure every format"),
             CommandExample("run.py events --only evt3 dat --repeat 15", "measure two formats more often"),
         ),
-        (own.events, takes.only("words of formats"), takes.repeat(5), takes.markdown),
+        (own.events, takes.only("words of formats"), takes.repeat(5), takes.MARKDOWN),
         _events,
         events_blocks,
     ),
@@ -146,7 +147,7 @@ BENCHMARKS = {
         by the number painted into it.
         """,
         (CommandExample('run.py video --only "gop 12" vfr', "measure some clips"),),
-        (takes.only("words of clips"), takes.repeat(7), takes.markdown),
+        (takes.only("words of clips"), takes.repeat(7), takes.MARKDOWN),
         _video,
         video_blocks,
     ),
@@ -156,7 +157,7 @@ BENCHMARKS = {
         Drawing and simulating events, reading manifests and sessions, importing, comparing, intervals, texts.
         """,
         (CommandExample("run.py parts --only interval --repeat 3", "measure the intervals"),),
-        (takes.only("words of parts"), takes.repeat(7), takes.markdown),
+        (takes.only("words of parts"), takes.repeat(7), takes.MARKDOWN),
         _parts,
         parts_blocks,
     ),
@@ -169,7 +170,7 @@ BENCHMARKS = {
             CommandExample("run.py sessions --runs 10000", "measure a session of 10,000 runs"),
             CommandExample("run.py sessions --only list compare", "measure opening, listing and comparing"),
         ),
-        (own.runs, takes.only("list, window, show, inspect, compare, report, export, merge"), takes.markdown),
+        (own.runs, takes.only("list, window, show, inspect, compare, report, export, merge"), takes.MARKDOWN),
         _sessions,
         sessions_blocks,
     ),
@@ -179,7 +180,7 @@ BENCHMARKS = {
         Blocks, turns, drift, neighbours that are alike, processes and scenes that differ.
         """,
         (CommandExample("run.py coverage --quick", "simulate less"),),
-        (own.quick("300 simulations a row, not 2000"), takes.markdown),
+        (own.quick("300 simulations a row, not 2000"), takes.MARKDOWN),
         _coverage,
         coverage_blocks,
     ),

@@ -36,27 +36,29 @@ AddOptions = Callable[[argparse.ArgumentParser], object]
 Tell = Callable[[Row], Iterator[Block]]
 
 
-def _option(flag: str, **words: Any) -> AddOptions:
+def option(flag: str, **words: Any) -> AddOptions:
     return lambda parser: parser.add_argument(flag, **words)
 
 
-def _setting(name: str, default: Any = "auto") -> AddOptions:
+def setting(name: str, default: Any = "auto") -> AddOptions:
     return lambda parser: add_setting(parser, SETTINGS[name], default=default)
 
 
-def _only(what: str) -> AddOptions:
-    return _option("--only", nargs="+", metavar="NAME", default=[], help=f"{what} (default: all)")
+def only(what: str) -> AddOptions:
+    return option("--only", nargs="+", metavar="NAME", default=[], help=f"{what} (default: all)")
 
 
-def _repeat(rounds: int) -> AddOptions:
-    return _option("--repeat", type=int, metavar="N", default=rounds, help="rounds of turns (default: %(default)s)")
+def repeat(rounds: int) -> AddOptions:
+    return option("--repeat", type=int, metavar="N", default=rounds, help="rounds of turns (default: %(default)s)")
 
 
-_MACHINE = (_setting("device"), _setting("dtype"))
-_MARKDOWN = _option("--markdown", action="store_true", help="print the table as Markdown")
-_SHAPES = (
-    "tiny, tiny-video-llava, dispatch-32, 160m, 1b, 1.5b-eventgpt-plus, 7b-eventgpt, 7b-llava or 7b-video-llava "
-    "(default: dispatch-32)"
+MACHINE = (setting("device"), setting("dtype"))
+MARKDOWN = option("--markdown", action="store_true", help="print the table as Markdown")
+SHAPE = option(
+    "--shape",
+    metavar="SHAPE",
+    help="tiny, tiny-video-llava, dispatch-32, 160m, 1b, 1.5b-eventgpt-plus, 7b-eventgpt, 7b-llava or 7b-video-llava "
+    "(default: dispatch-32)",
 )
 
 
@@ -223,11 +225,11 @@ BENCHMARKS = {
             CommandExample("evprof bench gpu --out found --only steps trace", "measure some sections"),
         ),
         (
-            _option("--out", metavar="DIR", help="where gpu.json, gpu.md and logs go"),
-            _option("--plan", action="store_true", help="print the sections and their seconds, run nothing"),
-            _option("--shape", metavar="SHAPE", help="tiny or 7b (default: 7b on a GPU, tiny on a CPU)"),
-            *_MACHINE,
-            _only("names of sections"),
+            option("--out", metavar="DIR", help="where gpu.json, gpu.md and logs go"),
+            option("--plan", action="store_true", help="print the sections and their seconds, run nothing"),
+            option("--shape", metavar="SHAPE", help="tiny or 7b (default: 7b on a GPU, tiny on a CPU)"),
+            *MACHINE,
+            only("names of sections"),
         ),
         _gpu,
         gpu_blocks,
@@ -245,8 +247,8 @@ BENCHMARKS = {
             ),
         ),
         (
-            *(add_pair_options, _only("such as cache or 'cache fp8'"), _setting("max_new_tokens", 64), _repeat(15)),
-            *(*_MACHINE, add_sessions_option, _MARKDOWN),
+            *(add_pair_options, only("such as cache or 'cache fp8'"), setting("max_new_tokens", 64), repeat(15)),
+            *(*MACHINE, add_sessions_option, MARKDOWN),
         ),
         _switches,
         switch_blocks,
@@ -263,17 +265,17 @@ BENCHMARKS = {
             ),
         ),
         (
-            *(add_pair_options, _only("names of drafters")),
-            _option(
+            *(add_pair_options, only("names of drafters")),
+            option(
                 "--scenes",
                 type=int,
                 metavar="N",
                 default=8,
                 help="held-out scenes, at most 8; 0: bundled samples (default: %(default)s)",
             ),
-            _option("--data", metavar="MANIFEST", help="a list of samples to measure on, in place of --scenes"),
-            _option("--adapter", metavar="ADAPTER", action="append", help="a trained adapter to take part as well"),
-            *(_setting("max_new_tokens", 64), _repeat(3), *_MACHINE, _setting("step"), add_sessions_option, _MARKDOWN),
+            option("--data", metavar="MANIFEST", help="a list of samples to measure on, in place of --scenes"),
+            option("--adapter", metavar="ADAPTER", action="append", help="a trained adapter to take part as well"),
+            *(setting("max_new_tokens", 64), repeat(3), *MACHINE, setting("step"), add_sessions_option, MARKDOWN),
         ),
         _speculation,
         speculation_blocks,
@@ -286,9 +288,9 @@ BENCHMARKS = {
         """,
         (CommandExample("evprof bench overhead --pairs 300", "measure it on this machine's processor"),),
         (
-            _option("--shape", metavar="SHAPE", help=_SHAPES),
-            _option("--pairs", type=int, metavar="N", default=300, help="pairs (default: %(default)s)"),
-            *(_setting("device"), add_sessions_option),
+            SHAPE,
+            option("--pairs", type=int, metavar="N", default=300, help="pairs (default: %(default)s)"),
+            *(setting("device"), add_sessions_option),
         ),
         _overhead,
     ),
@@ -299,10 +301,10 @@ BENCHMARKS = {
         """,
         (CommandExample("evprof bench repeatability --sessions 8", "measure eight processes"),),
         (
-            _option(
+            option(
                 "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
             ),
-            *(_setting("max_new_tokens", 64), _repeat(5), partial(add_sessions_option, usual=SESSIONS), *_MACHINE),
+            *(setting("max_new_tokens", 64), repeat(5), partial(add_sessions_option, usual=SESSIONS), *MACHINE),
         ),
         _repeatability,
         repeatability_blocks,
