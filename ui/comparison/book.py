@@ -7,33 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import BASES, Configuration, configurations_of
+from evprof.metrics.comparison.document import Configuration, configurations_of
+from evprof.metrics.configurations.saved_view import ColumnName, SavedView
 from evprof.metrics.figures.stages import END_TO_END
-
-if TYPE_CHECKING:
-    from ui.state.window_session import WindowSession
 
 OPEN_SESSION = ""
 """Stands for the window's own session where others have their path."""
 
 
-class ConfigurationPlace(NamedTuple):
-    """Where a configuration is: in which session, and its first run with that run's mode and role."""
-
-    session: str
-    run_id: int
-    mode: str
-    role: str
-
-
-def place_of(column: Configuration) -> ConfigurationPlace:
+def place_of(column: Configuration) -> ColumnName:
     """The place of a configuration."""
     info = column.runs[0].info
-    return ConfigurationPlace(column.session, column.run_id, info.mode, info.role)
+    return ColumnName(column.session, column.run_id, info.mode, info.role)
 
 
 @dataclass
@@ -43,7 +31,7 @@ class OpenSession:
     path: str
     title: str
     runs: Sequence[RunLog]
-    columns: dict[ConfigurationPlace, Configuration] = field(default_factory=dict)
+    columns: dict[ColumnName, Configuration] = field(default_factory=dict)
     _seen: object = None
 
     def update(self) -> bool:
@@ -75,8 +63,8 @@ class ComparisonBook:
 
     def __init__(self) -> None:
         self.sessions: dict[str, OpenSession] = {}
-        self.chosen: list[ConfigurationPlace] = []
-        self.baseline: ConfigurationPlace | None = None
+        self.chosen: list[ColumnName] = []
+        self.baseline: ColumnName | None = None
         self.basis = END_TO_END
         self.differences_only = False
 
@@ -94,7 +82,7 @@ class ComparisonBook:
         self.sessions.pop(path, None)
         self._tidy()
 
-    def column(self, place: ConfigurationPlace) -> Configuration | None:
+    def column(self, place: ColumnName) -> Configuration | None:
         """The configuration at a place, None when it is gone."""
         session = self.sessions.get(place.session)
         return None if session is None else session.columns.get(place)
@@ -110,7 +98,7 @@ class ComparisonBook:
         places = [place_of(column) for column in self.configurations]
         return places.index(self.baseline) if self.baseline in places else 0
 
-    def toggle(self, place: ConfigurationPlace) -> None:
+    def toggle(self, place: ColumnName) -> None:
         """Adds a configuration after the others, or removes it."""
         if place in self.chosen:
             self.chosen.remove(place)
@@ -118,13 +106,13 @@ class ComparisonBook:
             self.chosen.append(place)
         self._tidy()
 
-    def move(self, place: ConfigurationPlace, by: int) -> None:
+    def move(self, place: ColumnName, by: int) -> None:
         """Moves a column to the left or right."""
         if place in self.chosen:
             index = self.chosen.index(place)
             self.chosen.insert(min(max(0, index + by), len(self.chosen) - 1), self.chosen.pop(index))
 
-    def choose_baseline(self, place: ConfigurationPlace) -> None:
+    def choose_baseline(self, place: ColumnName) -> None:
         """Compares all others to this column."""
         if place in self.chosen:
             self.baseline = place
@@ -147,67 +135,16 @@ class ComparisonBook:
 
     # Views that are saved with the session.
 
-    def to_view(self) -> dict[str, Any]:
-        """The choice as plain values, for the session's facts under "views"."""
-        return {
-            "sessions": list(dict.fromkeys(place.session for place in self.chosen)),
-            "columns": [list(place) for place in self.chosen],
-            "baseline": None if self.baseline is None else list(self.baseline),
-            "basis": self.basis,
-            "differences_only": self.differences_only,
-        }
+    def to_view(self) -> SavedView:
+        """The choice, which has at least one column."""
+        sessions = tuple(dict.fromkeys(place.session for place in self.chosen))
+        baseline = self.baseline or self.chosen[0]
+        return SavedView(sessions, tuple(self.chosen), baseline, self.basis, self.differences_only)
 
-    def show_view(self, view: dict[str, Any]) -> int:
-        """Takes a saved choice over, as far as its sessions are open. How many columns are missing."""
-        places = [place for entry in _listed(view.get("columns")) if (place := _place(entry)) is not None]
-        self.chosen = list(dict.fromkeys(place for place in places if self.column(place) is not None))
-        self.baseline = _place(view.get("baseline"))
-        basis = view.get("basis")
-        self.basis = str(basis) if basis in BASES else END_TO_END
-        self.differences_only = bool(view.get("differences_only"))
+    def show_view(self, view: SavedView) -> int:
+        """Applies a saved choice as far as its sessions are open. Returns the number of missing columns."""
+        places = dict.fromkeys(view.columns)
+        self.chosen = [place for place in places if self.column(place) is not None]
+        self.baseline, self.basis, self.differences_only = view.baseline, view.basis, view.differences_only
         self._tidy()
-        return len(set(places)) - len(self.chosen)
-
-
-VIEWS = "views"
-
-
-class SavedViews:
-    """Saved choices of columns by name."""
-
-    def __init__(self, session: WindowSession) -> None:
-        self._session = session
-
-    @property
-    def by_name(self) -> dict[str, dict[str, Any]]:
-        """All of them, as far as the file holds what we write."""
-        views = self._session.facts.get(VIEWS)
-        if not isinstance(views, dict):
-            return {}
-        return {str(name): view for name, view in views.items() if isinstance(view, dict)}
-
-    def save(self, name: str, view: dict[str, Any]) -> None:
-        """Keeps one, in place of another of that name."""
-        self._session.note(VIEWS, {**self.by_name, name: view})
-
-    def remove(self, name: str) -> None:
-        """Forgets one."""
-        self._session.note(VIEWS, {other: view for other, view in self.by_name.items() if other != name})
-
-
-def sessions_of(view: dict[str, Any]) -> list[str]:
-    """The paths of the other sessions that a saved view needs."""
-    listed = _listed(view.get("sessions")) + [entry[0] for entry in _listed(view.get("columns")) if _place(entry)]
-    return list(dict.fromkeys(path for path in listed if isinstance(path, str) and path != OPEN_SESSION))
-
-
-def _listed(value: object) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else []
-
-
-def _place(entry: object) -> ConfigurationPlace | None:
-    """A place as it was saved; None for what is none, since files are not to be trusted."""
-    match entry:
-        case [str(session), int(run_id), str(mode), str(role)]:
-            return ConfigurationPlace(session, run_id, mode, role)
-    return None
+        return len(places) - len(self.chosen)

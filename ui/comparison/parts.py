@@ -1,27 +1,26 @@
-"""Parts of the comparison window: its upper edge, the list of configurations, and the table with bars and notes."""
+"""Parts of the comparison window: the bar on top, the list of configurations, and the table with its notes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtGui import QKeySequence, QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QFrame, QMenu, QPushButton, QScrollArea, QToolButton, QWidget
+from PySide6.QtGui import QKeySequence
+from PySide6.QtWidgets import QCheckBox, QMenu, QPushButton, QToolButton, QWidget
 
 from evprof.core.units import count_text
+from evprof.metrics.configurations.saved_view import ColumnName
 from evprof.metrics.figures.stages import BASES
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, OpenSession, SavedViews
-from ui.comparison.contribution_bars import AXIS, ROW, ContributionBars, legend
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, OpenSession
 from ui.comparison.sheet import ComparisonSheet, title_parts
 from ui.comparison.sources import FORMATS
 from ui.comparison.table import SIGNS, ComparisonTable
 from ui.run_facts.figures import BASIS_NAMES
 from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.boxes import beside, stacked
 from ui.widgets.elided import literal
 from ui.widgets.line_list import LineList, ListLine
-from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
-
-MOST_SHARE = 0.25
-"""Of the height for the contributions; more of them scroll."""
+from ui.widgets.panel_parts import WordSwitch, say, sentence
 
 _SESSION = "session"
 
@@ -46,9 +45,9 @@ class ComparisonBar(QWidget):
     copy_asked = Signal()
     export_asked = Signal(str)
 
-    def __init__(self, saved: SavedViews, parent: QWidget | None = None) -> None:
+    def __init__(self, view_names: Callable[[], list[str]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._saved = saved
+        self._view_names = view_names
         self.basis = WordSwitch([(basis, BASIS_NAMES[basis]) for basis in BASES])
         self.basis.setToolTip("What totals and the time to the first token count")
         self.basis.chosen.connect(self.basis_chosen)
@@ -89,7 +88,7 @@ class ComparisonBar(QWidget):
     def _list_views(self) -> None:
         menu = self.views.menu()
         menu.clear()
-        names = list(self._saved.by_name)
+        names = self._view_names()
         for name in names:
             menu.addAction(literal(name)).triggered.connect(lambda _=False, name=name: self.view_opened.emit(name))
         if not names:
@@ -174,7 +173,7 @@ def _session_line(session: OpenSession, *, is_open: bool) -> ListLine:
     )
 
 
-def _line(session: OpenSession, place: ConfigurationPlace, book: ComparisonBook) -> ListLine:
+def _line(session: OpenSession, place: ColumnName, book: ComparisonBook) -> ListLine:
     column = session.columns[place]
     counted = f"{len(column.runs):,}" if len(column.runs) > 1 else ""
     tip = column.label + (f"\n{column.failures:,} failed rows, left out" if column.failures else "")
@@ -183,50 +182,22 @@ def _line(session: OpenSession, place: ConfigurationPlace, book: ComparisonBook)
 
 
 class ComparisonBody(QWidget):
-    """The table takes the room; below it come the bars, on one scale, and the notes."""
+    """The table, and below it the notes."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.table = ComparisonTable(themes)
-        self.bars = ContributionBars(themes)
         self.differences = sentence("warn")
         self.signs = sentence("small")
         self.notes = sentence("small")
-        self._line = in_role(QFrame(), "rule")
-        self._reason = section_head("Where the difference comes from")
-        self._pane = QScrollArea()
-        self._pane.setWidgetResizable(True)
-        self._pane.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._pane.setWidget(self.bars)
-        for label in (self.differences, self._reason, self.signs, self.notes):
+        for label in (self.differences, self.signs, self.notes):
             label.setContentsMargins(GRID + 2, GRID // 2, GRID, 0)
-        below = (self._line, self._reason, self._pane, self.signs, self.notes)
-        stacked(self.differences, (self.table, 1), *below, on=self, spacing=GRID // 2)
+        stacked(self.differences, (self.table, 1), self.signs, self.notes, on=self, spacing=GRID // 2)
 
     def show_sheet(self, sheet: ComparisonSheet) -> None:
         """Shows a comparison."""
         say(self.differences, sheet.differences)
         self.table.show_sheet(sheet)
-        self.bars.show_rows(sheet.contributions)
-        self._fit()
-        for widget in (self._line, self._reason, self._pane):
-            widget.setVisible(bool(sheet.contributions))
-        meanings = legend(sheet.contributions)
-        said = [
-            f"Hidden, without a difference: {count_text(sheet.hidden, 'figure')}." if sheet.hidden else "",
-            SIGNS if len(sheet.heads) > 1 else "",
-            f"{meanings}." if meanings else "",
-        ]
-        say(self.signs, " ".join(filter(None, said)))
-        generation = [f"{row.title}: {row.generation}." for row in sheet.contributions if row.generation]
-        say(self.notes, " ".join((*generation, *sheet.notes)))
-
-    def _fit(self) -> None:
-        """All bars in sight, as long as the table keeps most of the room."""
-        wanted = self.bars.sizeHint().height()
-        most = AXIS + ROW * max(2, int(self.height() * MOST_SHARE / ROW))
-        self._pane.setFixedHeight(min(wanted, most))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
+        hidden = f"Hidden, without a difference: {count_text(sheet.hidden, 'figure')}." if sheet.hidden else ""
+        say(self.signs, " ".join(filter(None, (hidden, SIGNS if len(sheet.heads) > 1 else ""))))
+        say(self.notes, " ".join(sheet.notes))

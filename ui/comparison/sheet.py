@@ -1,4 +1,4 @@
-"""The comparison window's contents in words and figures: heads, rows of cells, contributions; it knows no widget.
+"""The comparison window's contents in words and figures: heads and rows of cells; it knows no widget.
 
 Figures come from `evprof.metrics.comparison.document`, so that the window and `evprof compare` say the same.
 """
@@ -10,20 +10,18 @@ from dataclasses import dataclass, field
 from math import log2
 from pathlib import Path
 
-from evprof.core.units import count_text, ms_text, percent_text
+from evprof.core.units import count_text, percent_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.document import (
     ComparisonRow,
     Configuration,
-    common_blocks,
     comparability,
     comparison_rows,
-    configuration_contributions,
     configuration_generation,
     setting_rows,
 )
 from evprof.metrics.configurations.settings_text import run_label
-from evprof.view.labels import stage_title, stages_in
+from evprof.view.labels import stages_in
 from ui.comparison.book import OpenSession
 from ui.run_facts.figures import NOTHING, figure_text, interval_text, ratio_text
 from ui.run_facts.run_text import cell_names, mode_name, run_title
@@ -77,37 +75,12 @@ class SheetRow:
 
 
 @dataclass(frozen=True)
-class DifferencePart:
-    """What one piece adds to a difference: a stage or several, or "unattributed", "overlap", "remainder"."""
-
-    name: str
-    delta_ms: float
-    tip: str
-
-    @property
-    def is_stage(self) -> bool:
-        """Whether it has a stage's colour."""
-        return bool(stages_in(self.name))
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """Why one column differs from the baseline: its parts, their sum, and the sentence about generation."""
-
-    title: str
-    parts: tuple[DifferencePart, ...]
-    total: str
-    generation: str
-
-
-@dataclass(frozen=True)
 class ComparisonSheet:
     """Everything the window shows of a comparison. `differences`: in what the runs differ that nobody set, and what can
     still be compared; "" where they do not."""
 
     heads: tuple[ConfigurationHead, ...] = ()
     rows: tuple[SheetRow, ...] = ()
-    contributions: tuple[Contribution, ...] = ()
     notes: tuple[str, ...] = ()
     baseline: int = 0
     hidden: int = 0
@@ -124,9 +97,6 @@ class ComparisonSheet:
                 lines.append([name])
                 continue
             lines.append([name, *(" ".join(filter(None, (c.value, *c.wordings[:1], c.count))) for c in row.cells)])
-        for entry in self.contributions:
-            parts = (f"{stage_title(part.name)} {_signed_ms(part.delta_ms)}" for part in entry.parts)
-            lines.append([entry.title, entry.total, "; ".join(parts), entry.generation])
         return "\n".join("\t".join(line) for line in lines)
 
 
@@ -152,16 +122,15 @@ def sheet(
         SheetRow(row.name, cells=tuple(FigureCell(value or NOTHING) for value in row.values), is_setting=True)
         for row in settings
     ]
-    blocks = common_blocks(listed, basis)
+    generation = [
+        f"{title}: {found}."
+        for column, title in zip(listed, titles, strict=True)
+        if column is not listed[baseline] and (found := _generation_sentence(listed[baseline], column))
+    ]
     return ComparisonSheet(
         heads,
         (*lines, *_figure_rows(shown, listed, baseline)),
-        tuple(
-            _contribution(listed[baseline], column, title, basis, blocks)
-            for index, (column, title) in enumerate(zip(listed, titles, strict=True))
-            if index != baseline
-        ),
-        (*_left_out(listed, titles, sessions), *_repeats(listed), *_notes(rows)),
+        (*generation, *_left_out(listed, titles, sessions), *_notes(rows)),
         baseline,
         len(rows) - len(shown),
         comparability(listed, baseline).sentence,
@@ -278,27 +247,7 @@ def delta_text(delta: float, unit: str) -> str:
     return ("+" if delta > 0 else "−") + text
 
 
-def _contribution(
-    base: Configuration, other: Configuration, title: str, basis: str, blocks: Sequence[tuple[str, ...]]
-) -> Contribution:
-    listed = configuration_contributions(base, other, basis, blocks)
-    parts = tuple(DifferencePart(entry["stage"], entry["delta_ms"], _part_tip(entry)) for entry in listed)
-    whole = sum(part.delta_ms for part in parts)
-    total = _signed_ms(whole) if parts else "no time that both measured"
-    return Contribution(title, parts, total, _generation_sentence(base, other, basis))
-
-
-def _part_tip(entry: Mapping[str, object]) -> str:
-    delta, share, ends = entry["delta_ms"], entry["share"], entry.get("ci95")
-    lines = [f"{stage_title(str(entry['stage']))}   {_signed_ms(_float(delta))}"]
-    if isinstance(share, float):
-        lines.append(f"{percent_text(share)} of the difference")
-    if isinstance(ends, list):
-        lines.append(f"95 % interval {_signed_ms(ends[0])} … {_signed_ms(ends[1])}")
-    return "\n".join(lines)
-
-
-def _generation_sentence(base: Configuration, other: Configuration, basis: str) -> str:
+def _generation_sentence(base: Configuration, other: Configuration) -> str:
     found = configuration_generation(base, other)
     parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
     return f"decoding {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
@@ -317,13 +266,6 @@ def _left_out(listed: Sequence[Configuration], titles: Sequence[str], sessions: 
     return said
 
 
-def _repeats(listed: Sequence[Configuration]) -> list[str]:
-    """What the bars show, where columns hold repeats."""
-    if all(column.is_cell or len(column.runs) == len(column.samples()) for column in listed):
-        return []
-    return ["Bars are differences of means over the repeats."]
-
-
 def _notes(rows: Sequence[ComparisonRow]) -> list[str]:
     """What has to be known of figures, each once; of which ones, where it is of few."""
     found: dict[str, list[str]] = {}
@@ -331,11 +273,3 @@ def _notes(rows: Sequence[ComparisonRow]) -> list[str]:
         for note in row.notes:
             found.setdefault(note, []).append(figure_of(row.metric).title)
     return [f"{', '.join(titles)}: {note}" if len(titles) <= _MOST_NAMED else note for note, titles in found.items()]
-
-
-def _signed_ms(delta_ms: float) -> str:
-    return ("+" if delta_ms > 0 else "−" if delta_ms < 0 else "±") + ms_text(abs(delta_ms))
-
-
-def _float(value: object) -> float:
-    return value if isinstance(value, float) else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,12 @@ from PySide6.QtCore import QObject, Qt, Signal
 
 from evprof.core.errors import UserError
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import Configuration
 from evprof.session.header import is_session
 from evprof.session.opened import open_session
 
 FORMATS = {
     "csv": ("CSV table…", "CSV (*.csv)"),
     "json": ("JSON…", "JSON (*.json)"),
-    "chrome": ("Chrome trace of these runs…", "Chrome traces (*.json)"),
 }
 """What can be written: the menu's words and the file dialog's pattern."""
 
@@ -106,31 +104,14 @@ def _read(session: Path, asked: Path) -> ReadSession:
     return ReadSession(str(asked), asked.name, tuple(open_session(session).runs.values()))
 
 
-def write_comparison_as(
-    key: str, path: Path, listed: Sequence[Configuration], document: Mapping[str, Any] | None
-) -> str:
-    """Writes `document` (of `compare_document`), or for "chrome" all runs of the columns; what came of it, in words.
+def write_comparison_as(key: str, path: Path, document: Mapping[str, Any]) -> str:
+    """Writes a document of `compare_document`; returns a sentence.
 
     An ending that is missing is added. Raises UserError when the place cannot be written.
     """
     wanted = ".csv" if key == "csv" else ".json"
     place = path if path.suffix.lower() == wanted else path.with_name(path.name + wanted)
-    if document is None:
-        return _write_trace(place, listed)
     from evprof.export.comparison_tables import write_comparison
 
     write_comparison(document, place)
     return f"Written: {place}"
-
-
-def _write_trace(place: Path, listed: Sequence[Configuration]) -> str:
-    from evprof.export.files import write_export
-    from evprof.export.report.data import Source
-
-    by_session: dict[str, list[RunLog]] = {}
-    for column in listed:
-        by_session.setdefault(column.session, []).extend(column.runs)
-    sources = [Source(Path(session), sorted(runs, key=lambda run: run.run_id)) for session, runs in by_session.items()]
-    told: list[str] = []
-    write_export(sources, "chrome", place, many=len(sources) > 1, tell=told.append)
-    return " ".join([f"Written: {place}", *told])

@@ -25,8 +25,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from evprof.core.errors import UserError
 from evprof.metrics.comparison.document import compare_document
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, SavedViews, place_of, sessions_of
+from evprof.metrics.configurations.saved_view import ColumnName, SavedView
+from evprof.session.facts import VIEWS, saved_views
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, place_of
 from ui.comparison.parts import ComparisonBar, ComparisonBody, ConfigurationList
 from ui.comparison.sheet import ComparisonSheet, sheet
 from ui.comparison.sources import FORMATS, ReadSession, SessionShelf, write_comparison_as
@@ -61,11 +64,10 @@ class ComparisonDialog(QDialog):
         self._controller = controller
         self._selection = selection
         self.book = ComparisonBook()
-        self.saved = SavedViews(session)
         self.shelf = SessionShelf(self)
         self.errand = NewestErrand("evprof-comparison-sheet", self)
         self._key: object = None
-        self._view: dict[str, object] | None = None
+        self._view: SavedView | None = None
         self.post_late: Callable[[str, str], object] = lambda *_: None
         """Tells what is known only after this window was closed."""
 
@@ -84,7 +86,7 @@ class ComparisonDialog(QDialog):
 
     def _make_views(self, themes: ThemeHolder) -> None:
         self.messages = MessageBar(themes)
-        self.bar = ComparisonBar(self.saved)
+        self.bar = ComparisonBar(lambda: list(self.views))
         self.configurations = ConfigurationList(themes)
         self.body = ComparisonBody(themes)
         self.table = self.body.table
@@ -186,11 +188,11 @@ class ComparisonDialog(QDialog):
         self._fill()
 
     def _toggle(self, place: object) -> None:
-        if isinstance(place, ConfigurationPlace):
+        if isinstance(place, ColumnName):
             self.book.toggle(place)
             self._fill()
 
-    def _place(self, index: int) -> ConfigurationPlace:
+    def _place(self, index: int) -> ColumnName:
         return place_of(self.book.configurations[index])
 
     def _choose_baseline(self, index: int) -> None:
@@ -256,6 +258,14 @@ class ComparisonDialog(QDialog):
 
     # Saved views.
 
+    @property
+    def views(self) -> dict[str, Any]:
+        """The saved views of the session by name."""
+        return saved_views(self._session.facts)
+
+    def _keep_view(self, name: str, view: Any) -> None:
+        self._session.note(VIEWS, {**self.views, name: view})
+
     def _ask_name(self) -> None:
         name, is_given = QInputDialog.getText(self, "Save view", "Name of this comparison:")
         if is_given and name.strip():
@@ -263,8 +273,8 @@ class ComparisonDialog(QDialog):
 
     def save_view(self, name: str) -> None:
         """Keeps the choice in the open session under a name, in place of one of that name, which can be undone."""
-        before = self.saved.by_name.get(name)
-        self.saved.save(name, self.book.to_view())
+        before = self.views.get(name)
+        self._keep_view(name, self.book.to_view().to_json())
         if before is None:
             self.messages.post(f"Saved in the session as “{name}”.", INFO, about=name)
         else:
@@ -272,23 +282,27 @@ class ComparisonDialog(QDialog):
 
     def remove_view(self, name: str) -> None:
         """Forgets a saved view, which can be undone."""
-        view = self.saved.by_name[name]
-        self.saved.remove(name)
+        view = self.views[name]
+        self._session.note(VIEWS, {other: known for other, known in self.views.items() if other != name})
         self._offer_undo(f"“{name}” was removed.", name, view)
 
-    def _offer_undo(self, sentence: str, name: str, before: dict[str, Any]) -> None:
-        self.messages.post(sentence, INFO, UNDO, partial(self.saved.save, name, before), about=name)
+    def _offer_undo(self, sentence: str, name: str, before: Any) -> None:
+        self.messages.post(sentence, INFO, UNDO, partial(self._keep_view, name, before), about=name)
 
     def open_view(self, name: str) -> None:
         """Shows a saved view; the other sessions that it needs are read first."""
-        self._view = self.saved.by_name[name]
-        self.add_sessions([Path(path) for path in sessions_of(self._view)])
+        try:
+            self._view = SavedView.from_json(self.views[name], name)
+        except UserError as error:
+            self.messages.post(error.sentence)
+            return
+        self.add_sessions([Path(path) for path in self._view.sessions if path != OPEN_SESSION])
         self._show_view()
         self._fill()
 
     def _show_view(self) -> None:
         view = self._view
-        if view is None or (any(path not in self.book.sessions for path in sessions_of(view)) and self.shelf.is_busy):
+        if view is None or (any(path not in self.book.sessions for path in view.sessions) and self.shelf.is_busy):
             return
         self._view = None
         missing = self.book.show_view(view)
@@ -300,7 +314,7 @@ class ComparisonDialog(QDialog):
     # Copying and writing.
 
     def copy(self) -> None:
-        """Puts the table and the contributions into the clipboard as tab-separated text."""
+        """Puts the table into the clipboard as tab-separated text."""
         QGuiApplication.clipboard().setText(self.table.sheet.as_text())
         self.messages.post("Copied as tab-separated text.", "info")
 
@@ -312,19 +326,16 @@ class ComparisonDialog(QDialog):
             self.write(key, Path(path))
 
     def write(self, key: str, path: Path) -> None:
-        """Writes the comparison ("csv", "json") or its runs ("chrome") in the background."""
+        """Writes the comparison ("csv", "json") in the background."""
         book = self.book
         listed, baseline, basis, only = book.configurations, book.baseline_index, book.basis, book.differences_only
-        if key != "chrome" and len(listed) < 2:
+        if len(listed) < 2:
             self.messages.post("A comparison needs at least two configurations; tick another one.", "warn")
             return
 
         def work() -> str:
-            document = None
-            if key != "chrome":
-                base = listed[baseline]
-                document = compare_document(listed, base, basis, differences_only=only)
-            return write_comparison_as(key, path, listed, document)
+            document = compare_document(listed, listed[baseline], basis, differences_only=only)
+            return write_comparison_as(key, path, document)
 
         def tell(kind: str, told: str) -> None:
             (self.post_late if self._is_over else self.messages.post)(told, kind)
