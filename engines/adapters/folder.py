@@ -56,7 +56,20 @@ def load_tensors(
     if total > MOST_BYTES:
         raise UserError(f"{path} holds {bytes_text(total)}; an adapter has {bytes_text(MOST_BYTES)} at most.")
     if shapes is not None:
-        _check_shapes(path, stored, shapes)
+        missing = sorted(set(shapes) - set(stored))
+        surplus = sorted(set(stored) - set(shapes))
+        if missing or surplus:
+            what = f"lacks '{missing[0]}'" if missing else f"holds '{surplus[0][:80]}', which is no part of it"
+            raise UserError(f"{path} {what}; train the adapter again.")
+        for name, shape in shapes.items():
+            found = stored[name]
+            if found.shape != tuple(shape):
+                raise UserError(
+                    f"{path}: '{name}' is of shape {list(found.shape)}, and {list(shape)} is needed; train the adapter "
+                    "for these models."
+                )
+            if not getattr(torch, found.dtype).is_floating_point:
+                raise UserError(f"{path}: '{name}' is of type {found.dtype}, and weights are needed.")
     tensors: dict[str, torch.Tensor] = {}
     for entry, tensor in read_tensors(list(stored.values()), device or torch.device("cpu")):
         is_floating = tensor.is_floating_point()
@@ -138,23 +151,6 @@ def size_of(info: AdapterInfo, name: str, *, least: int = 1, most: int = 1 << 20
     return value
 
 
-def _check_shapes(path: Path, stored: dict[str, StoredTensor], shapes: Shapes) -> None:
-    missing = sorted(set(shapes) - set(stored))
-    surplus = sorted(set(stored) - set(shapes))
-    if missing or surplus:
-        what = f"lacks '{missing[0]}'" if missing else f"holds '{surplus[0][:80]}', which is no part of it"
-        raise UserError(f"{path} {what}; train the adapter again.")
-    for name, shape in shapes.items():
-        found = stored[name]
-        if found.shape != tuple(shape):
-            raise UserError(
-                f"{path}: '{name}' is of shape {list(found.shape)}, and {list(shape)} is needed; train the adapter "
-                "for these models."
-            )
-        if not getattr(torch, found.dtype).is_floating_point:
-            raise UserError(f"{path}: '{name}' is of type {found.dtype}, and weights are needed.")
-
-
 def _check_sizes(info: AdapterInfo, role: str, name: str, trained: tuple[int, int], found: tuple[int, int]) -> None:
     for what, needed, has in zip(("hidden size", "vocabulary"), trained, found, strict=True):
         if needed != has:
@@ -176,7 +172,9 @@ _held: WeakKeyDictionary[LlamaDecoder, dict[str, tuple[_Stamp, Any]]] = WeakKeyD
 def kept(info: AdapterInfo, model: LlamaDecoder, load: Callable[[], Loaded]) -> Loaded:
     """The result of `load`, kept for the same files; one for each kind. It must not hold `model`, which would never be
     freed."""
-    stamp = _stamp(info)
+    paths = sorted(path for path in info.folder.iterdir() if path.is_file())
+    files = ((path, path.stat()) for path in paths)
+    stamp = str(info.folder.resolve()), tuple((path.name, file.st_mtime_ns, file.st_size) for path, file in files)
     found = _held.setdefault(model, {})
     if info.kind in found and found[info.kind][0] == stamp:
         held: Loaded = found[info.kind][1]
@@ -185,10 +183,3 @@ def kept(info: AdapterInfo, model: LlamaDecoder, load: Callable[[], Loaded]) -> 
     made = load()
     found[info.kind] = stamp, made
     return made
-
-
-def _stamp(info: AdapterInfo) -> _Stamp:
-    """Which files these are: an adapter trained again is another one."""
-    paths = sorted(path for path in info.folder.iterdir() if path.is_file())
-    files = ((path, path.stat()) for path in paths)
-    return str(info.folder.resolve()), tuple((path.name, file.st_mtime_ns, file.st_size) for path, file in files)

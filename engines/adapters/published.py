@@ -329,16 +329,12 @@ def published_state(head: FollowingHead, tensors: Mapping[str, torch.Tensor]) ->
     }
 
 
-def _layer_rows(config: LlamaConfig) -> dict[str, list[int]]:
-    heads = config.num_attention_heads
-    head_dim = config.head_dim or config.hidden_size // heads
-    own, shared = heads * head_dim, (config.num_key_value_heads or heads) * head_dim
-    return {"layer.qkv.weight": [own, shared, shared], "layer.gate_up.weight": [config.intermediate_size] * 2}
-
-
 def _rows(head: FollowingHead) -> dict[str, list[int]]:
     """How many rows each published part of our joined tensors has."""
-    found = _layer_rows(head.llama)
+    heads = head.llama.num_attention_heads
+    head_dim = head.llama.head_dim or head.llama.hidden_size // heads
+    own, shared = heads * head_dim, (head.llama.num_key_value_heads or heads) * head_dim
+    found = {"layer.qkv.weight": [own, shared, shared], "layer.gate_up.weight": [head.llama.intermediate_size] * 2}
     if isinstance(head, Eagle3Head) and head.form.fc_norm:
         found["read_norm"] = [head.llama.hidden_size] * len(head.reads)
     return found

@@ -76,7 +76,8 @@ def generate_batch(
             prompts.append(model.embed_prompt(inputs, model.encode_vision(inputs, nothing))[0])
             if stop.is_set():
                 raise Cancelled
-        _wait(model.device)
+        if model.device.type == "cuda":
+            torch.cuda.synchronize(model.device)
         vision_ms = ms_from_ns(monotonic_ns() - began_ns)
         eos_ids = frozenset() if settings.ignore_eos else model.vocabulary.eos_ids
         answer = decode_batch(
@@ -171,11 +172,6 @@ class _Rows:
             self.ids[row].append(ids[row])
             if ids[row] in self._limits.eos_ids or len(self.ids[row]) >= self._limits.max_new_tokens:
                 self._open.discard(row)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,16 @@ def measure_block_costs(
     for kind in [one.name.removeprefix(OURS).removeprefix("_") or "eager" for one in ours if not one.is_compiled]:
         note(f"blocks by the {kind} step")
         try:
-            series = _turns(plan, kind, note, left_s())
+            workload = plan.workload
+            target = _prefilled(workload, kind, tuple(range(1, LONGEST + 2)))
+            draft = _prefilled(workload.with_context(plan.draft_context), kind, (1,))
+            makers: dict[str, Callable[[], Runner]] = {
+                str(drafted): partial(_block_turn, target, drafted + 1) for drafted in range(LONGEST + 1)
+            }
+            makers[MODEL] = partial(_block_turn, draft, 1)
+            if kind == "eager":
+                makers[EAGLE] = partial(_eagle_turn, workload)
+            series = take_turns(makers, plan.rounds, limit_s=left_s(), seed=SEED, note=note)
         except UnavailableError as error:
             emit({"figure": "block", "step": kind, "status": "skipped", "reason": str(error)})
             continue
@@ -65,20 +74,6 @@ def measure_block_costs(
         for name, each in series.items():
             what = {"drafted": int(name)} if name.isdecimal() else {"draft": name}
             emit({"figure": "block" if "drafted" in what else "draft", "step": kind, **what, **_row(each, plain)})
-
-
-def _turns(plan: BlockCosts, kind: str, note: Callable[[str], None], limit_s: float) -> dict[str, ContenderTurns]:
-    """Turns of blocks by their number of drafted tokens, and of the drafts by name."""
-    workload = plan.workload
-    target = _prefilled(workload, kind, tuple(range(1, LONGEST + 2)))
-    draft = _prefilled(workload.with_context(plan.draft_context), kind, (1,))
-    makers: dict[str, Callable[[], Runner]] = {
-        str(drafted): partial(_block_turn, target, drafted + 1) for drafted in range(LONGEST + 1)
-    }
-    makers[MODEL] = partial(_block_turn, draft, 1)
-    if kind == "eager":
-        makers[EAGLE] = partial(_eagle_turn, workload)
-    return take_turns(makers, plan.rounds, limit_s=limit_s, seed=SEED, note=note)
 
 
 def _prefilled(workload: Workload, kind: str, blocks: tuple[int, ...]) -> OurTurns:

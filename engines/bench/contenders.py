@@ -76,13 +76,8 @@ def stepping(workload: Workload, kind: str, blocks: tuple[int, ...] = (1,)) -> O
     step = chosen.step
     if step is None or chosen.kind != kind:
         raise UnavailableError(chosen.sentence or f"there is no step '{kind}'")
-    cache = _kept_cache(step, workload.capacity) or _cache_of(workload)
+    cache = (step.open_cache(workload.capacity) if isinstance(step, GraphStep) else None) or _cache_of(workload)
     return OurTurns(CachedModel(decoder, TARGET, workload.device, decoder.rows, cache=cache, own_step=step), workload)
-
-
-def _kept_cache(step: DecodeStep, capacity: int) -> KvCache | None:
-    """The cache that a captured step keeps, for so many positions."""
-    return step.open_cache(capacity) if isinstance(step, GraphStep) else None
 
 
 def _cache_of(workload: Workload) -> KvCache:

@@ -112,7 +112,10 @@ def take_turns(
             except UnavailableError as error:
                 found[name].reason = str(error)
             found[name].spent_s += (clock() - began_ns) / NS_PER_S
-        _note_progress(found, index, rounds, note)
+        step = max(1, rounds // 5)
+        if (index + 1) % step == 0 and index + 1 < rounds:
+            left_s = sum(series.spent_s for series in found.values()) / (index + 1) * (rounds - index - 1)
+            note(f"engine: {index + 1} of {rounds} rounds, about {left_s:.0f} s left")
     return found
 
 
@@ -131,13 +134,6 @@ def _prepare(
         series.reason = f"preparing it took {series.preparation_s:.0f} s, more than the limit of {limit_s:.0f} s"
         return None
     return runner
-
-
-def _note_progress(found: Mapping[str, ContenderTurns], index: int, rounds: int, note: Callable[[str], None]) -> None:
-    step = max(1, rounds // 5)
-    if (index + 1) % step == 0 and index + 1 < rounds:
-        left_s = sum(series.spent_s for series in found.values()) / (index + 1) * (rounds - index - 1)
-        note(f"engine: {index + 1} of {rounds} rounds, about {left_s:.0f} s left")
 
 
 def paired_ratios(above: ContenderTurns, below: ContenderTurns, quantity: Callable[[EngineTurn], float]) -> list[float]:

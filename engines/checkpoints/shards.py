@@ -40,7 +40,9 @@ def open_bin(path: Path) -> dict[str, torch.Tensor]:
     regular_file(path, "use the safetensors files")
     try:
         _check_bin(path)
-        values = _load(path)
+        # The form before PyTorch 1.6 cannot be mapped: its file is read whole.
+        mapped = zipfile.is_zipfile(path)
+        values = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001 - torch raises a different type for every way a pickle can be bad
@@ -52,12 +54,6 @@ def open_bin(path: Path) -> dict[str, torch.Tensor]:
         if tensor.is_sparse or tensor.is_quantized or tensor.untyped_storage().nbytes() < tensor.nbytes:
             raise UserError(f"{path}: the tensor '{name}' claims more than is stored; use the safetensors files.")
     return {str(name): value.detach() for name, value in values.items()}
-
-
-def _load(path: Path) -> object:
-    # The form before PyTorch 1.6 cannot be mapped: its file is read whole.
-    mapped = zipfile.is_zipfile(path)
-    return torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
 
 
 def _check_bin(path: Path) -> None:

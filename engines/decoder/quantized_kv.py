@@ -182,7 +182,12 @@ class _Blocks:
         everything = torch.cat([*parts, waiting], dim=2) if parts else waiting
         is_first = not parts and self._waiting is None
         if is_first or waiting.shape[2] >= RESIDUAL:
-            waiting = self._pack_from(waiting)
+            count = waiting.shape[2] // GROUP * GROUP
+            if count:
+                chosen = waiting[:, :, :count]
+                packed = self._packer.pack(chosen.transpose(2, 3) if self._by_channel else chosen)
+                self._blocks.append((packed, count))
+            waiting = waiting[:, :, count:]
         # A copy: a view would keep the whole pass's storage, and may be of memory that is not the cache's.
         self._waiting = waiting.clone(memory_format=torch.contiguous_format)
         return everything
@@ -203,15 +208,6 @@ class _Blocks:
             yield from (block.packed, block.step, block.zero)
         if self._waiting is not None:
             yield self._waiting
-
-    def _pack_from(self, waiting: torch.Tensor) -> torch.Tensor:
-        """Packs as many whole groups as there are; returns the rest."""
-        count = waiting.shape[2] // GROUP * GROUP
-        if count:
-            chosen = waiting[:, :, :count]
-            packed = self._packer.pack(chosen.transpose(2, 3) if self._by_channel else chosen)
-            self._blocks.append((packed, count))
-        return waiting[:, :, count:]
 
     def _unpacked(self, block: _Block) -> torch.Tensor:
         tensor = self._packer.unpack(block)

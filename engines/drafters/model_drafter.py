@@ -218,14 +218,10 @@ class ModelDrafter(Drafter):
             parent = len(ways)
             ways.append(way)
             if token not in self._eos_ids:
-                logits = self._follow(way)
-
-    def _follow(self, way: list[int]) -> torch.Tensor:
-        """The logits [1, V] after a way from the prompt's end, all of which the cache then holds."""
-        shared = min(_shared(self._branch or (), way), len(way) - 1)
-        self.model.crop(self.model.prompt_length + shared)
-        self._branch = way
-        return self.model.step(self._for_draft(way[shared:]))[:, -1]
+                shared = min(_shared(self._branch or (), way), len(way) - 1)
+                self.model.crop(self.model.prompt_length + shared)
+                self._branch = way
+                logits = self.model.step(self._for_draft(way[shared:]))[:, -1]
 
     def proposal(self, chosen: Sequence[Drafted]) -> Proposal:
         """Drafted tokens (at least one) as the target is to judge them."""

@@ -94,7 +94,7 @@ def refusal(plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, t
 
 def _plan(question: FitQuestion) -> PlannedModels:
     shape = model_shape(question.model)
-    role = question.role or _made_for(shape)
+    role = question.role or FAMILIES[shape.config.family].role
     choices, shapes = {role: question.model}, {role: shape}
     if question.other is not None:
         other = TARGET if role == DRAFT else DRAFT
@@ -111,10 +111,6 @@ def _plan(question: FitQuestion) -> PlannedModels:
 
 def _role(question: FitQuestion, plan: PlannedModels) -> str:
     return next(role for role, choice in plan.choices.items() if choice is question.model)
-
-
-def _made_for(shape: ModelShape) -> str:
-    return FAMILIES[shape.config.family].role
 
 
 def _verdict(

@@ -131,13 +131,8 @@ def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: Lla
     tensor.normal_(0.0, gain * fan_in**-0.5, generator=generator)
     # Embeddings that are the head as well are as small as a head: larger, each word would be followed by itself.
     if name.endswith(("lm_head.weight", "embed_tokens.weight")):
-        _silence(tensor, text)
-
-
-def _silence(head: torch.Tensor, text: LlamaConfig) -> None:
-    """Zero rows for special tokens and unshared rows: they are never the largest, so random text never ends early."""
-    head[:3] = 0.0
-    head[SyntheticVocabulary.SHARED : text.vocab_size] = 0.0
+        tensor[:3] = 0.0
+        tensor[SyntheticVocabulary.SHARED : text.vocab_size] = 0.0
 
 
 SEED = 20_240_601

@@ -169,7 +169,13 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     if choice.quantization is not None:
         quantize_weights(decoder, choice.quantization, device, stop)
         network.to(device)
-    _first_pass(network, decoder, device, dtype)
+    pixels = edge(network.config.vision)
+    with torch.inference_mode():
+        network.encode_frames(torch.zeros(1, 3, pixels, pixels, device=device, dtype=dtype))
+        ids = torch.ones(1, 2, device=device, dtype=torch.long)
+        decoder(decoder.embed(ids), make_cache(STATIC, decoder.config, capacity=2, device=device, dtype=dtype))
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     if choice.quantization is not None:
         # After that pass: some CPU kernels order the packed weights anew when they first meet them.
         facts = replace(facts, quantization=choice.quantization, weight_bytes=held_bytes([network, decoder]))
@@ -184,17 +190,6 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         warnings=warnings,
         identity=identity,
     )
-
-
-def _first_pass(network: Network, decoder: LlamaDecoder, device: torch.device, dtype: torch.dtype) -> None:
-    """One frame and two tokens: libraries load and choose their kernels on first use, which is setup, not a stage."""
-    pixels = edge(network.config.vision)
-    with torch.inference_mode():
-        network.encode_frames(torch.zeros(1, 3, pixels, pixels, device=device, dtype=dtype))
-        ids = torch.ones(1, 2, device=device, dtype=torch.long)
-        decoder(decoder.embed(ids), make_cache(STATIC, decoder.config, capacity=2, device=device, dtype=dtype))
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _read_network(

@@ -139,7 +139,10 @@ class MeasuredRun:
         if status == FAILED:
             give_back(self._tools.warm)
         if status == FINISHED:
-            self._note_use()
+            for role in self._roles:
+                choice = self._request.choice_of(role)
+                if choice is not None:
+                    self._tools.warm.note_use(choice, role, self._way)
         else:
             # The request ends here, so this warm-up is the only report.
             facts["warmup"] = False
@@ -330,12 +333,6 @@ class MeasuredRun:
 
     # The end, outside the measured time.
 
-    def _note_use(self) -> None:
-        for role in self._roles:
-            choice = self._request.choice_of(role)
-            if choice is not None:
-                self._tools.warm.note_use(choice, role, self._way)
-
     def _add_end_facts(self, facts: dict[str, Any]) -> None:
         facts |= self._tools.end_facts()
         if self._gpus is not None:
@@ -361,7 +358,11 @@ class MeasuredRun:
         for role, model_pass in run.passes.items():
             cached = model_pass.cached
             self._tell_inputs(role, model_pass)
-            self._tell_step(model_pass)
+            step = model_pass.cached.own_step
+            if isinstance(step, EarlyExitStep) and (sentence := step.sentence()):
+                self._warn(sentence)
+            elif step is not None and step.problem is not None:
+                self._warn(f"The {step.kind} decode step failed during the run, which went on eagerly: {step.problem}.")
             self._roles[role].warm.steps.last_prompt = cached.prompt_length
             kernels = kernels_taken(cached, max(self._block_sizes(role)) if role == TARGET else 1)
             vision_pass = model_pass.model.vision_pass
@@ -372,13 +373,6 @@ class MeasuredRun:
         facts |= {"models": models, "memory": run.context.memory.facts(weights), "kv": caches}
         if ids:
             facts["text"] = vocabulary.decode([token_id for token_id in ids if token_id not in vocabulary.eos_ids])
-
-    def _tell_step(self, model_pass: ModelPass) -> None:
-        step = model_pass.cached.own_step
-        if isinstance(step, EarlyExitStep) and (sentence := step.sentence()):
-            self._warn(sentence)
-        elif step is not None and step.problem is not None:
-            self._warn(f"The {step.kind} decode step failed during the run, which went on eagerly: {step.problem}.")
 
     def _tell_inputs(self, role: str, model_pass: ModelPass) -> None:
         inputs = model_pass.inputs

@@ -84,7 +84,12 @@ class Rounds:
         block = (self.answer.ids[-1], *read[: proposal.size])
         emitted = self.take(proposal, judged, read[: proposal.size], logits[0])
         rollback_start_ns = clock.now()
-        self._roll_back(proposal, judged, block, logits[0])
+        target, size = self.target, proposal.size + 1
+        features = target.features if self.drafter.wants_features else None
+        target.keep_path(size, judged.path)
+        target.crop_to(self.answer)
+        target.rolled_back += proposal.size - judged.accepted
+        self.drafter.observe(self.answer.ids, Verified(judged.path, features, block, logits[0]))
         rollback_ns = clock.now() - rollback_start_ns
         spent_ns = (drafting.duration_ns, verifying.duration_ns, rollback_ns)
         self.note(proposal, judged, block[1:], emitted, start_ns=start_ns, spent_ns=spent_ns)
@@ -171,14 +176,6 @@ class Rounds:
             above = (-1, *(parent + 1 for parent in parents))
             found = self._shapes[parents] = BlockShape(above, self.target.device)
         return found
-
-    def _roll_back(self, proposal: Proposal, judged: Judged, block: Sequence[int], logits: torch.Tensor) -> None:
-        target, size = self.target, proposal.size + 1
-        features = target.features if self.drafter.wants_features else None
-        target.keep_path(size, judged.path)
-        target.crop_to(self.answer)
-        target.rolled_back += proposal.size - judged.accepted
-        self.drafter.observe(self.answer.ids, Verified(judged.path, features, block, logits))
 
     def _note_lengths(self) -> None:
         self.target.note_length(self.answer)

@@ -290,15 +290,12 @@ class FlipJudge:
     def __call__(self, request: RunRequest, plain: Sequence[int], drafted: Sequence[int]) -> float:
         """The gap in units in the last place; infinite if an answer ends too soon. Raises UserError for a bad model or
         sample."""
-        model = self._loaded()
+        if self._model is None:
+            self._model = load_model(self._choice, TARGET, lambda done, total: None, Event())
+        model = self._model
         with torch.inference_mode():
             host = model.load(request.sample, request.settings, NullClock())
             inputs = model.preprocess(host, request.sample.prompt, request.settings, NullClock())
             embeddings = model.embed_prompt(inputs, model.encode_vision(inputs, NullClock()))
             found = divergence(model.language_model, embeddings, plain, drafted)
         return 0.0 if found is None else found.gap_ulps
-
-    def _loaded(self) -> VisionLanguageModel:
-        if self._model is None:
-            self._model = load_model(self._choice, TARGET, lambda done, total: None, Event())
-        return self._model

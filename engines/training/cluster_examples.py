@@ -39,7 +39,14 @@ class ClusterExamples(Closing):
     def settings(self, say: Callable[[str], None], stop: StopFlag) -> dict[str, Any]:
         """Has every place load the models. Raises UserError where one cannot, or has others than the first."""
         # Before there are workers: those take the GPUs that asking would need.
-        self._check_folder()
+        folder = self._plan.folder
+        check_folder(folder)
+        if self._cluster.elsewhere(self._slots):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                check_seen(self._cluster, self._slots, folder)
+            except OSError as error:
+                raise unwritable(folder, error) from None
         neighbours = max(Counter(slot.node_id for slot in self._slots).values())
         there = replace(
             self._plan,
@@ -110,16 +117,6 @@ class ClusterExamples(Closing):
     @property
     def _arriving(self) -> Path:
         return self._plan.folder / ARRIVING
-
-    def _check_folder(self) -> None:
-        folder = self._plan.folder
-        check_folder(folder)
-        if self._cluster.elsewhere(self._slots):
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                check_seen(self._cluster, self._slots, folder)
-            except OSError as error:
-                raise unwritable(folder, error) from None
 
     def close(self) -> None:
         if self._crew is not None:

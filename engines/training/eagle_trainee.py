@@ -60,7 +60,13 @@ class EagleTrainee(ModuleTrainee):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if layout == _EAGLE3:
-                self.head = _eagle3(target, shape, layers)
+                head = Eagle3Head(shape.llama(), Eagle3Form(layers, target.rows))
+                with torch.no_grad():
+                    head.fc.weight.zero_()
+                    head.norm.copy_(target.norm)
+                    head.lm_head.weight.copy_(target.lm_head.weight)
+                head.window = shape.window
+                self.head = head
             else:
                 self.head = _eagle1(target, shape) if layout else EagleHead(shape, device=torch.device("cpu"))
             self.head.to(target.device)
@@ -207,16 +213,6 @@ def _eagle1(target: LlamaDecoder, shape: EagleShape) -> Eagle1Head:
     head = Eagle1Head(shape.llama(), bias=False)
     size = float(target.embed_tokens.weight.detach().float().pow(2).mean().sqrt())
     head.fc = _Joining(shape.hidden, 1.0 / max(size, 1e-6))
-    head.window = shape.window
-    return head
-
-
-def _eagle3(target: LlamaDecoder, shape: EagleShape, layers: tuple[int, ...]) -> Eagle3Head:
-    head = Eagle3Head(shape.llama(), Eagle3Form(layers, target.rows))
-    with torch.no_grad():
-        head.fc.weight.zero_()
-        head.norm.copy_(target.norm)
-        head.lm_head.weight.copy_(target.lm_head.weight)
     head.window = shape.window
     return head
 

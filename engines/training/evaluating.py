@@ -81,17 +81,13 @@ def write_evaluation(adapter: AdapterInfo, evaluation: dict[str, Any]) -> None:
     measured = replace(adapter, evaluation=evaluation)
     try:
         with whole_file(adapter.folder / DESCRIPTION) as stream:
-            stream.write(_json(description(measured)))
+            stream.write(json.dumps(description(measured), indent=1, sort_keys=True) + "\n")
         with whole_file(adapter.folder / CARD) as stream:
             stream.write(card_of(measured))
     except OSError as error:
         raise UserError(
             f"{adapter.folder}: cannot be written ({reason(error)}); check its permissions, or add --no-write."
         ) from None
-
-
-def _json(values: dict[str, Any]) -> str:
-    return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
 
 def _models(plan: AdapterPlan, stop: StopFlag, loader: Loader) -> dict[str, VisionLanguageModel]:

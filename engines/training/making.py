@@ -76,9 +76,20 @@ def train_adapter(
     plan.options.validate()
     check_place(plan.folder, overwrite=plan.overwrite)
     collection = read_collection(plan.data)
-    _check_examples(collection, plan)
+    if not collection.examples:
+        raise UserError(f"{plan.data}: holds no whole shard of examples; let evprof adapter collect finish.")
+    if KINDS[plan.kind].takes_draft and collection.draft is None:
+        raise UserError(
+            f"{plan.data}: was collected without a draft, and {plan.kind} is taught from its hidden states; collect "
+            "with one."
+        )
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    _check_window(collection, plan)
+    kept, asked = collection.settings.get("positions"), plan.sizes.get("window", 0)
+    if isinstance(kept, int) and asked > kept:
+        raise UserError(
+            f"{plan.data} holds the last {kept} positions of each prompt, and window={asked} looks back farther; "
+            f"collect the examples again with --keep-positions {asked}."
+        )
     try:
         models = _models(plan, collection, stop, loader, identity)
     except Cancelled:
@@ -119,25 +130,6 @@ def check_place(folder: Path, *, overwrite: bool) -> None:
         raise UserError(f"{folder} is there already and is no adapter; name a new folder.")
     if not overwrite:
         raise UserError(f"{folder} holds an adapter already; name a new folder, or replace it with --overwrite.")
-
-
-def _check_window(collection: Collection, plan: TrainPlan) -> None:
-    kept, asked = collection.settings.get("positions"), plan.sizes.get("window", 0)
-    if isinstance(kept, int) and asked > kept:
-        raise UserError(
-            f"{plan.data} holds the last {kept} positions of each prompt, and window={asked} looks back farther; "
-            f"collect the examples again with --keep-positions {asked}."
-        )
-
-
-def _check_examples(collection: Collection, plan: TrainPlan) -> None:
-    if not collection.examples:
-        raise UserError(f"{plan.data}: holds no whole shard of examples; let evprof adapter collect finish.")
-    if KINDS[plan.kind].takes_draft and collection.draft is None:
-        raise UserError(
-            f"{plan.data}: was collected without a draft, and {plan.kind} is taught from its hidden states; collect "
-            "with one."
-        )
 
 
 def _models(
