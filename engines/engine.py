@@ -30,8 +30,6 @@ TRACE, SNAPSHOT, RANGES = "trace", "snapshot", "ranges"
 
 
 class LocalEngine:
-    """An Engine in this process, for one thread at a time. `loader` loads models, `make_room` frees memory for them."""
-
     def __init__(
         self,
         *,
@@ -87,14 +85,12 @@ class LocalEngine:
         return self._tools
 
     def close(self) -> None:
-        """Frees models, device memory and the thread that drafts ran in."""
         self._tools.draft_worker.close()
         self._tools.warm.clear()
         self._tools.pools.clear()
 
 
 def plan_runs(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[RunPlan]:
-    """The runs of a request in order: warm-ups, repetitions, then profiled runs. `is_warm` is `run_order`'s."""
     run_id = request.first_run_id
     for role, repeat in run_order(request, is_warm):
         number = repeat if repeat < 0 else request.first_repeat + repeat
@@ -114,13 +110,11 @@ def plan_runs(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[R
 
 
 def has_cuda(request: RunRequest) -> bool:
-    """Whether a model of the request is to run on a CUDA device."""
     devices = {choice.device for choice in map(request.choice_of, request.roles) if choice is not None}
     is_named = any(device.startswith("cuda") for device in devices)
     return is_named or ("auto" in devices and choose_device("auto").type == "cuda")
 
 
 def snapshot_file(request: RunRequest, role: str) -> Path:
-    """The file as named; where a mode has several answers, with the role in its name."""
     path = Path(request.snapshot or "")
     return path if len(mode_of(request.mode).answering) == 1 else path.with_stem(f"{path.stem}-{role}")

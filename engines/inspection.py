@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from transformers import CLIPVisionConfig
 
 _TOWERS = {(768, 12): "B", (1024, 24): "L", (1280, 32): "H"}
-"""Width and layers of the vision transformers that have a letter (Dosovitskiy et al., arXiv 2010.11929)."""
 
 
 def describe_model(config: ModelConfig, settings: GenerationSettings) -> dict[str, Any]:
@@ -74,7 +73,6 @@ def tower_name(vision: CLIPVisionConfig) -> str:
 
 
 def projector_name(config: ModelConfig) -> str:
-    """What lies between tower and language model, in order."""
     width, hidden = number(config.vision.hidden_size), config.text.hidden_size
     parts = [f"linear {width}→{hidden}", config.projector_act, f"linear {hidden}→{hidden}"]
     if config.has_adaptor:
@@ -201,7 +199,6 @@ def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dic
 
 
 def _tower_sources(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> list[str]:
-    """Where a lent tower's description comes from; `completed` reports its weights."""
     family = engine_family(config.family)
     is_own = any(family.is_lent(family.canonical(name)) for name in stored)
     inside = ["The CLIP tower's weights are the checkpoint's own."] if is_own else []
@@ -233,11 +230,9 @@ def _main_dtype(stored: Mapping[str, StoredTensor]) -> str | None:
 
 
 _ANY_LLAMA = "eagle"
-"""The layout whose config.json is any Llama's: there the tensors tell."""
 
 
 def find_head(path: str) -> AdapterInfo | None:
-    """The published head in a folder; None where something else lies there, a whole model for instance."""
     folder = Path(path)
     if not is_head_folder(folder) or (folder / DESCRIPTION).is_file():
         return None

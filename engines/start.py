@@ -31,7 +31,6 @@ def make_engine() -> Engine:
 
 
 def make_batch_engine() -> BatchEngine:
-    """What answers several prompts at once in this process; imports torch."""
     from engines.bench.batches import LocalBatchEngine
 
     return LocalBatchEngine()

@@ -76,7 +76,6 @@ class EagleShape:
         return shape
 
     def config(self) -> dict[str, Any]:
-        """What `adapter.json` holds of it; the hidden size stands there already."""
         return {name: value for name, value in asdict(self).items() if name != "hidden"}
 
     def tensors(self) -> Shapes:

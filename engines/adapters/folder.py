@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -17,7 +16,7 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from engines.checkpoints.shards import StoredTensor, read_tensors, safetensors_header
+from engines.checkpoints.shards import read_tensors, safetensors_header
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_folder
@@ -106,7 +105,6 @@ def check_target(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Non
 
 
 def check_draft(info: AdapterInfo, draft: LlamaDecoder, name: str = "") -> None:
-    """The same of the draft's hidden size, for kinds in which a draft takes part."""
     asked = (info.draft_hidden_size or 0, 0)
     _check_sizes(info, "draft", name, asked, (draft.config.hidden_size, 0))
 
@@ -135,7 +133,6 @@ def save_adapter(info: AdapterInfo, tensors: Mapping[str, torch.Tensor], card: s
 
 
 def description(info: AdapterInfo) -> dict[str, Any]:
-    """What `adapter.json` says."""
     names = ("kind", "name", "target", "draft", "hidden_size", "draft_hidden_size", "vocabulary", "config")
     values = {name: getattr(info, name) for name in (*names, "training", "evaluation")}
     return {"format": FORMAT, **values}

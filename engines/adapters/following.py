@@ -116,7 +116,6 @@ class HeadPass:
         return self.cache.length
 
     def crop(self, length: int) -> None:
-        """Forgets places from `length` on."""
         self.cache.crop(length)
 
     def look_back(self, states: torch.Tensor, embeddings: torch.Tensor, pictures: torch.Tensor | None = None) -> None:

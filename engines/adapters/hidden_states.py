@@ -25,8 +25,6 @@ from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 
 
 class WrappedDecoder:
-    """An `engines.decoder.decoding.Decoder`."""
-
     def __init__(self, base: LlamaDecoder) -> None:
         self.config = base.config
         self.base = base
@@ -61,7 +59,6 @@ class HiddenSizes:
     head_dim: int = 0
 
     def config(self) -> dict[str, int]:
-        """What `adapter.json` says of them beside both widths."""
         return {name: size for name, size in asdict(self).items() if name not in ("draft", "target")}
 
 
@@ -115,8 +112,6 @@ class HiddenAdapter(nn.Module):
 
 
 class AdaptedDecoder(WrappedDecoder):
-    """The draft's layers, an adapter, then the target's last norm and head, copied if the devices differ."""
-
     def __init__(self, draft: LlamaDecoder, target: LlamaDecoder, adapter: HiddenAdapter) -> None:
         super().__init__(draft)
         weight = target.lm_head.weight
@@ -152,7 +147,6 @@ class AdaptedDecoder(WrappedDecoder):
         return F.linear(F.rms_norm(state, state.shape[-1:], self._norm, self._eps), self._head, self._bias)
 
     def _take_up(self, visual: torch.Tensor, made: torch.cuda.Event | None) -> None:
-        """On the stream of whoever drafts, after the one that brought it."""
         self._waiting = None
         if made is not None and visual.device.type == "cuda":
             made.wait(torch.cuda.current_stream(visual.device))
@@ -204,13 +198,10 @@ class KvSizes:
         return cls(draft.config.hidden_size, target.config.hidden_size, levels, bottleneck)
 
     def config(self) -> dict[str, Any]:
-        """What `adapter.json` says of them beside both widths."""
         return {"levels": [list(chosen) for chosen in self.levels], "bottleneck": self.bottleneck}
 
 
 class LayerMap(nn.Module):
-    """One target layer's input from some of the draft's levels: a linear map and a bottleneck beside it."""
-
     def __init__(self, sizes: KvSizes, layer: int) -> None:
         super().__init__()
         self.levels = sizes.levels[layer]

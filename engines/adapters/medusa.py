@@ -36,8 +36,6 @@ class MedusaSizes:
 
 
 class MedusaHeads(nn.Module):
-    """The weights, and what they make of a state."""
-
     def __init__(self, sizes: MedusaSizes) -> None:
         super().__init__()
         self.count, self.rows = sizes.count, sizes.rows

@@ -33,8 +33,6 @@ _NAMES = ("contexts", "following", "count", "total")
 
 
 class Following(NamedTuple):
-    """`token` followed a context `times` of the `total` times that anything did."""
-
     token: int
     times: int
     total: int
@@ -57,7 +55,6 @@ class NgramCounts:
 
     @classmethod
     def of(cls, answers: Iterable[Sequence[int]], order: int = ORDER, most: int = MOST_CONTEXTS) -> NgramCounts:
-        """Counts answers, each with its end of sequence where it came."""
         counted: dict[tuple[int, ...], Counter[int]] = {}
         for answer in answers:
             whole = (BEGIN, *answer)

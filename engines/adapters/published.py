@@ -161,11 +161,9 @@ _EAGLE3_LAYER = {"token_norm": ("input_layernorm.weight",), "state_norm": ("hidd
 _EAGLE3_TOP = {"fc.weight": ("fc.weight",), "norm": ("norm.weight",), "lm_head.weight": ("lm_head.weight",)}
 
 _JOINING = {"speculators-eagle": "fusion_fc"}
-"""What the joining product is called where that is not `fc`."""
 
 _LAYER_NAMES = ("layers.0.", "midlayer.", "transformer.")
 _WRITTEN_LAYER = {False: "layers.0.", True: "midlayer."}
-"""The layer's own name in what we write, by whether it is EAGLE-3's."""
 
 _EMBEDDINGS, _MAP = "embed_tokens.weight", "d2t"
 
@@ -330,7 +328,6 @@ def published_state(head: FollowingHead, tensors: Mapping[str, torch.Tensor]) ->
 
 
 def _rows(head: FollowingHead) -> dict[str, list[int]]:
-    """How many rows each published part of our joined tensors has."""
     heads = head.llama.num_attention_heads
     head_dim = head.llama.head_dim or head.llama.hidden_size // heads
     own, shared = heads * head_dim, (head.llama.num_key_value_heads or heads) * head_dim
@@ -341,7 +338,6 @@ def _rows(head: FollowingHead) -> dict[str, list[int]]:
 
 
 def _target_ids(info: AdapterInfo, files: HeadFiles, choices: int, target: LlamaDecoder) -> torch.Tensor | None:
-    """The target's id of each token of the head's: its own number and what the map adds to it."""
     if _MAP not in files.names:
         if choices not in (info.vocabulary, target.rows):
             raise UserError(
@@ -361,7 +357,6 @@ def _target_ids(info: AdapterInfo, files: HeadFiles, choices: int, target: Llama
 
 
 def _own_embeddings(info: AdapterInfo, files: HeadFiles, target: LlamaDecoder) -> torch.Tensor | None:
-    """The head's embeddings, None where they are the target's, which then are not held twice."""
     if _EMBEDDINGS not in files.names:
         return None
     theirs = target.embed_tokens.weight

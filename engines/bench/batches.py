@@ -154,8 +154,6 @@ def decode_batch(
 
 
 class _Rows:
-    """The rows' ids so far; a row that is over takes no more."""
-
     def __init__(self, rows: int, limits: Limits) -> None:
         self.ids: list[list[int]] = [[] for _ in range(rows)]
         self._limits = limits
@@ -181,8 +179,6 @@ class _Ready:
 
 
 class LocalBatchEngine:
-    """A BatchEngine in this process. `loader` brings models (tests bring their own)."""
-
     def __init__(self, *, loader: Loader = load_model) -> None:
         self._warm = WarmModels(loader)
         self._ready: _Ready | None = None
@@ -266,7 +262,6 @@ def batch_rows(
 
 
 def requests_for(samples: Sequence[Sample], count: int) -> list[tuple[Sample, str]]:
-    """`count` pairs of sample and prompt: each sample's own prompt first, then other questions about them."""
     own = [(sample, sample.prompt) for sample in samples]
     others = zip(cycle(samples), cycle(QUESTIONS), strict=False)
     return [*own, *islice(others, max(count - len(own), 0))][:count]
@@ -294,7 +289,6 @@ class _Round:
 
     @property
     def before_ms(self) -> float:
-        """Load, preprocess and vision, one sample after the other whatever the size."""
         return sum(answer.vision_ms or 0.0 for answer in self.answers)
 
     @property

@@ -33,7 +33,6 @@ LONGEST = 16
 """Drafted tokens of the longest block."""
 
 MODEL, EAGLE = "a model of this shape", "an EAGLE head"
-"""The drafts whose step is timed."""
 
 _WINDOW = 256
 """Places that the head looks back at."""
@@ -52,7 +51,6 @@ class BlockCosts:
 def measure_block_costs(
     plan: BlockCosts, emit: Callable[[dict[str, Any]], None], note: Callable[[str], None], left_s: Callable[[], float]
 ) -> None:
-    """Emits rows for each kind of step that takes no compiler: one per number of drafted tokens, one per draft."""
     ours = [one for one in contenders_on(plan.workload.device.type) if one.name.startswith(OURS)]
     for kind in [one.name.removeprefix(OURS).removeprefix("_") or "eager" for one in ours if not one.is_compiled]:
         note(f"blocks by the {kind} step")
@@ -85,7 +83,6 @@ def _prefilled(workload: Workload, kind: str, blocks: tuple[int, ...]) -> OurTur
 
 
 def _block_turn(turns: OurTurns, tokens: int) -> Runner:
-    """One pass over so many tokens after the prompt, which is then as it was."""
     cached, device = turns.cached, turns.workload.device
     ids = torch.full((1, tokens), 5, device=device)
 
@@ -101,7 +98,6 @@ def _block_turn(turns: OurTurns, tokens: int) -> Runner:
 
 
 def _eagle_turn(workload: Workload) -> Runner:
-    """One token drafted by a head with random weights: its layer, and the target's norm and output matrix."""
     decoder, device = workload.decoder, workload.device
     with torch.inference_mode():
         head = EagleHead(EagleShape.like(decoder.config, window=_WINDOW), device=device, dtype=workload.dtype)
@@ -121,7 +117,6 @@ def _eagle_turn(workload: Workload) -> Runner:
 
 
 def _timed(call: Callable[[], object], device: torch.device) -> EngineTurn:
-    """The call as if it were the one decode step of a turn; the device is waited for on both sides."""
     with torch.inference_mode():
         wait(device)
         began_ns = monotonic_ns()
@@ -131,7 +126,6 @@ def _timed(call: Callable[[], object], device: torch.device) -> EngineTurn:
 
 
 def _row(series: ContenderTurns, plain: ContenderTurns) -> dict[str, Any]:
-    """Milliseconds, and how many plain steps of the same round that is: medians and quartiles of the turns."""
     return {
         "status": "measured" if series.is_measured else "skipped",
         "reason": series.reason,

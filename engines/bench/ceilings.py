@@ -18,19 +18,14 @@ from evprof.core.clock import monotonic_ns
 from evprof.core.units import MIB, NS_PER_S
 
 TRIES = 5
-"""Samples of each kind."""
 
 SAMPLE_NS = 60_000_000
-"""How long one sample takes at least: calls are repeated until a clock reads that easily."""
 
 _CPU_BYTES, _CUDA_BYTES = 256 * MIB, 1024 * MIB
-"""Sizes of the buffers: many times any cache."""
 
 _SHARE = 8
-"""A buffer takes at most this part of free memory: two of them, beside a model."""
 
 _CPU_WIDTH, _CUDA_WIDTH = 1024, 8192
-"""Rows and columns of the square matrices multiplied."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,6 @@ class Ceilings:
         return max(self.copy_bytes_s, self.read_bytes_s)
 
     def to_json(self) -> dict[str, Any]:
-        """For a row, the bandwidth that shares are of among it."""
         return {**asdict(self), "bandwidth_bytes_s": self.bandwidth_bytes_s}
 
     def unrest(self, other: Ceilings) -> float:
@@ -111,7 +105,6 @@ def read_bandwidth(device: torch.device, dtype: torch.dtype, size_bytes: int, sa
 
 
 def matmul_rate(device: torch.device, dtype: torch.dtype, width: int, sample_ns: int = SAMPLE_NS) -> float:
-    """Operations a second of a square matrix product: 2 · width³ each."""
     left = torch.randn((width, width), device=device, dtype=dtype)
     right = torch.randn((width, width), device=device, dtype=dtype)
     result = torch.empty_like(left)
@@ -136,7 +129,6 @@ def _sample_ns(call: Callable[[], object], calls: int, device: torch.device) -> 
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done what was asked of it; a CPU always has."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

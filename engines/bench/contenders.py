@@ -20,7 +20,7 @@ from engines.bench.turns import DECODE_BEGINS, EngineTurn, Runner, UnavailableEr
 from engines.bench.workload import Workload
 from engines.decoder.compiled_step import first_line
 from engines.decoder.cuda_graphs import GraphStep
-from engines.decoder.decoding import CachedModel, DecodeStep, Limits, decode
+from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.kv_cache import STATIC, KvCache
 from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import greedy
@@ -55,12 +55,10 @@ class OurTurns:
         return taken
 
     def shortened(self, tokens: int) -> Self:
-        """The same with fewer tokens, over the same cache."""
         return replace(self, workload=replace(self.workload, tokens=min(tokens, self.workload.tokens)))
 
 
 def ours_eager(workload: Workload) -> OurTurns:
-    """The lean step over a cache written in place."""
     cached = CachedModel(workload.decoder, TARGET, workload.device, workload.decoder.rows, cache=_cache_of(workload))
     return OurTurns(cached, workload)
 
@@ -127,7 +125,6 @@ class GeneratedTurns:
             raise UnavailableError(f"its growing cache did not fit: {first_line(error)}") from error
 
     def shortened(self, tokens: int) -> Self:
-        """The same with fewer tokens, unless it would have to be compiled anew."""
         if self.is_static:
             return self
         return replace(self, workload=replace(self.workload, tokens=min(tokens, self.workload.tokens)))
@@ -159,7 +156,6 @@ def _compile_config(device: torch.device, backend: str | Callable[..., Any]) -> 
 
 
 def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:
-    """One turn; greedy, and never ended before `tokens`."""
     prefill = _PrefillTimes(workload.device)
     handles = prefill.watch(workload.model)
     try:
@@ -212,7 +208,6 @@ OURS, OURS_COMPILED = "ours", "ours_compiled"
 HF_EAGER, HF_STATIC_COMPILED = "hf_eager", "hf_static_compiled"
 
 _ON_A_CPU = ("compiled", "identical")
-"""The kinds of step, beside the eager one, that need no GPU."""
 
 
 @dataclass(frozen=True)
@@ -240,9 +235,7 @@ CONTENDERS = (
     EngineContender(HF_EAGER, hf_eager),
     EngineContender(HF_STATIC_COMPILED, hf_static_compiled),
 )
-"""All of them. Ratios are to HF_EAGER; tokens are compared with it."""
 
 
 def contenders_on(device_type: str) -> tuple[EngineContender, ...]:
-    """All that take part unasked on a type of device."""
     return tuple(contender for contender in CONTENDERS if contender.only_on in (None, device_type))

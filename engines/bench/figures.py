@@ -44,7 +44,6 @@ class Needs:
 
 
 def needs_of(text: TextShape, prompt: int, steps: int, element_bytes: int, vision_flops: float | None) -> Needs:
-    """For `steps` decode steps after a prompt, at batch 1, with a cache in the weights' dtype."""
     context = roofline.mean_context(prompt, steps)
     return Needs(
         weight_bytes=roofline.weight_bytes_per_token(text, element_bytes),
@@ -75,7 +74,6 @@ def memory_limit(needs: Needs, ceilings: Ceilings) -> Limit:
 
 
 def decode_row(series: ContenderTurns, reference: ContenderTurns, needs: Needs, limit: Limit) -> dict[str, Any]:
-    """How fast one contender decoded, in ms per token and tokens a second."""
     found = spread(series.token_ms())
     row = _row(series, "decode", found) | _against(paired_ratios(reference, series, decode_ns))
     row["agreement"] = agreement(series, reference)
@@ -89,7 +87,6 @@ def decode_row(series: ContenderTurns, reference: ContenderTurns, needs: Needs, 
 def prefill_row(
     series: ContenderTurns, reference: ContenderTurns, needs: Needs, ceilings: Ceilings, prompt: int
 ) -> dict[str, Any]:
-    """How fast one contender passed the prompt, in ms per pass and positions a second."""
     found = spread(series.prefill_ms())
     row = _row(series, "prefill", found) | _against(paired_ratios(reference, series, prefill_ns))
     if found is not None:
@@ -133,7 +130,6 @@ def _against(ratios: list[float]) -> dict[str, float | None]:
 
 
 def problems_of(rows: list[dict[str, Any]], series: Mapping[str, ContenderTurns], dtype: str) -> list[str]:
-    """What makes figures doubtful, one sentence each: other tokens in fp32, a share above the whole."""
     found = []
     for row in rows:
         name, share = row["contender"], row["agreement"]
@@ -152,10 +148,8 @@ def problems_of(rows: list[dict[str, Any]], series: Mapping[str, ContenderTurns]
 
 
 VisionTimes = tuple[list[float], str | None]
-"""Milliseconds of each pass, and why the vision tower was not captured."""
 
 MOST_UNREST = 0.25
-"""By how much the ceilings may differ between start and end before it is told."""
 
 
 def time_vision(workload: Workload, repeats: int, limit_s: float) -> VisionTimes:
@@ -179,7 +173,6 @@ def time_vision(workload: Workload, repeats: int, limit_s: float) -> VisionTimes
 
 
 def unrest_problems(before: Ceilings, after: Ceilings) -> list[str]:
-    """Whether the machine did something else meanwhile: its own ceilings then differ from start to end."""
     unrest = before.unrest(after)
     if unrest <= MOST_UNREST:
         return []

@@ -148,7 +148,6 @@ def same_when_forced(reference: torch.Tensor, logits: torch.Tensor) -> SameToken
 
 
 def same_running_freely(eager: OurTurns, plain: tuple[int, ...], other: tuple[int, ...]) -> SameTokens:
-    """Two answers of the same model to one prompt, the plain one the eager step's."""
     equal = sum(one == two for one, two in zip(plain, other, strict=False))
     workload = eager.workload
     found = divergence(workload.decoder, workload.embeddings, plain, other)
@@ -158,7 +157,6 @@ def same_running_freely(eager: OurTurns, plain: tuple[int, ...], other: tuple[in
 Emit = Callable[[dict[str, Any]], None]
 
 COUNTED_TOKENS = 9
-"""Tokens of the turn in which launches are counted, the prefill's own among them."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +212,6 @@ class _Bench:
         self.emit({"figure": "step", "context": None, **row})
 
     def _may_begin(self, contender: EngineContender, workload: Workload) -> bool:
-        """Whether it can take part here and there is time; else a row says why not."""
         left = self.left_s()
         reason = None
         if contender.only_on not in (None, workload.device.type):
@@ -229,7 +226,6 @@ class _Bench:
         return reason is None
 
     def contenders(self, workload: Workload, contenders: Sequence[EngineContender]) -> None:
-        """Turns at one context, with the reference among them; rows of those that can take part."""
         able = [contender for contender in contenders if self._may_begin(contender, workload)]
         if not able:
             return
@@ -256,7 +252,6 @@ class _Bench:
         made: Mapping[str, Runner],
         reference: ContenderTurns,
     ) -> None:
-        """A decode and a prefill row each, with what is counted and compared besides of those with a runner."""
         needs = needs_of(
             text_shape(self.plan.shape.text), workload.prompt, workload.step_count, workload.dtype.itemsize, None
         )
@@ -287,15 +282,12 @@ def _more(runner: Runner, plain: _PlainAnswer, turns: ContenderTurns) -> dict[st
 
 
 class _PlainAnswer:
-    """What the eager step answers, and the logits it chose from."""
-
     def __init__(self, workload: Workload) -> None:
         self._turns = eager(workload)
         self._ids = self._turns().ids
         self._logits = forced_logits(self._turns, self._ids)
 
     def same_as(self, runner: Runner, turns: ContenderTurns) -> SameTokens:
-        """A step of ours is given the same words at every position; others are taken as they answered."""
         if isinstance(runner, OurTurns):
             return same_when_forced(self._logits, forced_logits(runner, self._ids))
         return same_running_freely(self._turns, self._ids, next(iter(turns.turns.values())).ids)

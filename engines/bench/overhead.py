@@ -45,7 +45,6 @@ TOKENS, TURNS = {"cpu": 4, "cuda": 32}, 6
 alternate, the more of the machine's unrest all share."""
 
 PROMPT = range(3, 19)
-"""Token ids of the prompt."""
 
 RESAMPLES = 4000
 
@@ -89,7 +88,6 @@ def measure_overhead(
 
 
 def summarise(measured: list[Turn]) -> dict[str, Any]:
-    """Median ratios of time per token, the 95 % bootstrap bounds, and what one token costs."""
     found: dict[str, Any] = {
         "pairs": len(measured),
         "off_ms_per_token": statistics.median(turn["off"] for turn in measured) / 1e6,
@@ -106,15 +104,12 @@ def summarise(measured: list[Turn]) -> dict[str, Any]:
 
 
 def median_interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    """The 95 % percentile bootstrap interval of the median."""
     drawn = np.random.default_rng(SEED).choice(values, size=(RESAMPLES, len(values)))
     low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
     return float(low), float(high)
 
 
 class _Loop:
-    """Makes one answer after another with a small model, with records or without."""
-
     def __init__(self, model: LlamaDecoder, step: str) -> None:
         self._model = model
         self._sink = QueueSink()
@@ -128,7 +123,6 @@ class _Loop:
         self._step, self.kind, self.sentence = chosen.step, chosen.kind, chosen.sentence
 
     def start(self) -> dict[str, _Running]:
-        """Runs over one prefilled prompt, which have their first token: "on" has records, "alternatives" these, too."""
         self._sink.take()  # nothing piles up
         cached = CachedModel.over(self._model, TARGET, bytes_per_position=1)
         cached.own_step = self._step
@@ -167,7 +161,6 @@ class _Running:
         self.time_ns = monotonic_ns() - began_ns
 
     def advance(self) -> None:
-        """Some tokens more, from where this run left off."""
         ids, device = self._answer.ids, self._cached.device
         self._cached.crop_to(self._answer)
         last, limits = torch.tensor([[ids[-1]]], device=device), Limits(len(ids) + self._tokens)
@@ -180,7 +173,6 @@ class _Running:
         self.time_ns += monotonic_ns() - began_ns
 
     def time_per_token(self) -> float:
-        """Ends the stage; ns per token of the whole of it."""
         began_ns = monotonic_ns()
         self._stage.__exit__(None, None, None)
         spent_ns = self.time_ns + monotonic_ns() - began_ns

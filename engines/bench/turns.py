@@ -38,8 +38,6 @@ Runner = Callable[[], EngineTurn]
 
 @dataclass
 class ContenderTurns:
-    """All measured turns of one contender by round, or why there are none."""
-
     name: str
     turns: dict[int, EngineTurn] = field(default_factory=dict)
     preparation_s: float = 0.0
@@ -74,7 +72,6 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 
 def spread_of(name: str, values: Sequence[float]) -> dict[str, float | None]:
-    """Median and quartiles of some values under a name; None of none."""
     found = spread(values)
     return {
         name: found.median if found else None,
@@ -137,7 +134,6 @@ def _prepare(
 
 
 def paired_ratios(above: ContenderTurns, below: ContenderTurns, quantity: Callable[[EngineTurn], float]) -> list[float]:
-    """`quantity` of one over that of the other, for each round in which both had a turn."""
     shared = sorted(above.turns.keys() & below.turns.keys())
     return [quantity(above.turns[index]) / quantity(below.turns[index]) for index in shared]
 

@@ -50,7 +50,6 @@ class Workload:
 
     @property
     def capacity(self) -> int:
-        """Positions of a cache that holds all of it: every token but the last is fed."""
         return self.prompt + self.tokens
 
     @property
@@ -58,7 +57,6 @@ class Workload:
         return self.tokens - 1
 
     def with_context(self, context: int) -> Workload:
-        """The same model with another prompt, as `make_workload` draws it."""
         with torch.no_grad():
             return replace(self, embeddings=_random_prompt(self.decoder, context))
 
@@ -89,8 +87,6 @@ def _random_prompt(decoder: LlamaDecoder, context: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class WorkloadNeed:
-    """Bytes a benchmark takes: weights once, a cache for each contender, the largest pass."""
-
     weight_bytes: int
     kv_bytes: int
     activation_bytes: int

@@ -31,7 +31,6 @@ CLIP_L14: dict[str, Any] = {
     "layer_norm_eps": 1e-5,
     "projection_dim": 768,
 }
-"""CLIP ViT-L/14; `image_size` is 224 for Video-LLaVA and 336 for all others."""
 
 VICUNA_7B: dict[str, Any] = {
     "vocab_size": 32_000,
@@ -123,7 +122,6 @@ def edge(vision: CLIPVisionConfig) -> int:
 
 
 def number(value: object) -> int:
-    """A whole number out of a configuration whose fields are loosely typed."""
     if not isinstance(value, int):
         raise ValueError(f"{value!r} where one whole number is needed")
     return value
@@ -142,14 +140,12 @@ def text_config(values: Mapping[str, Any]) -> LlamaConfig:
 
 
 def vision_config(values: Mapping[str, Any]) -> CLIPVisionConfig:
-    """The tower of a file's values; what is missing has CLIP's defaults."""
     from transformers import CLIPVisionConfig
 
     return CLIPVisionConfig(**{key: values[key] for key in VISION_KEYS if key in values})
 
 
 QWEN2 = "qwen2"
-"""What config.json calls the language model."""
 
 QWEN2_1_5B: dict[str, Any] = {
     "vocab_size": 151_936,
@@ -284,7 +280,6 @@ def _numbers(part: str, config: CLIPVisionConfig | LlamaConfig, limits: Mapping[
 
 _PUBLISHER = "openai/"
 PUBLISHED = f"{_PUBLISHER}clip-vit-large-patch14-336"
-"""The tower EventGPT was trained with, on the Hugging Face hub."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
 _PARTS = ("embeddings.", "encoder.", "pre_layrnorm.", "post_layernorm.")
@@ -338,7 +333,6 @@ def tower_tensors(folder: Path) -> dict[str, StoredTensor]:
 
 
 def _hub_ids(value: str) -> list[str]:
-    """What the name can stand for on the hub; a path of another machine by its last part."""
     last = PurePosixPath(value.replace("\\", "/")).name
     named = [value] if _HUB_ID.match(value) else []
     return [*named, f"{_PUBLISHER}{last}"] if last.startswith("clip-") and f"{_PUBLISHER}{last}" not in named else named

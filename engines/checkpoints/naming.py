@@ -25,7 +25,6 @@ class Naming:
     prefixes: tuple[tuple[str, str], ...]
 
     def published(self, module_name: str) -> str:
-        """The published name of a parameter of the module."""
         for module, published in self.prefixes:
             if module_name.startswith(module):
                 return published + module_name.removeprefix(module)
@@ -40,7 +39,6 @@ class Naming:
 
 
 def is_old_buffer(name: str) -> bool:
-    """Whether a stored tensor is a table older transformers wrote and every release can compute: safe to skip."""
     return _BUFFERS.search(name) is not None
 
 
@@ -75,13 +73,11 @@ def with_layers(config: ModelConfig, name: str, count: int) -> ModelConfig:
 
 
 def is_left_out(config: ModelConfig, name: str | None) -> bool:
-    """Whether a module name of the whole model is of a layer that this one does not keep."""
     found = _LAYER.match(name or "")
     return bool(config.kept_layers) and found is not None and int(found[1]) not in config.kept_layers
 
 
 def source_name(config: ModelConfig, name: str) -> str:
-    """The module name of a parameter in the whole model, by its name in this one."""
     found = _LAYER.match(name)
     if found is None or not config.kept_layers:
         return name

@@ -109,7 +109,6 @@ _TORCH_OF: dict[str, torch.dtype] = {
 """safetensors' names of types; a tensor of any other is refused by its name."""
 
 STAGE_FILES = ("mm_projector.bin", "feature_adaptor.bin", "non_lora_trainables.bin", "adapter_model.bin")
-"""What EventGPT's training stages save: parts of a model, useless by themselves."""
 
 _SINGLE_PATTERNS = ("model*.safetensors", "*.safetensors", "pytorch_model*.bin")
 

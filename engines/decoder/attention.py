@@ -21,10 +21,8 @@ _BACKENDS = {
     "math": SDPBackend.MATH,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
 }
-"""PyTorch's kernels as they are told."""
 
 ALONE = {FLASH: "PyTorch's flash attention", CUDNN: "cuDNN's attention"}
-"""Kinds that leave no other kernel."""
 
 # Here, because whatever computes attention imports this. cuDNN, PyTorch's first choice on Hopper GPUs, builds a plan
 # for every new length in every thread, which takes longer than many decode steps: only a prefill may ask for it.

@@ -39,8 +39,6 @@ _BLOCK = 3
 
 
 class CompiledStep(DecodeStep):
-    """The step of one decoder, compiled on first use. `problem` says why it no longer compiles, once that happened."""
-
     kind = "compiled"
 
     def __init__(self, decoder: LlamaDecoder) -> None:
@@ -184,7 +182,6 @@ def keep_compilations() -> Path:
 
 
 def _quote_library_folder() -> None:
-    """Lets inductor link where torch lies under a name with spaces: in its linker's line this folder is not quoted."""
     from torch.utils import cpp_extension
 
     folder = cpp_extension.TORCH_LIB_PATH
@@ -209,7 +206,6 @@ def is_compilers(problem: BaseException) -> bool:
 
 
 def first_line(problem: BaseException) -> str:
-    """What an exception says first, without its full stop."""
     if type(problem).__name__ == "FailOnRecompileLimitHit":
         return "torch has compiled it as often as it allows"
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(". ")

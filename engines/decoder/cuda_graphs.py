@@ -127,7 +127,6 @@ def _no_waiting() -> Iterator[None]:
 
 
 BucketBody = Callable[..., tuple[torch.Tensor, torch.Tensor]]
-"""`bucket_states`, or the same compiled."""
 
 _TIMED = 20
 
@@ -152,8 +151,6 @@ class LengthFreeBody(Protocol):
 
 @dataclass
 class _Captured:
-    """A graph with its buffers; `held` keeps referenced objects alive. `way` names the attention."""
-
     graph: Any
     ids: torch.Tensor
     start: torch.Tensor
@@ -235,7 +232,6 @@ class GraphStep(DecodeStep):
         return captured.logits[:, new - keep : new]
 
     def _captured_for(self, new: int, cache: KvCache, shape: BlockShape | None) -> _Captured | None:
-        """The graph for so many tokens at the cache's end; None where the decoder's own pass is to go."""
         block = next((block for block in self._blocks if block >= new), None)
         is_placed = shape is not None and not self.takes_shapes
         if self.problem is not None or block is None or is_placed or cache is not self._cache or self._cache is None:
@@ -282,7 +278,6 @@ class GraphStep(DecodeStep):
         return _Captured(graph, ids, begin, logits, hidden, held, way)
 
     def _way(self, block: int, cache: StaticKv, bucket: Bucket, begin: torch.Tensor) -> str:
-        """The faster of the two ways to attend over a bucket, measured once on this device."""
         if self._decoder.attention != SDPA:
             return JOINED if self._decoder.attention == FLASH else MASKED
         if bucket not in self._ways:
@@ -303,7 +298,6 @@ class GraphStep(DecodeStep):
         return self._recorder.replay_ms(graph)
 
     def release(self) -> None:
-        """Gives the cache and all graphs back, and forgets a problem: what caused it may be gone."""
         self.features = self.problem = self._cache = None
         self._graphs.clear()
         self._ways.clear()

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 
 class Decoder(Protocol):
-    """A causal language model as the loops here call it; `engines.decoder.llama.LlamaDecoder` is one."""
-
     config: LlamaConfig
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
@@ -66,7 +64,6 @@ class DecodeStep(ABC):
         """Token ids [B, S], as a tree where there is a `shape` -> logits [B, keep, V]; the cache grows by S."""
 
     def plain(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None) -> torch.Tensor:
-        """The decoder's own pass."""
         self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
         return self._decoder.head(hidden[:, -keep:])
 
@@ -154,7 +151,6 @@ class CachedModel:
         shape: BlockShape | None = None,
         inputs: TakesStates | None = None,
     ) -> torch.Tensor:
-        """The decoder's trunk over the cache, with the `long_pass` of `own_step` if it has one."""
         if isinstance(self.decoder, LlamaDecoder):
             long_pass = getattr(self.own_step, "long_pass", None)
             return self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape, inputs=inputs, long_pass=long_pass)
@@ -198,18 +194,14 @@ class CachedModel:
         return surplus
 
     def crop_to(self, answer: Answer) -> int:
-        """Cuts off all but the prompt and the answer's tokens save the last, which was never fed."""
         return self.crop(self.prompt_length + len(answer.ids) - 1)
 
     def note_length(self, answer: Answer, length: int | None = None) -> None:
-        """Writes the cache's length (or the given one) into the records."""
         count = self.length if length is None else length
         answer.note_cache(self.role, count, count * self.bytes_per_position)
 
 
 class _Chosen:
-    """Of what enters layer after layer those that are asked for; the rest is let go."""
-
     def __init__(self, layers: Sequence[int]) -> None:
         self.states: list[torch.Tensor] = []
         self._layers = frozenset(layers)
@@ -223,8 +215,6 @@ class _Chosen:
 
 @dataclass(frozen=True)
 class Limits:
-    """When generation ends: after `max_new_tokens`, or with one of `eos_ids` (empty: never)."""
-
     max_new_tokens: int
     eos_ids: frozenset[int] = frozenset()
 
@@ -242,7 +232,6 @@ class TokenReader:
         return ids
 
     def flush(self) -> list[int]:
-        """The rest, after waiting for them."""
         return []
 
 
@@ -258,7 +247,6 @@ class LateReader(TokenReader):
         self._waiting: tuple[torch.Tensor, torch.cuda.Event] | None = None
 
     def push(self, token: torch.Tensor) -> list[int]:
-        """Starts this token's copy and returns the previous one, which the device finished a step ago."""
         slot, arrived = self._slots[self._turn]
         self._turn = 1 - self._turn
         slot.copy_(token, non_blocking=True)
@@ -278,7 +266,6 @@ class LateReader(TokenReader):
 
 
 def make_reader(device: torch.device, rows: int = 1) -> TokenReader:
-    """The reader that suits a device, for ids of so many rows."""
     return LateReader(device, rows) if device.type == "cuda" else TokenReader()
 
 
@@ -310,7 +297,6 @@ def decode(
 
 
 def _take(ids: list[int], model: CachedModel, answer: Answer, limits: Limits) -> None:
-    """Adds ids that reached the host; what was computed after the answer's end is dropped."""
     for token_id in ids:
         if limits.is_over(answer):
             return

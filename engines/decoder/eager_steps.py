@@ -22,8 +22,6 @@ from evprof.core.units import ms_from_ns
 
 
 class EarlyExitStep(DecodeStep):
-    """A pass that may end after `layer` layers at probability `confidence`. `left` of `asked` tokens did."""
-
     kind = "eager"
     gives_features = False
 
@@ -59,7 +57,6 @@ class EarlyExitStep(DecodeStep):
         return logits
 
     def sentence(self) -> str | None:
-        """How many tokens left early, for the run's record; None before there were any."""
         if not self.asked:
             return None
         return (
@@ -91,12 +88,9 @@ SPARE = STRETCH + POSITIONS
 """Positions that a cache has room for beyond those in use."""
 
 _TRIED_AT = STRETCH - POSITIONS - 3
-"""Positions in the cache when the step is tried out; a few blocks later it is over the stretch."""
 
 
 class IdenticalStep(DecodeStep):
-    """The step of one decoder. `problem` says that its numbers do depend on their neighbours, where they do."""
-
     kind = IDENTICAL
 
     def __init__(self, decoder: LlamaDecoder) -> None:
@@ -154,7 +148,6 @@ class IdenticalStep(DecodeStep):
             return decoder.run_layers(hidden, *decoder.rotation(start, POSITIONS, None), over_cache)
 
     def _is_identical(self) -> bool:
-        """Whether the tokens of some blocks have the same logits when they come one by one."""
         decoder = self._decoder
         device, dtype = decoder.device, decoder.embed_tokens.weight.dtype
         count = _TRIED_AT + 2 * POSITIONS

@@ -32,7 +32,6 @@ _STALE = 1.0
 
 
 def exact_layer(layer: LlamaLayer, dtype: torch.dtype) -> LlamaLayer:
-    """A layer with its weights in a wider dtype, unpacked."""
     # What is in the memo is not copied.
     exact = deepcopy(layer, {id(linear): linear for linear in layer.children()})
     for name, linear in layer.named_children():
@@ -41,7 +40,6 @@ def exact_layer(layer: LlamaLayer, dtype: torch.dtype) -> LlamaLayer:
 
 
 def exact_linear(linear: Any, dtype: torch.dtype) -> nn.Linear:
-    """A projection with its weights in a wider dtype, unpacked."""
     weight = weight_of(linear)
     numbers = weight.to(dtype) if isinstance(weight, torch.Tensor) else weight.unpacked(dtype)
     with torch.device("meta"):
@@ -180,8 +178,6 @@ def _by_position(heads: torch.Tensor) -> torch.Tensor:
 
 
 class _Attention:
-    """Attention over `past` keys and values and the new ones of a layer, kept as `new`; without a mask over these."""
-
     new: tuple[torch.Tensor, torch.Tensor]
 
     def __init__(self, past: Iterable[torch.Tensor] = (), mask: torch.Tensor | None = None) -> None:
@@ -213,7 +209,6 @@ class _Block:
 
 
 def _shapes(block: int, device: torch.device) -> list[BlockShape]:
-    """One token; the block as a chain; and as a tree whose positions have two children each."""
     parents = [[-1]]
     if block > 1:
         parents += [list(range(-1, block - 1)), [-1, *((index - 1) // 2 for index in range(1, block))]]

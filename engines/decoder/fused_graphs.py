@@ -21,7 +21,6 @@ from evprof.core.units import ms_from_ns
 
 
 def tune_decoder(decoder: LlamaDecoder, blocks: Iterable[int], *, measure: Measure | None = None) -> None:
-    """Tunes all products for these numbers of tokens (above one they are equal), on CUDA only."""
     if decoder.device.type != "cuda" and measure is None:
         return
     dtype, layers = decoder.embed_tokens.weight.dtype, decoder.ordered
@@ -79,8 +78,6 @@ class FusedStep(DecodeStep):
 
 
 class FusedGraphs(GraphStep):
-    """A `GraphStep` of a `FusedPass`, checked before anything is captured."""
-
     def __init__(self, decoder: LlamaDecoder) -> None:
         self.long_pass: LongPass | None = None
         self.prefill_problem = ""

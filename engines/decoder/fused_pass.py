@@ -97,8 +97,6 @@ class _Buffers:
 
 
 class FusedPass:
-    """The pass of one decoder. `arrange` says how the positions of the next blocks hang together."""
-
     most_positions = MOST_POSITIONS
 
     def __init__(self, decoder: LlamaDecoder) -> None:

@@ -41,11 +41,9 @@ class KvCache(ABC):
         """New [B, kv_heads, S, D] of one layer -> all visible [B, kv_heads, length + S, D]."""
 
     def advance(self, count: int) -> None:
-        """Called when every layer has been given `count` positions."""
         self.length += count
 
     def crop(self, length: int) -> None:
-        """Forgets the positions from `length` on."""
         self.length = min(self.length, length)
 
     @abstractmethod
@@ -58,8 +56,6 @@ class KvCache(ABC):
 
 
 class DynamicKv(KvCache):
-    """Grows by concatenation, as transformers' default: every step copies what is there already."""
-
     kind = DYNAMIC
 
     def __init__(self, layers: int) -> None:
@@ -136,7 +132,6 @@ class StaticKv(KvCache):
             tensor[:, :, start : start + len(path)] = tensor.index_select(2, chosen)
 
     def clear(self) -> None:
-        """Ready for the next run, in the same memory."""
         self.length, self.padding = 0, None
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
@@ -156,7 +151,6 @@ class StaticKv(KvCache):
 
 
 def _picked(tensor: torch.Tensor, start: int, path: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Positions of a path after `start`, and as many others as there were, to be cropped."""
     chosen = upload([start + place for place in path], tensor.device)
     return tensor.index_select(2, chosen), tensor[:, :, start + len(path) :]
 
@@ -204,7 +198,6 @@ def weigh(cache: KvCache) -> CacheWeight:
 
 
 def layout_of(cache: KvCache) -> KvLayout | None:
-    """How the first layer's keys lie; None of a cache without layers or positions."""
     keys = next(leaves(cache.tensors(0)), None) if cache.layer_count else None
     if keys is None:
         return None

@@ -23,8 +23,6 @@ _LEAST = 2e-6
 
 @dataclass(frozen=True)
 class PartDistances:
-    """Distances of two passes from the exact result of a `part` with `width` numbers a position (see `compare`)."""
-
     part: str
     eager: float
     candidate: float
@@ -32,12 +30,10 @@ class PartDistances:
 
     @property
     def most(self) -> float:
-        """The largest ratio of a right pass: the mean over few numbers varies by some 1 / sqrt(width)."""
         return max(MOST_RATIO, 1 + 4 / math.sqrt(self.width))
 
     @property
     def ratio(self) -> float:
-        """The candidate's distance in distances of the eager pass."""
         return self.candidate / max(self.eager, _LEAST)
 
     @property
@@ -53,7 +49,6 @@ class PartDistances:
 
 
 def exact_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which the exact result is computed for passes in `dtype`."""
     return torch.float64 if dtype in (torch.float32, torch.float64) else torch.float32
 
 

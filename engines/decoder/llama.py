@@ -74,8 +74,6 @@ class BlockShape:
 
 
 class LlamaLayer(nn.Module):
-    """One decoder layer with fused projections; its weights are those of a transformers layer."""
-
     def __init__(self, source: LlamaDecoderLayer, config: LlamaConfig) -> None:
         from transformers.activations import ACT2FN
 

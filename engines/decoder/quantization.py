@@ -177,7 +177,6 @@ def _nf4(library: Any, linear: nn.Linear, device: torch.device) -> nn.Module:
 
 
 def held_bytes(modules: Iterable[nn.Module]) -> int:
-    """Bytes of the storages behind all parameters, packed ones with their scales; shared storage counts once."""
     storages: dict[tuple[str, int], int] = {}
     for module in modules:
         for parameter in module.parameters():

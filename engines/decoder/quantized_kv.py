@@ -60,7 +60,6 @@ class Fp8Kv(KvCache):
         return len(self._keys)
 
     def append(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Packs the new ones in place; returns all, unpacked: the first pass its own as they came."""
         start, end = self.length, self.length + keys.shape[2]
         self._keys[layer].put(keys, start)
         self._values[layer].put(values, start)
@@ -102,7 +101,6 @@ class _ScaledFloats:
         self.packed[:, :, start:end] = (new.float() / scale).clamp(-_FP8_MAX, _FP8_MAX).to(_FP8)
 
     def all(self, end: int, dtype: torch.dtype) -> torch.Tensor:
-        """The first `end` positions, unpacked."""
         if self.scale is None:
             raise RuntimeError("an fp8 cache is filled before it is read")
         return floats_of(self.packed[:, :, :end]).mul_(self.scale).to(dtype)
@@ -152,7 +150,6 @@ class HqqKv(KvCache):
         raise UserError(f"A cache of kind {self.kind} cannot take drafts back; choose --cache fp8, static or dynamic.")
 
     def tensors(self, layer: int) -> Iterator[torch.Tensor]:
-        """Packed numbers, scales and zero points of a layer's blocks, and what waits."""
         yield from self._keys[layer].tensors()
         yield from self._values[layer].tensors()
 
@@ -193,7 +190,6 @@ class _Blocks:
         return everything
 
     def crop(self, length: int) -> None:
-        """Keeps the first `length` positions."""
         left, kept = length, []
         for block, used in self._blocks:
             if left > 0:
@@ -215,8 +211,6 @@ class _Blocks:
 
 
 class _GroupPacker:
-    """Groups of GROUP numbers as whole numbers of `bits`, each group with a scale and a zero point in `dtype`."""
-
     def __init__(self, bits: int, dtype: torch.dtype) -> None:
         self._bits = bits
         self._dtype = dtype
@@ -231,7 +225,6 @@ class _GroupPacker:
         return _Block(numbers, step, zero, tensor.shape)
 
     def unpack(self, block: _Block) -> torch.Tensor:
-        """The tensor that was packed, in `dtype`."""
         numbers = block.packed
         if self._bits == 4:
             numbers = torch.cat([numbers & 0xF, numbers >> 4], dim=1)

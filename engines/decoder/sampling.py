@@ -24,7 +24,6 @@ def greedy(logits: torch.Tensor) -> torch.Tensor:
 
 
 def make_sampler(settings: GenerationSettings, device: torch.device) -> Sampler:
-    """`greedy` for temperature 0, otherwise a seeded draw that keeps its own generator."""
     if settings.temperature == 0:
         return greedy
     generator = make_generator(settings, device)
@@ -32,7 +31,6 @@ def make_sampler(settings: GenerationSettings, device: torch.device) -> Sampler:
 
 
 def make_generator(settings: GenerationSettings, device: torch.device, *, stream: int = 0) -> torch.Generator:
-    """A generator on a device; different streams of one seed are independent of each other."""
     generator = torch.Generator(device=device)
     generator.manual_seed(settings.seed if not stream else (settings.seed * 0x9E37_79B9 + stream) % (1 << 63))
     return generator

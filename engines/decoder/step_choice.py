@@ -46,7 +46,6 @@ def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
 
 
 def _kernel(decoder: LlamaDecoder, length: int, new: int) -> str | None:
-    """Of a pass whose `new` last positions look at `length`."""
     layer, is_first = decoder.ordered[0], new == length > 1
     # PyTorch chooses by shapes, strides and device: views of a table serve, and a full device describes its kernels.
     table = decoder.rotary.cos.view(-1)
@@ -64,7 +63,6 @@ _Step = CompiledStep | GraphStep | FusedStep | IdenticalStep
 
 _TEXT_POSITIONS = 64
 _LEAST_VISUAL = 576
-"""EventGPT's spatial means, which no frame counts as its own."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,6 @@ class DecodeSteps:
         return EarlyExitStep(self._decoder, layer, confidence)
 
     def _made_for(self, kind: str, plan: StepPlan, problem: str = "") -> ChosenStep:
-        """The first of the ways to make a kind that works here; with a `problem`, of those that follow it."""
         for name, make in self._ways(kind, plan):
             if name == FUSED and problem:
                 continue
@@ -202,7 +199,6 @@ class DecodeSteps:
 
 
 def no_step(switches: Switches, reason: str) -> ChosenStep:
-    """The decoder's own pass, with a sentence where something else was asked for."""
     return ChosenStep(None, sentence=_because(switches.step, reason))
 
 
@@ -222,7 +218,6 @@ def _prepare(step: _Step, plan: StepPlan) -> float | None:
 
 
 def _because(asked: str, reason: str, taken: str = EAGER) -> str | None:
-    """Why a step is not what was asked for, unless nobody asked."""
     if asked not in _MADE_WORDS:
         return None
     return f"The decode step is not {_MADE_WORDS[asked]} but {_MADE_WORDS.get(taken, 'runs eagerly')}: {reason}."

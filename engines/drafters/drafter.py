@@ -56,7 +56,6 @@ class Proposal:
         return next((node for node, parent in enumerate(self.parents) if parent == place - 1), None)
 
     def on(self, device: torch.device) -> Proposal:
-        """The same with its ids and laws on a device; the logits stay where they are."""
         if self.ids.device == device:
             return self
         laws = None if self.laws is None else moved(self.laws, device)
@@ -64,15 +63,11 @@ class Proposal:
 
     @classmethod
     def nothing(cls) -> Proposal:
-        """No token: the round is then one plain step of the target."""
         return cls(torch.empty(0, dtype=torch.long))
 
 
 @dataclass(frozen=True, eq=False)
 class Drafted:
-    """One drafted token: `token` [1, 1] in the target's vocabulary, its `law` [1, V'] (None: chosen), the drafter's
-    `logits` [1, V']. `parent` numbers the token it follows in a tree (-1: none); None: the one before."""
-
     token: torch.Tensor
     law: torch.Tensor | None
     logits: torch.Tensor
@@ -190,7 +185,6 @@ class DraftSide:
 
     @property
     def drawn(self) -> dict[str, Any]:
-        """How a model's own tokens are chosen, as `ModelDrafter` takes it."""
         return {"law": self.law, "generator": self.generator, "target_rows": self.cached_target.vocabulary_size}
 
     @property
@@ -200,6 +194,5 @@ class DraftSide:
 
     @property
     def draft_name(self) -> str:
-        """The draft's name, with the adapter's where it has one."""
         name = self.drafting[0].facts.name
         return name if self.adapter is None else f"{name} with {self.adapter.name}"

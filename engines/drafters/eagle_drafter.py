@@ -67,7 +67,6 @@ class EagleDrafter(HeadDrafter):
     def _seen_places(
         self, context: PromptContext, embeddings: torch.Tensor, first: int
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The prompt's embeddings from place `first` on, in the head's own where it has some, and which are visual."""
         seen = embeddings[first:]
         if self._head.embedding is None and not self._head.sees_pictures:
             return seen, None
@@ -84,7 +83,6 @@ class EagleDrafter(HeadDrafter):
         return self._chain(guess, count, is_stopped)
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """Forgets what was drafted; the true hidden states of what stands wait for the next round."""
         if verified.features is None:
             raise RuntimeError("a head drafts from the target's hidden states")
         self.head_pass.crop(self._known)
@@ -96,7 +94,6 @@ class EagleDrafter(HeadDrafter):
         self._waiting = true if self._waiting is None else torch.cat([self._waiting, true])
 
     def _catch_up(self, ids: Sequence[int]) -> torch.Tensor:
-        """Takes in what waits, with the tokens after it: the first guess [1, H]."""
         features, head = self._waiting, self.head_pass
         if features is None or features.shape[0] > len(ids):
             raise RuntimeError("hidden states and tokens do not match")
@@ -128,7 +125,6 @@ class EagleDrafter(HeadDrafter):
         return Proposal(torch.cat(chosen), torch.cat(laws) if laws else None, logits=seen)
 
     def _grow(self, guess: torch.Tensor, tree: StaticTree, is_stopped: Callable[[], bool]) -> Proposal:
-        """Level by level: each node's likeliest children, one pass of the head for all nodes of a level."""
         head, base = self.head_pass, self._known
         chosen: list[torch.Tensor] = []
         seen: list[torch.Tensor] = []

@@ -158,7 +158,6 @@ class HeadDrafter(Drafter):
         return None if self._dynamic is None else replace(self._dynamic, depth=min(levels, self._dynamic.depth))
 
     def _tree(self, levels: int) -> StaticTree:
-        """The first levels of the tree with `widths`."""
         found = self._trees.get(levels)
         if found is None:
             found = self._trees[levels] = StaticTree(self._widths[:levels])
@@ -208,7 +207,6 @@ class MedusaDrafter(HeadDrafter):
         return Proposal(draw(laws, self._generator)[:, 0], laws, logits=logits)
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """Keeps the state at the last place that stands: there the target chose what the answer now ends in."""
         if verified.features is None:
             raise RuntimeError("heads draft from the target's hidden states")
         last = verified.path[-1]

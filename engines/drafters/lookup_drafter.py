@@ -37,7 +37,6 @@ class AnswerMemory(Generic[Kept]):
         return self._tokens
 
     def others(self, about: Hashable) -> list[Kept]:
-        """What is kept of answers about anything else, the oldest first."""
         return [kept for one, _, kept in self._answers if one != about]
 
     def remember(self, about: Hashable, tokens: int, kept: Kept) -> None:
@@ -54,7 +53,6 @@ class AnswerMemory(Generic[Kept]):
 
 
 def memory_of(model: LlamaDecoder, drafter: str, most: int) -> AnswerMemory[Any]:
-    """The memory that a drafter, by its key, has of a model's answers; it goes with the model."""
     return _memories.setdefault(model, {}).setdefault(drafter, AnswerMemory(most))
 
 
@@ -90,8 +88,6 @@ def certain(ids: Sequence[int], device: torch.device) -> Proposal:
 
 
 class _Occurrences:
-    """A growing sequence, and where the latest occurrence of each of its n-grams with a successor ends."""
-
     def __init__(self, prompt: Sequence[int]) -> None:
         self._prompt_length = len(prompt)
         self._sequence: list[int] = []
@@ -99,7 +95,6 @@ class _Occurrences:
         self._grow(prompt)
 
     def follow(self, answer: Sequence[int]) -> None:
-        """Takes in what an answer has gained since the last call; answers only ever grow."""
         self._grow(answer[len(self._sequence) - self._prompt_length :])
 
     def continuation(self, count: int) -> list[int]:
@@ -182,10 +177,8 @@ def make_ngram(side: DraftSide) -> NgramDrafter:
 RECYCLING_NAME = "token recycling"
 
 KEPT = 8
-"""Tokens that are kept after each."""
 
 MOST_ROWS = 1 << 15
-"""Of earlier answers that are remembered: 2 MB."""
 
 Rows = tuple[tuple[int, ...], torch.Tensor]
 """Tokens, and those that follow each [n, KEPT]."""
@@ -215,7 +208,6 @@ class RecyclingDrafter(Drafter):
             self._put(tokens, following)
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        """A chain of `count` tokens, or a tree's first `count` levels at most; nothing after a token that is new."""
         if ids[-1] not in self._known:
             return Proposal.nothing()
         last = upload(ids[-1:], self.device)
@@ -246,7 +238,6 @@ class RecyclingDrafter(Drafter):
             self._memory.remember(self._about, len(tokens), (tokens, following))
 
     def _chain(self, last: torch.Tensor, count: int) -> torch.Tensor:
-        """Ids [k]: each the likeliest after the one before; where the host may look, up to one that is new."""
         reads_freely = self.device.type == "cpu"
         chosen: list[torch.Tensor] = []
         while len(chosen) < count:

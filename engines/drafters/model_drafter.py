@@ -82,7 +82,6 @@ class ReencodingDrafter(Drafter):
         self.model.note_length(answer)
 
     def _text(self, ids: Sequence[int]) -> str:
-        """The answer's text up to its last whole character."""
         return self._target.decode(ids).rstrip(_BROKEN)
 
     def _heard(self, ids: Sequence[int]) -> list[int]:
@@ -133,7 +132,6 @@ class ReencodingDrafter(Drafter):
 
 
 _WAYS_ON = 4
-"""Tokens that a grown tree knows after each."""
 
 
 class ModelDrafter(Drafter):
@@ -224,7 +222,6 @@ class ModelDrafter(Drafter):
                 logits = self.model.step(self._for_draft(way[shared:]))[:, -1]
 
     def proposal(self, chosen: Sequence[Drafted]) -> Proposal:
-        """Drafted tokens (at least one) as the target is to judge them."""
         laws = [one.law for one in chosen if one.law is not None]
         ids = torch.cat([one.token for one in chosen])[:, 0]
         parents = tuple(one.parent for one in chosen if one.parent is not None) or None
@@ -249,14 +246,12 @@ class ModelDrafter(Drafter):
         self.model.note_length(answer)
 
     def _waiting(self, ids: Sequence[int]) -> Sequence[int]:
-        """Tokens of the answer that the cache lacks: at least the last one."""
         return ids[self.model.length - self.model.prompt_length :]
 
     def _for_draft(self, ids: Sequence[int]) -> torch.Tensor:
         return upload([self._alignment.for_draft(ids)], self.device)
 
     def _stacked(self, laws: list[torch.Tensor]) -> torch.Tensor | None:
-        """[k, V] over all of the target's rows: what the draft lacks has no chance."""
         if not laws:
             return None
         stacked = torch.cat(laws)
@@ -319,8 +314,6 @@ def make_hidden(side: DraftSide) -> HiddenDrafter:
 
 
 class SelfDrafter(Drafter):
-    """Prefills the target's prompt once more when it starts, then drafts as any model."""
-
     wants_features = True
 
     def __init__(

@@ -23,8 +23,6 @@ more often than that in a row has more of them."""
 
 @dataclass(frozen=True)
 class Follower:
-    """The likeliest token after a match: it came `count` times out of `total`."""
-
     token: int
     count: int
     total: int
@@ -57,11 +55,9 @@ class SuffixAutomaton:
         return len(self._states)
 
     def begin(self) -> None:
-        """What is taken in from now on is another sequence."""
         self._end = _ROOT
 
     def grow(self, tokens: Iterable[int]) -> None:
-        """Takes in what the present sequence goes on with."""
         for token in tokens:
             self._end = self._after(self._end, token)
             self._count(self._end)
@@ -86,13 +82,11 @@ class SuffixAutomaton:
         return self._states[state].count, self._states[state].latest
 
     def _with_followers(self, state: int) -> int:
-        """The state itself, or the next on its links after which anything came."""
         while state != _ROOT and not self._states[state].following:
             state = self._states[state].link
         return state
 
     def _after(self, end: int, token: int) -> int:
-        """The state of the sequence that ends in `end` with one token more."""
         states = self._states
         known = states[end].following.get(token)
         if known is not None:  # another sequence went on alike
@@ -112,7 +106,6 @@ class SuffixAutomaton:
         return made
 
     def _split(self, place: int, token: int, known: int) -> int:
-        """The shorter texts of state `known` end here as well from now on: they get a state of their own."""
         states = self._states
         old, made = states[known], len(states)
         states.append(_State(states[place].length + 1, old.link, old.count, old.latest, dict(old.following)))
@@ -189,6 +182,5 @@ class SuffixDrafter(Drafter):
 
 
 def make(side: DraftSide) -> SuffixDrafter:
-    """Over the target's prompt, its answer, and what it said before."""
     memory = memory_of(side.target.language_model, "suffix", MOST_TOKENS)
     return SuffixDrafter(side.cached_target.device, side.eos_ids, memory=memory, about=side.about)

@@ -109,8 +109,6 @@ def class_attention(states: TowerStates) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class _Captured:
-    """A graph with the buffers it reads and writes."""
-
     graph: Any
     pixels: torch.Tensor
     states: TowerStates
@@ -156,7 +154,6 @@ class CapturedTower(ClipTower):
             self.problem = "there is no memory for its graph" if is_full else first_line(error)
 
     def release(self) -> None:
-        """Releases all graphs with their memory, and the problem, whose cause may be gone."""
         self._graphs.clear()
         self.problem = None
 

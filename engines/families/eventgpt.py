@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 
 class EventGptModel(Network):
-    """The whole network. `feature_adaptor` is None in a model built without one."""
-
     def __init__(self, config: ModelConfig) -> None:
         from transformers import CLIPVisionModel
 
@@ -145,7 +143,6 @@ EVENTGPT_TRAINING = PromptTemplate(
 """The published layout of EventGPT, the same without its markers, and the one its training code wrote."""
 
 SEQUENCE_LIMIT = 2048
-"""Positions EventGPT's own program cuts every prompt off at."""
 
 
 class EventLanguageModel(LoadedModel):
@@ -172,7 +169,6 @@ class EventLanguageModel(LoadedModel):
         return replace(host, warnings=span_warnings(host))
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:
-        """The released layout, the same without markers, or the one training used (which had none)."""
         if settings.input.prompt_style == "training":
             return EVENTGPT_TRAINING
         return EVENTGPT_V1 if settings.input.event_markers else EVENTGPT_UNMARKED
@@ -227,7 +223,6 @@ class EventLanguageModel(LoadedModel):
         return self._prune(self._pool(adapted, recipe, spans), states, recipe, spans)
 
     def _map_after_means(self, states: TowerStates, recipe: VisionRecipe, spans: StageClock) -> torch.Tensor:
-        """The same algebra with the means moved to where all that follows is linear."""
         with spans.child("projector") as span:
             span.input("features", states.last)
             inner = self.network.activate(states.last)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EventGptPlusConfig(LlavaConfig):
-    """A CLIP tower, two linear layers, a Qwen2. `sequence_limit` is where its program cuts prompts off."""
-
     family: str = field(default="eventgpt_plus", kw_only=True)
     slot_id: int = field(default=SLOT, kw_only=True)
     feature_layer: int = field(default=-1, kw_only=True)
@@ -45,8 +43,6 @@ class EventGptPlusConfig(LlavaConfig):
 
 
 class EventGptPlusModel(LlavaModel):
-    """The network: as LLaVA's, but what is pooled are projected patches."""
-
     config: EventGptPlusConfig
 
     def encode_frames(self, pixel_values: torch.Tensor) -> torch.Tensor:
@@ -91,8 +87,6 @@ class BinnedEventModel(VideoLanguageModel):
 
 
 class EventGptPlusFamily(LentTowerFamily):
-    """Its tensors and files as its program reads them."""
-
     tower_key = "event_tower"
     tower_prefix = "model.event_tower.vision_tower.vision_model."
     names = Naming(

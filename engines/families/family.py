@@ -73,11 +73,9 @@ class ModelFamily(ABC):
         return
 
     def canonical(self, stored_name: str) -> str:
-        """The published name of a tensor that a newer transformers stored under its later names."""
         return stored_name
 
     def holds_tower(self, stored: Collection[str]) -> bool:
-        """Whether stored tensors of these names have a vision tower, or a part of one, among them."""
         return True
 
     def completed(
@@ -87,7 +85,6 @@ class ModelFamily(ABC):
         return stored, ()
 
     def is_lent(self, published_name: str) -> bool:
-        """Whether a tensor of this name may come from another folder."""
         return False
 
     def visual_counts(self, config: ModelConfig, pictures: int, settings: GenerationSettings) -> VisualCounts:

@@ -44,7 +44,6 @@ _PUBLISHED_ROWS = 32_064
 
 
 def names_of(*parts: tuple[str, str]) -> Naming:
-    """The published names of these parts, of the projector and the language model."""
     shared = ("multi_modal_projector.", "language_model.")
     return Naming((*parts, *((name, name) for name in shared)))
 
@@ -57,7 +56,6 @@ class LlavaFamily(ModelFamily):
     extra_tokens: tuple[str, ...] = ("<image>", "<pad>")
 
     def of_its_own(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What config.json's values say of this family alone, as fields of the configuration."""
         return {"keeps_cls": values.get("vision_feature_select_strategy", "default") == "full"}
 
     def token_id(self, token: str, values: Mapping[str, Any]) -> int:
@@ -114,7 +112,6 @@ class LlavaFamily(ModelFamily):
 
 
 def _language(path: Path, values: Mapping[str, Any], text: dict[str, Any]) -> LlamaConfig:
-    """The language model; published files keep only differences from the defaults of Qwen2 or Vicuna-7B."""
     if text.get("model_type") == QWEN2:
         return qwen2_text({"tie_word_embeddings": values.get("tie_word_embeddings", False), **text}, path)
     filled = {**VICUNA_7B, **text}
@@ -163,8 +160,6 @@ VIDEO_LLAVA = VideoLlavaFamily("video_llava")
 
 
 class LlavaNextVideoModel(LlavaModel):
-    """The network. `image_newline` separates the rows of still images; videos do not use it."""
-
     def __init__(self, config: LlavaConfig) -> None:
         super().__init__(config)
         self.image_newline = nn.Parameter(torch.zeros(config.text.hidden_size))

@@ -56,8 +56,6 @@ class LlavaConfig(ModelConfig):
 
 
 class Projector(nn.Module):
-    """Two linear layers with an activation between: the tower's width to the language model's."""
-
     def __init__(self, config: LlavaConfig) -> None:
         from transformers.activations import ACT2FN
 
@@ -74,8 +72,6 @@ class Projector(nn.Module):
 
 
 class LlavaModel(Network):
-    """One tower, the class token dropped, N frames as N images; other families of its kind differ in parts."""
-
     config: LlavaConfig
 
     def __init__(self, config: LlavaConfig) -> None:
@@ -127,13 +123,10 @@ class LlavaModel(Network):
 
 
 class VideoLanguageModel(LoadedModel):
-    """A loaded model that reads frames, in one slot for all of them or, where frames are images, one slot for each."""
-
     network: LlavaModel
 
     @property
     def cut_at(self) -> int | None:
-        """Positions the family's own program cuts every prompt off at, if it does."""
         return None
 
     def spelled(self) -> str:
@@ -171,7 +164,6 @@ class VideoLanguageModel(LoadedModel):
         )
 
     def shown(self, host: HostInputs, settings: GenerationSettings, spans: StageClock) -> HostInputs:
-        """The pictures the tower is to see: events as drawn frames; frames that are images as tiles of one if set."""
         drawn = draw_event_frames(host, settings.frames or self.record.frames, settings.input.canvas_size, spans)
         if self.record.takes_images and settings.input.image_layout == "grid":
             return self._tile(drawn, spans)

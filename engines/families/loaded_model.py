@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 def make_language_model(text: LlamaConfig) -> LlamaForCausalLM:
-    """The modules with the weights they begin with. What leaves the attention of a Qwen2 has no bias."""
     from transformers import LlamaForCausalLM
 
     model: LlamaForCausalLM = LlamaForCausalLM(text)
@@ -57,7 +56,6 @@ class Network(nn.Module):
 
     @property
     def tokens_per_frame(self) -> int:
-        """Visual tokens of one frame, before anything is pooled over frames."""
         return self.config.tokens_per_frame
 
     def encode_frames(self, pixel_values: torch.Tensor) -> torch.Tensor:
@@ -98,7 +96,6 @@ class LoadedModel(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about the model's files, and one where its vision tower could not be captured."""
         if (problem := self.network.tower.problem) is None:
             return self._warnings
         return (*self._warnings, f"The vision tower is not captured as a CUDA graph but runs eagerly: {problem}.")
@@ -129,7 +126,6 @@ class LoadedModel(ABC):
         """Stage vision without kept embeddings: [V, hidden]."""
 
     def frames_of(self, settings: GenerationSettings) -> int | None:
-        """How many frames it is to be shown; None leaves it to the family."""
         asked: int | None = getattr(settings, self.record.frames_setting)
         return asked
 
@@ -164,6 +160,5 @@ class LoadedModel(ABC):
         return self.kept.encode(inputs, spans, lambda: self.compute_vision(inputs, spans))
 
     def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:
-        """Part of stage 4: [1, S, hidden]; visual rows past a limit of the prompt are left out."""
         text = self.language_model.embed(inputs.text_ids)
         return splice(text, visual[: inputs.lengths.visual], inputs.slots)

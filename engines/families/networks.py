@@ -27,16 +27,13 @@ if TYPE_CHECKING:
 ENGINE_FAMILIES: dict[str, ModelFamily] = {
     family.key: family for family in (EVENTGPT, EVENTGPT_PLUS, LLAVA, VIDEO_LLAVA, LLAVA_NEXT_VIDEO)
 }
-"""The torch half of each family by its key."""
 
 
 def engine_family(key: str) -> ModelFamily:
-    """The torch half of the family of that key."""
     return ENGINE_FAMILIES[key]
 
 
 def build_network(config: ModelConfig) -> Any:
-    """The network of the configuration's family, with the weights its modules begin with."""
     return engine_family(config.family).network(config)
 
 
@@ -59,7 +56,6 @@ def put_parameter(network: nn.Module, name: str, tensor: torch.Tensor) -> None:
 
 
 def finish(network: Network, device: torch.device) -> None:
-    """Computes the tables no checkpoint holds (positions, rotary frequencies, in float32) and ties what is tied."""
     from transformers import CLIPVisionModel
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 

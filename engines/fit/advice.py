@@ -18,11 +18,9 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.settings import option_words, with_value
 
 BOTH, IN_TURN, REFUSED = "both", "in turn", "refused"
-"""Every model stays loaded; they are loaded, run and freed one after the other; one alone does not fit."""
 
 
 HOST = "cpu"
-"""Where weights wait that are packed on their way to a GPU."""
 
 
 def room_for(needs: Iterable[MemoryNeed], machine: Machine, held: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -61,7 +59,6 @@ def too_big(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> list[Memory
 
 
 def shortage(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
-    """What is needed and what there is, as the first half of a sentence; for needs that do not all fit together."""
     large = too_big(needs, free)
     if large:
         need = large[0]
@@ -93,10 +90,8 @@ def use(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
 
 
 MOST_NAMED = 3
-"""Ways named in a sentence."""
 
 NOT_CROPPED = ("hqq8", "hqq4")
-"""Caches that speculation cannot use."""
 
 _CHUNK = 512
 _FEW_FRAMES = (4, 2, 1)
@@ -136,7 +131,6 @@ class OptionChange:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """What is changed to what, for any model; all devices count as one value."""
         name = self.place[1]
         return name, "" if name == "device" else str(self.value)
 
@@ -200,7 +194,6 @@ def find_ways(
 
 
 def ways_text(ways: Sequence[FittingChanges]) -> str:
-    """The second half of a refusal, as it follows on a semicolon."""
     if not ways:
         return "no dtype, quantization or cache makes it fit, so choose a smaller model"
     texts = [way.text for way in ways]
@@ -208,7 +201,6 @@ def ways_text(ways: Sequence[FittingChanges]) -> str:
 
 
 def _largest(needs: Sequence[MemoryNeed]) -> dict[str, int]:
-    """By device, what the larger of the models takes that are there one after the other."""
     found: dict[str, int] = {}
     for need in needs:
         found[need.device] = max(found.get(need.device, 0), need.total_bytes)

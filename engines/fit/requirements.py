@@ -41,8 +41,6 @@ QUESTION_POSITIONS = 16
 
 @dataclass(frozen=True)
 class ModelShape:
-    """Sizes of a model: all `parameters`, and rows and columns of the matrices that can be quantized."""
-
     name: str
     config: ModelConfig
     parameters: int
@@ -175,37 +173,31 @@ def _alternatives_bytes(config: ModelConfig, settings: GenerationSettings, size:
 
 
 def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int) -> int:
-    """Bytes of all weights on the device; `itemsize` is that of what stays unquantized."""
     inside = sum(rows * columns for rows, columns in shape.matrices)
     packed = sum(weight_bytes(quantization, rows, columns, itemsize) for rows, columns in shape.matrices)
     return (shape.parameters - inside) * itemsize + packed
 
 
 def frame_count(config: ModelConfig, settings: GenerationSettings) -> int:
-    """Frames a run with these settings shows the model, at most where the recording's length decides."""
     family = FAMILIES[config.family]
     asked: int | None = getattr(settings, family.frames_setting)
     return asked or family.most_frames
 
 
 def picture_count(config: ModelConfig, settings: GenerationSettings) -> int:
-    """Pictures the tower sees: the frames, or one grid of them."""
     is_grid = FAMILIES[config.family].takes_images and settings.input.image_layout == "grid"
     return 1 if is_grid else frame_count(config, settings)
 
 
 def visual_positions(config: ModelConfig, settings: GenerationSettings) -> int:
-    """Positions of the prompt that come from the input, after pooling and pruning."""
     return engine_family(config.family).visual_counts(config, picture_count(config, settings), settings).total
 
 
 def _is_captured(switches: Switches) -> bool:
-    """Whether a run on a GPU decodes by captured steps, for which `step_choice` asks a static cache."""
     return switches.step != "eager" and switches.early_exit is None and switches.cache in ("auto", "static")
 
 
 def _heads(config: ModelConfig) -> tuple[int, int]:
-    """A head's width, and how many heads have keys and values of their own."""
     text = config.text
     head_dim = text.head_dim or text.hidden_size // text.num_attention_heads
     return head_dim, text.num_key_value_heads or text.num_attention_heads

@@ -86,7 +86,6 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
 
 
 def refusal(plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, together: bool) -> str:
-    """The sentence for models that do not fit: what is missing, and what would help. `held` would be given back."""
     needs = plan.needs(machine)
     ways = find_ways(plan, machine, held, together=together)
     return f"{shortage(needs, room_for(needs, machine, held))}; {ways_text(ways)}."
@@ -135,7 +134,6 @@ def _verdict(
 
 
 def _past_context(plan: PlannedModels, need: MemoryNeed) -> str | None:
-    """A sentence when a run would pass the positions the model was trained for."""
     limit = plan.shapes[need.role].config.text.max_position_embeddings
     wanted = need.positions.prompt + plan.settings.max_new_tokens
     if wanted <= limit:
@@ -236,7 +234,6 @@ class SuiteRoom:
         return None if shape is None else shape.config.family
 
     def fits(self, cells: Iterable[SuiteConfiguration]) -> bool:
-        """Whether all models of all cells stay loaded together, each with room for its largest run."""
         largest: dict[tuple[str, ModelChoice], MemoryNeed] = {}
         for cell in cells:
             for role, choice in cell.weights():

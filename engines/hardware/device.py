@@ -34,7 +34,6 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """`auto`: float32 on a CPU, bfloat16 on a GPU that computes in it, float16 on older ones."""
     if name == "auto":
         if device.type == "cpu":
             return torch.float32
@@ -70,12 +69,10 @@ class Machine:
         return free_bytes(device)
 
     def devices(self) -> list[str]:
-        """Every device, GPUs first, as torch spells them."""
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         return [*(f"cuda:{index}" for index in range(count)), "cpu"]
 
     def can_pack(self, kind: str) -> bool:
-        """Whether the library for quantized weights of a kind is installed."""
         library = _LIBRARIES.get(kind)
         return library is None or importlib.util.find_spec(library) is not None
 
@@ -133,7 +130,6 @@ def free_bytes(device: torch.device) -> int:
 
 
 def _container_bytes() -> int:
-    """What the control group of a Linux container still allows; practically unlimited elsewhere."""
     unlimited = 1 << 62
     folder = Path("/sys/fs/cgroup")
     try:
@@ -164,11 +160,9 @@ def use_threads(models: Iterable[VisionLanguageModel]) -> int:
 
 
 def thread_count(parameters: Iterable[int]) -> int:
-    """Threads a run takes whose models on the CPU have so many parameters each."""
     return 1 if all(count < SMALL_PARAMETERS for count in parameters) else _DEFAULT
 
 
 def split_threads(total: int) -> tuple[int, int]:
-    """Threads of a draft and its target that compute at once: a quarter for the draft, whose steps wait for memory."""
     draft = max(1, total // 4)
     return draft, max(1, total - draft)

@@ -67,7 +67,6 @@ def card_facts(device: torch.device) -> dict[str, Any]:
 
 
 def architectures() -> list[str]:
-    """The GPU generations that this build of torch holds code for, such as sm_90; empty where no GPU can be used."""
     return list(torch.cuda.get_arch_list())
 
 
@@ -100,7 +99,6 @@ def cudnn_text(number: int | None) -> str | None:
 
 @cache
 def version_of(names: tuple[str, ...]) -> str | None:
-    """The version of the first of these packages that is installed; nothing is imported."""
     for name in names:
         try:
             return metadata.version(name)

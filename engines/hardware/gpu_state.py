@@ -37,7 +37,6 @@ def gpu_state(device: torch.device) -> dict[str, Any] | None:
 
 
 def gpu_warnings(start: dict[str, Any] | None, end: dict[str, Any] | None) -> list[str]:
-    """Warnings that the GPU was throttled or shared, from its states before and after. Fixed clocks are no warning."""
     states = [state for state in (start, end) if state is not None]
     reasons: list[str] = []
     for state in states:
@@ -58,13 +57,10 @@ def gpu_warnings(start: dict[str, Any] | None, end: dict[str, Any] | None) -> li
 
 
 class GpuWatch:
-    """The GPUs among some devices, as they were when it was made and as they are when it is asked."""
-
     def __init__(self, devices: Iterable[torch.device]) -> None:
         self._start = {device: gpu_state(device) for device in dict.fromkeys(devices) if device.type == "cuda"}
 
     def look_again(self) -> tuple[dict[torch.device, dict[str, Any] | None], list[str]]:
-        """The states now, and what is to be said about the time in between: sentences that name the device."""
         now = {device: gpu_state(device) for device in self._start}
         said = [
             sentence.replace("The GPU", f"The GPU {device}", 1) if len(now) > 1 else sentence
@@ -98,7 +94,6 @@ def driver_version() -> str | None:
 
 
 def _opened(device: torch.device) -> tuple[Any, Callable[..., Any]] | None:
-    """NVML, and a way to ask a device that answers None to what its driver withholds."""
     if device.type != "cuda":
         return None
     try:
@@ -119,7 +114,6 @@ def _opened(device: torch.device) -> tuple[Any, Callable[..., Any]] | None:
 
 
 def _others(pids: list[int]) -> int:
-    """How many of these processes are none of ours: not this one, nor the one that started it."""
     foreign = sum(pid not in (os.getpid(), os.getppid()) for pid in pids)
     # In a container the driver may count processes by the host's numbers, and one of them is this one.
     is_hidden = torch.cuda.is_initialized() and os.getpid() not in pids

@@ -82,7 +82,6 @@ def random_config(name: str) -> ModelConfig:
 
 
 def random_vocabulary(config: ModelConfig) -> SyntheticVocabulary:
-    """The vocabulary all random models share, with the family's own tokens above it."""
     return SyntheticVocabulary(engine_family(config.family).extra_tokens)
 
 
@@ -155,7 +154,6 @@ _TINY_TOWER: dict[str, Any] = {
 }
 
 _SMALL_PROMPT = 16
-"""Positions of their prompt."""
 
 _LLAMA_1B: dict[str, Any] = {
     "vocab_size": 32_064,
@@ -182,7 +180,6 @@ TINY_NETWORK = "tiny-video-llava"
 """The shape "tiny" with a tower, for showing that something works."""
 
 SHAPES = ("tiny", TINY_NETWORK, "dispatch-32", *_NETWORKS)
-"""All names, small to large; those from 160m on have a CLIP tower and a full vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -212,13 +209,11 @@ def bench_shape(name: str) -> BenchShape:
 
 
 def visual_positions(config: ModelConfig) -> int:
-    """Positions of the prompt that come from the family's number of frames."""
     frames = FAMILIES[config.family].frames
     return engine_family(config.family).visual_counts(config, frames, GenerationSettings()).total
 
 
 def language_config(sizes: dict[str, Any]) -> LlamaConfig:
-    """A small Llama of these sizes that never ends a text; its weights spread widely enough for varied ones."""
     from transformers import LlamaConfig
 
     return LlamaConfig(
@@ -235,7 +230,6 @@ def language_config(sizes: dict[str, Any]) -> LlamaConfig:
 
 
 def build_language_model(config: LlamaConfig) -> LlamaForCausalLM:
-    """The model with random weights, the same ones each time, in float32 on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         model = make_language_model(config)
@@ -259,7 +253,6 @@ def text_shape(config: LlamaConfig) -> TextShape:
 
 
 def vision_shape(config: ModelConfig) -> VisionShape:
-    """The sizes of tower and projector for the family's frames. Layers after the one that is read do not count."""
     vision, hidden = config.vision, config.text.hidden_size
     width, depth = number(vision.hidden_size), number(vision.num_hidden_layers)
     projections = ((width, hidden), (hidden, hidden))

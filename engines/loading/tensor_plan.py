@@ -27,7 +27,6 @@ class TensorPlan:
 
     @property
     def surplus(self) -> list[str]:
-        """Stored names that have no place in the network."""
         return [tensor.name for tensor in self.strangers]
 
 
@@ -52,7 +51,6 @@ def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) ->
 
 
 def plan_tensors(config: ModelConfig, network: Network, stored: Mapping[str, StoredTensor]) -> TensorPlan:
-    """Compares what the files hold (by stored name) with what the network needs, both ways."""
     family = engine_family(config.family)
     names = family.names
     wanted = {

@@ -18,7 +18,6 @@ from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.generation import ModelChoice
 
 Loader = Callable[[ModelChoice, str, Callable[[int, int], None], StopFlag], VisionLanguageModel]
-"""`engines.loading.weights.load_model`, or a test's own."""
 
 _Key = tuple[ModelChoice, str]
 
@@ -28,8 +27,6 @@ LAZY_DEVICES = ("cuda",)
 
 @dataclass(frozen=True)
 class Warm:
-    """A model ready to run, what getting it took (nothing when it was loaded already), and its decode steps."""
-
     model: VisionLanguageModel
     setup: SetupFacts
     steps: DecodeSteps

@@ -120,7 +120,6 @@ def _hub_folder(name: str, with_weights: bool) -> Path:
 
 
 def _hub_reason(error: Exception) -> str:
-    """Which of "no such model", "no permission" and "no network" it was."""
     from huggingface_hub.errors import GatedRepoError, OfflineModeIsEnabled, RepositoryNotFoundError
 
     if isinstance(error, GatedRepoError):
@@ -225,7 +224,6 @@ def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:
 
 
 def preprocessing_file(folder: Path, config: ModelConfig) -> Path | None:
-    """The file that describes the preparation of pictures: EventGPT's lies in its CLIP folder."""
     folders = [folder]
     if config.tower_folder is not None:
         folders.insert(0, config.tower_folder)
@@ -255,7 +253,6 @@ def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...
 
 
 def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, dtype: torch.dtype) -> ModelFacts:
-    """What is to be known of a loaded model."""
     config = checkpoint.config
     text = config.text
     parameters = sum(parameter.numel() for parameter in network.parameters())

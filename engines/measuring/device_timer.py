@@ -26,8 +26,6 @@ _FLOAT32_STEPS = 1 << 24
 
 
 class DeviceTimer(Protocol):
-    """Marks on a device's queue of work, readable later as host nanoseconds."""
-
     def mark(self) -> Any:
         """Puts a mark after the work queued so far; never waits."""
 
@@ -104,7 +102,6 @@ class CudaTimer:
             self._pool.append(mark)
 
     def synchronize(self) -> None:
-        """Waits for the device."""
         torch.cuda.synchronize(self._device)
 
     def conclude(self) -> ClockFacts:

@@ -49,7 +49,6 @@ class SteppedClock(StageClock):
         return super().finish()
 
     def end_mark(self) -> None:
-        """Closes the open step's context, if there is one."""
         step, self._step = self._step, None
         if step is not None:
             step.__exit__(None, None, None)
@@ -75,8 +74,6 @@ _ENTRIES = 200_000
 
 
 class MemorySnapshot:
-    """A context: records allocations and where they come from, and writes them to `path` however it is left."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self._is_written = False
@@ -104,7 +101,6 @@ class MemorySnapshot:
             torch.cuda.memory._record_memory_history(None)
 
     def facts(self) -> dict[str, Any]:
-        """Where the snapshot lies, for the run's record; nothing when none was written."""
         return {"snapshot_path": str(self.path)} if self._is_written else {}
 
 
@@ -171,7 +167,6 @@ class TorchTrace:
             profiler.__exit__(kind, error, trace)
 
     def facts(self) -> dict[str, Any]:
-        """Where the trace lies, for the run's record; nothing when none was written."""
         files = sorted(self.folder.glob("*.pt.trace.json.gz")) if self.folder.is_dir() else []
         return {"trace_path": str(files[-1])} if files else {}
 

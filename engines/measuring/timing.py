@@ -28,7 +28,6 @@ _FAILED_IN = "evprof_failed_in"
 
 
 def failed_stage(problem: BaseException) -> tuple[str, str] | None:
-    """Role and name of the stage that an exception first left; None where it left none."""
     found: tuple[str, str] | None = problem.__dict__.get(_FAILED_IN)
     return found
 
@@ -72,7 +71,6 @@ class OpenSpan:
         return end_ns - start_ns
 
     def input(self, name: str, value: Any) -> None:
-        """Notes something this span reads: a tensor, an array, or a sequence of equal arrays."""
         self._clock.note_tensor(self.span_id, "in", name, value)
 
     def output(self, name: str, value: Any) -> None:
@@ -163,7 +161,6 @@ class StageClock:
 
     @property
     def is_inside(self) -> bool:
-        """Whether a span is open: a new one is a part of it."""
         return bool(self._open)
 
     def stage(self, name: str, role: str, device: Any = None) -> OpenSpan:
@@ -209,7 +206,6 @@ class StageClock:
         return done_ns
 
     def compare(self) -> None:
-        """Compares the devices' clocks with the host's and corrects what they timed. They have nothing to do."""
         for device, timer in self._timers.items():
             self.device_clocks[device] = facts = timer.conclude()
             for span in self._settled if facts.is_corrected else ():

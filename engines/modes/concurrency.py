@@ -38,7 +38,6 @@ class DraftWorker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being done and nothing waits."""
         return self._last is None or self._last.is_set()
 
     def do(self, work: Callable[[], None]) -> threading.Event:
@@ -91,8 +90,6 @@ class SharedSink:
 
 
 class LinkedStop:
-    """A run's stop flag that is also set when the other thread has no use for this one's work any more."""
-
     def __init__(self, stop: StopFlag) -> None:
         self._stop = stop
         self.is_released = False
@@ -143,17 +140,14 @@ class Concurrency:
             yield
 
     def enter_target(self) -> None:
-        """The target's part of the CPU threads, for the calling thread."""
         if self.target_threads is not None:
             torch.set_num_threads(self.target_threads)
 
     def leave_target(self) -> None:
-        """All CPU threads again, for the calling thread and those that are started from now on."""
         if self.target_threads is not None:
             torch.set_num_threads(self._total)
 
     def join_streams(self) -> None:
-        """What the calling thread computes on the draft's device from now on follows all the draft's thread did."""
         if self._stream is not None:
             torch.cuda.current_stream(self._draft).wait_stream(self._stream)
 

@@ -83,7 +83,6 @@ class DraftThread:
 
     @property
     def is_over(self) -> bool:
-        """Whether no token will follow those that are there."""
         return self._is_over
 
     def close(self) -> FreeDrafts:
@@ -130,7 +129,6 @@ class DraftThread:
 
     @property
     def failure(self) -> BaseException | None:
-        """What the thread failed with of its own, not because it was stopped."""
         return None if isinstance(self._error, Cancelled) else self._error
 
     def _taken(self) -> FreeDrafts:

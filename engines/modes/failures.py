@@ -17,7 +17,6 @@ _CUDA_ERROR = "CUDA error: "
 
 
 def is_lost_gpu(problem: BaseException) -> bool:
-    """Whether an exception says so; that memory ran out has to be ruled out before."""
     return isinstance(problem, torch.AcceleratorError) and str(problem).startswith(_CUDA_ERROR)
 
 
@@ -43,7 +42,6 @@ _INSTEAD = {
     "prefill": "fewer frames or --prefill-chunk 512",
     "decode": "fewer new tokens or --cache fp8",
 }
-"""What to change where a stage ran out."""
 
 _ANYWHERE = "a smaller model or dtype, fewer frames or fewer new tokens"
 

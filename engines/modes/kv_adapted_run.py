@@ -65,7 +65,6 @@ class KvAdaptedRun(PlainRun):
         return target.prefill_as(work, levels[0].new_empty(0, language.config.hidden_size))
 
     def _visual_levels(self) -> list[torch.Tensor]:
-        """Level by level the draft's hidden states at its visual positions, [1, V, draft], as the map reads them."""
         inputs = self._draft.inputs
         if inputs is None:
             raise RuntimeError("a cache is mapped after the draft's prefill")
@@ -74,7 +73,6 @@ class KvAdaptedRun(PlainRun):
         return [level[:, first : first + count].to(weight.device, weight.dtype) for level in self._tapped.levels]
 
     def _preprocess(self, prompt: str, visual: int, tell: Tell) -> ModelInputs:
-        """Stage preprocess of the target: its text alone, with one slot for all mapped positions."""
         model, context = self._target.model, self.context
         with context.memory.stage("preprocess"), context.clock.stage("preprocess", TARGET, model.device) as span:
             with context.clock.child("tokenize") as part:
@@ -90,8 +88,6 @@ class KvAdaptedRun(PlainRun):
 
 
 class _MappedPrefill(Prefilling):
-    """The target's stage prefill: text before the slot, what the map makes of the draft's states, text after it."""
-
     def __init__(
         self,
         mapped: KvMap,

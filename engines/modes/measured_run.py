@@ -79,7 +79,6 @@ STRATEGIES: dict[str, type[PlainRun]] = {
     "parallel": ParallelRun,
     "kv_adapted": KvAdaptedRun,
 }
-"""The strategies by the name in a mode's record."""
 
 
 @dataclass
@@ -169,7 +168,6 @@ class MeasuredRun:
     # Setup, before the run's zero.
 
     def _set_up(self) -> None:
-        """Loads what is not warm, chooses decode steps, and prepares the files."""
         settings, request, tools = self._plan.settings, self._request, self._tools
         asked = settings.speculation
         if self._mode.maps_cache or (self._mode.drafts and DRAFTERS[asked.drafter].is_trained):
@@ -215,7 +213,6 @@ class MeasuredRun:
             self._warn(sentence)
 
     def _choose_step(self, role: str, one: _RoleModel) -> None:
-        """Compiles or captures the decode step; the number of threads is known only now."""
         settings, model, steps = self._plan.settings, one.warm.model, one.warm.steps
         frames = settings.frames or settings.event_frames or FAMILIES[model.facts.family].frames
         start = steps.last_prompt or expected_prompt(model.visual_tokens_per_frame * frames)
@@ -245,7 +242,6 @@ class MeasuredRun:
         return replace(switches, step="auto") if is_free else switches
 
     def _prepare_files(self, roles: tuple[str, ...]) -> None:
-        """Imports the readers of the input, and brings its files into memory or out of it, as requested."""
         switches, sample = self._plan.settings.switches, self._request.sample
         reading = set(roles) & set(self._request.reading_roles)
         kinds = {input_of(self._plan.settings.input, role) for role in reading}
@@ -300,8 +296,6 @@ class MeasuredRun:
         return AlternativesLog(model.device, language.rows, dtype, self._plan.settings.max_new_tokens)
 
     def _listener(self, role: str) -> Tell:
-        """Listens to a role's pass. The first start of all passes is the run's zero."""
-
         def tell(name: str, value: Any) -> None:
             if name in ("lengths", "loading"):
                 self._describe({name: {role: value}})
@@ -415,7 +409,6 @@ class MeasuredRun:
 
 
 def resolved(settings: GenerationSettings, roles: tuple[str, ...]) -> GenerationSettings:
-    """The settings with the input that each of these roles reads instead of "auto"."""
     read: dict[str, Any] = {f"{role}_input": input_of(settings.input, role) for role in roles}
     return replace(settings, input=replace(settings.input, **read))
 

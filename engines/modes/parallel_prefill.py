@@ -210,7 +210,6 @@ class ParallelPrefill(Prefilling):
         return self.block.prefill(last, self._proposal, stop)
 
     def take(self, logits: torch.Tensor) -> torch.Tensor | None:
-        """Ends the window. The first token where nothing was drafted; else the answer has what is known by now."""
         # A choice, not a draw, does not depend on what was drafted: it is under way before anybody waits for it.
         chosen = self.sampler(logits[:1]) if self.is_greedy and not self.window.rides else None
         if self._drafts is None and (not self.window.is_forced or self.thread.is_over or self.window.most == 0):
@@ -256,12 +255,10 @@ class ParallelPrefill(Prefilling):
         )
 
     def _complete(self) -> FreeDrafts:
-        """Waits for as many drafts as are asked for."""
         with self.clock.child("wait for draft"):
             return self.thread.complete()
 
     def _end_drafting(self, drafts: FreeDrafts) -> None:
-        """The draft's thread ends, and its cache keeps what stands; a prefill nobody needs any more is broken off."""
         if not (drafts.size or self.window.goes_on or self.window.is_forced):
             self.thread.release()
             self.concurrency.leave_target()

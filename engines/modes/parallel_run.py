@@ -52,7 +52,6 @@ class ParallelRun(SpeculativeRun):
         self._concurrency.note_ready()
 
     def make_pass(self, role: str) -> ModelPass:
-        """The draft's has a clock of its own; what memory both take at once is the target's stages'."""
         context, is_draft = self.context, role == DRAFT
         return ModelPass(
             context.models[role],
@@ -110,7 +109,6 @@ class ParallelRun(SpeculativeRun):
 
     @property
     def facts(self) -> SpeculationFacts | None:
-        """How both ran at once, and what drafts took to cross, once that is known."""
         beside, crossing = self._concurrency, self._block.crossing
         crossed_ns = sum(span.duration_ns for span in crossing.spans)
         return replace(
@@ -158,7 +156,6 @@ class ParallelRun(SpeculativeRun):
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """A target that stopped because the draft failed: that is then what went wrong."""
         try:
             yield
         except Cancelled:
@@ -177,7 +174,6 @@ class ParallelRun(SpeculativeRun):
         return step
 
     def close(self) -> None:
-        """Ends what the draft's thread is at, whatever it is, and settles its spans. Called once; raises nothing."""
         self._thread.abandon()
         if isinstance(self._step, GraphStep):
             self._step.captures = True
@@ -199,7 +195,6 @@ class _Keeping(Prefilling):
 
     @property
     def logits(self) -> torch.Tensor:
-        """[1, V]; RuntimeError before prefill."""
         if self._logits is None:
             raise RuntimeError("logits before prefill")
         return self._logits

@@ -49,7 +49,6 @@ DRAFTER_MAKERS: dict[str, Callable[[DraftSide], Drafter]] = {
     "eagle": eagle_drafter.make,
     "medusa": head_drafter.make_medusa,
 }
-"""Makes the drafter of each key of DRAFTERS."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,6 @@ class PlainRun:
             )
 
     def judgements(self) -> Iterator[JudgementRecord]:
-        """What both models thought of drafted tokens, computed after the measured time."""
         yield from ()
 
     def close(self) -> None:
@@ -211,7 +209,6 @@ class SpeculativeRun(PlainRun):
         self.rounds(self.context.stop).run()
 
     def rounds(self, stop: StopFlag) -> Rounds:
-        """The rounds of the run, after the target's prefill."""
         settings, target = self.context.settings, self.passes[TARGET]
         cached, inputs = target.cached, target.inputs
         text = () if inputs is None else tuple(token for token in inputs.token_ids if token != SLOT)

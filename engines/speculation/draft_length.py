@@ -16,11 +16,9 @@ class DraftLength:
         self.most = self._gamma = gamma
 
     def next(self) -> int:
-        """Tokens to draft in the next round, at least 1."""
         return self._gamma
 
     def learn(self, drafted: int, accepted: int, draft_ns: int, verify_ns: int) -> None:
-        """Called after each round."""
         return
 
 

@@ -132,7 +132,6 @@ class Rounds:
         spent_ns: tuple[int, int, int],
         hidden: bool = False,
     ) -> None:
-        """Writes a round down; `spent_ns` is what drafting, verifying and rolling back took."""
         accepted = judged.accepted
         # A way that stands to its leaf, or to the answer's end, rejects nothing.
         is_refused = emitted > accepted and proposal.first_child(judged.path[-1]) is not None
@@ -152,7 +151,6 @@ class Rounds:
         self.count += 1
 
     def _propose(self) -> Proposal:
-        """Up to so many drafted tokens; fewer when the answer's limit is closer than that."""
         answer = self.answer
         count = min(self.length.next(), self.limits.max_new_tokens - len(answer.ids) - 1)
         if count < 1:
@@ -160,7 +158,6 @@ class Rounds:
         return self.drafter.propose(answer.ids, count, self.stop.is_set)
 
     def _pass(self, proposal: Proposal) -> torch.Tensor:
-        """One target pass over the last token and the k proposed: logits [1, k + 1, V]."""
         last = upload([self.answer.ids[-1]], self.target.device)
         block = torch.cat([last, proposal.ids])[None]
         if proposal.parents is not None:

@@ -129,8 +129,6 @@ class _Kept:
 
 
 class JudgementLog:
-    """Collects rounds; `law` is what tokens are drawn from, by default the softmax."""
-
     def __init__(self, law: Law | None = None, *, clones: bool = False, most_bytes: int = MOST_BYTES) -> None:
         self._law: Law = law or (lambda logits: logits.float().softmax(dim=-1))
         self._clones = clones
@@ -160,7 +158,6 @@ class JudgementLog:
         self._kept.append(_Kept(*place, proposal, judged, tuple(drafted), held))
 
     def records(self, run_id: int, pieces: Sequence[str]) -> Iterator[JudgementRecord]:
-        """A record for every judged token of every round kept, in order."""
         for kept in self._kept:
             yield from self._of(kept, run_id, pieces)
 
@@ -205,7 +202,6 @@ class JudgementLog:
 
 
 def _held_bytes(tensor: torch.Tensor) -> int:
-    """What a reference keeps from being freed: all of what a view is a view of."""
     return int(tensor.untyped_storage().nbytes())
 
 

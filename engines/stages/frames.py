@@ -92,7 +92,6 @@ def _check_canvas(path: str, events: EventArray, canvas: Canvas) -> None:
 
 
 def grid_columns(frames: int) -> int:
-    """Columns, and at most as many rows, of a grid with room for `frames` tiles: ceil(sqrt(frames))."""
     return math.isqrt(frames - 1) + 1
 
 

@@ -43,8 +43,6 @@ class HostInputs:
 
 @dataclass(frozen=True)
 class SeenFrame:
-    """One picture the model read, as PNG; see FrameRecord."""
-
     label: str
     start_us: int
     end_us: int

@@ -50,7 +50,6 @@ class Prefilling:
         return cached.prefill(embeddings, stop)
 
     def take(self, logits: torch.Tensor) -> torch.Tensor | None:
-        """The first token [1, 1], on the device and in the answer."""
         if self.sampler is None:
             return None
         first = self.sampler(logits)
@@ -100,11 +99,9 @@ class ModelPass:
         return Limits(self.settings.max_new_tokens, eos_ids)
 
     def prefill(self, visual: torch.Tensor, answer: Answer, sampler: Sampler | None) -> torch.Tensor | None:
-        """Stage prefill; with a `sampler` also the answer's first token [1, 1], on the device and in `answer`."""
         return self.prefill_as(Prefilling(answer, sampler), visual)
 
     def prefill_as(self, work: Prefilling, visual: torch.Tensor) -> torch.Tensor | None:
-        """Stage prefill, with what `work` makes of it."""
         self._check_stop()
         if self.inputs is None:
             raise RuntimeError("prefill before preprocess")
@@ -130,7 +127,6 @@ class ModelPass:
         return first
 
     def _open_cache(self, prompt_length: int) -> None:
-        """A cache for the prompt, the answer and one block of drafts beyond it."""
         model, settings = self.model, self.settings
         capacity = capacity_of(prompt_length, settings)
         if isinstance(self.cached.own_step, GraphStep):

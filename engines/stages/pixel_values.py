@@ -40,8 +40,6 @@ _MOST_RESIZED = 1 << 26
 
 @dataclass(frozen=True)
 class ClipTransform:
-    """Resize the shortest edge to `shortest_edge` pixels, cut `crop` (height, width) from the centre, normalise."""
-
     shortest_edge: int
     crop: tuple[int, int]
     mean: tuple[float, float, float] = CLIP_MEAN
@@ -179,7 +177,6 @@ class PixelValues:
             span.output("pixel_values", self._held)
 
     def send(self, span: OpenSpan) -> None:
-        """To the device, noted as an output of `span`."""
         if not self._is_gpu:
             self._held = self._held.to(self._device, self._dtype)
             span.output("pixel_values", self._held)
@@ -208,5 +205,4 @@ def looked_up(pictures: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
 
 
 def level_table(transform: ClipTransform, dtype: torch.dtype) -> torch.Tensor:
-    """[3 * 256] on the host: rounding the table rounds every number that is looked up in it."""
     return torch.from_numpy(transform.levels).flatten().to(dtype)

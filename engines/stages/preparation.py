@@ -140,7 +140,6 @@ def _past_the_limit(facts: ModelFacts, lengths: LengthFacts, max_new_tokens: int
 
 
 def _other_kind(model: _Prepared, host: HostInputs) -> list[str]:
-    """What is said when a model is shown the kind of input that its family was not made for."""
     if host.kind == model.wants:
         return []
     count = len(host.pictures)
@@ -152,7 +151,6 @@ def _other_kind(model: _Prepared, host: HostInputs) -> list[str]:
 
 
 def without_use(model: _Prepared, settings: GenerationSettings, kind: str) -> tuple[str, ...]:
-    """One sentence naming input and vision settings that change nothing for a model that is shown `kind`."""
     family = FAMILIES[model.facts.family]
     values = {**settings.flat(), f"{family.role}_input": kind}
     here = Situation(family.role, values, {family.role: family.key})

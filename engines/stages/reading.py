@@ -26,7 +26,6 @@ SPAN_LIMIT_US = 100_000
 
 
 def import_readers() -> None:
-    """Imports the readers, so that stage load measures no imports. Missing libraries are reported on use."""
     for name in ("av", "PIL.Image"):
         with suppress(ImportError):
             importlib.import_module(name)
@@ -41,7 +40,6 @@ def import_readers() -> None:
 
 
 def import_reader_of(path: str) -> None:
-    """Imports what reads this recording, so that its stage load times no import. What is missing is said on reading."""
     from evprof.loaders.events.file_head import HEAD_BYTES
     from evprof.loaders.events.formats import format_of
 
@@ -67,7 +65,6 @@ _LIBRARIES = {
     "aedat4": ("lz4.frame", "backports.zstd"),
     "rosbag1": ("lz4.frame",),
 }
-"""What formats are read with besides numpy, which their own files import when one is opened."""
 
 
 def read_input(
@@ -78,14 +75,12 @@ def read_input(
     event_frames: int | None,
     video_frames: int,
 ) -> HostInputs:
-    """The half of the sample that `kind` names: see `read_events` and `read_video`."""
     if kind == EVENTS:
         return read_events(sample, event_frames, spans)
     return read_video(sample, video_frames, spans)
 
 
 def files_of(sample: Sample, kinds: Iterable[str]) -> list[str]:
-    """What stage load reads of a sample: files and folders."""
     paths: list[str | None] = []
     if EVENTS in kinds:
         paths += [sample.events_path, sample.rectify_path]
@@ -95,7 +90,6 @@ def files_of(sample: Sample, kinds: Iterable[str]) -> list[str]:
 
 
 def read_events(sample: Sample, count: int | None, spans: StageClock) -> HostInputs:
-    """The sample's event recording or clip, or its folder of PNG event frames, `count` spread evenly, without times."""
     from evprof.loaders.pictures.frame_folder import is_frame_set
 
     path = sample.events_path
@@ -171,7 +165,6 @@ def _sizes(paths: Iterable[Path]) -> int:
 
 
 def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
-    """`count` uniformly sampled frames of the sample's video or the clip of it, with their times."""
     path = sample.video_path
     if path is None:
         raise UserError("This model reads video and the sample has none; add --video PATH.", exit_code=USAGE)
@@ -195,8 +188,6 @@ def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
 
 
 class _Parts:
-    """What a reader calls its parts, as parts of stage load."""
-
     def __init__(self, spans: StageClock) -> None:
         self._spans = spans
 

@@ -37,7 +37,6 @@ DISK_BYTES = 2 << 30
 
 
 def checkpoint_identity(name: str, files: Iterable[Path]) -> str:
-    """Identifies a checkpoint by names, sizes and times of its weight files; without files by `name`."""
     stats = [(str(path.resolve()), path.stat()) for path in files]
     return json.dumps([name, [(place, stat.st_size, stat.st_mtime_ns) for place, stat in stats]])
 
@@ -55,8 +54,6 @@ def vision_key(pictures: Sequence[Picture], depends_on: Mapping[str, Any]) -> st
 
 
 class MemoryCache:
-    """Embeddings on the device that made them: a hit costs no copy, and they go when their model goes."""
-
     def __init__(self, limit_bytes: int = MEMORY_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._held: OrderedDict[str, torch.Tensor] = OrderedDict()
@@ -85,8 +82,6 @@ class MemoryCache:
 
 
 class DiskCache:
-    """Embeddings as safetensors files in one folder (see `KeptFiles`); damaged ones count as missing and go."""
-
     def __init__(self, folder: Path | None = None, limit_bytes: int = DISK_BYTES) -> None:
         self.folder = folder or cache_folder() / "vision"
         self._files = KeptFiles(self.folder, ".safetensors", limit_bytes)
@@ -153,7 +148,6 @@ class KeptVision:
         self._stores: dict[str, MemoryCache | DiskCache] = {MEMORY: MemoryCache()}
 
     def key(self, cuts: Sequence[Picture], recipe: VisionRecipe) -> str:
-        """The key of what `recipe` makes of the cut pictures."""
         prunes = (recipe.keep, recipe.prune_by) if recipe.keep < 1 else None
         how = {"pooled": recipe.pooled, "fused": recipe.fused, "prunes": prunes}
         return vision_key(cuts, {**self._depends_on, **how})
@@ -184,7 +178,6 @@ class KeptVision:
         return visual
 
     def _store(self, place: str) -> MemoryCache | DiskCache:
-        """Made when first asked for: nobody needs a folder for what is not kept in one."""
         if place not in self._stores:
             self._stores[place] = DiskCache()
         return self._stores[place]
@@ -203,15 +196,12 @@ Encode = Callable[[ModelInputs, StageClock], torch.Tensor]
 
 
 class Rehearsal:
-    """Remembers which recipes were rehearsed, so that each is once. `edge` is that of a frame, in pixels."""
-
     def __init__(self, edge: int, *, device: torch.device, dtype: torch.dtype) -> None:
         self._edge = edge
         self._device, self._dtype = device, dtype
         self._done: set[VisionRecipe] = set()
 
     def perform(self, recipe: VisionRecipe, encode: Encode) -> None:
-        """Encodes one blank frame by the recipe, unless that was done before."""
         recipe = replace(recipe, cache=OFF, key="")
         if recipe in self._done:
             return

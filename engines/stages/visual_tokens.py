@@ -17,7 +17,6 @@ from engines.tokens.uploads import moved
 from evprof.core.vocabulary.switches import PRUNINGS
 
 ATTENTION, SIMILARITY, RANDOM = PRUNINGS
-"""Criteria: the class token's attention; largest distance among those kept; none, the control for both."""
 
 _SEED = 1
 

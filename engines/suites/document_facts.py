@@ -29,7 +29,6 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 FEATURE_ALIGNMENT, CACHE_LAYOUT = "feature_alignment", "cache_layout"
-"""The facts' names, beside BATCHES."""
 
 MOST_SAMPLES = 4
 
@@ -134,7 +133,6 @@ def alignment_rows(
 def cache_layout(
     model: VisionLanguageModel, role: str, sample: Sample, settings: GenerationSettings, stop: StopFlag
 ) -> dict[str, Any]:
-    """How the model's cache lies in memory after the prompt and one decoded token."""
     short = replace(settings, max_new_tokens=2, ignore_eos=True)
     weight = generate_batch(model, [(sample, sample.prompt)], short, stop=stop).cache
     layout = weight.layout
@@ -158,8 +156,6 @@ def cache_layout(
 
 
 class _Pair:
-    """Both models, of which one at a time is loaded. A context that frees them."""
-
     def __init__(
         self, draft: ModelChoice, target: ModelChoice, settings: GenerationSettings, stop: StopFlag, loader: Loader
     ) -> None:
@@ -296,7 +292,6 @@ class _Tap(NullClock):
         self.outputs: dict[tuple[str, str], Any] = {}
 
     def child(self, name: str, role: str | None = None) -> OpenSpan:
-        """A part whose outputs are kept."""
         return _KeptSpan(self, name)
 
 
@@ -311,5 +306,4 @@ class _KeptSpan(OpenSpan):
         """Of no interest."""
 
     def output(self, name: str, value: Any) -> None:
-        """Kept."""
         self._kept[self.name, name] = value

@@ -23,7 +23,6 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 __all__ = ["CARD_BYTES", "document_facts", "model_facts", "suite_facts"]
 
 CARD_BYTES = 24_000 * MIB
-"""A "24 GB" card as the mission documents count it: 24,000 of the MiB a cache is told in. PyTorch finds 23.5 GiB."""
 
 Note = Callable[[str], None]
 
@@ -45,7 +44,6 @@ def suite_facts(
 
 
 def model_facts(choices: Iterable[ModelChoice], settings: GenerationSettings, note: Note = _silent) -> dict[str, Any]:
-    """The part "models" of it: nothing is measured."""
     return _models(_shapes(choices, note), settings, note)
 
 
@@ -60,7 +58,6 @@ def _shapes(choices: Iterable[ModelChoice], note: Note) -> dict[ModelChoice, Mod
 
 
 def _ceilings(shapes: dict[ModelChoice, ModelShape], note: Note, scale: float) -> list[dict[str, Any]]:
-    """Ceilings of every device, dtype and number of threads that these models compute with, alone or together."""
     machine = Machine()
     seats: dict[tuple[str, torch.dtype, int], None] = {}
     together = thread_count(shape.parameters for shape in shapes.values())
@@ -114,7 +111,6 @@ def _models(shapes: dict[ModelChoice, ModelShape], settings: GenerationSettings,
 def _capacities(
     choice: ModelChoice, shape: ModelShape, settings: GenerationSettings, note: Note
 ) -> list[dict[str, Any]]:
-    """The batch on a 24 GB card, as if a GPU computed, and in what is free on this machine now."""
     here = Machine()
     found = [_capacity(replace(choice, device="auto"), shape, settings, AssumedMachine(CARD_BYTES), CARD_BYTES)]
     try:

@@ -44,7 +44,6 @@ class _Likeliest:
 
 
 _Row = tuple[_Place, list[int], list[float], float]
-"""A place, the likeliest ids, their probabilities and the entropy in bits."""
 
 
 class AlternativesLog:
@@ -73,8 +72,6 @@ class AlternativesLog:
         self._found_drafted: list[_Likeliest] = []
 
     def watched(self, choose: Choose) -> Choose:
-        """A sampler whose logits [1, V] are kept, each for the next token of the answer."""
-
         def choose_and_keep(logits: torch.Tensor) -> torch.Tensor:
             self._put(logits[0], _Place(self._next))
             self._next += 1
@@ -83,7 +80,6 @@ class AlternativesLog:
         return choose_and_keep
 
     def keep(self, start: int, logits: torch.Tensor, places: Sequence[int], round_index: int) -> None:
-        """A round's: rows `places` of logits [k + 1, V] gave the answer's tokens from position `start` on."""
         for position, place in enumerate(places, start):
             self._put(logits[place], _Place(position, round_index))
         self._next = start + len(places)
@@ -105,7 +101,6 @@ class AlternativesLog:
     def records(
         self, run_id: int, role: str, ids: Sequence[int], pieces: Sequence[str]
     ) -> Iterator[AlternativesRecord]:
-        """A record for every token of the answer `ids` and for every drafted one, in order of position."""
         self._work_out()
         self._work_out_drafted()
         # A first token may have been looked at twice; and the device may have been a step ahead of the answer's end.

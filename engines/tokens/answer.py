@@ -41,8 +41,6 @@ class Round:
 
 
 class Answer:
-    """`ids` are the generated tokens, end of sequence included; `origin` is their default origin."""
-
     def __init__(
         self,
         sink: Sink,
@@ -84,7 +82,6 @@ class Answer:
         )
 
     def reject(self, token_id: int, position: int, round_index: int, t_ns: int) -> None:
-        """Notes a token that was drafted for `position` and thrown away."""
         self._append(
             TokenRecord(
                 self._run_id, DRAFT, position, token_id, ORIGIN_REJECTED, round_index, t_ns, self._piece(token_id)
@@ -120,8 +117,6 @@ class Answer:
 
 
 class SilentAnswer(Answer):
-    """The same without records: warm-up inside benchmarks, and the "off" of the overhead measurement."""
-
     def __init__(self) -> None:
         self.ids = []
         self.now = monotonic_ns

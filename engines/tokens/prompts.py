@@ -11,7 +11,6 @@ from engines.tokens.tokenization import FileVocabulary, Vocabulary
 from evprof.core.errors import UserError
 
 SLOT = -200
-"""Stands for visual embeddings among token ids (EventGPT's own constant)."""
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,6 @@ class SentencePieceVocabulary:
         return own + [""] * (self.size - self._own)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a stretch of text by itself; special tokens spelled in it become themselves."""
         ids: list[int] = []
         for part in self._at_special.split(text):
             if part in self._special:
@@ -125,7 +124,6 @@ class SentencePieceVocabulary:
         return None if self._processor.is_unknown(index) else index
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, by sentencepiece; added tokens and ids above the vocabulary have no text."""
         return str(self._processor.decode([int(index) for index in ids if 0 <= index < self._own]))
 
 
@@ -176,7 +174,6 @@ class FileVocabulary:
         return shown
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a stretch of text by itself; spellings of added tokens in it become those tokens."""
         return [int(index) for index in self._tokenizer.encode(text, add_special_tokens=False).ids]
 
     def token_id(self, piece: str) -> int | None:

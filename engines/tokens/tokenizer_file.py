@@ -25,7 +25,6 @@ MOST_MODEL_BYTES = 25_000_000
 _MOST_PIECES = 1_000_000
 _LONGEST_PIECE = 1_000
 _PIECES, _REWRITING = 1, (3, 5)
-"""The numbers of the fields looked at: pieces, and how texts are normalized and back."""
 
 _PIECE_TEXT, _TABLE = 1, 2
 _NUMBER, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
@@ -80,7 +79,6 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte at `place`, and the place after it."""
     value = 0
     for shift in range(0, 70, 7):
         if place >= len(message):
@@ -108,7 +106,6 @@ _SPACES = (
     {"type": "Prepend", "prepend": "▁"},
     {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
 )
-"""The replacements of Llama's vocabulary."""
 
 _SPLITTERS = frozenset({"Metaspace", "ByteLevel", "Whitespace", "WhitespaceSplit", "Digits"})
 
@@ -143,7 +140,6 @@ def checked_tokenizer(content: bytes, source: str) -> str:
 
 
 def _problem(values: dict[str, Any]) -> str | None:
-    """What is wrong with a file, in words that follow its name; None where nothing is."""
     return (
         _model_problem(values["model"])
         or _added_problem(values.get("added_tokens"))
@@ -227,7 +223,6 @@ def _is_long(text: Any, most: int) -> bool:
 
 
 CHATML_ENDS = ("<|im_end|>", "<|endoftext|>")
-"""What ends a turn, and what ends a text: answers end in either. Nothing begins a text."""
 
 _PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
 """The bytes that stand for themselves; the others follow from letter 256 on."""
@@ -282,7 +277,6 @@ def tokenizer_values(folder: Path) -> dict[str, Any]:
 
 
 def _added(folder: Path) -> list[dict[str, Any]]:
-    """The added tokens by number: tokenizer_config.json's, else added_tokens.json's, all of which are special."""
     described = folder / "tokenizer_config.json"
     listed = read_json(described).get("added_tokens_decoder") if described.is_file() else None
     if isinstance(listed, dict) and all(isinstance(entry, dict) for entry in listed.values()):

@@ -13,14 +13,12 @@ import torch
 
 
 def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype = torch.long) -> torch.Tensor:
-    """Numbers, or equally long sequences of them, as a tensor on a device."""
     if device.type != "cuda":
         return torch.tensor(values, device=device, dtype=dtype)
     return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
 
 
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A tensor on a device: itself if it is there already."""
     if device.type == "cuda" and tensor.device.type == "cpu" and tensor.numel():
         # A part of a tensor would be brought into one piece on the way, and that piece is not pinned.
         return tensor.contiguous().pin_memory().to(device, non_blocking=True)

@@ -29,7 +29,6 @@ LEAST_COVERAGE = 0.9
 writes other text than it was trained to."""
 
 _TOLD = 10
-"""Mismatches that are listed; their number is told as well."""
 
 
 @dataclass(eq=False)
@@ -54,7 +53,6 @@ class Alignment:
         return SAME if is_same else SHARED
 
     def for_draft(self, ids: Sequence[int]) -> list[int]:
-        """Target's ids as the draft is to be fed them."""
         if self.is_prefix:
             return [token if token < self.shared else UNKNOWN_ID for token in ids]
         return [self.to_draft[token] if token < len(self.to_draft) else UNKNOWN_ID for token in ids]
@@ -79,7 +77,6 @@ class Alignment:
         return ids if self.is_prefix else self._tables(ids.device)[2][ids]
 
     def bring_to(self, device: torch.device) -> None:
-        """Puts the tables that mapping takes on a device, before anything is measured."""
         if not self.is_prefix:
             self._tables(device)
 
@@ -127,7 +124,6 @@ def align(draft: Vocabulary, target: Vocabulary) -> Alignment:
 
 
 def ends_of(vocabulary: Vocabulary) -> list[int]:
-    """Its ends of a sequence, first the one that answers end in: of ChatML's two that with the higher number."""
     return sorted(vocabulary.eos_ids, reverse=True)
 
 
@@ -179,7 +175,6 @@ def _is_text(content: str) -> bool:
 
 
 def _contents(vocabulary: Vocabulary) -> list[str]:
-    """By id what it is known by: its piece, or its role; "" for other special tokens."""
     contents = list(vocabulary.pieces)
     for number, index in enumerate(ends_of(vocabulary)):
         contents[index] = f"{_END}{number}"

@@ -19,7 +19,6 @@ _LIMITS = {
 
 
 def card_of(info: AdapterInfo) -> str:
-    """MODEL_CARD.md; figures that were not measured are said to be missing."""
     lines = [f"# {info.name}", "", KINDS[info.kind].card, ""]
     lines += _table(
         ("", ""),
@@ -93,13 +92,11 @@ def _evaluation(info: AdapterInfo) -> list[str]:
 
 
 def _pair(info: AdapterInfo) -> list[str]:
-    """What is known of the bundled pair; nothing is claimed of others."""
     found = pair_evaluation(info.target, info.draft)
     return [line for sentence in pair_sentences(info.target, found) for line in ("", sentence)] if found else []
 
 
 def evaluation_rows(found: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """What was measured, in words; None where a figure was not."""
     each = found.get("acceptance_per_position") or []
     return [
         ("tokens right (teacher-forced)", _share(found.get("token_match"))),

@@ -25,10 +25,7 @@ from evprof.version import __version__
 
 
 class ClusterExamples(Closing):
-    """A source of examples with a worker in every slot of a cluster; close it."""
-
     def __init__(self, cluster: Any, slots: Sequence[Any], plan: CollectPlan, threads: int | None) -> None:
-        """`threads` of the CPU for each (None: as PyTorch finds)."""
         self._cluster = cluster
         self._slots = list(slots)[: len(plan.samples)]
         self._plan = plan

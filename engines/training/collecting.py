@@ -29,21 +29,16 @@ from evprof.loaders.collection import SHARD_BYTES, SHARD_EXAMPLES, CollectedExam
 from evprof.run.collection_journal import CollectionJournal, row_key
 
 Content = tuple[str, str]
-"""Scene and question: an example of both is collected once."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A sample to make an example of, with the key that tells it from all others."""
-
     key: str
     sample: Sample
 
 
 @dataclass(frozen=True)
 class Made:
-    """A row's example and its journal entry, or an error; neither if another row has its content and question."""
-
     row: Row
     example: Example | None = None
     told: CollectedExample | None = None
@@ -60,8 +55,6 @@ class ExampleSource(Protocol):
 
 @dataclass(eq=False)
 class ExamplesHere:
-    """Makes them in this process. `loader` brings models; tests bring their own."""
-
     plan: CollectPlan
     _: KW_ONLY
     loader: Loader = load_model
@@ -191,8 +184,6 @@ class CollectEnd:
 
 
 class Collecting:
-    """One call of `run` each. `source` makes the examples: by default this process."""
-
     def __init__(
         self,
         plan: CollectPlan,

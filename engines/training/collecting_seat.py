@@ -22,8 +22,6 @@ from evprof.version import __version__
 
 @dataclass(frozen=True)
 class PieceOfWork:
-    """A row to make an example of; without a sample: only have the models loaded."""
-
     key: str = ""
     sample: Sample | None = None
 
@@ -44,8 +42,6 @@ class PieceAnswer:
 
 
 class CollectingSeat:
-    """Makes one example at a time; `stop` may be called meanwhile, from another thread."""
-
     def __init__(self, plan: CollectPlan, threads: int | None, neighbours: int) -> None:
         """`threads` of the CPU are this place's (None: as PyTorch finds), and so many places share its machine."""
         if threads is not None:

@@ -122,7 +122,6 @@ class EagleTrainee(ModuleTrainee):
         self.head.load_state_dict(weights)
 
     def config(self) -> dict[str, Any]:
-        """The head's sizes, how far it was led, and its layout where it has a published one."""
         sizes = {**self._shape.config(), "trained_steps": self._steps}
         if not self._layout:
             return sizes
@@ -151,7 +150,6 @@ class EagleTrainee(ModuleTrainee):
         return _Batch.of(examples, self._target, self._shape.window, reads_layers=bool(self.head.reads))
 
     def _seen(self, features: torch.Tensor) -> torch.Tensor:
-        """Of the target's hidden states what the head goes on from."""
         return unit(features) if isinstance(self.head, EagleHead) else self.head.taken(features, self._target)
 
     def _step_loss(self, batch: _Batch, guesses: torch.Tensor, step: int) -> torch.Tensor:
@@ -186,8 +184,6 @@ class EagleTrainee(ModuleTrainee):
 
 
 class _Joining(nn.Module):
-    """EAGLE-1's joining product in training: embeddings are scaled up, so that both halves learn alike."""
-
     def __init__(self, width: int, scale: float) -> None:
         super().__init__()
         self.token, self.feature = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)

@@ -31,7 +31,6 @@ from evprof.loaders.paths import reason
 from evprof.run.benches.adapter import AdapterPlan, measure_adapter
 
 Done = Callable[[int, int], None]
-"""Told how many of how many are done."""
 
 
 def evaluate_adapter(
@@ -118,12 +117,10 @@ def _trained(adapter: AdapterInfo, models: dict[str, VisionLanguageModel]) -> Tr
 
 
 def _layers(adapter: AdapterInfo, count: int) -> tuple[int, ...]:
-    """Those that a head reads inside a target of so many; a head that names none reads the usual ones."""
     return eagle3_form(adapter, count).reads if adapter.layout and adapter.layout.reads == LAYERS else ()
 
 
 _OTHER_NAMES = {"steps": "trained_steps"}
-"""Sizes that adapter.json tells under another name."""
 
 
 def _judged(

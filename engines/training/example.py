@@ -28,7 +28,6 @@ def padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def joined_answers(examples: Sequence[Example], device: torch.device) -> torch.Tensor:
-    """The answers' ids of all examples one after another, [sum of n]."""
     return torch.cat([example.answer_ids for example in examples]).to(device)
 
 
@@ -96,7 +95,6 @@ TENSORS = (
 _CPU = torch.device("cpu")
 
 KEPT_BYTES = 1 << 30
-"""Of examples that stay in memory once read."""
 
 
 def write_shard(path: Path, examples: Sequence[Example], told: Sequence[CollectedExample], *, is_full: bool) -> Shard:
@@ -161,7 +159,6 @@ class StoredExamples(Sequence[Example]):
         return [example for _, _, example in self._places]
 
     def subset(self, chosen: Sequence[int]) -> StoredExamples:
-        """Some of them, by number and in that order, with a memory of their own."""
         return StoredExamples(self._collection, [self._places[index] for index in chosen], kept_bytes=self._limit_bytes)
 
     def _keep(self, index: int, example: Example) -> None:
@@ -239,7 +236,6 @@ def _fits(tensor: torch.Tensor | None, shape: tuple[int | None, ...]) -> bool:
 
 
 def _fit_inside(found: dict[str, torch.Tensor], told: CollectedExample, rows: int) -> bool:
-    """Whether ids have rows in the target's tables, and visual positions lie within the prompt."""
     ids = torch.cat([found["answer_ids"], found["text_ids"]])
     if int(ids.min()) < 0 or (rows and int(ids.max()) >= rows):
         return False

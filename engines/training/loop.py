@@ -96,8 +96,6 @@ class TrainingWatcher(Protocol):
 
 
 class Training:
-    """One training; call `run` once."""
-
     def __init__(
         self, trainee: Trainee, examples: Sequence[Example], held_back: Sequence[Example], options: TrainingOptions
     ) -> None:
@@ -195,7 +193,6 @@ class Training:
 
 
 def judged(trainee: Trainee, examples: Sequence[Example], batch: int) -> Figures:
-    """Figures over many examples, a batch at a time."""
     parts = (
         [examples[index] for index in range(start, min(start + batch, len(examples)))]
         for start in range(0, len(examples), batch)
@@ -242,7 +239,6 @@ def split_by_scene(scenes: Sequence[str], share: float, seed: int) -> tuple[list
 
 
 def _batches(count: int, options: TrainingOptions) -> Iterator[list[int]]:
-    """Numbers of examples, each once before any comes again."""
     generator = torch.Generator().manual_seed(options.seed)
     size = min(options.batch, count)
     while True:

@@ -39,8 +39,6 @@ class MakingWatcher(TrainingWatcher, Protocol):
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """What is trained on which examples. `models` are other places of the models, by role."""
-
     data: Path
     kind: str
     folder: Path

@@ -29,8 +29,6 @@ from evprof.core.vocabulary.generation import GenerationSettings
 
 
 class Observer:
-    """Two models, or the target alone, that look at samples one after the other."""
-
     def __init__(
         self,
         target: VisionLanguageModel,
@@ -86,7 +84,6 @@ class Observer:
     def _prompt(
         self, model: VisionLanguageModel, role: str, sample: Sample
     ) -> tuple[torch.Tensor, tuple[int, int], ModelInputs]:
-        """Embeddings [1, S, hidden], visual positions (first, count), and what they are made of."""
         clock = NullClock()
         host = model.load(sample, self._settings, clock, kind=input_of(self._settings.input, role))
         inputs = model.preprocess(host, sample.prompt, self._settings, clock)
@@ -114,8 +111,6 @@ class Observer:
 
 @dataclass
 class Listening(CachedModel):
-    """A cached model that keeps the hidden state [1, hidden] of every step."""
-
     steps: list[torch.Tensor] = field(default_factory=list)
 
     def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:

@@ -53,11 +53,9 @@ class Trainee(ABC):
         """Sizes, for adapter.json."""
 
     def fit(self, examples: Sequence[Example]) -> None:
-        """Takes all training examples in at once; nothing for what is trained by steps."""
         return
 
     def release(self) -> None:
-        """Gives the models it hangs on back as they were."""
         return
 
 
@@ -96,5 +94,4 @@ class TraineeSide:
         return self.draft
 
     def size(self, name: str, default: int) -> int:
-        """A size as asked for, else the kind's own."""
         return self.sizes.get(name, default)

@@ -29,12 +29,9 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
 
 BLIND_SHARE = 0.1
-"""Of the training batches the target's visual embeddings are kept back: inside its prefill they may not be there."""
 
 
 class HiddenTrainee(ModuleTrainee):
-    """An adapter of these `sizes` under a frozen target's norm and head."""
-
     def __init__(self, target: LlamaDecoder, sizes: HiddenSizes, *, seed: int = 0) -> None:
         torch.manual_seed(seed)
         weight = target.lm_head.weight
@@ -103,8 +100,6 @@ def make_hidden(side: TraineeSide) -> HiddenTrainee:
 
 
 class KvTrainee(ModuleTrainee):
-    """A map between the caches of two frozen models."""
-
     def __init__(self, draft: LlamaDecoder, target: LlamaDecoder, *, bottleneck: int = 64, seed: int = 0) -> None:
         torch.manual_seed(seed)
         self._draft, self._target = draft.requires_grad_(False), target.requires_grad_(False)
@@ -174,8 +169,6 @@ def make_kv(side: TraineeSide) -> KvTrainee:
 
 
 class LoraTrainee(Trainee):
-    """Changes of `draft` of one `rank`. The draft is the trainee's until `release`."""
-
     def __init__(self, draft: LlamaDecoder, alignment: Alignment, *, rank: int = 16, seed: int = 0) -> None:
         torch.manual_seed(seed)
         self.rank = rank
@@ -301,7 +294,6 @@ TRAINEE_MAKERS: dict[str, Callable[[TraineeSide], Trainee]] = {
     "lora": make_lora,
     "ngram": make_ngram,
 }
-"""Makes an untrained adapter of each kind."""
 
 
 def make_trainee(kind: str, side: TraineeSide) -> Trainee:
