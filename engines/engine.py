@@ -1,7 +1,4 @@
-"""The engine: takes requests, keeps models warm, and makes the runs of a mode one after the other.
-
-It decides which runs and in what order; how one run goes is `measured_run`'s, whether its models fit `making_room`'s.
-"""
+"""The engine: takes requests, keeps models warm, and makes the runs of a mode one after the other."""
 
 from __future__ import annotations
 

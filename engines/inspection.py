@@ -85,8 +85,6 @@ def projector_name(config: ModelConfig) -> str:
 
 
 def flops(config: ModelConfig, settings: GenerationSettings) -> dict[str, Any]:
-    """Operations of a prompt of one sentence, of the mean decoded token, and of one frame's vision, by `roofline`.
-    `decode_context` is the mean number of positions that a step sees."""
     text, vision = text_shape(config.text), replace(vision_shape(config), frames=1)
     positions = visual_positions(config, settings) + FAMILIES[config.family].text_positions
     context = mean_context(positions, max(settings.max_new_tokens - 1, 1))

@@ -1,8 +1,4 @@
-"""The tensors of a trained adapter's folder, checked before they are read and written whole or not at all.
-
-`evprof.loaders.adapters` reads `adapter.json`. Each kind gives its tensors their meaning. Loaded adapters stay with
-the model they belong to.
-"""
+"""The tensors of a trained adapter's folder, checked before they are read and written whole or not at all."""
 
 from __future__ import annotations
 

@@ -40,9 +40,6 @@ _WINDOW = 256
 
 @dataclass(frozen=True)
 class BlockCosts:
-    """Blocks of 2 to LONGEST + 1 tokens after the prompt of `workload`, and a step after `draft_context` positions, in
-    `rounds` rounds."""
-
     workload: Workload
     draft_context: int
     rounds: int

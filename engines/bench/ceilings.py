@@ -1,7 +1,4 @@
-"""What this machine can do at most, measured: bytes a second from memory, operations a second in matrix products.
-
-The best of several tries counts, not the middle: a ceiling is what was reached once. It knows nothing of models.
-"""
+"""What this machine can do at most, measured: bytes a second from memory, operations a second in matrix products."""
 
 from __future__ import annotations
 
@@ -90,8 +87,6 @@ def copy_bandwidth(device: torch.device, size_bytes: int, sample_ns: int = SAMPL
 
 
 def read_bandwidth(device: torch.device, dtype: torch.dtype, size_bytes: int, sample_ns: int = SAMPLE_NS) -> float:
-    """Bytes a second of the fastest reader of one matrix far larger than any cache: products with a vector in `dtype`
-    and float32, and a sum."""
     rates = []
     for kind in {dtype, torch.float32}:
         columns = 4096

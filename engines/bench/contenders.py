@@ -212,9 +212,6 @@ _ON_A_CPU = ("compiled", "identical")
 
 @dataclass(frozen=True)
 class EngineContender:
-    """One way of decoding. `make` prepares it or raises UnavailableError. `only_on` is the device type it needs by
-    default."""
-
     name: str
     make: Callable[[Workload], Runner]
     only_on: str | None = None

@@ -1,12 +1,4 @@
-"""What the instrumentation costs: the same decode loop with and without records, in interleaved pairs.
-
-"Off" is the very same loop with a null clock and an answer that keeps no records. Beside the ratio stands the A/A
-ratio, off against off in the same minutes: what this machine's noise alone makes of equal things. What the likeliest
-tokens in every place cost is told apart, with them against the same records without. The engine thread's
-part is measured, which ends at the queue; what sending to a window adds is measured beside the window (`ui/bench`).
-All continue one answer at the same positions of one cache, which is cut back in between. On a GPU the step is the
-one that runs take there, spans have device times, and a turn is longer: its end waits for the device.
-"""
+"""What the instrumentation costs: the same decode loop with and without records, in interleaved pairs."""
 
 from __future__ import annotations
 

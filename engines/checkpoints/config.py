@@ -325,8 +325,6 @@ def fetched_folder(value: object) -> Path | None:
 
 
 def tower_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """A CLIP folder's vision tensors by their name within the tower; transformers from 5.17 on omits
-    `vision_model.`."""
     stored = read_headers(folder)
     inside = {name.removeprefix(_INSIDE): each for name, each in stored.items() if name.startswith(_INSIDE)}
     return inside or {name: each for name, each in stored.items() if name.startswith(_PARTS)}

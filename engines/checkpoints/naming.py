@@ -1,7 +1,4 @@
-"""Tensor names: published names, module names, and the layers left out by `MODEL:layers=N`.
-
-`MODEL:layers=N` keeps N of the language model's layers, evenly spread, without training. This module needs no torch.
-"""
+"""Tensor names: published names, module names, and the layers left out by `MODEL:layers=N`."""
 
 from __future__ import annotations
 

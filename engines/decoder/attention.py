@@ -31,9 +31,6 @@ torch.backends.cuda.enable_cudnn_sdp(False)
 
 @dataclass(frozen=True)
 class PromptMask:
-    """A prompt's attention mask in records: [1, positions], all seen. It takes no memory, because causal attention
-    needs no mask."""
-
     positions: int
     dtype = "bool"
     nbytes = 0

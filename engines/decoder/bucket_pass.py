@@ -92,9 +92,6 @@ def layer_in_bucket(
     front: int,
     kind: str,
 ) -> torch.Tensor:
-    """One layer as a function of its weights and cache, so that all layers are one compilation. `mask` starts at
-    `front`."""
-
     def over_bucket(_: int, queries: torch.Tensor, new: torch.Tensor, values_new: torch.Tensor) -> torch.Tensor:
         keys.index_copy_(2, places, new)
         values.index_copy_(2, places, values_new)

@@ -1,7 +1,4 @@
-"""The fused step as it runs: as CUDA graphs, one for each number of tokens, for chains and trees at any length.
-
-Where Triton's kernels are interpreted, the pass runs without graphs.
-"""
+"""The fused step as it runs: as CUDA graphs, one for each number of tokens, for chains and trees at any length."""
 
 from __future__ import annotations
 

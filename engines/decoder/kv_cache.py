@@ -1,8 +1,4 @@
-"""KV caches: keys and values of every layer, appended, cut back and weighed by walking their tensors.
-
-Lengths are host arithmetic; the walk happens once, at a run's end, and reads no number from a device. Quantized kinds
-are `quantized_kv`'s.
-"""
+"""KV caches: keys and values of every layer, appended, cut back and weighed by walking their tensors."""
 
 from __future__ import annotations
 
@@ -99,9 +95,6 @@ class DynamicKv(KvCache):
 
 
 class StaticKv(KvCache):
-    """Allocated once for `capacity` positions and written in place. If it needs more, it doubles its room during the
-    run."""
-
     kind = STATIC
 
     def __init__(
@@ -183,8 +176,6 @@ class CacheWeight:
 
 
 def weigh(cache: KvCache) -> CacheWeight:
-    """Walks each layer's tensors in use and their storages. A tensor counts once in a layer, a shared storage once in
-    all."""
     per_layer: list[int] = []
     storages: dict[tuple[str, int], int] = {}
     for layer in range(cache.layer_count):

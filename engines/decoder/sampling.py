@@ -1,7 +1,4 @@
-"""How the next token is chosen from logits: greedily, or drawn with temperature, top-k and top-p from a seed.
-
-Every choice stays on the logits' device; nothing here makes the host wait.
-"""
+"""How the next token is chosen from logits: greedily, or drawn with temperature, top-k and top-p from a seed."""
 
 from __future__ import annotations
 

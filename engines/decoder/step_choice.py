@@ -28,8 +28,6 @@ from evprof.core.vocabulary.switches import Switches
 
 
 def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
-    """The attention kernel of "prefill", "decode" and "verify" (blocks of so many tokens), as far as known. Allocates
-    nothing."""
     decoder, prompt, length = cached.decoder, cached.prompt_length, cached.length
     if not isinstance(decoder, LlamaDecoder) or not prompt:
         return {}

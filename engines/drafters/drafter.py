@@ -1,7 +1,4 @@
-"""The protocol of drafters, what they exchange with the rounds, and what a drafter is made of.
-
-A drafter proposes ids of the target's vocabulary. Its proposals never change an answer.
-"""
+"""The protocol of drafters, what they exchange with the rounds, and what a drafter is made of."""
 
 from __future__ import annotations
 

@@ -63,9 +63,6 @@ NAME = "prompt lookup"
 
 
 class LookupDrafter(Drafter):
-    """Proposes what followed the latest earlier occurrence of the answer's last ids, on `device`, up to one of
-    `eos_ids`."""
-
     def __init__(self, device: torch.device, eos_ids: frozenset[int] = frozenset()) -> None:
         super().__init__(NAME, torch.device("cpu"))
         self._place = device
@@ -98,8 +95,6 @@ class _Occurrences:
         self._grow(answer[len(self._sequence) - self._prompt_length :])
 
     def continuation(self, count: int) -> list[int]:
-        """At most `count` ids after the latest earlier occurrence of the longest suffix. At the sequence's end it
-        repeats itself."""
         sequence = self._sequence
         for size in range(min(LONGEST, len(sequence)), SHORTEST - 1, -1):
             start = self._behind.get(tuple(sequence[-size:]))
@@ -221,8 +216,6 @@ class RecyclingDrafter(Drafter):
         return Proposal(torch.cat(levels), parents=parents_of(widths))
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """Learns the likeliest tokens at every place of the block; for a token that occurs twice, at its last accepted
-        place."""
         if verified.logits is None:
             return
         places = {token: place for place, token in enumerate(verified.block)}

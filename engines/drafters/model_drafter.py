@@ -99,8 +99,6 @@ class ReencodingDrafter(Drafter):
         return self.model.crop(self.model.prompt_length + same)
 
     def _drafted(self, waiting: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> list[int]:
-        """The draft's likeliest ids after those that wait, up to the end of sequence on a CPU. The cache then lacks the
-        last one."""
         reads_freely = self.device.type == "cpu"
         fed = upload([list(waiting)], self.device)
         chosen: list[torch.Tensor] = []

@@ -1,7 +1,4 @@
-"""EventGPT: camera events as event frames, CLIP, a projector, an adaptor, means over time and space, Vicuna.
-
-Its config.json describes the language model and names the CLIP tower by path; see `LentTowerFamily`.
-"""
+"""EventGPT: camera events as event frames, CLIP, a projector, an adaptor, means over time and space, Vicuna."""
 
 from __future__ import annotations
 

@@ -99,8 +99,6 @@ class LlavaFamily(ModelFamily):
         return chatml(f"{own.name}_chatml", own.slot, between=own.between)
 
     def canonical(self, stored_name: str) -> str:
-        """transformers from 4.52 on saves `model.language_model.*` and `lm_head.*`, from 5.17 on towers without
-        `vision_model.`."""
         name = stored_name
         if name.startswith("model."):
             name = name.removeprefix("model.")

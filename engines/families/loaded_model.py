@@ -130,8 +130,6 @@ class LoadedModel(ABC):
         return asked
 
     def make_ready(self, settings: GenerationSettings) -> None:
-        """Captures the vision tower on a GPU, for the expected and the latest number of frames, and rehearses stage
-        vision."""
         if settings.switches.step == EAGER or not is_on_cuda(self.language_model):
             self.release()
         else:

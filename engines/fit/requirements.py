@@ -1,8 +1,4 @@
-"""The memory a model needs in a run, computed from configuration and settings, and what then fits beside it.
-
-Weights and cache are exact up to padding. Activations are those of the largest moment. `advice` compares the need
-with the free memory.
-"""
+"""The memory a model needs in a run, computed from configuration and settings, and what then fits beside it."""
 
 from __future__ import annotations
 

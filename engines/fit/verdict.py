@@ -1,8 +1,4 @@
-"""Whether models fit before they are loaded: for `evprof inspect`, for the window, for suites, and before each run.
-
-Warm models that a run does not need are freed before anything is refused. A suite asks whether all its models stay
-loaded together, and which cells exceed a context.
-"""
+"""Whether models fit before they are loaded: for `evprof inspect`, for the window, for suites, and before each run."""
 
 from __future__ import annotations
 

@@ -119,8 +119,6 @@ class AssumedMachine(Machine):
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that can be allocated on a device now, in the container's limits. PyTorch's cached memory counts as
-    free."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

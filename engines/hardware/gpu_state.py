@@ -1,7 +1,4 @@
-"""The state of an NVIDIA GPU by NVML: clocks, power, temperature, throttling, who else computes on it.
-
-Without a GPU, a driver or NVML everything is None: that is no failure. It knows no run.
-"""
+"""The state of an NVIDIA GPU by NVML: clocks, power, temperature, throttling, who else computes on it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Models with random weights in true shapes, the shapes that benchmarks run, and their sizes for the roofline.
-
-The same name gives the same weights on the same kind of device. The text is made-up words.
-"""
+"""Models with random weights in true shapes, the shapes that benchmarks run, and their sizes for the roofline."""
 
 from __future__ import annotations
 
@@ -116,8 +113,6 @@ def build_random(
 
 
 def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: LlamaConfig) -> None:
-    """Norms are one, biases zero; other weights keep the size of signals. Queries and keys are larger by `_SCORE_GAIN`,
-    so that attention does not average the whole prompt."""
     if tensor.dim() == 1 and not name.endswith("class_embedding"):
         tensor.fill_(1.0 if name.endswith("weight") else 0.0)
         return

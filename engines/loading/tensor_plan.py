@@ -31,8 +31,6 @@ class TensorPlan:
 
 
 def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) -> ModelConfig:
-    """The configuration with the stored rows of embeddings and head, if both agree with each other but not with
-    config.json."""
     family = engine_family(config.family)
     names = family.names
     wanted = [names.published("language_model.model.embed_tokens.weight")]

@@ -58,8 +58,6 @@ class WarmModels:
         self._used.setdefault((choice, role), set()).add(way)
 
     def import_libraries(self) -> None:
-        """Imports transformers' models; the time counts as part of the first model's `import_ms`. Requests can be
-        refused before."""
         if self._import_ms is None:
             return
         began_ns = monotonic_ns()

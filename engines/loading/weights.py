@@ -241,8 +241,6 @@ def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
 
 
 def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...]:
-    """A sentence for a model with other rows than the published one, unless these are exactly its tokenizer's
-    entries."""
     rows, published = config.text.vocab_size, engine_family(config.family).published_rows
     if rows == published or rows == vocabulary.size < published or not published:
         return ()

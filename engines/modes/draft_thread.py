@@ -1,8 +1,4 @@
-"""The thread in which a draft runs while its target prefills: its own stages first, then tokens until it is to end.
-
-What it drafts is taken over token by token; a step that is under way when drafting ends is forgotten. It knows
-neither the target nor what becomes of the tokens. The thread itself is the engine's (`draft_worker`).
-"""
+"""The thread in which a draft runs while its target prefills: its own stages first, then tokens until it is to end."""
 
 from __future__ import annotations
 

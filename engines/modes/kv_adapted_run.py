@@ -1,9 +1,4 @@
-"""The target answers over a cache made from the draft's, without ever seeing its own input: lossy.
-
-The draft reads events and prefills; its hidden states at visual positions become the target's keys and values there.
-The text before and after them the target prefills itself, and then it decodes as always. It knows no round and no
-drafter.
-"""
+"""The target answers over a cache made from the draft's, without ever seeing its own input: lossy."""
 
 from __future__ import annotations
 

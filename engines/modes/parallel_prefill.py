@@ -43,9 +43,6 @@ class Crossing:
 
 @dataclass(eq=False)
 class HiddenBlock:
-    """Judges what was drafted inside a prefill. `target` holds only its prompt. Greedy choice needs no pass if the
-    first token is wrong."""
-
     target: CachedModel
     drafter: ModelDrafter
     answer: Answer
@@ -167,9 +164,6 @@ class DraftWindow:
 
 @dataclass(eq=False)
 class ParallelPrefill(Prefilling):
-    """The target's side, on the engine's thread. `sampler` chooses the first token without drafts, and every token of
-    plain decoding. `make_rounds` is called once after the target's prefill."""
-
     window: DraftWindow
     target: CachedModel
     thread: DraftThread

@@ -1,7 +1,4 @@
-"""The draft reads, prefills and drafts in a thread of its own while the target prefills, and what is told of both.
-
-It joins what `parallel_prefill`, `draft_thread` and `pipeline` know apart.
-"""
+"""The draft reads, prefills and drafts in a thread of its own while the target prefills, and what is told of both."""
 
 from __future__ import annotations
 
@@ -133,8 +130,6 @@ class ParallelRun(SpeculativeRun):
         return keeping.logits
 
     def prefill(self) -> torch.Tensor | None:
-        """Starts the draft's thread, and takes the target up to prefill -> the first token [1, 1] if nothing was
-        drafted. Raises the failure of either side."""
         target, thread = self.passes[TARGET], self._thread
         self._concurrency.enter_target()
         thread.start()

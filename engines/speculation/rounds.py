@@ -99,8 +99,6 @@ class Rounds:
     def take(
         self, proposal: Proposal, judged: Judged, drafted: Sequence[int], logits: torch.Tensor, *, early: int = 0
     ) -> int:
-        """Adds a round's tokens to the answer, up to its limit, and the rejected ones; `early` of them are there.
-        Returns how many."""
         answer, known_ns = self.answer, self.clock.now()
         start = len(answer.ids) - early
         room = self.limits.max_new_tokens - start

@@ -98,8 +98,6 @@ def _drawn_from(proposal: Proposal) -> torch.Tensor | None:
 
 
 def _walk(drafted: list[int], choices: list[int], parents: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
-    """Walks down from the block's first place while the target's choice was drafted there; returns the places and the
-    next choice."""
     above = parents if parents is not None else range(-1, len(drafted) - 1)
     below: dict[tuple[int, int], int] = {}
     for node, parent in enumerate(above):

@@ -1,7 +1,4 @@
-"""One model's way through a run: load, preprocess, vision and prefill as explicit calls, each a measured stage.
-
-Stage decode is `decoding` or `speculation`, because two models may share it. Nothing here knows a family of models.
-"""
+"""One model's way through a run: load, preprocess, vision and prefill as explicit calls, each a measured stage."""
 
 from __future__ import annotations
 

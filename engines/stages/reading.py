@@ -120,8 +120,6 @@ _problems: dict[tuple[str, int, int], tuple[str, ...]] = {}
 
 
 def recording_problems(path: str) -> tuple[str, ...]:
-    """The problems of an event recording, such as a truncated file; computed once for each file, outside
-    measured time."""
     from evprof.loaders.events.opening import open_recording
 
     try:

@@ -42,8 +42,6 @@ def checkpoint_identity(name: str, files: Iterable[Path]) -> str:
 
 
 def vision_key(pictures: Sequence[Picture], depends_on: Mapping[str, Any]) -> str:
-    """The key of the embeddings of `pictures` (uint8, as the tower sees them): 64 hexadecimal digits. `depends_on`
-    names everything else that changes them."""
     digest = hashlib.blake2b(digest_size=32)
     for name in sorted(depends_on):
         digest.update(f"{name}={depends_on[name]!r}\n".encode())
@@ -127,9 +125,6 @@ def _checksum(tensor: torch.Tensor) -> int:
 
 
 class KeptVision:
-    """One model's kept embeddings. `identity` names its weights, `network` their use. Memory keeps them on the model's
-    device."""
-
     def __init__(
         self, identity: str, network: str, transform: ClipTransform, *, device: torch.device, dtype: torch.dtype
     ) -> None:

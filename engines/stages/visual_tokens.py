@@ -1,8 +1,4 @@
-"""Visual tokens of a prompt: how many there are, and which of them are kept.
-
-Two published criteria need no training: the attention of the class token, and the difference from other tokens.
-Random choice is the baseline.
-"""
+"""Visual tokens of a prompt: how many there are, and which of them are kept."""
 
 from __future__ import annotations
 

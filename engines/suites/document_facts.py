@@ -1,7 +1,4 @@
-"""What the research documents ask of two models that no run tells: batches, cache layouts, alignment of features.
-
-One model is loaded at a time; measured once, before a suite's first row. What is not available is named and left out.
-"""
+"""What the research documents ask of two models that no run tells: batches, cache layouts, alignment of features."""
 
 from __future__ import annotations
 

@@ -47,9 +47,6 @@ _Row = tuple[_Place, list[int], list[float], float]
 
 
 class AlternativesLog:
-    """What a run's models considered for each token. `watched` and `keep` are the answering model's, `keep_drafted` its
-    draft's."""
-
     def __init__(
         self,
         device: torch.device,

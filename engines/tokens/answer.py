@@ -1,7 +1,4 @@
-"""The answer as it grows: token ids in order, each noted in the run's records the moment the host knows it.
-
-It knows pieces and lengths, neither models nor tensors, so nothing in it can wait for a device.
-"""
+"""The answer as it grows: token ids in order, each noted in the run's records the moment the host knows it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Prompt layouts: the published text around a question, with slots where visual embeddings go.
-
-It knows how a prompt is spelled, not what stands in a slot.
-"""
+"""Prompt layouts: the published text around a question, with slots where visual embeddings go."""
 
 from __future__ import annotations
 

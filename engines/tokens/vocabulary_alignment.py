@@ -81,8 +81,6 @@ class Alignment:
             self._tables(device)
 
     def _tables(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """On a device: the draft's ids that meet, the target's ids they meet, `to_draft`, and which target ids the
-        draft lacks."""
         if self._cached is None or self._cached[0].device != device:
             met = [(own, other) for own, other in enumerate(self.to_target) if other != LACKING]
             columns = ([own for own, _ in met], [other for _, other in met], list(self.to_draft))

@@ -70,8 +70,6 @@ class ClusterExamples(Closing):
         return self._settings
 
     def made(self, rows: Sequence[Row], seen: Set[Content], stop: StopFlag) -> Iterator[Made]:
-        """The result of each row, in order; earlier results wait in the folder. On an end before that, waiting results
-        still come."""
         left, arrived = deque(rows), dict[str, Done[PieceOfWork]]()
         problem: UserError | None = None
         try:

@@ -1,7 +1,4 @@
-"""Collects examples over a list of samples into a folder, one shard at a time, and continues after an interruption.
-
-An `ExampleSource` makes the examples: this process, or a cluster.
-"""
+"""Collects examples over a list of samples into a folder, one shard at a time, and continues after an interruption."""
 
 from __future__ import annotations
 
@@ -169,9 +166,6 @@ class CollectingWatcher(Protocol):
 
 @dataclass
 class CollectEnd:
-    """`examples` in all, `before` of which existed; `failed` by sample; `repeated` rows have another's content and
-    question."""
-
     examples: int = 0
     before: int = 0
     repeated: int = 0

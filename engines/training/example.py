@@ -1,7 +1,4 @@
-"""One collected answer with both models' states, and its storage as safetensors with every size checked.
-
-`evprof.loaders.collection` describes the folder. Reading runs nothing that a file names.
-"""
+"""One collected answer with both models' states, and its storage as safetensors with every size checked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Makes an adapter out of collected examples: models loaded and checked, a trainee taught, its folder written.
-
-The loop is `loop`'s. Until it is whole nothing is in the adapter's place.
-"""
+"""Makes an adapter out of collected examples: models loaded and checked, a trainee taught, its folder written."""
 
 from __future__ import annotations
 

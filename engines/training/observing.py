@@ -1,7 +1,4 @@
-"""One example out of one sample: the target's greedy answer, and both models' hidden states while it was written.
-
-It knows neither files of examples nor training.
-"""
+"""One example out of one sample: the target's greedy answer, and both models' hidden states while it was written."""
 
 from __future__ import annotations
 
@@ -91,8 +88,6 @@ class Observer:
         return embeddings, visual_span(inputs), inputs
 
     def _answer(self, prompt: torch.Tensor, stop: StopFlag) -> tuple[list[int], torch.Tensor]:
-        """The greedy answer's ids, and hidden states [S + n - 1, hidden] before the last norm, other layers to their
-        left."""
         model, most = self.target, self._settings.max_new_tokens
         eos_ids = frozenset() if self._settings.ignore_eos else model.vocabulary.eos_ids
         heard = Listening(model.language_model, TARGET, model.device, model.language_model.rows, keeps_features=True)

@@ -258,8 +258,6 @@ class NgramTrainee(Trainee):
         self.counts = NgramCounts.of((example.answer_ids.tolist() for example in examples), self._order, MOST_CONTEXTS)
 
     def figures(self, examples: Sequence[Example]) -> Figures:
-        """Over answer tokens after the first. Cross-entropy in nats: the likeliest token has its confidence, others
-        share the rest."""
         loss, right, judged = 0.0, 0, 0
         for example in examples:
             answer: list[int] = example.answer_ids.tolist()
