@@ -26,9 +26,6 @@ from evprof.core.files.regular_file import regular_file
 from evprof.loaders.paths import reason
 
 _MOST_PICKLE_BYTES = 100_000_000
-_STREAMS = 5
-"""Pickles at the start of the form before zip: magic, protocol, system, the object, its storages' keys."""
-
 _ALLOWED = re.compile(
     r"(collections OrderedDict|torch\._utils _rebuild_(tensor_v2|tensor|parameter)|torch Size"
     r"|torch (cuda )?\w+Storage|torch\.(cuda|storage) \w+Storage)\Z"
@@ -40,9 +37,7 @@ def open_bin(path: Path) -> dict[str, torch.Tensor]:
     regular_file(path, "use the safetensors files")
     try:
         _check_bin(path)
-        # The form before PyTorch 1.6 cannot be mapped: its file is read whole.
-        mapped = zipfile.is_zipfile(path)
-        values = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
+        values = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001 - torch raises a different type for every way a pickle can be bad
@@ -58,10 +53,7 @@ def open_bin(path: Path) -> dict[str, torch.Tensor]:
 
 def _check_bin(path: Path) -> None:
     if not zipfile.is_zipfile(path):
-        with path.open("rb") as file:
-            for _ in range(_STREAMS):
-                _check_names(path, file)
-        return
+        raise UserError(f"{path} is no file that PyTorch 1.6 or later writes; use the safetensors files.")
     with zipfile.ZipFile(path) as archive:
         packed = [entry.filename for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
         if packed:

@@ -56,14 +56,8 @@ def _training(facts: Mapping[str, Any]) -> list[str]:
             f"state after step {facts.get('best_step')} is kept"
             + (", nothing better came." if facts.get("stopped_early") else ".")
         )
-    rows = list(
-        zip(
-            facts.get("validation_steps", ()),
-            facts.get("validation_loss", ()),
-            facts.get("validation_match", ()),
-            strict=False,
-        )
-    )
+    columns = (facts.get(f"validation_{name}", ()) for name in ("steps", "loss", "match"))
+    rows = list(zip(*columns, strict=False))
     if rows:
         told += ["", *_table(("step", "loss, held back", "tokens right, held back"), _thinned(rows))]
     if facts.get("data"):
@@ -88,54 +82,41 @@ def _evaluation(info: AdapterInfo) -> list[str]:
     where += f"{found.get('dtype')}, greedy. Tokens and rounds are counted once a sample."
     commands = [text for name in ("samples_command", "command") if (text := found.get(name))]
     again = ["", "Measured by:", "", "```sh", *commands, "```"] if commands else []
-    return [where, "", *_table(("", ""), rows), *_pair(info), *again]
-
-
-def _pair(info: AdapterInfo) -> list[str]:
-    found = pair_evaluation(info.target, info.draft)
-    return [line for sentence in pair_sentences(info.target, found) for line in ("", sentence)] if found else []
+    pair = pair_evaluation(info.target, info.draft)
+    known = [line for sentence in pair_sentences(info.target, pair) for line in ("", sentence)] if pair else []
+    return [where, "", *_table(("", ""), rows), *known, *again]
 
 
 def evaluation_rows(found: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    each = found.get("acceptance_per_position") or []
+    def share(name: str) -> str | None:
+        return None if (value := found.get(name)) is None else percent_text(value, 1)
+
+    def number(name: str) -> str | None:
+        return None if (value := found.get(name)) is None else f"{value:.3f}"
+
+    def ratio(name: str) -> str | None:
+        value, interval = found.get(f"{name}_speedup"), found.get(f"{name}_ci95")
+        limits = f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
+        return None if value is None else times_text(value) + limits
+
+    each = ("n/a" if value is None else percent_text(value, 1) for value in found.get("acceptance_per_position") or [])
+    counts = "{drafted:,}, {accepted:,} in {rounds:,} rounds".format_map(found) if found.get("drafted") else None
     return [
-        ("tokens right (teacher-forced)", _share(found.get("token_match"))),
-        ("cosine of hidden states", _number(found.get("cosine"))),
-        ("drafted, accepted", _counts(found)),
-        ("draft acceptance rate", _share(found.get("draft_acceptance_rate"))),
-        ("acceptance by position", " / ".join(_share(value) or "n/a" for value in each) or None),
-        ("mean acceptance length", _number(found.get("mean_acceptance_length"))),
+        ("tokens right (teacher-forced)", share("token_match")),
+        ("cosine of hidden states", number("cosine")),
+        ("drafted, accepted", counts),
+        ("draft acceptance rate", share("draft_acceptance_rate")),
+        ("acceptance by position", " / ".join(each) or None),
+        ("mean acceptance length", number("mean_acceptance_length")),
         ("draft length γ", None if found.get("gamma") is None else f"{found['gamma']}"),
-        ("agreement with the target's answer", _share(found.get("agreement"))),
-        ("speedup of decoding", _ratio(found, "decode")),
-        ("speedup end to end", _ratio(found, "end_to_end")),
-        ("answers equal to plain decoding", _equal(found)),
+        ("agreement with the target's answer", share("agreement")),
+        ("speedup of decoding", ratio("decode")),
+        ("speedup end to end", ratio("end_to_end")),
+        (
+            "answers equal to plain decoding",
+            "{same_answers} of {answers}".format_map(found) if found.get("answers") else None,
+        ),
     ]
-
-
-def _counts(found: Mapping[str, Any]) -> str | None:
-    if not found.get("drafted"):
-        return None
-    return f"{found['drafted']:,}, {found['accepted']:,} in {found['rounds']:,} rounds"
-
-
-def _equal(found: Mapping[str, Any]) -> str | None:
-    return f"{found['same_answers']} of {found['answers']}" if found.get("answers") else None
-
-
-def _ratio(found: Mapping[str, Any], name: str) -> str | None:
-    value, interval = found.get(f"{name}_speedup"), found.get(f"{name}_ci95")
-    if value is None:
-        return None
-    return times_text(value) + (f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
-
-
-def _share(value: float | None) -> str | None:
-    return None if value is None else percent_text(value, 1)
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -24,10 +24,6 @@ def padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
 
 
-def joined_answers(examples: Sequence[Example], device: torch.device) -> torch.Tensor:
-    return torch.cat([example.answer_ids for example in examples]).to(device)
-
-
 @dataclass(frozen=True, eq=False)
 class Example:
     """`answer_ids` [n] is the target's greedy answer with its end of sequence. `target_embeddings` [S, H] is the

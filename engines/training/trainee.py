@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from engines.stages.model import VisionLanguageModel
@@ -71,6 +72,44 @@ class ModuleTrainee(Trainee):
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
         self._module.load_state_dict(tensors)
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Teacher-forced `logits` [N, V] and `answers` [N]. `known` [N] is False for tokens that count as missed and have
+    no loss. `state` [N, hidden] are predicted hidden states, `true` the target's."""
+
+    logits: torch.Tensor
+    answers: torch.Tensor
+    known: torch.Tensor | None = None
+    state: torch.Tensor | None = None
+    true: torch.Tensor | None = None
+
+    def loss(self) -> torch.Tensor:
+        chosen = slice(None) if self.known is None else self.known
+        return F.cross_entropy(self.logits[chosen], self.answers[chosen])
+
+
+class ForcedTrainee(Trainee):
+    """A trainee whose loss and figures come from one teacher-forced pass."""
+
+    @abstractmethod
+    def predict(self, examples: Sequence[Example], *, is_training: bool) -> Forced:
+        """All answer tokens of all examples."""
+
+    def loss(self, examples: Sequence[Example]) -> torch.Tensor:
+        return self.predict(examples, is_training=True).loss()
+
+    @torch.no_grad()
+    def figures(self, examples: Sequence[Example]) -> Figures:
+        forced = self.predict(examples, is_training=False)
+        right = forced.logits.argmax(dim=-1) == forced.answers
+        if forced.known is not None:
+            right &= forced.known
+        cosine = None
+        if forced.state is not None and forced.true is not None:
+            cosine = float(F.cosine_similarity(forced.state, forced.true, dim=-1).mean())
+        return Figures(float(forced.loss()), float(right.float().mean()), cosine)
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,15 @@ from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
 from engines.tokens.vocabulary_alignment import LACKING, Alignment, align
 from engines.training.eagle_trainee import make as make_eagle
-from engines.training.example import Example, joined_answers, padded
-from engines.training.trainee import Figures, ModuleTrainee, Trainee, TraineeSide
+from engines.training.example import Example, padded
+from engines.training.trainee import Figures, Forced, ForcedTrainee, ModuleTrainee, Trainee, TraineeSide
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
 
 BLIND_SHARE = 0.1
 
 
-class HiddenTrainee(ModuleTrainee):
+class HiddenTrainee(ModuleTrainee, ForcedTrainee):
     def __init__(self, target: LlamaDecoder, sizes: HiddenSizes, *, seed: int = 0) -> None:
         torch.manual_seed(seed)
         weight = target.lm_head.weight
@@ -42,48 +42,25 @@ class HiddenTrainee(ModuleTrainee):
         self._head = weight.detach().float()
         self._dice = torch.Generator().manual_seed(seed)
 
-    def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        is_blind = float(torch.rand((), generator=self._dice)) < BLIND_SHARE
-        _, logits, answers = self._predict(examples, is_blind=is_blind)
-        return F.cross_entropy(logits, answers)
-
-    @torch.no_grad()
-    def figures(self, examples: Sequence[Example]) -> Figures:
-        state, logits, answers = self._predict(examples, is_blind=False)
-        true = torch.cat([example.target_features[example.target_prompt - 1 :] for example in examples])
-        cosine = F.cosine_similarity(state, true.to(state.device, state.dtype), dim=-1).mean()
-        loss = F.cross_entropy(logits, answers)
-        match = (logits.argmax(dim=-1) == answers).float().mean()
-        return Figures(float(loss), float(match), float(cosine))
-
     def config(self) -> dict[str, Any]:
         return dict(self.adapter.sizes.config())
 
-    def _predict(
-        self, examples: Sequence[Example], *, is_blind: bool
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Predicted hidden states [N, hidden], logits [N, V] and answer ids [N] of all tokens of all examples."""
-        states = [_behind(example) for example in examples]
-        counts = torch.tensor([state.shape[0] for state in states], device=self._device)
-        hidden = padded(states).to(self._device, torch.float32)
+    def predict(self, examples: Sequence[Example], *, is_training: bool) -> Forced:
+        device = self._device
+        is_blind = is_training and float(torch.rand((), generator=self._dice)) < BLIND_SHARE
+        # The draft's hidden states whose next token each answer token is.
+        states = [features[embeddings.shape[0] - 1 :] for embeddings, features, _ in (each.paired for each in examples)]
+        counts = torch.tensor([state.shape[0] for state in states], device=device)
+        hidden = padded(states).to(device, torch.float32)
         # Prompts of one model hold equally many visual positions, or they cannot stand in one batch.
-        visual = torch.stack([_seen(example) for example in examples]).to(self._device, torch.float32)
-        seen = None if is_blind else self.adapter.look(visual)
-        is_there = torch.arange(hidden.shape[1], device=self._device) < counts[:, None]
-        state = self.adapter(hidden, seen)[is_there]
+        spans = [(each.target_embeddings, *each.target_visual) for each in examples]
+        visual = torch.stack([embeddings[first : first + count] for embeddings, first, count in spans])
+        seen = None if is_blind else self.adapter.look(visual.to(device, torch.float32))
+        state = self.adapter(hidden, seen)[torch.arange(hidden.shape[1], device=device) < counts[:, None]]
         logits = F.linear(F.rms_norm(state, state.shape[-1:], self._norm, self._eps), self._head)
-        return state, logits, joined_answers(examples, self._device)
-
-
-def _behind(example: Example) -> torch.Tensor:
-    """[n, draft]: the draft's hidden states whose next token each answer token is."""
-    embeddings, features, _ = example.paired
-    return features[embeddings.shape[0] - 1 :]
-
-
-def _seen(example: Example) -> torch.Tensor:
-    first, count = example.target_visual
-    return example.target_embeddings[first : first + count]
+        true = torch.cat([each.target_features[each.target_prompt - 1 :] for each in examples])
+        answers = torch.cat([each.answer_ids for each in examples]).to(device)
+        return Forced(logits, answers, state=state, true=true.to(state.device, state.dtype))
 
 
 def make_hidden(side: TraineeSide) -> HiddenTrainee:
@@ -99,53 +76,51 @@ def make_hidden(side: TraineeSide) -> HiddenTrainee:
     return HiddenTrainee(target, sizes, seed=side.seed)
 
 
-class KvTrainee(ModuleTrainee):
+def answer_states(
+    decoder: LlamaDecoder, prompts: Sequence[torch.Tensor], answers: Sequence[torch.Tensor], cache: DynamicKv
+) -> torch.Tensor:
+    """[N, hidden]: the states that the tokens of all answers are chosen from, after prompts [S_i, hidden] each."""
+    device, dtype = decoder.device, decoder.embed_tokens.weight.dtype
+    rows = [
+        torch.cat([prompt.to(device, dtype), decoder.embed(ids[:-1])])
+        for prompt, ids in zip(prompts, answers, strict=True)
+    ]
+    hidden = decoder.trunk(padded(rows), cache)
+    return torch.cat([hidden[row, len(prompts[row]) - 1 : len(rows[row])] for row in range(len(rows))])
+
+
+class KvTrainee(ModuleTrainee, ForcedTrainee):
+    """A map between the caches of two frozen models."""
+
     def __init__(self, draft: LlamaDecoder, target: LlamaDecoder, *, bottleneck: int = 64, seed: int = 0) -> None:
         torch.manual_seed(seed)
         self._draft, self._target = draft.requires_grad_(False), target.requires_grad_(False)
         self.map = KvMap(KvSizes.between(draft, target, bottleneck)).to(target.device)
         super().__init__(self.map)
 
-    def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        logits, answers = self._predict(examples)
-        return F.cross_entropy(logits, answers)
-
-    @torch.no_grad()
-    def figures(self, examples: Sequence[Example]) -> Figures:
-        logits, answers = self._predict(examples)
-        loss = F.cross_entropy(logits, answers)
-        return Figures(float(loss), float((logits.argmax(dim=-1) == answers).float().mean()))
-
     def config(self) -> dict[str, Any]:
         return self.map.sizes.config()
 
-    def _predict(self, examples: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [N, V] and answer ids [N] of all tokens, examples whose prompts begin alike at a time."""
+    def predict(self, examples: Sequence[Example], *, is_training: bool) -> Forced:
+        """Examples whose prompts begin alike at a time."""
         alike: dict[tuple[int, int], list[Example]] = defaultdict(list)
         for example in examples:
             alike[(example.target_visual[0], example.paired[2][1])].append(example)
-        found = [self._answered(group) for group in alike.values()]
-        return torch.cat([logits for logits, _ in found]), torch.cat([answers for _, answers in found])
+        answers = [example.answer_ids for group in alike.values() for example in group]
+        logits = torch.cat([self._logits(group) for group in alike.values()])
+        return Forced(logits, torch.cat(answers).to(self._target.device))
 
-    def _answered(self, examples: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _logits(self, examples: Sequence[Example]) -> torch.Tensor:
         target, device = self._target, self._target.device
-        dtype = target.embed_tokens.weight.dtype
-        rows, places, answers = [], [], []
-        for example in examples:
-            ids = example.answer_ids.to(device)
-            after = example.target_embeddings[sum(example.target_visual) :].to(device, dtype)
-            rows.append(torch.cat([after, target.embed(ids[:-1])]))
-            places.append(range(after.shape[0] - 1, rows[-1].shape[0]))
-            answers.append(ids)
         before = torch.stack([example.target_embeddings[: example.target_visual[0]] for example in examples])
         cache = DynamicKv(len(target.layers))
         with torch.no_grad():
             states = self.draft_levels(examples)
-            target.trunk(before.to(device, dtype), cache)
+            target.trunk(before.to(device, target.embed_tokens.weight.dtype), cache)
         self.map.fill(self.map.predict(states), target, cache)
-        hidden = target.trunk(padded(rows), cache)
-        asked = torch.cat([hidden[row, list(place)] for row, place in enumerate(places)])
-        return target.head(asked).float(), torch.cat(answers)
+        after = [example.target_embeddings[sum(example.target_visual) :] for example in examples]
+        answers = [example.answer_ids.to(device) for example in examples]
+        return target.head(answer_states(target, after, answers, cache)).float()
 
     def draft_levels(self, examples: Sequence[Example]) -> list[torch.Tensor]:
         """Level by level the draft's hidden states at its visual positions, [B, V, draft], on the target's device."""
@@ -160,15 +135,13 @@ class KvTrainee(ModuleTrainee):
 
 
 def make_kv(side: TraineeSide) -> KvTrainee:
-    return KvTrainee(
-        side.paired.language_model,
-        side.target.language_model,
-        bottleneck=side.size("bottleneck", 64),
-        seed=side.seed,
-    )
+    draft, target = side.paired.language_model, side.target.language_model
+    return KvTrainee(draft, target, bottleneck=side.size("bottleneck", 64), seed=side.seed)
 
 
-class LoraTrainee(Trainee):
+class LoraTrainee(ForcedTrainee):
+    """Changes of `draft` of one `rank`. The draft is the trainee's until `release`."""
+
     def __init__(self, draft: LlamaDecoder, alignment: Alignment, *, rank: int = 16, seed: int = 0) -> None:
         torch.manual_seed(seed)
         self.rank = rank
@@ -189,18 +162,6 @@ class LoraTrainee(Trainee):
     def parameters(self) -> list[nn.Parameter]:
         return [factor for learnt in self._learnt.values() for factor in (learnt.up, learnt.down)]
 
-    def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        logits, answers, is_known = self._predict(examples)
-        return F.cross_entropy(logits[is_known], answers[is_known])
-
-    @torch.no_grad()
-    def figures(self, examples: Sequence[Example]) -> Figures:
-        """Loss over the tokens the draft can say; the match counts those it cannot as missed."""
-        logits, answers, is_known = self._predict(examples)
-        loss = F.cross_entropy(logits[is_known], answers[is_known])
-        match = ((logits.argmax(dim=-1) == answers) & is_known).float().mean()
-        return Figures(float(loss), float(match))
-
     def tensors(self) -> dict[str, torch.Tensor]:
         return {
             f"{name}.{part}": getattr(learnt, part).detach().clone()
@@ -217,21 +178,15 @@ class LoraTrainee(Trainee):
     def config(self) -> dict[str, Any]:
         return {"rank": self.rank}
 
-    def _predict(self, examples: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Logits [N, V], answers [N] in the draft's ids, and which of these it has an id for, [N]."""
-        draft, device = self._draft, self._draft.device
-        rows, places, answers, known = [], [], [], []
-        for example in examples:
-            told: list[int] = example.answer_ids.tolist()
-            ids = torch.tensor(self._alignment.for_draft(told), device=device)
-            prompt = example.paired[0].to(device, draft.embed_tokens.weight.dtype)
-            rows.append(torch.cat([prompt, draft.embed(ids[:-1])]))
-            places.append(range(prompt.shape[0] - 1, prompt.shape[0] - 1 + len(told)))
-            answers.append(ids)
-            known.append(torch.tensor([token in self._met for token in told], device=device))
-        states = draft.trunk(padded(rows), DynamicKv(len(draft.layers)))
-        asked = torch.cat([states[row, list(place)] for row, place in enumerate(places)])
-        return draft.head(asked).float(), torch.cat(answers), torch.cat(known)
+    def predict(self, examples: Sequence[Example], *, is_training: bool) -> Forced:
+        """Answers in the draft's ids; tokens that the draft lacks are not `known`."""
+        draft = self._draft
+        told: list[list[int]] = [example.answer_ids.tolist() for example in examples]
+        answers = [torch.tensor(self._alignment.for_draft(ids), device=draft.device) for ids in told]
+        prompts = [example.paired[0] for example in examples]
+        states = answer_states(draft, prompts, answers, DynamicKv(len(draft.layers)))
+        known = torch.tensor([token in self._met for ids in told for token in ids], device=draft.device)
+        return Forced(draft.head(states).float(), torch.cat(answers), known)
 
 
 def make_lora(side: TraineeSide) -> LoraTrainee:
