@@ -60,7 +60,20 @@ class FitQuestion:
 def describe_fit(question: FitQuestion) -> dict[str, Any]:
     """The `fit` block of `evprof inspect`. Raises UserError for an unknown model or device."""
     machine = Machine() if question.memory_bytes is None else AssumedMachine(question.memory_bytes)
-    plan = _plan(question)
+    shape = model_shape(question.model)
+    role = question.role or FAMILIES[shape.config.family].role
+    choices, shapes = {role: question.model}, {role: shape}
+    if question.other is not None:
+        other = TARGET if role == DRAFT else DRAFT
+        choices[other], shapes[other] = question.other, model_shape(question.other)
+    order = [role for role in (DRAFT, TARGET) if role in choices]
+    plan = PlannedModels(
+        {role: choices[role] for role in order},
+        {role: shapes[role] for role in order},
+        question.settings,
+        QUESTION_POSITIONS,
+        question.drafts,
+    )
     needs = plan.needs(machine)
     if not machine.is_assumed:
         for need in needs:
@@ -85,23 +98,6 @@ def refusal(plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, t
     needs = plan.needs(machine)
     ways = find_ways(plan, machine, held, together=together)
     return f"{shortage(needs, room_for(needs, machine, held))}; {ways_text(ways)}."
-
-
-def _plan(question: FitQuestion) -> PlannedModels:
-    shape = model_shape(question.model)
-    role = question.role or FAMILIES[shape.config.family].role
-    choices, shapes = {role: question.model}, {role: shape}
-    if question.other is not None:
-        other = TARGET if role == DRAFT else DRAFT
-        choices[other], shapes[other] = question.other, model_shape(question.other)
-    order = [role for role in (DRAFT, TARGET) if role in choices]
-    return PlannedModels(
-        {role: choices[role] for role in order},
-        {role: shapes[role] for role in order},
-        question.settings,
-        QUESTION_POSITIONS,
-        question.drafts,
-    )
 
 
 def _role(question: FitQuestion, plan: PlannedModels) -> str:

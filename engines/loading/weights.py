@@ -157,7 +157,12 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         vocabulary = read_vocabulary(folder, prefer_file=family.writes_tokenizer_file, rows=config.text.vocab_size)
         transform = preprocessing_of(folder, config)
         network, said, files = _read_network((folder, config), first_home, dtype, progress, stop)
-    _check_vocabulary(checkpoint, vocabulary)
+    rows = checkpoint.config.text.vocab_size
+    if vocabulary.size > rows:
+        raise UserError(
+            f"{checkpoint.name}: the tokenizer has {vocabulary.size:,} tokens but the model only {rows:,} rows; "
+            "they do not belong together."
+        )
     said = (*said, *rows_sentence(config, vocabulary))
     facts = model_facts(checkpoint, network, device, dtype)
     decoder = LlamaDecoder.take_over(network.language_model)
@@ -229,15 +234,6 @@ def preprocessing_file(folder: Path, config: ModelConfig) -> Path | None:
         folders.insert(0, config.tower_folder)
     places = (each / name for each in folders for name in _PREPROCESSING_FILES)
     return next((place for place in places if place.is_file()), None)
-
-
-def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
-    rows = checkpoint.config.text.vocab_size
-    if vocabulary.size > rows:
-        raise UserError(
-            f"{checkpoint.name}: the tokenizer has {vocabulary.size:,} tokens but the model only {rows:,} rows; "
-            "they do not belong together."
-        )
 
 
 def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...]:

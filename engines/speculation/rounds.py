@@ -73,7 +73,8 @@ class Rounds:
         clock, drafter, start_ns = self.clock, self.drafter, self.clock.now()
         with clock.child_on("draft", drafter.role, drafter.device) as drafting:
             proposal = self._propose().on(self.target.device)
-        self._check_stop()
+        if self.stop.is_set():
+            raise Cancelled
         with clock.child_on("verify", self.target.role, self.target.device) as verifying:
             logits = self._pass(proposal)
             look = self.verifier.look(proposal, logits[0])
@@ -175,7 +176,3 @@ class Rounds:
     def _note_lengths(self) -> None:
         self.target.note_length(self.answer)
         self.drafter.note_length(self.answer)
-
-    def _check_stop(self) -> None:
-        if self.stop.is_set():
-            raise Cancelled

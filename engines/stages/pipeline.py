@@ -86,7 +86,14 @@ class ModelPass:
     def up_to_vision(self, sample: Sample, tell: Tell) -> torch.Tensor:
         """Stages load, preprocess and vision -> visual embeddings [V, hidden]. `tell` is called inside the stages, so
         that its time belongs to one."""
-        self._load(sample, tell)
+        self._check_stop()
+        with self.memory.stage("load"), self.clock.stage("load", self.role) as span:
+            tell("start_ns", span.start_ns)
+            kind = input_of(self.settings.input, self.role)
+            before = disk_bytes()
+            self._host = self.model.load(sample, self.settings, self.clock, kind=kind)
+            note_host(span.output, self._host)
+            tell("loading", replace(self._host.loading, bytes_from_disk=bytes_since(before)))
         self.visual = self._vision(self._preprocess(sample.prompt, tell))
         return self.visual
 
@@ -137,16 +144,6 @@ class ModelPass:
             device=model.device,
             dtype=model.dtype,
         )
-
-    def _load(self, sample: Sample, tell: Tell) -> None:
-        self._check_stop()
-        with self.memory.stage("load"), self.clock.stage("load", self.role) as span:
-            tell("start_ns", span.start_ns)
-            kind = input_of(self.settings.input, self.role)
-            before = disk_bytes()
-            self._host = self.model.load(sample, self.settings, self.clock, kind=kind)
-            note_host(span.output, self._host)
-            tell("loading", replace(self._host.loading, bytes_from_disk=bytes_since(before)))
 
     def _preprocess(self, prompt: str, tell: Tell) -> ModelInputs:
         self._check_stop()

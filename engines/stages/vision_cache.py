@@ -152,7 +152,9 @@ class KeptVision:
         recipe = inputs.recipe
         if recipe.cache == OFF:
             return compute()
-        store = self._store(recipe.cache)
+        if recipe.cache not in self._stores:
+            self._stores[recipe.cache] = DiskCache()
+        store = self._stores[recipe.cache]
         with spans.child("vision cache look-up"):
             found = store.get(recipe.key)
         if found is not None:
@@ -171,11 +173,6 @@ class KeptVision:
                     "as usual."
                 )
         return visual
-
-    def _store(self, place: str) -> MemoryCache | DiskCache:
-        if place not in self._stores:
-            self._stores[place] = DiskCache()
-        return self._stores[place]
 
 
 def with_key(recipe: VisionRecipe, kept: KeptVision, cuts: Sequence[Picture], spans: StageClock) -> VisionRecipe:

@@ -213,7 +213,14 @@ class Collecting:
             try:
                 self._take_up(journal)
                 for made in self._source.made(self._left(journal, watcher), self._seen, stop):
-                    self._keep(made, journal)
+                    if made.error is not None:
+                        self._end.failed[made.row.sample.name] = made.error
+                        journal.fail(made.row.key, made.error)
+                    elif made.example is None or made.told is None:
+                        self._end.repeated += 1
+                    else:
+                        self._seen.add((made.told.scene, made.told.prompt))
+                        self._take(made.example, made.told, journal)
                     watcher.end(made.row.sample.name, made.error)
             except Cancelled:
                 end.is_stopped = True
@@ -254,16 +261,6 @@ class Collecting:
                 left[key] = sample
         watcher.begin(end.before + len(left), end.before)
         return [Row(key, sample) for key, sample in left.items()]
-
-    def _keep(self, made: Made, journal: CollectionJournal) -> None:
-        if made.error is not None:
-            self._end.failed[made.row.sample.name] = made.error
-            journal.fail(made.row.key, made.error)
-        elif made.example is None or made.told is None:
-            self._end.repeated += 1
-        else:
-            self._seen.add((made.told.scene, made.told.prompt))
-            self._take(made.example, made.told, journal)
 
     def _take(self, example: Example, told: CollectedExample, journal: CollectionJournal) -> None:
         self._open.append((example, told))

@@ -60,7 +60,15 @@ class CollectingSeat:
         """Makes its example, with the models loaded before if they are not."""
         place = place_name()
         try:
-            self._load()
+            if self._stop.is_set():
+                raise Cancelled
+            if self._maker is None:
+                from engines.hardware.device import PartOfMachine
+                from engines.training.collecting import ExamplesHere
+
+                maker = ExamplesHere(self._plan, machine=PartOfMachine(self._neighbours))
+                self._settings = maker.settings(self._warnings.append, self._stop)
+                self._maker = maker
             if piece.sample is None:
                 return PieceAnswer(place, settings=self._settings, warnings=tuple(self._warnings))
             return self._made(piece.key, piece.sample, place)
@@ -72,17 +80,6 @@ class CollectingSeat:
     def stop(self) -> None:
         """Asks what is under way to stop, and lets nothing else begin."""
         self._stop.set()
-
-    def _load(self) -> None:
-        if self._stop.is_set():
-            raise Cancelled
-        if self._maker is None:
-            from engines.hardware.device import PartOfMachine
-            from engines.training.collecting import ExamplesHere
-
-            maker = ExamplesHere(self._plan, machine=PartOfMachine(self._neighbours))
-            self._settings = maker.settings(self._warnings.append, self._stop)
-            self._maker = maker
 
     def _made(self, key: str, sample: Sample, place: str) -> PieceAnswer:
         from engines.training.collecting import Row

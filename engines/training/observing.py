@@ -43,7 +43,13 @@ class Observer:
     @torch.inference_mode()
     def example(self, sample: Sample, stop: StopFlag) -> Example:
         """Raises UserError for a sample that cannot be read, Cancelled when stopped."""
-        self._check(sample)
+        models = {TARGET: self.target, **({} if self.draft is None else {DRAFT: self.draft})}
+        for role in models:
+            kind = input_of(self._settings.input, role)
+            path = sample.events_path if kind == "events" else sample.video_path
+            if path is None:
+                what = "an event recording" if kind == "events" else "a video"
+                raise UserError(f"The {role} reads {kind} and the sample has none; add {what}.", exit_code=USAGE)
         prompt, visual, inputs = self._prompt(self.target, TARGET, sample)
         if stop.is_set():
             raise Cancelled
@@ -68,15 +74,6 @@ class Observer:
             draft_visual,
             torch.cat(inside, dim=-1) if inside else None,
         )
-
-    def _check(self, sample: Sample) -> None:
-        models = {TARGET: self.target, **({} if self.draft is None else {DRAFT: self.draft})}
-        for role in models:
-            kind = input_of(self._settings.input, role)
-            path = sample.events_path if kind == "events" else sample.video_path
-            if path is None:
-                what = "an event recording" if kind == "events" else "a video"
-                raise UserError(f"The {role} reads {kind} and the sample has none; add {what}.", exit_code=USAGE)
 
     def _prompt(
         self, model: VisionLanguageModel, role: str, sample: Sample
