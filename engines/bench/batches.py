@@ -6,7 +6,6 @@ the last one ends.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
@@ -148,7 +147,7 @@ def decode_batch(
         None,
         ms_from_ns(prefilled_ns - began_ns),
         ms_from_ns(ended_ns - prefilled_ns),
-        ms_from_ns(round(statistics.median(step_ns))) if step_ns else None,
+        ms_from_ns(round(median(step_ns))) if step_ns else None,
         weigh(batch.cache),
     )
 
@@ -172,16 +171,10 @@ class _Rows:
                 self._open.discard(row)
 
 
-@dataclass(frozen=True)
-class _Ready:
-    model: VisionLanguageModel
-    sample: Sample
-
-
 class LocalBatchEngine:
     def __init__(self, *, loader: Loader = load_model) -> None:
         self._warm = WarmModels(loader)
-        self._ready: _Ready | None = None
+        self._ready: tuple[VisionLanguageModel, Sample] | None = None
 
     def ready(self, request: RunRequest, role: str, stop: StopFlag) -> BatchModel:
         """Loads the model of `role` and lets the others go. Raises UserError and Cancelled."""
@@ -193,43 +186,60 @@ class LocalBatchEngine:
         make_room(request, (role,), self._warm)
         warm = self._warm.get(choice, role, lambda _done, _total: None, stop)
         use_threads([warm.model])
-        self._ready = _Ready(warm.model, request.sample)
-        facts = warm.model.facts
-        return BatchModel(
-            facts.weight_bytes or 0, warm.setup.weights_ms, "allocated" if warm.model.device.type == "cuda" else "rss"
-        )
+        self._ready = warm.model, request.sample
+        return BatchModel(warm.model.facts.weight_bytes or 0, warm.setup.weights_ms, _peak_of(warm.model))
 
     @property
     def model(self) -> VisionLanguageModel:
+        return self._pair[0]
+
+    @property
+    def _pair(self) -> tuple[VisionLanguageModel, Sample]:
         if self._ready is None:
-            raise RuntimeError("a model is asked for before it is ready")
-        return self._ready.model
+            raise RuntimeError("the batch engine has no model; call ready first")
+        return self._ready
 
     def answer(self, prompts: Sequence[str], settings: GenerationSettings, stop: StopFlag) -> BatchTurn:
         """The answers to `prompts` about the sample. Raises UserError, when memory runs out too, and Cancelled."""
-        if self._ready is None:
-            raise RuntimeError("answer before ready")
-        model, sample = self._ready.model, self._ready.sample
-        memory = StageMemory([model.device])
+        model, sample = self._pair
         try:
-            with memory.stage("decode"):
-                found = generate_batch(model, [(sample, prompt) for prompt in prompts], settings, stop=stop)
+            (found,), peak_bytes = _measured(model, [(sample, prompt) for prompt in prompts], settings, stop=stop)
         except torch.OutOfMemoryError:
             raise UserError(
                 f"Memory ran out on {model.device} with {len(prompts)} prompts at once; ask for fewer."
             ) from None
-        facts = memory.facts(model.facts.weight_bytes or 0)
         return BatchTurn(
             before_ms=found.vision_ms or 0.0,
             llm_ms=found.prefill_ms + found.decode_ms,
             answers=found.ids,
             kv_bytes=found.cache.logical,
-            peak_bytes=facts.peak_allocated_bytes or facts.peak_rss_bytes,
+            peak_bytes=peak_bytes,
         )
 
     def close(self) -> None:
         self._ready = None
         self._warm.clear()
+
+
+def _peak_of(model: VisionLanguageModel) -> str:
+    return "allocated" if model.device.type == "cuda" else "rss"
+
+
+def _measured(
+    model: VisionLanguageModel,
+    asked: Sequence[tuple[Sample, str]],
+    settings: GenerationSettings,
+    *,
+    size: int = 0,
+    stop: StopFlag,
+) -> tuple[list[BatchAnswer], int | None]:
+    """All requests once, in batches of `size` (0: one batch), and the peak memory in bytes."""
+    memory, answers = StageMemory([model.device]), []
+    for first in range(0, len(asked), size or len(asked)):
+        with memory.stage("decode"):
+            answers.append(generate_batch(model, asked[first : first + (size or len(asked))], settings, stop=stop))
+    facts = memory.facts(model.facts.weight_bytes or 0)
+    return answers, facts.peak_allocated_bytes or facts.peak_rss_bytes
 
 
 SIZES = (1, 2, 4)
@@ -252,10 +262,10 @@ def batch_rows(
     UserError for bad input, Cancelled when stopped."""
     asked = requests_for(samples, max(sizes))
     timed = replace(settings, ignore_eos=True, max_new_tokens=min(settings.max_new_tokens, MOST_TOKENS))
-    rounds: dict[int, list[_Round]] = {size: [] for size in sizes}
+    rounds: dict[int, list[tuple[list[BatchAnswer], int | None]]] = {size: [] for size in sizes}
     for number in range(repeat + 1):
         for size in sizes if number % 2 == 0 else reversed(sizes):
-            found = _Round(model, asked, timed, size, stop)
+            found = _measured(model, asked, timed, size=size, stop=stop)
             if number:
                 rounds[size].append(found)
     return [_row(model, role, size, rounds[size], timed) for size in sizes]
@@ -267,67 +277,40 @@ def requests_for(samples: Sequence[Sample], count: int) -> list[tuple[Sample, st
     return [*own, *islice(others, max(count - len(own), 0))][:count]
 
 
-class _Round:
-    """All requests once, in batches of `size`: sums of times in ms, the largest of bytes."""
-
-    def __init__(
-        self,
-        model: VisionLanguageModel,
-        asked: Sequence[tuple[Sample, str]],
-        settings: GenerationSettings,
-        size: int,
-        stop: StopFlag,
-    ) -> None:
-        memory = StageMemory([model.device])
-        self.requests = len(asked)
-        self.answers: list[BatchAnswer] = []
-        for first in range(0, len(asked), size):
-            with memory.stage("decode"):
-                self.answers.append(generate_batch(model, asked[first : first + size], settings, stop=stop))
-        facts = memory.facts(model.facts.weight_bytes or 0)
-        self.peak_bytes = facts.peak_allocated_bytes or facts.peak_rss_bytes
-
-    @property
-    def before_ms(self) -> float:
-        return sum(answer.vision_ms or 0.0 for answer in self.answers)
-
-    @property
-    def prefill_ms(self) -> float:
-        return sum(answer.prefill_ms for answer in self.answers)
-
-    @property
-    def decode_ms(self) -> float:
-        return sum(answer.decode_ms for answer in self.answers)
-
-    @property
-    def decoded(self) -> int:
-        return sum(answer.tokens - len(answer.ids) for answer in self.answers)
-
-
 def _row(
-    model: VisionLanguageModel, role: str, size: int, rounds: Sequence[_Round], settings: GenerationSettings
+    model: VisionLanguageModel,
+    role: str,
+    size: int,
+    rounds: Sequence[tuple[list[BatchAnswer], int | None]],
+    settings: GenerationSettings,
 ) -> BatchRow:
-    peaks = [each.peak_bytes for each in rounds if each.peak_bytes is not None]
-    answers = rounds[0].answers
+    peaks = [peak for _, peak in rounds if peak is not None]
+    answers = rounds[0][0]
+    requests, tokens = sum(len(answer.ids) for answer in answers), sum(answer.tokens for answer in answers)
+    # Load, preprocess and vision run for one sample after the other, whatever the size.
+    before = [sum(answer.vision_ms or 0.0 for answer in each) for each, _ in rounds]
+    prefill = [sum(answer.prefill_ms for answer in each) for each, _ in rounds]
+    decode = [sum(answer.decode_ms for answer in each) for each, _ in rounds]
+    decoded = [sum(answer.tokens - len(answer.ids) for answer in each) for each, _ in rounds]
     return BatchRow(
         model=model.facts.name,
         role=role,
         device=model.facts.device,
         dtype=model.facts.dtype,
         batch=size,
-        requests=rounds[0].requests,
+        requests=requests,
         n=len(rounds),
         positions=max(length for answer in answers for length in answer.prompt_lengths),
         new_tokens=settings.max_new_tokens,
-        tokens=sum(answer.tokens for answer in answers),
-        before_ms=median(each.before_ms for each in rounds),
-        prefill_ms=median(each.prefill_ms for each in rounds),
-        decode_ms=median(each.decode_ms for each in rounds),
-        samples_per_s=median(
-            1000 * each.requests / (each.before_ms + each.prefill_ms + each.decode_ms) for each in rounds
-        ),
-        decode_tok_s=median(1000 * each.decoded / each.decode_ms for each in rounds) if rounds[0].decoded else None,
+        tokens=tokens,
+        before_ms=median(before),
+        prefill_ms=median(prefill),
+        decode_ms=median(decode),
+        samples_per_s=median(1000 * requests / sum(parts) for parts in zip(before, prefill, decode, strict=True)),
+        decode_tok_s=median(1000 * count / ms for count, ms in zip(decoded, decode, strict=True))
+        if decoded[0]
+        else None,
         peak_bytes=max(peaks) if peaks else None,
-        peak_of="allocated" if model.device.type == "cuda" else "rss",
+        peak_of=_peak_of(model),
         cache_bytes=max(answer.cache.stored for answer in answers),
     )

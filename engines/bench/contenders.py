@@ -136,23 +136,11 @@ def hf_eager(workload: Workload) -> GeneratedTurns:
 
 
 def hf_static_compiled(workload: Workload, backend: str | Callable[..., Any] = "inductor") -> GeneratedTurns:
-    """Static cache and `CompileConfig`; transformers compiles the step only, on a CPU with its test switch. Raises
-    UnavailableError if a version has none."""
-    options = {"cache_implementation": "static", "compile_config": _compile_config(workload.device, backend)}
-    return GeneratedTurns(workload, options, is_static=True)
-
-
-def _compile_config(device: torch.device, backend: str | Callable[..., Any]) -> Any:
+    """Static cache and `CompileConfig`; transformers compiles the step on GPUs only."""
     from transformers.generation.configuration_utils import CompileConfig
 
-    if device.type == "cuda":
-        return CompileConfig(backend=backend)
-    # The default mode is CUDA graphs', of which a CPU has none.
-    config: Any = CompileConfig(backend=backend, mode="default")
-    if not hasattr(config, "_compile_all_devices"):
-        raise UnavailableError("this version of transformers compiles generate on GPUs only")
-    config._compile_all_devices = True
-    return config
+    options = {"cache_implementation": "static", "compile_config": CompileConfig(backend=backend)}
+    return GeneratedTurns(workload, options, is_static=True)
 
 
 def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:
@@ -230,7 +218,7 @@ CONTENDERS = (
         if kind not in ("auto", "eager")
     ),
     EngineContender(HF_EAGER, hf_eager),
-    EngineContender(HF_STATIC_COMPILED, hf_static_compiled),
+    EngineContender(HF_STATIC_COMPILED, hf_static_compiled, only_on="cuda"),
 )
 
 

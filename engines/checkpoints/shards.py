@@ -36,27 +36,7 @@ def open_bin(path: Path) -> dict[str, torch.Tensor]:
     """Name -> tensor, mapped from the file where its form allows. Raises UserError for anything but plain weights."""
     regular_file(path, "use the safetensors files")
     try:
-        if not zipfile.is_zipfile(path):
-            raise UserError(f"{path} is no file that PyTorch 1.6 or later writes; use the safetensors files.")
-        with zipfile.ZipFile(path) as archive:
-            packed = [entry.filename for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
-            if packed:
-                raise UserError(f"{path} is compressed, which weights never are; use the safetensors files.")
-            for entry in archive.infolist():
-                if entry.filename.endswith(".pkl"):
-                    if entry.file_size > _MOST_PICKLE_BYTES:
-                        raise UserError(f"{path} lists {entry.file_size:,} bytes of names; use the safetensors files.")
-                    with archive.open(entry) as file:
-                        for opcode, argument, _ in pickletools.genops(file):
-                            if opcode.name == "GLOBAL" and not _ALLOWED.match(str(argument)):
-                                raise UserError(
-                                    f"{path} asks for {str(argument)[:80].replace(' ', '.')}, which weights do not need; nothing of it was "
-                                    "run: use the safetensors files."
-                                )
-                            if opcode.name in ("STACK_GLOBAL", "INST", "OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"):
-                                raise UserError(
-                                    f"{path} is a pickle no weights are written as; use the safetensors files."
-                                )
+        _check_bin(path)
         values = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except UserError:
         raise
@@ -69,6 +49,32 @@ def open_bin(path: Path) -> dict[str, torch.Tensor]:
         if tensor.is_sparse or tensor.is_quantized or tensor.untyped_storage().nbytes() < tensor.nbytes:
             raise UserError(f"{path}: the tensor '{name}' claims more than is stored; use the safetensors files.")
     return {str(name): value.detach() for name, value in values.items()}
+
+
+def _check_bin(path: Path) -> None:
+    if not zipfile.is_zipfile(path):
+        raise UserError(f"{path} is no file that PyTorch 1.6 or later writes; use the safetensors files.")
+    with zipfile.ZipFile(path) as archive:
+        packed = [entry.filename for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
+        if packed:
+            raise UserError(f"{path} is compressed, which weights never are; use the safetensors files.")
+        for entry in archive.infolist():
+            if entry.filename.endswith(".pkl"):
+                if entry.file_size > _MOST_PICKLE_BYTES:
+                    raise UserError(f"{path} lists {entry.file_size:,} bytes of names; use the safetensors files.")
+                with archive.open(entry) as file:
+                    _check_names(path, file)
+
+
+def _check_names(path: Path, file: IO[bytes]) -> None:
+    for opcode, argument, _ in pickletools.genops(file):
+        if opcode.name == "GLOBAL" and not _ALLOWED.match(str(argument)):
+            raise UserError(
+                f"{path} asks for {str(argument)[:80].replace(' ', '.')}, which weights do not need; nothing of it was "
+                "run: use the safetensors files."
+            )
+        if opcode.name in ("STACK_GLOBAL", "INST", "OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"):
+            raise UserError(f"{path} is a pickle no weights are written as; use the safetensors files.")
 
 
 _HEADER_LIMIT = 25_000_000

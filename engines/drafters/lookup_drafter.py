@@ -6,8 +6,10 @@ recycling proposes what the target considered before.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -62,26 +64,44 @@ LONGEST, SHORTEST = 3, 1
 NAME = "prompt lookup"
 
 
-class LookupDrafter(Drafter):
+class ChainDrafter(Drafter):
+    """Proposes a chain on `device`, up to one of `eos_ids`, while the product of its tokens' confidences is at least
+    `least`."""
+
+    def __init__(
+        self, name: str, device: torch.device, eos_ids: frozenset[int] = frozenset(), *, least: float = 0.0
+    ) -> None:
+        super().__init__(name, torch.device("cpu"))
+        self._place, self._eos_ids, self._least = device, eos_ids, least
+
+    @abstractmethod
+    def likely(self, ids: Sequence[int], count: int) -> Iterable[tuple[int, float]]:
+        """Tokens that may follow the answer `ids`, each with its confidence; `count` of them are enough."""
+
+    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+        drafted: list[int] = []
+        sure = 1.0
+        for token, confidence in islice(self.likely(ids, count), count):
+            sure *= confidence
+            if sure < self._least:
+                break
+            drafted.append(token)
+            if token in self._eos_ids:
+                break
+        return Proposal(upload(drafted, self._place)) if drafted else Proposal.nothing()
+
+
+class LookupDrafter(ChainDrafter):
     def __init__(self, device: torch.device, eos_ids: frozenset[int] = frozenset()) -> None:
-        super().__init__(NAME, torch.device("cpu"))
-        self._place = device
-        self._eos_ids = eos_ids
+        super().__init__(NAME, device, eos_ids)
         self._known = _Occurrences(())
 
     def start(self, context: PromptContext) -> None:
         self._known = _Occurrences(context.text_ids)
 
-    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+    def likely(self, ids: Sequence[int], count: int) -> Iterable[tuple[int, float]]:
         self._known.follow(ids)
-        found = self._known.continuation(count)
-        ends = next((place + 1 for place, token in enumerate(found) if token in self._eos_ids), len(found))
-        return certain(found[:ends], self._place)
-
-
-def certain(ids: Sequence[int], device: torch.device) -> Proposal:
-    """A chain of ids proposed for certain, on `device`; none at all makes the round a plain step."""
-    return Proposal(upload(ids, device)) if ids else Proposal.nothing()
+        return ((token, 1.0) for token in self._known.continuation(count))
 
 
 class _Occurrences:
@@ -125,9 +145,8 @@ _ELSEWHERE = 0.2
 """A GPU verifies a few positions more in nearly the same time, so that unlikely ones pay as well."""
 
 
-class NgramDrafter(Drafter):
-    """Proposes the chain of likeliest continuations while the product of their confidences is at least `least` (by
-    default the device's), up to one of `eos_ids`, on `device`."""
+class NgramDrafter(ChainDrafter):
+    """`least` is the device's by default."""
 
     def __init__(
         self,
@@ -138,28 +157,15 @@ class NgramDrafter(Drafter):
         *,
         least: float | None = None,
     ) -> None:
-        super().__init__(name, torch.device("cpu"))
+        default = LEAST_CONFIDENCE.get(device.type, _ELSEWHERE)
+        super().__init__(name, device, eos_ids, least=default if least is None else least)
         self._counts = counts
-        self._place = device
-        self._eos_ids = eos_ids
-        self._least = LEAST_CONFIDENCE.get(device.type, _ELSEWHERE) if least is None else least
 
-    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+    def likely(self, ids: Sequence[int], count: int) -> Iterable[tuple[int, float]]:
         recent = list(ids[-self._counts.order :])
-        drafted = 0
-        sure = 1.0
-        while drafted < count:
-            found = self._counts.after(recent)
-            if found is None:
-                break
-            sure *= found.confidence
-            if sure < self._least:
-                break
+        while (found := self._counts.after(recent)) is not None:
+            yield found.token, found.confidence
             recent.append(found.token)
-            drafted += 1
-            if found.token in self._eos_ids:
-                break
-        return certain(recent[len(recent) - drafted :], self._place)
 
 
 def make_ngram(side: DraftSide) -> NgramDrafter:

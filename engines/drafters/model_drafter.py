@@ -20,7 +20,6 @@ from engines.decoder.kv_cache import STATIC
 from engines.decoder.quantized_kv import make_cache
 from engines.decoder.sampling import Law, draw
 from engines.drafters.drafter import Drafted, Drafter, DraftSide, PromptContext, Proposal, Verified
-from engines.drafters.lookup_drafter import certain
 from engines.tokens.answer import Answer
 from engines.tokens.tokenization import Vocabulary
 from engines.tokens.uploads import upload
@@ -70,7 +69,8 @@ class ReencodingDrafter(Drafter):
         found = self._behind(ids, text, after[len(before) :].removeprefix(dropped))
         if found is not None and ending is not None and self._target.eos_ids:
             found = [*found, ends_of(self._target)[0]]
-        return certain((found or [])[:count], self.model.device)
+        drafted = (found or [])[:count]
+        return Proposal(upload(drafted, self.model.device)) if drafted else Proposal.nothing()
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
         self.model.rolled_back += self._keep(self._heard(ids))

@@ -6,13 +6,13 @@ et al., arXiv 2411.10666) and SuffixDecoding (Oliaro et al., 2411.04975) use it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
-from engines.drafters.drafter import Drafter, DraftSide, PromptContext, Proposal
-from engines.drafters.lookup_drafter import AnswerMemory, certain, memory_of
+from engines.drafters.drafter import DraftSide, PromptContext
+from engines.drafters.lookup_drafter import AnswerMemory, ChainDrafter, memory_of
 
 _ROOT, _NONE = 0, -1
 
@@ -136,9 +136,8 @@ LEAST_CONFIDENCE = 0.2
 """Of a drafted chain as a whole: the product of how often each token came where it could have."""
 
 
-class SuffixDrafter(Drafter):
-    """Follows the answer up to one of `eos_ids`, and proposes on `device`. `memory` holds earlier sequences; those
-    `about` the same question are left out."""
+class SuffixDrafter(ChainDrafter):
+    """`memory` holds earlier sequences; those `about` the same question are left out."""
 
     def __init__(
         self,
@@ -148,9 +147,7 @@ class SuffixDrafter(Drafter):
         memory: AnswerMemory[tuple[int, ...]] | None = None,
         about: Hashable = None,
     ) -> None:
-        super().__init__(NAME, torch.device("cpu"))
-        self._place = device
-        self._eos_ids = eos_ids
+        super().__init__(NAME, device, eos_ids, least=LEAST_CONFIDENCE)
         self._memory, self._about = memory, about
         self._known = SuffixAutomaton(() if memory is None else memory.others(about))
         self._known.begin()
@@ -161,19 +158,10 @@ class SuffixDrafter(Drafter):
         self._prompt = tuple(context.text_ids)
         self._known.grow(self._prompt)
 
-    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
+    def likely(self, ids: Sequence[int], count: int) -> Iterable[tuple[int, float]]:
         self._known.grow(ids[self._taken :])
         self._taken = len(ids)
-        drafted: list[int] = []
-        sure = 1.0
-        for one in self._known.chain(count):
-            sure *= one.count / one.total
-            if sure < LEAST_CONFIDENCE:
-                break
-            drafted.append(one.token)
-            if one.token in self._eos_ids:
-                break
-        return certain(drafted, self._place)
+        return ((one.token, one.count / one.total) for one in self._known.chain(count))
 
     def finish(self, ids: Sequence[int]) -> None:
         if self._memory is not None:

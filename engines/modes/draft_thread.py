@@ -147,21 +147,7 @@ class DraftThread:
                     self._is_prefilled = True
                     self._changed.notify_all()
                 if self.most and not self._is_closed:
-                    device, reader = self.drafter.device, make_reader(self.drafter.device)
-                    waiting: deque[Drafted] = deque()
-                    with self.clock.stage("decode", DRAFT, device) as span:
-                        self._start_ns = span.start_ns
-                        try:
-                            for count, one in enumerate(self._source(logits), 1):
-                                waiting.append(one)
-                                self._take(reader.push(one.token), waiting)
-                                self.clock.settle()
-                                self.drafter.note_length(self.answer)
-                                if count == self.most or self._ends():
-                                    break
-                            self._take(reader.flush(), waiting)
-                        finally:
-                            span.output("token ids", self._ids)
+                    self._draft(logits)
         except BaseException as problem:  # noqa: BLE001 - raised again by the thread that waits for this one
             error = problem
         with self._changed:
@@ -170,6 +156,24 @@ class DraftThread:
             self._changed.notify_all()
         if self.failure is not None:
             self.beside.release()
+
+    def _draft(self, logits: torch.Tensor) -> None:
+        """Token after token. On a GPU one step is under way while the one before it is read, never more."""
+        device, reader = self.drafter.device, make_reader(self.drafter.device)
+        waiting: deque[Drafted] = deque()
+        with self.clock.stage("decode", DRAFT, device) as span:
+            self._start_ns = span.start_ns
+            try:
+                for count, one in enumerate(self._source(logits), 1):
+                    waiting.append(one)
+                    self._take(reader.push(one.token), waiting)
+                    self.clock.settle()
+                    self.drafter.note_length(self.answer)
+                    if count == self.most or self._ends():
+                        break
+                self._take(reader.flush(), waiting)
+            finally:
+                span.output("token ids", self._ids)
 
     def _source(self, logits: torch.Tensor) -> Iterator[Drafted]:
         return self.drafter.grown(logits) if self.is_tree else self.drafter.drafted(logits)
