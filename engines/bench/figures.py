@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,10 @@ from engines.bench.ceilings import Ceilings, wait
 from engines.bench.contenders import HF_EAGER, OURS
 from engines.bench.turns import (
     ContenderTurns,
-    Spread,
     agreement,
     decode_ns,
     paired_ratios,
     prefill_ns,
-    spread,
     spread_of,
 )
 from engines.bench.workload import Workload
@@ -74,59 +72,50 @@ def memory_limit(needs: Needs, ceilings: Ceilings) -> Limit:
 
 
 def decode_row(series: ContenderTurns, reference: ContenderTurns, needs: Needs, limit: Limit) -> dict[str, Any]:
-    found = spread(series.token_ms())
-    row = _row(series, "decode", found) | _against(paired_ratios(reference, series, decode_ns))
+    row = _row(series, "decode", series.token_ms(), paired_ratios(reference, series, decode_ns))
     row["agreement"] = agreement(series, reference)
-    if found is not None:
-        row["tok_s"] = 1000 / found.median
+    if row["ms"] is not None:
+        row["tok_s"] = 1000 / row["ms"]
         if limit.bandwidth_bytes_s is not None:
-            row["mbu"] = roofline.bandwidth_share(needs.token_bytes, found.median / 1000, limit.bandwidth_bytes_s)
+            row["mbu"] = roofline.bandwidth_share(needs.token_bytes, row["ms"] / 1000, limit.bandwidth_bytes_s)
     return row
 
 
 def prefill_row(
     series: ContenderTurns, reference: ContenderTurns, needs: Needs, ceilings: Ceilings, prompt: int
 ) -> dict[str, Any]:
-    found = spread(series.prefill_ms())
-    row = _row(series, "prefill", found) | _against(paired_ratios(reference, series, prefill_ns))
-    if found is not None:
-        row["tok_s"] = 1000 * prompt / found.median
-        row["mfu"] = roofline.compute_share(needs.prefill_flops, found.median / 1000, ceilings.matmul_flops_s)
+    row = _row(series, "prefill", series.prefill_ms(), paired_ratios(reference, series, prefill_ns))
+    if row["ms"] is not None:
+        row["tok_s"] = 1000 * prompt / row["ms"]
+        row["mfu"] = roofline.compute_share(needs.prefill_flops, row["ms"] / 1000, ceilings.matmul_flops_s)
     return row
 
 
 def vision_row(times_ms: list[float], reason: str | None, flops: float, ceilings: Ceilings) -> dict[str, Any]:
     """Times of tower, projector and what follows. `reason`: why the tower was not captured."""
-    found = spread(times_ms)
-    row = _row(ContenderTurns(OURS, reason=reason), VISION, found) | {"turns": len(times_ms)}
-    if found is not None:
-        row["mfu"] = roofline.compute_share(flops, found.median / 1000, ceilings.matmul_flops_s)
+    row = _row(ContenderTurns(OURS, reason=reason), VISION, times_ms) | {"turns": len(times_ms)}
+    if row["ms"] is not None:
+        row["mfu"] = roofline.compute_share(flops, row["ms"] / 1000, ceilings.matmul_flops_s)
     return row
 
 
-def _row(series: ContenderTurns, phase: str, found: Spread | None) -> dict[str, Any]:
+def _row(series: ContenderTurns, phase: str, times_ms: Sequence[float], ratios: Sequence[float] = ()) -> dict[str, Any]:
     return {
         "contender": series.name,
         "phase": phase,
-        "status": "skipped" if found is None else "measured",
+        "status": "measured" if times_ms else "skipped",
         "reason": series.reason,
         "turns": len(series.turns),
-        "ms": found.median if found else None,
-        "ms_low": found.low if found else None,
-        "ms_high": found.high if found else None,
-        "ms_least": found.least if found else None,
-        "ms_most": found.most if found else None,
+        **spread_of("ms", times_ms),
+        "ms_least": min(times_ms, default=None),
+        "ms_most": max(times_ms, default=None),
         "tok_s": None,
-        **_against([]),
+        **spread_of("vs_hf_eager", ratios),
         "agreement": None,
         "mbu": None,
         "mfu": None,
         "preparation_s": series.preparation_s or None,
     }
-
-
-def _against(ratios: list[float]) -> dict[str, float | None]:
-    return spread_of("vs_hf_eager", ratios)
 
 
 def problems_of(rows: list[dict[str, Any]], series: Mapping[str, ContenderTurns], dtype: str) -> list[str]:

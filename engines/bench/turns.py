@@ -6,7 +6,6 @@ It knows nothing of models: a contender is something that can be called and retu
 from __future__ import annotations
 
 import random
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -55,29 +54,10 @@ class ContenderTurns:
         return [turn.prefill_ns / NS_PER_MS for turn in self.turns.values()]
 
 
-@dataclass(frozen=True)
-class Spread:
-    median: float
-    low: float
-    high: float
-    least: float
-    most: float
-
-
-def spread(values: Sequence[float]) -> Spread | None:
-    if not values:
-        return None
-    low, high = np.percentile(values, [25, 75])
-    return Spread(statistics.median(values), float(low), float(high), min(values), max(values))
-
-
 def spread_of(name: str, values: Sequence[float]) -> dict[str, float | None]:
-    found = spread(values)
-    return {
-        name: found.median if found else None,
-        f"{name}_low": found.low if found else None,
-        f"{name}_high": found.high if found else None,
-    }
+    """Median and quartiles of values under a name; None without values."""
+    low, median, high = np.percentile(values, [25, 50, 75]).tolist() if values else (None, None, None)
+    return {name: median, f"{name}_low": low, f"{name}_high": high}
 
 
 def take_turns(

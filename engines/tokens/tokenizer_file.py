@@ -126,7 +126,12 @@ def checked_tokenizer(content: bytes, source: str) -> str:
             raise ValueError("it holds no model")
     except ValueError as error:
         raise UserError(f"{source} is no tokenizer file ({str(error)[:100]}); download it again.") from None
-    problem = _problem(values)
+    problem = (
+        _model_problem(values["model"])
+        or _added_problem(values.get("added_tokens"))
+        or _normalizer_problem(values.get("normalizer"))
+        or _splitter_problem(values.get("pre_tokenizer"))
+    )
     if problem:
         raise UserError(f"{source} {problem}, which no supported model needs; download it again.")
     kept = {
@@ -137,15 +142,6 @@ def checked_tokenizer(content: bytes, source: str) -> str:
         "model": {name: value for name, value in values["model"].items() if name in _MODEL_KEYS},
     }
     return json.dumps(kept | dict.fromkeys(("truncation", "padding", "post_processor", "decoder")))
-
-
-def _problem(values: dict[str, Any]) -> str | None:
-    return (
-        _model_problem(values["model"])
-        or _added_problem(values.get("added_tokens"))
-        or _normalizer_problem(values.get("normalizer"))
-        or _splitter_problem(values.get("pre_tokenizer"))
-    )
 
 
 def _model_problem(model: dict[str, Any]) -> str | None:
