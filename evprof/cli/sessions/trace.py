@@ -11,8 +11,7 @@ from evprof.cli.terminal.progress import Progress
 from evprof.core.safe_text import one_line
 from evprof.core.units import bytes_text, count_text, ms_text, percent_text
 from evprof.loaders.paths import readable_file
-from evprof.loaders.traces.folders import trace_at
-from evprof.loaders.traces.reading import TraceProgress, read_trace
+from evprof.loaders.traces.reading import TraceProgress, read_trace, trace_at
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import DifferenceRow, TraceDifference, trace_difference
 from evprof.metrics.traces.document import trace_document

@@ -169,83 +169,48 @@ class TraceGathering:
         durations = np.where(is_long & (durations > 0), durations, 0)
         arguments = [entry.args or _NO_ARGUMENTS for entry in entries]
         first = self._slices.rows
-        own = _ints([told.external_id for told in arguments])
-        older = _ints([told.older_external_id for told in arguments])
-        self._slices.add(
-            (
-                starts,
-                durations,
-                self._words.of([entry.cat for entry in entries]),
-                self._words.of([entry.name for entry in entries]),
-                self._track_codes(entries),
-                self._list_codes([told.shapes or told.older_shapes for told in arguments]),
-                self._stack_codes(arguments),
-                np.where(own == NONE, older, own),
-                _ints([told.correlation for told in arguments]),
-                _ints([told.index for told in arguments]),
-            )
+        own, older, correlations, indices = _columns(
+            arguments, "external_id", "older_external_id", "correlation", "index"
         )
+        words = (self._words.of([getattr(entry, name) for entry in entries]) for name in ("cat", "name"))
+        shapes = self._list_codes([told.shapes or told.older_shapes for told in arguments])
+        ids = np.where(own == NONE, older, own)
+        tracks, stacks = self._track_codes(entries), self._stack_codes(arguments)
+        self._slices.add((starts, durations, *words, tracks, shapes, stacks, ids, correlations, indices))
         self._add_python(arguments, first)
         self._add_device(arguments, first)
 
     def _add_python(self, arguments: list[Arguments], first: int) -> None:
         rows = [row for row, told in enumerate(arguments, first) if told.python_id is not None]
         if rows:
-            found = [arguments[row - first] for row in rows]
             self._budget.take(32 * len(rows))
-            self._python.add(
-                (
-                    rows,
-                    _ints([told.python_id for told in found]),
-                    _ints([told.python_parent for told in found]),
-                    _ints([told.module for told in found]),
-                )
-            )
+            found = [arguments[row - first] for row in rows]
+            self._python.add((rows, *_columns(found, "python_id", "python_parent", "module")))
 
     def _add_device(self, arguments: list[Arguments], first: int) -> None:
         rows = [row for row, told in enumerate(arguments, first) if told.device is not None]
         if rows:
-            found = [arguments[row - first] for row in rows]
             self._budget.take(72 * len(rows))
-            self._device.add(
-                (
-                    rows,
-                    _ints([told.device for told in found]),
-                    _ints([told.stream for told in found]),
-                    self._list_codes([told.grid for told in found]),
-                    self._list_codes([told.block for told in found]),
-                    _ints([told.registers for told in found]),
-                    _ints([told.shared_memory for told in found]),
-                    _floats([told.blocks_per_sm for told in found]),
-                    _floats([told.occupancy for told in found]),
-                    _ints([told.bytes for told in found]),
-                )
+            found = [arguments[row - first] for row in rows]
+            lists = (self._list_codes([getattr(told, name) for told in found]) for name in ("grid", "block"))
+            shares = (_floats([getattr(told, name) for told in found]) for name in ("blocks_per_sm", "occupancy"))
+            device, stream, registers, shared, size = _columns(
+                found, "device", "stream", "registers", "shared_memory", "bytes"
             )
+            self._device.add((rows, device, stream, *lists, registers, shared, *shares, size))
 
     def _add_memory(self, entries: list[TraceEntry]) -> None:
         times, is_timed = _nanoseconds([entry.ts for entry in entries])
         arguments = [entry.args or _NO_ARGUMENTS for entry in entries]
-        columns = (
-            times,
-            self._track_codes(entries),
-            _ints([told.address for told in arguments]),
-            _ints([told.allocation for told in arguments]),
-            _ints([told.allocated for told in arguments]),
-            _ints([told.reserved for told in arguments]),
-            _ints([told.device_type for told in arguments]),
-            _ints([told.device_id for told in arguments]),
-        )
+        numbers = _columns(arguments, "address", "allocation", "allocated", "reserved", "device_type", "device_id")
+        columns = (times, self._track_codes(entries), *numbers)
         self._memory.add(tuple(np.asarray(column)[is_timed] for column in columns))
 
     def _add_flows(self, entries: list[TraceEntry]) -> None:
         times, is_timed = _nanoseconds([entry.ts for entry in entries])
-        columns = (
-            times,
-            _ints([entry.id for entry in entries]),
-            [_FLOWS[entry.ph] for entry in entries],
-            self._words.of([entry.cat for entry in entries]),
-            self._track_codes(entries),
-        )
+        phases = [_FLOWS[entry.ph] for entry in entries]
+        words, tracks = self._words.of([entry.cat for entry in entries]), self._track_codes(entries)
+        columns = (times, _ints([entry.id for entry in entries]), phases, words, tracks)
         self._flows.add(tuple(np.asarray(column)[is_timed] for column in columns))
 
     def _track_codes(self, entries: list[TraceEntry]) -> list[int]:
@@ -315,6 +280,11 @@ def _ints(values: list[Any]) -> Ints:
     except (TypeError, ValueError, OverflowError):
         numbers = [value if isinstance(value, int) else _number(value) for value in values]
         return np.array([int(n) if -(2**63) < n < 2**63 else NONE for n in numbers], dtype=np.int64)
+
+
+def _columns(arguments: list[Arguments], *names: str) -> list[Ints]:
+    """Whole numbers of these fields."""
+    return [_ints([getattr(told, name) for told in arguments]) for name in names]
 
 
 def _number(value: object) -> float:

@@ -1,10 +1,11 @@
-"""Reads a trace of torch's profiler, with its progress, until it is stopped."""
+"""Finds a trace of torch's profiler, and reads it with its progress until it is stopped."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from evprof.core.budget import MOST_BYTES, Budget
@@ -14,6 +15,30 @@ from evprof.core.units import count_text
 from evprof.loaders.paths import readable_file, unreadable
 from evprof.loaders.traces.gathering import TraceGathering
 from evprof.loaders.traces.scanning import NO_JSON, TraceBytes, TraceText
+
+ENDINGS = (".pt.trace.json", ".pt.trace.json.gz")
+
+_DEPTHS = ("", "*/", "*/*/")
+"""`--torch-trace` writes a folder for each run, and several runs may lie in one folder."""
+
+_MOST_TOLD = 8
+
+
+def trace_at(path: str | Path) -> Path:
+    """The file itself, or the only trace in a folder. Raises UserError, which names them, where it holds several."""
+    place = Path(path)
+    if not place.is_dir():
+        return place
+    patterns = (f"{depth}*{ending}" for depth in _DEPTHS for ending in ENDINGS)
+    found = sorted(chain.from_iterable(map(place.glob, patterns)))
+    if not found:
+        raise UserError(f"{place} holds no *.pt.trace.json[.gz]; name a trace, or a folder with one.")
+    if len(found) > 1:
+        more = f" and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
+        named = ", ".join(map(str, found[:_MOST_TOLD]))
+        raise UserError(f"{place} holds {len(found)} traces; name one: {named}{more}.")
+    return found[0]
+
 
 _RATIO = 10
 """Bytes in memory for each byte of text: the shortest slice has 20 bytes and takes a row; Kineto's take a quarter."""
