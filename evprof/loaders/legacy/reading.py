@@ -135,8 +135,8 @@ class RowReader:
         self.understood = 0
         """Values that are no numbers and mean something in such a file all the same, such as a rate without end."""
 
-    @staticmethod
-    def recognises(preview: Preview) -> bool:
+    @classmethod
+    def recognises(cls, preview: Preview) -> bool:
         """Whether the file is of this kind, by its content."""
         raise NotImplementedError
 

@@ -8,15 +8,15 @@ docs/reference/spec-decode-acceptance.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from evprof.core.records import TARGET
 from evprof.loaders.legacy.checks import FileProblems, finite, mapping
-from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import DOCUMENTS, Place
 from evprof.loaders.legacy.reading import Preview, Published, RowReader
-from evprof.loaders.legacy.rows import NO_TIME, LegacyRow
+from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.servers.serving import (
     COVERS,
     FIRST,
@@ -25,6 +25,7 @@ from evprof.loaders.legacy.servers.serving import (
     REST,
     WHOLE,
     TimeCheck,
+    answered,
     request_name,
     served_model,
 )
@@ -80,17 +81,13 @@ class AiperfRecords(RowReader):
         first = check.ms("time_to_first_token", *_timed(check, metrics, "time_to_first_token"))
         total = check.ms("request_latency", *_timed(check, metrics, "request_latency"))
         gaps = check.all_ms("inter_chunk_latency", *_timed(check, metrics, "inter_chunk_latency"))
-        error, times = _error(raw), None
-        if error is None:
-            times = check.answer(first, total, gaps, tokens)
-            error = NO_TIME if times is None else None
-        if error is not None:
-            self._problems.of_row(f"failed requests: {error_kind(error)}", number)
+        error = _error(raw)
+        times = check.answer(first, total, gaps, tokens) if error is None else None
         drafting, histogram = _drafting(raw, check) if times else ({}, {})
         name = metadata.get("conversation_id")
         turn = finite(metadata.get("turn_index"))
         sample = f"{name}, turn {turn:g}" if turn else str(name)
-        return LegacyRow(
+        row = LegacyRow(
             row=number,
             group=number,
             side="requests",
@@ -100,17 +97,14 @@ class AiperfRecords(RowReader):
             sample=sample if isinstance(name, str) and name else request_name(number, lent),
             models={TARGET: served_model(None)},
             prompt="",
+            output_tokens=tokens,
             is_warmup=metadata.get("benchmark_phase") == "warmup",
-            intervals=times.intervals if times else (),
-            token_times_ms=times.token_times_ms if times else (),
-            has_first_token_time=times is not None and times.has_first_token_time,
-            output_tokens=tokens if times else None,
-            figures={**({} if lent is None else {"input_sequence_length": float(lent)}), **drafting},
             accepted_histogram=histogram,
-            error=error,
-            is_cancelled=error is not None and metadata.get("was_cancelled") is True,
             started_at=_moment(metadata.get("request_start_ns")),
         )
+        row = answered(row, check, times, error, lent)
+        row.figures.update(drafting)
+        return replace(row, is_cancelled=row.error is not None and metadata.get("was_cancelled") is True)
 
     def finish(self) -> None:
         self._problems.of_file(NETWORK)

@@ -4,14 +4,15 @@ of what was measured of every request. Of benchmarks without these lists the sta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import accumulate
 from typing import Any, ClassVar
 
 from evprof.core.records import TARGET
 from evprof.core.run_info import NOT_TOLD
 from evprof.core.units import count_text
-from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite, ratio
+from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite, mapping, ratio
 from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import DOCUMENTS, REQUESTS, Place
 from evprof.loaders.legacy.reading import Covers, Preview, Published, RowReader, Statistic
@@ -122,6 +123,24 @@ def request_name(number: int, input_tokens: int | None) -> str:
     return f"request {number}" if input_tokens is None else f"request {number}, {input_tokens} tokens"
 
 
+def answered(
+    row: LegacyRow, check: TimeCheck, times: AnswerTimes | None, error: str | None, input_tokens: int | None
+) -> LegacyRow:
+    """The row of a request with its times, or with the reason why it failed."""
+    error = error or (NO_TIME if times is None else None)
+    figures = {} if input_tokens is None else {"input_sequence_length": float(input_tokens)}
+    if error is not None or times is None:
+        check.problems.of_row(f"failed requests: {error_kind(error or NO_TIME)}", check.row)
+        return replace(row, output_tokens=None, figures=figures, error=error)
+    return replace(
+        row,
+        intervals=times.intervals,
+        token_times_ms=times.token_times_ms,
+        has_first_token_time=times.has_first_token_time,
+        figures=figures,
+    )
+
+
 MOST_TOLD = 4000
 """Statistics that are kept of one file."""
 
@@ -154,10 +173,19 @@ class ServingReader(RowReader):
     """Reads such files; a family says what its program calls things."""
 
     reads_documents = True
+    keys: ClassVar[frozenset[str]]
+    """Keys that all of its benchmarks have."""
+    model_keys: ClassVar[tuple[str, ...]]
+    """The keys that lead to the model's name."""
     settings: ClassVar[tuple[str, ...]]
     """Keys that are settings; of the other numbers the file is told by."""
     rows: ClassVar[dict[str, tuple[str, str]]]
     """Statistic -> key among a row's values, and its kind."""
+
+    @classmethod
+    def recognises(cls, preview: Preview) -> bool:
+        """By its keys, in any of the first benchmarks."""
+        return any(head.keys() >= cls.keys for head in preview.objects(DOCUMENTS))
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
@@ -178,45 +206,45 @@ class ServingReader(RowReader):
         """The settings and statistics of a benchmark are kept; a request is a run."""
         if place == DOCUMENTS:
             self._close()
-            self._benchmark = self._begun(number, raw) if self._is_benchmark(raw) else None
+            self._benchmark = self._begun(number, raw) if raw.keys() >= self.keys else None
             if self._benchmark is None:
                 self._problems.of_file(f"Document {number + 1} is no benchmark of this kind and was left out")
         elif place == REQUESTS and self._benchmark is not None:
             return [self._request(self._benchmark, number, raw)]
         return []
 
-    @staticmethod
-    def _is_benchmark(head: Mapping[str, Any]) -> bool:
-        raise NotImplementedError
-
     def _begun(self, number: int, head: Mapping[str, Any]) -> ServingBenchmark:
         is_one = self._preview.documents == 1
         dot = "" if is_one else f"benchmark {number + 1}."
         published = self.published
         told = {key: value for key in head if key not in self.settings and (value := finite(head[key])) is not None}
-        told |= self._more_told(head)
+        told |= _accepted_shares(head)
         if len(self._told) < MOST_TOLD:
             self._told |= {f"{dot}{key[:80]}": value for key, value in told.items()}
             self._config |= {f"{dot}{key}": head[key] for key in self.settings if head.get(key) is not None}
         side = "requests" if is_one else f"benchmark {number + 1}"
         published.statistics |= {f"{dot}{name}": Statistic(side, *made) for name, made in self.rows.items()}
-        computed = self._computed(head).items()
+        computed = _computed(head).items()
         published.computed |= {f"{dot}{name}": value for name, value in computed if value is not None and name in told}
         if finite(head.get("completed")) == 0:
             zeros = {f"{dot}{key}" for key, value in told.items() if value == 0 and key.endswith("_ms")}
             published.over_nothing |= zeros
         label = self._label(head)
         self._labels[label] = place = self._labels.get(label, 0) + 1
+        name: Any = head
+        for key in self.model_keys:
+            name = mapping(name).get(key)
+        figures = _speculation(head)
         return ServingBenchmark(
             head=head,
             side=side,
             dot=dot,
             label=label if place == 1 else f"{label}, again ({place})",
-            model=served_model(self._model_name(head)),
-            mode="speculative" if self._speculation(head) else "target",
-            started_at=self._started_at(head),
+            model=served_model(name),
+            mode="speculative" if figures else "target",
+            started_at=_started_at(head),
             first_row=self._listed,
-            figures=self._speculation(head),
+            figures=figures,
         )
 
     def _close(self) -> None:
@@ -224,7 +252,8 @@ class ServingReader(RowReader):
         found = self._benchmark
         if found is None:
             return
-        if found.gaps and self._are_gaps_told(found.head):
+        # With speculation some backends divide gaps among the tokens before they average them.
+        if found.gaps and found.head.get("accept_length") is None:
             self.published.computed[f"{found.dot}mean_itl_ms"] = found.gaps_ms / found.gaps
         self._without_rows += not found.requests
         self._benchmark = None
@@ -238,48 +267,37 @@ class ServingReader(RowReader):
         first = check.ms("ttfts", raw.get("ttfts"), MS_PER_S)
         total = check.ms("latencies", raw.get("latencies"), MS_PER_S)
         lent = check.count("input_lens", raw.get("input_lens"))
-        error, times = self._error(raw), None
-        if error is None:
-            times = self._answer(check, benchmark, (first, total, gaps, tokens))
-            error = NO_TIME if times is None else None
-        if error is not None:
-            self._problems.of_row(f"failed requests: {error_kind(error)}", number)
+        error = self._error(raw)
+        times = self._answer(check, benchmark, (first, total, gaps, tokens)) if error is None else None
         waited = check.ms("queue_times", raw.get("queue_times"), MS_PER_S)
-        figures = {} if lent is None else {"input_sequence_length": float(lent)}
-        figures |= {} if not waited else {"client_queue_ms": waited}
-        text = raw.get("generated_texts")
-        row = self._row(benchmark, number, figures)
+        row = LegacyRow(
+            row=number,
+            group=number,
+            side=benchmark.side,
+            role=TARGET,
+            mode=benchmark.mode,
+            cell=benchmark.label,
+            sample=request_name(number - benchmark.first_row, lent),
+            models={TARGET: benchmark.model},
+            prompt="",
+            output_tokens=tokens,
+            started_at=benchmark.started_at,
+        )
+        row = answered(row, check, times, error, lent)
+        row.figures.update({"client_queue_ms": waited} if waited else {})
         if times is None:
-            return LegacyRow(**row, error=error)
+            return row
         if gaps:
             benchmark.gaps, benchmark.gaps_ms = benchmark.gaps + len(gaps), benchmark.gaps_ms + sum(gaps)
         drafting, benchmark.figures = benchmark.figures, {}
-        return LegacyRow(
-            **{**row, "figures": figures | drafting},
-            intervals=times.intervals,
-            token_times_ms=times.token_times_ms,
-            has_first_token_time=times.has_first_token_time,
-            output_tokens=tokens,
+        row.figures.update(drafting)
+        text = raw.get("generated_texts")
+        return replace(
+            row,
             text=text if isinstance(text, str) and text else None,
             values=_values(first, total, tokens, lent),
             notes=(f"{OF_BENCHMARK}.",) if drafting else (),
         )
-
-    def _row(self, benchmark: ServingBenchmark, number: int, figures: dict[str, float]) -> dict[str, Any]:
-        lent = figures.get("input_sequence_length")
-        return {
-            "row": number,
-            "group": number,
-            "side": benchmark.side,
-            "role": TARGET,
-            "mode": benchmark.mode,
-            "cell": benchmark.label,
-            "sample": request_name(number - benchmark.first_row, None if lent is None else int(lent)),
-            "models": {TARGET: benchmark.model},
-            "prompt": "",
-            "figures": figures,
-            "started_at": benchmark.started_at,
-        }
 
     def _answer(
         self,
@@ -298,42 +316,8 @@ class ServingReader(RowReader):
         measured = [finite(raw.get(key)) for key in ("ttfts", "latencies") if key in raw]
         return None if any(measured) else NO_REASON
 
-    @staticmethod
-    def _more_told(head: Mapping[str, Any]) -> dict[str, float]:
-        """Statistics that are no plain numbers."""
-        return {}
-
-    @staticmethod
-    def _computed(head: Mapping[str, Any]) -> dict[str, float | None]:
-        """Statistics that follow from others."""
-        duration = head.get("duration")
-        return {
-            "request_throughput": ratio(head.get("completed"), duration),
-            "output_throughput": ratio(head.get("total_output_tokens"), duration),
-            "input_throughput": ratio(head.get("total_input_tokens"), duration),
-        }
-
-    @staticmethod
-    def _speculation(head: Mapping[str, Any]) -> dict[str, float]:
-        """What is told of drafts, under our names; empty without speculation."""
+    def _label(self, head: Mapping[str, Any]) -> str:
         raise NotImplementedError
-
-    @staticmethod
-    def _model_name(head: Mapping[str, Any]) -> object:
-        raise NotImplementedError
-
-    @staticmethod
-    def _label(head: Mapping[str, Any]) -> str:
-        raise NotImplementedError
-
-    @staticmethod
-    def _started_at(head: Mapping[str, Any]) -> str | None:
-        return None
-
-    @staticmethod
-    def _are_gaps_told(head: Mapping[str, Any]) -> bool:
-        """Whether the file's mean gap is that of the gaps it lists."""
-        return True
 
     def finish(self) -> None:
         self._close()
@@ -342,6 +326,51 @@ class ServingReader(RowReader):
         if self._without_rows:
             what = count_text(self._without_rows, "benchmark")
             self._problems.of_file(f"{what} without times of single requests: the statistics are kept, as no runs")
+
+
+def _accepted_shares(head: Mapping[str, Any]) -> dict[str, float]:
+    """Shares of accepted tokens by their position in a draft, which stand in a list."""
+    key = "spec_decode_per_position_acceptance_rates"
+    listed = head.get(key)
+    rates = map(finite, listed[:64]) if isinstance(listed, list) else ()
+    return {f"{key}.{place}": rate for place, rate in enumerate(rates, start=1) if rate is not None}
+
+
+def _computed(head: Mapping[str, Any]) -> dict[str, float | None]:
+    """Statistics that follow from others."""
+    duration, accepted = head.get("duration"), head.get("spec_decode_accepted_tokens")
+    share = ratio(accepted, head.get("spec_decode_draft_tokens"))
+    each = ratio(accepted, head.get("spec_decode_num_drafts"))
+    return {
+        "request_throughput": ratio(head.get("completed"), duration),
+        "output_throughput": ratio(head.get("total_output_tokens"), duration),
+        "input_throughput": ratio(head.get("total_input_tokens"), duration),
+        # The file gives its share of accepted tokens in percent.
+        "spec_decode_acceptance_rate": None if share is None else 100 * share,
+        "spec_decode_acceptance_length": None if each is None else 1 + each,
+    }
+
+
+def _speculation(head: Mapping[str, Any]) -> dict[str, float]:
+    """The counts of drafts under our names; empty without speculation."""
+    length = finite(head.get("accept_length"))
+    if length is not None and length >= 1:
+        return {"mean_acceptance_length": length}
+    names = {
+        "spec_decode_draft_tokens": "drafted_tokens",
+        "spec_decode_accepted_tokens": "accepted_tokens",
+        "spec_decode_num_drafts": "verified_rounds",
+    }
+    found = {name: value for key, name in names.items() if (value := finite(head.get(key))) is not None}
+    is_whole = len(found) == len(names) and 0 <= found["accepted_tokens"] <= found["drafted_tokens"]
+    return found if is_whole and found["verified_rounds"] > 0 else {}
+
+
+def _started_at(head: Mapping[str, Any]) -> str | None:
+    try:
+        return datetime.strptime(str(head.get("date")), "%Y%m%d-%H%M%S").isoformat()
+    except ValueError:
+        return None
 
 
 def _values(first: float | None, total: float | None, tokens: int | None, lent: int | None) -> dict[str, float]:

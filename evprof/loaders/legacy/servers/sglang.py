@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from evprof.core.records import TARGET
-from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite, mapping
+from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite
 from evprof.loaders.legacy.json_rows import DOCUMENTS, Place
 from evprof.loaders.legacy.reading import Preview, Published, RowReader
 from evprof.loaders.legacy.rows import NO_TIME, Interval, LegacyRow
@@ -112,12 +112,11 @@ class SglangBatches(RowReader):
             self._problems.of_file("last_ttft is the first token of the batch's last prompt, so others came earlier")
 
 
-_KEYS = frozenset({"backend", "completed", "total_output_tokens_retokenized", "accept_length"})
-
-
 class SglangServing(ServingReader):
     name = "SGLang serving benchmark"
     looks_for = "total_output_tokens_retokenized with accept_length (sglang.bench_serving)"
+    keys = frozenset({"backend", "completed", "total_output_tokens_retokenized", "accept_length"})
+    model_keys = ("server_info", "model_path")
     settings = (
         *("tag", "backend", "dataset_name", "request_rate", "max_concurrency", "sharegpt_output_len"),
         *("random_input_len", "random_output_len", "random_range_ratio"),
@@ -129,17 +128,7 @@ class SglangServing(ServingReader):
         "std_ttft_ms": ("ttft_ms", "std"),
     }
 
-    @staticmethod
-    def recognises(preview: Preview) -> bool:
-        """By its keys, in any of the first benchmarks."""
-        return any(SglangServing._is_benchmark(head) for head in preview.objects(DOCUMENTS))
-
-    @staticmethod
-    def _is_benchmark(head: Mapping[str, Any]) -> bool:
-        return head.keys() >= _KEYS
-
-    @staticmethod
-    def _label(head: Mapping[str, Any]) -> str:
+    def _label(self, head: Mapping[str, Any]) -> str:
         named = head.get("tag")
         dataset = str(head.get("dataset_name"))[:60]
         lent, tokens = (finite(head.get(f"random_{side}_len")) for side in ("input", "output"))
@@ -147,20 +136,6 @@ class SglangServing(ServingReader):
             dataset += f" {lent:g}+{tokens:g}"
         parts = (str(named)[:60] if named else f"SGLang ({str(head['backend'])[:30]})", dataset, traffic(head))
         return ", ".join(parts)
-
-    @staticmethod
-    def _model_name(head: Mapping[str, Any]) -> object:
-        return mapping(head.get("server_info")).get("model_path")
-
-    @staticmethod
-    def _speculation(head: Mapping[str, Any]) -> dict[str, float]:
-        length = finite(head.get("accept_length"))
-        return {"mean_acceptance_length": length} if length is not None and length >= 1 else {}
-
-    @staticmethod
-    def _are_gaps_told(head: Mapping[str, Any]) -> bool:
-        # With speculation some backends' gaps are divided among the tokens before they are averaged.
-        return head.get("accept_length") is None
 
     def _begun(self, number: int, head: Mapping[str, Any]) -> ServingBenchmark:
         # A rate without end is written as Infinity.
