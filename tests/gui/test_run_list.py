@@ -233,8 +233,8 @@ def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWind
     for name in shown.keys() & compared.keys():
         one, two = compared[name]
         assert shown[name].cells[:2] == (one.value, two.value), name
-        if two.wordings:
-            assert shown[name].cells[2] in two.wordings[0], name
+        if two.change:
+            assert shown[name].cells[2] in two.change, name
             assert shown[name].roles[2] == (two.judgement or "dim"), name
     assert window.comparison.cells.text() == "Means over repeats: A runs 3, 5, 7 · B runs 4, 6, 8."
     assert window.comparison.against.text() == "vs runs 3, 5, 7 ▾"

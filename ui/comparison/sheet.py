@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log2
 from pathlib import Path
 
 from evprof.core.units import count_text, percent_text
@@ -45,14 +44,12 @@ class ConfigurationHead:
 
 @dataclass(frozen=True)
 class FigureCell:
-    """One figure of one column. `wordings` tell it against the baseline, longest first; `judgement` is "good", "bad"
-    or ""; `strength` 0…1 is how large the change is, 1 from a factor of 2 on."""
+    """One figure of one column. `change` compares it with the baseline; `judgement` is "good", "bad" or ""."""
 
     value: str
     count: str = ""
-    wordings: tuple[str, ...] = ()
+    change: str = ""
     judgement: str = ""
-    strength: float = 0.0
     tip: str = ""
 
     @property
@@ -96,7 +93,7 @@ class ComparisonSheet:
             if row.is_head:
                 lines.append([name])
                 continue
-            lines.append([name, *(" ".join(filter(None, (c.value, *c.wordings[:1], c.count))) for c in row.cells)])
+            lines.append([name, *(" ".join(filter(None, (c.value, c.change, c.count))) for c in row.cells)])
         return "\n".join("\t".join(line) for line in lines)
 
 
@@ -216,8 +213,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
         return FigureCell(shown, told, tip=f"{exact[0]}\nThe baseline has no such figure.")
     ends = "" if interval is None else interval_text(interval)
     signed, times = delta_text(delta, row.unit), ratio_text(ratio)
-    wordings = [f"{signed} · {times} {ends}".strip()] if times else []
-    wordings += [f"{signed} · {times}", f"{times} {ends}".strip(), times] if times else [signed]
+    change = f"{signed} · {times} {ends}".strip() if times else signed
     exact.append(f"{signed} {row.unit} against the baseline".replace("  ", " "))
     if times:
         exact.append(f"{times} of it" + (f", 95 % interval {ends}" if ends else ""))
@@ -228,8 +224,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
         exact.append("better" if judgement == GOOD else "worse")
     elif interval is not None and not row.differs(index):
         exact.append("no difference: the interval contains 1")
-    strength = 0.0 if not ratio or ratio <= 0 else min(1.0, abs(log2(ratio)))
-    return FigureCell(shown, told, tuple(dict.fromkeys(wordings)), judgement, strength, "\n".join(exact))
+    return FigureCell(shown, told, change, judgement, "\n".join(exact))
 
 
 def value_text(value: float, unit: str) -> str:

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPoint, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter, QPixmap, QPolygonF, QResizeEvent
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPoint, QRectF, Qt, Signal
+from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
     QScrollBar,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QTableView,
     QWidget,
 )
 
-from ui.comparison.sheet import GOOD, ComparisonSheet, FigureCell, SheetRow
-from ui.style.theme import GRID, Theme, ThemeHolder
+from ui.comparison.sheet import BAD, GOOD, ComparisonSheet, FigureCell, SheetRow
+from ui.style.theme import ThemeHolder
 from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import paint_swatch
 
 NAME_PX = 152
-LEAST_PX, MOST_PX = 192, 288
+LEAST_PX, MOST_PX = 224, 288
 """Width of the names, and the least and most of a column: figures far from their names are hard to read."""
 
 HEAD_PX = 82
 _SECTION, _LINE, _FIGURE = 32, 24, 40
-_PAD, _TINY_PX = 10.0, 10.5
+_PAD = 10.0
+_SIGN = {GOOD: "▲ ", BAD: "▼ "}
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _ANY = QModelIndex | QPersistentModelIndex
 
-SIGNS = "▲ better, ▼ worse than the baseline; the colour grows with the change, up to a factor of 2."
+SIGNS = "▲ better, ▼ worse than the baseline."
 """The meaning of signs and colours, for the line below the table."""
 
 
@@ -63,13 +62,16 @@ class _SheetModel(QAbstractTableModel):
         cell = self.cell(index)
         if cell is None:
             return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return cell.value
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return cell.tip or cell.value
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            return " ".join((cell.value, *cell.wordings[:1], cell.count)).strip()
-        return None
+        theme = self._themes.theme
+        color = theme.good if cell.judgement == GOOD else theme.bad
+        figure, change = f"{cell.value}  {cell.count}".rstrip(), f"{_SIGN.get(cell.judgement, '')}{cell.change}"
+        values: dict[int, object] = {
+            Qt.ItemDataRole.DisplayRole: "\n".join(filter(None, (figure, change))),
+            Qt.ItemDataRole.ToolTipRole: cell.tip or cell.value,
+            Qt.ItemDataRole.TextAlignmentRole: _RIGHT,
+            Qt.ItemDataRole.ForegroundRole: color if cell.judgement else None if cell.is_measured else theme.text_dim,
+        }
+        return values.get(role)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         if orientation == Qt.Orientation.Vertical:
@@ -99,70 +101,6 @@ class _SheetModel(QAbstractTableModel):
         return None
 
 
-class _FigureDelegate(QStyledItemDelegate):
-    """Paints a value and below it the difference from the baseline; a larger change has a stronger ground."""
-
-    def __init__(self, themes: ThemeHolder, model: _SheetModel) -> None:
-        super().__init__(model)
-        self._themes = themes
-        self._model = model
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _ANY) -> None:
-        cell, theme, box = self._model.cell(index), self._themes.theme, QRectF(option.rect)
-        if index.column() == self._model.sheet.baseline:
-            painter.fillRect(box, theme.alpha(theme.raised, 0.7))
-        if cell is None:
-            return
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(QRectF(box.left(), box.top(), box.width(), 1), theme.line)
-        if self._model.sheet.rows[index.row()].is_setting:
-            _draw(painter, theme, cell.value, box.adjusted(_PAD, 1, -_PAD, 0))
-        else:
-            _paint_figure(painter, theme, cell, box.adjusted(0, 1, 0, 0))
-        painter.restore()
-
-
-def _draw(painter: QPainter, theme: Theme, text: str, box: QRectF) -> None:
-    painter.setFont(theme.font())
-    painter.setPen(theme.text)
-    fitting = elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideRight, box.width())
-    painter.drawText(box, _RIGHT, fitting)
-
-
-def _paint_figure(painter: QPainter, theme: Theme, cell: FigureCell, box: QRectF) -> None:
-    color = theme.good if cell.judgement == GOOD else theme.bad
-    if cell.judgement:
-        painter.fillRect(box, theme.alpha(color, 0.04 + 0.18 * cell.strength))
-    inner = box.adjusted(_PAD, 3, -_PAD, -3)
-    upper = QRectF(inner.left(), inner.top(), inner.width(), 18)
-    painter.setFont(theme.font())
-    painter.setPen(theme.text if cell.is_measured else theme.text_dim)
-    painter.drawText(upper, _RIGHT, cell.value)
-    used = QFontMetricsF(painter.font()).horizontalAdvance(cell.value)
-    painter.setFont(theme.font(_TINY_PX))
-    metrics = QFontMetricsF(painter.font())
-    if cell.count and metrics.horizontalAdvance(cell.count) + used + GRID < inner.width():
-        painter.setPen(theme.text_dim)
-        painter.drawText(upper, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, cell.count)
-    room = inner.width() - (12 if cell.judgement else 0)
-    text = next((wording for wording in cell.wordings if metrics.horizontalAdvance(wording) <= room), "")
-    if not text:
-        return
-    lower = QRectF(inner.left(), inner.top() + 18, inner.width(), 15)
-    painter.setPen(color if cell.judgement else theme.text_dim)
-    painter.drawText(lower, _RIGHT, text)
-    if cell.judgement:
-        # Better points up, worse down: readable without red and green.
-        middle = QPointF(inner.right() - metrics.horizontalAdvance(text) - 8, lower.center().y())
-        tip = -3.0 if cell.judgement == GOOD else 3.0
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color)
-        painter.drawPolygon(
-            QPolygonF([middle + QPointF(-3.5, -tip), middle + QPointF(3.5, -tip), middle + QPointF(0, tip)])
-        )
-
-
 class ComparisonTable(QTableView):
     """Columns can be dragged to another place, made the baseline by a click, and removed.
 
@@ -183,9 +121,8 @@ class ComparisonTable(QTableView):
         self._themes = themes
         self._model = _SheetModel(themes, self)
         self.setModel(self._model)
-        self.setItemDelegate(_FigureDelegate(themes, self._model))
+        self.setTextElideMode(Qt.TextElideMode.ElideRight)
         self.setAccessibleName("Comparison of configurations")
-        self.setShowGrid(False)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
