@@ -54,7 +54,7 @@ def import_reader_of(path: str) -> None:
         with suppress(ImportError):
             importlib.import_module(name)
     if form.name == "h5":
-        from evprof.loaders.events.hdf5.plugins import register_filters
+        from evprof.loaders.events.hdf5.filters import register_filters
 
         with suppress(ImportError):
             register_filters()

@@ -71,7 +71,6 @@ def same(found: EventArray, expected: EventArray, offset: int = 0) -> None:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, pieces and surveys so small that little files need many."""
     monkeypatch.setattr(stored, "BLOCK_ROWS", 1000)
-    monkeypatch.setattr(stored, "_KEPT_BYTES", 20_000)
     monkeypatch.setattr(hdf5_recording, "_PIECE_EVENTS", 3000)
     monkeypatch.setattr(hdf5_recording, "CHUNK_EVENTS", 6000)
     monkeypatch.setattr(hdf5_recording, "_SCANNED_EVENTS", 15_000)

@@ -180,7 +180,7 @@ def test_chunks_that_unpack_to_another_size(good: Path, tmp_path: Path, compress
 
 def test_plugins_say_nothing_of_filters_they_lack() -> None:
     lacking = "import glob; glob.glob = lambda pattern: []; "
-    ours = "from evprof.loaders.events.hdf5.plugins import register_filters; register_filters()"
+    ours = "from evprof.loaders.events.hdf5.filters import register_filters; register_filters()"
     said = {}
     for code in (ours, "import hdf5plugin"):
         done = subprocess.run([sys.executable, "-c", lacking + code], capture_output=True, text=True, check=True)

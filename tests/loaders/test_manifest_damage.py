@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -178,53 +177,6 @@ def test_memory_does_not_grow_with_what_is_not_kept(data: Path) -> None:
     tracemalloc.stop()
     assert len(found.samples) == 1200
     assert peak < 3_000_000
-
-
-GOOD = json.dumps(
-    [
-        {
-            "id": 1,
-            "event_data": "a.npy",
-            "video_data": "a",
-            "event_image": ["a_0.png"],
-            "conversations": [{"from": "human", "value": "<event>\nÄ?"}, {"from": "gpt", "value": "\ud83d\ude00"}],
-        },
-        {"id": 2, "event_data": "b.npy", "query": "Q", "answer": None},
-    ]
-).encode()
-LISTS = (
-    GOOD,
-    b'name,events,video,prompt\nx,a.npy,a.mp4,"a, b"\ny,b.npy,,\n',
-)
-
-
-@pytest.mark.parametrize("number", range(len(LISTS)))
-def test_damaged_bytes_never_end_in_a_traceback(data: Path, number: int) -> None:
-    source = random.Random(number)
-    for _ in range(400):
-        content = bytearray(LISTS[number])
-        for _ in range(source.randint(1, 4)):
-            place = source.randrange(len(content))
-            match source.randrange(4):
-                case 0:
-                    content[place] = source.randrange(256)
-                case 1:
-                    del content[place : place + source.randint(1, 20)]
-                case 2:
-                    content[place:place] = source.choice(
-                        [b"[", b"{", b'"', b"\\", b"\n", b"NaN", b"\\ud8", b"1e9", b","]
-                    )
-                case _:
-                    del content[place:]
-            if not content:
-                content += b"["
-        path = written(data, bytes(content))
-        is_manifest(path)
-        try:
-            names = [sample.name for sample in read_manifest(path).samples]
-        except UserError:
-            continue
-        assert len(set(names)) == len(names)
 
 
 VALUES = st.recursive(

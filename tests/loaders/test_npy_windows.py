@@ -108,28 +108,6 @@ def test_pickles_of_every_protocol_give_the_same_events(tmp_path: Path, protocol
         same(recording.read_time(500_000, 520_000), columns, (columns["t"] >= 500_000) & (columns["t"] < 520_000))
 
 
-def test_odd_pickles_end_in_sentences(tmp_path: Path) -> None:
-    columns = made()
-    path = tmp_path / "a.npy"
-    cases: dict[str, tuple[dict[str, Any], str]] = {
-        "two dimensions": ({**columns, "x": columns["x"].reshape(-1, 2)}, "one-dimensional"),
-        "lengths": ({**columns, "x": columns["x"][:-1]}, "different lengths"),
-        "missing": ({name: columns[name] for name in "xyt"}, "no column 'p'"),
-        "words": ({**columns, "x": columns["x"].astype("U4")}, "not a number type"),
-    }
-    for content, words in cases.values():
-        path.write_bytes(pickled(path, content, 4))
-        with pytest.raises(UserError, match=words):
-            read_events(path)
-    whole = pickled(path, columns, 4)
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(UserError, match="damaged or cut short"):
-        read_events(path)
-    path.write_bytes(whole.replace(b"multiarray", b"multiarrax"))
-    with pytest.raises(UserError, match="was blocked"):
-        read_events(path)
-
-
 def test_time_that_runs_backwards_is_found(tmp_path: Path) -> None:
     columns = made()
     columns["t"] = np.roll(columns["t"], 20_000)

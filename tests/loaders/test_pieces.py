@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
 from evprof.loaders.events.recording import FileBytes, RecordingInfo, joined
@@ -107,21 +105,3 @@ def test_whole_packets_out_of_order() -> None:
     recording = Packets(Path(__file__), packets, is_counted=True)
     assert recording.read_time(15, 56).t_us.tolist() == [50, 20, 55, 15]
     assert (recording.info.t_min_us, recording.info.t_max_us) == (None, None)
-
-
-def test_nothing_at_all() -> None:
-    for packets in ([], [made([])] * 40):
-        for is_counted in (True, False):
-            recording = Packets(Path(__file__), packets, is_counted=is_counted)
-            assert len(recording.read_time(0, 9)) == 0
-            assert recording.info.t_min_us is None
-            with pytest.raises(UserError, match="no events"):
-                recording.read()
-
-
-def test_samples_that_are_all_empty() -> None:
-    firsts: list[int | None] = [None] * 1_000
-    firsts[7], firsts[501] = 70, 5_010
-    index = sampled(1_000, lambda number: firsts[number])
-    assert index.first_us.tolist() == [70, 5_010]
-    assert index.edges.tolist() == [0, 501, 1_000]

@@ -450,10 +450,3 @@ def test_cut_and_wrong_gzip_files(tmp_path: Path) -> None:
         read(tmp_path, whole[:-40])
     with pytest.raises(UserError, match="damaged"):
         read(tmp_path, whole[:-6] + b"\0" * 6)
-
-
-def test_text_is_read_as_numpys_own_parser_reads_it(tmp_path: Path) -> None:
-    np.savetxt(tmp_path / "a.csv", np.array(made(50_000)), fmt="%d", delimiter=",")
-    expected = np.loadtxt(tmp_path / "a.csv", delimiter=",", dtype=np.int64)
-    found = read_events(tmp_path / "a.csv")
-    assert [found.t_us.tolist(), found.x.tolist(), found.y.tolist(), found.p.tolist()] == expected.T.tolist()

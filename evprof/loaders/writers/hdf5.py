@@ -17,7 +17,7 @@ import numpy.typing as npt
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.files.whole_file import whole_path
-from evprof.loaders.events.hdf5.plugins import register_filters
+from evprof.loaders.events.hdf5.filters import register_filters
 from evprof.loaders.events.recording import joined
 from evprof.loaders.paths import reason
 

@@ -7,6 +7,7 @@ unpacked here. It knows nothing of events.
 
 from __future__ import annotations
 
+import logging
 import math
 import struct
 import zlib
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.hdf5.plugins import register_filters
 
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
 LZF, BLOSC, BITSHUFFLE, ZSTD, BLOSC2, ECF = 32000, 32001, 32008, 32015, 32026, 0x8ECF
@@ -153,6 +153,22 @@ def pipeline_of(steps: Sequence[Filter], itemsize: int, chunk: tuple[int, ...], 
     for step in compressors:
         _make_available(step.code, name)
     return pipeline
+
+
+def register_filters() -> Any:
+    """The module hdf5plugin, which registers its filters as it is imported. Raises ImportError where it is missing.
+
+    It logs an error for each filter that it lacks, and the frozen program has none of those for pictures and fields: a
+    filter that a file needs is missed when that file is opened, in a sentence.
+    """
+    logger = logging.getLogger("hdf5plugin")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        import hdf5plugin
+    finally:
+        logger.setLevel(level)
+    return hdf5plugin
 
 
 def _sane(step: Filter, itemsize: int, chunk_bytes: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from evprof.loaders.events.recording import (
     NO_EVENTS,
     EventRecording,
     RecordingInfo,
+    joined,
     too_many,
 )
 
@@ -240,28 +242,16 @@ class Hdf5Recording(EventRecording):
         return (ends[0] + offset, ends[1] + offset) if times.is_sorted else (None, None)
 
     def _filled(self, start: int, stop: int) -> EventArray:
-        """Events start…stop-1, copied into one array piece by piece."""
+        """Events start…stop-1, read piece by piece."""
         count = stop - start
         if count > MOST_EVENTS:
             raise too_many(self.path)
-        if count <= self._piece:
-            return self._read(start, stop) if count > 0 else NO_EVENTS
-        whole = EventArray(
-            np.empty(count, np.uint16), np.empty(count, np.uint16), np.empty(count, np.int64), np.empty(count, np.uint8)
-        )
-        last: int | None = None
-        place = 0
-        while place < count:
-            # Pieces end where blocks of the file do, so that none is unpacked twice.
-            until = min(stop, ((start + place) // self._piece + 1) * self._piece) - start
-            events = self._read(start + place, start + until)
-            part = slice(place, until)
-            whole.x[part], whole.y[part], whole.t_us[part], whole.p[part] = events.x, events.y, events.t_us, events.p
-            if last is not None and events.t_us[0] < last:
-                self._times.note_disorder()
-            last = int(events.t_us[-1])
-            place = until
-        return whole
+        # Pieces end where blocks of the file do, so that none is unpacked twice.
+        edges = [start, *range((start // self._piece + 1) * self._piece, stop, self._piece), stop]
+        pieces = [self._read(begin, end) for begin, end in pairwise(edges) if end > begin]
+        if any(after.t_us[0] < before.t_us[-1] for before, after in pairwise(pieces)):
+            self._times.note_disorder()
+        return joined(pieces)
 
     def _read(self, start: int, stop: int) -> EventArray:
         """Events start…stop-1, of which there are some."""

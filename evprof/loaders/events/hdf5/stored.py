@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +20,6 @@ from evprof.loaders.events.hdf5.filters import Filter, Pipeline, pipeline_of
 
 BLOCK_ROWS = 65_536
 """Rows that are unpacked and kept together, about: small chunks are read several at a time."""
-
-_KEPT_BYTES = 8 << 20
-"""Unpacked blocks kept per array, at least one."""
 
 _FEW_CHUNKS = 4096
 _MOST_CHUNK_BYTES = 32 << 20
@@ -51,7 +47,7 @@ class StoredArray:
         self._check_size()
         rows = self.chunk[0] if self.chunk and self.shape else 1
         self.block_rows = max(1, -(-BLOCK_ROWS // rows)) * rows
-        self._kept: OrderedDict[int, npt.NDArray[Any]] = OrderedDict()
+        self._kept: tuple[int, npt.NDArray[Any]] | None = None
         self.bytes_read = 0
         self._unwritten: dict[int, int] = {}
 
@@ -74,39 +70,27 @@ class StoredArray:
         return "none" if self.pipeline is None else self.pipeline.title
 
     def rows(self, start: int, stop: int) -> npt.NDArray[Any]:
-        """Rows start…stop-1, a copy; both must lie within the array."""
+        """Rows start…stop-1, not to be changed; both must lie within the array."""
         pipeline = self.pipeline
-        if pipeline is None:
+        if pipeline is None or start == stop:
             found: npt.NDArray[Any] = self._dataset[start:stop]
             self.bytes_read += found.nbytes
             return found
-        out = np.empty((stop - start, *self.shape[1:]), self.dtype)
-        at = start
-        while at < stop:
-            block = at // self.block_rows
-            first = block * self.block_rows
-            last = min(first + self.block_rows, len(self))
-            if at == first and last < stop and block not in self._kept:
-                # Blocks of which all is wanted go straight to their place, as many at once as there are.
-                while last + self.block_rows <= stop and last // self.block_rows not in self._kept:
-                    last += self.block_rows
-                self._unpack(pipeline, first, last, out[first - start : last - start])
-            else:
-                until = min(stop, last)
-                out[at - start : until - start] = self._block(pipeline, block, first, last)[at - first : until - first]
-            at = last
-        return out
+        parts = []
+        while start < stop:
+            first = start // self.block_rows * self.block_rows
+            parts.append(self._block(pipeline, first)[start - first : stop - first])
+            start = first + self.block_rows
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _block(self, pipeline: Pipeline, block: int, first: int, last: int) -> npt.NDArray[Any]:
-        """A block from those kept, or unpacked and kept instead of the one used longest ago."""
-        kept = self._kept.pop(block, None)
-        if kept is None:
-            kept = np.empty((last - first, *self.shape[1:]), self.dtype)
-            while self._kept and (len(self._kept) + 1) * kept.nbytes > _KEPT_BYTES:
-                self._kept.popitem(last=False)
-            self._unpack(pipeline, first, last, kept)
-        self._kept[block] = kept
-        return kept
+    def _block(self, pipeline: Pipeline, first: int) -> npt.NDArray[Any]:
+        """The block that begins with this row: the last one, or unpacked."""
+        if self._kept is None or self._kept[0] != first:
+            last = min(first + self.block_rows, len(self))
+            rows = np.empty((last - first, *self.shape[1:]), self.dtype)
+            self._unpack(pipeline, first, last, rows)
+            self._kept = first, rows
+        return self._kept[1]
 
     def _unpack(self, pipeline: Pipeline, first: int, last: int, out: npt.NDArray[Any]) -> None:
         """Fills `out` with the rows of whole chunks."""
