@@ -19,11 +19,14 @@ from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import SETTINGS, with_value
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
-_NOT_TYPED = frozenset({"command", "instance", "whole_parser", "debug", "quiet", "json", "output", "work"})
+_NOT_TYPED = frozenset({"command", "instance", "whole_parser", "debug", "quiet", "json", "output"})
 """Values of every command that no option of its own sets."""
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _TITLES = {"": "generation", "input": "how inputs are shown", "switches": "optimizations", "speculation": "speculation"}
+
+BASES = ("end-to-end", "without-load", "model-only")
+"""What totals count (`evprof.metrics.figures.stages`, which takes longer to import)."""
 
 _MOST_TIMEOUT_S = 86_400
 _MOST_SESSIONS = 1000

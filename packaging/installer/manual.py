@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from evprof.cli.completions import VALUES
 from evprof.core.errors import EXIT_CODES
-from evprof.core.files.user_folders import VARIABLES
 from evprof.version import __version__
 from site_pages.command_pages import CommandPage, OptionGroup, OptionText, pages_of
+from site_pages.files import VARIABLES
 
 
 def manual(parser: argparse.ArgumentParser) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from evprof.core.errors import CANCELLED, FAILURE, USAGE
+from evprof.core.errors import EXIT_CODES
 from evprof.core.files import user_folders
 from site_pages.markdown import code, table
 
@@ -43,13 +43,6 @@ VARIABLES = {
     "CUDA_VISIBLE_DEVICES": "which GPUs there are for evprof",
 }
 """The variables that a person may set; a test compares them with the code."""
-
-_CODES = (
-    (0, "it worked"),
-    (FAILURE, "the input or the machine did not allow it, or a run failed: one sentence says what to do"),
-    (USAGE, "the options or arguments cannot work"),
-    (CANCELLED, "stopped with Ctrl-C; what was measured is kept"),
-)
 
 _INTRODUCTION = """# Files and folders
 
@@ -94,7 +87,7 @@ def _folders() -> str:
 
 
 def _codes() -> str:
-    return table(("code", "meaning"), ((str(number), meaning) for number, meaning in _CODES))
+    return table(("code", "meaning"), ((str(number), meaning) for number, meaning in EXIT_CODES.items()))
 
 
 def _variables() -> str:

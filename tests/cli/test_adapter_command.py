@@ -139,12 +139,6 @@ def test_refusals_are_sentences(evprof, nowhere, words, code, sentence) -> None:
     assert list(nowhere.iterdir()) == []
 
 
-def test_the_same_prompt_or_limit_that_means_nothing(evprof, two, tmp_path) -> None:
-    assert evprof("adapter", "collect", two, "-o", tmp_path / "data", "--limit", 0).code == 2
-    assert evprof("adapter", "collect", two, "-o", tmp_path / "data", "--prompt", " ").code == 2
-    assert not (tmp_path / "data").exists()
-
-
 def test_ctrl_c_keeps_what_was_collected(evprof, manifest, tmp_path, monkeypatch) -> None:
     tell = CollectProgress.end
 

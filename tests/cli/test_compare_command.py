@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Callable
 from io import StringIO
@@ -16,7 +15,6 @@ import pytest
 
 from evprof.cli.run.recorded_session import RecordedSession
 from evprof.cli.sessions.compare import CompareCommand
-from evprof.cli.sessions.comparison_text import print_comparison
 from evprof.cli.terminal.console import Console
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
@@ -221,31 +219,6 @@ def test_what_must_not_be_written_over_is_kept(evprof, suite, tmp_path) -> None:
     refused = evprof("compare", path, "-o", disguised)
     assert refused.code == 1
     assert digest(disguised) == digest(path)
-
-
-class Terminal(StringIO):
-    """A stream that shows colours."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_gets_colours_and_everybody_symbols(evprof, suite, monkeypatch) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    document = evprof("compare", suite("suite.evprof"), "--json").document
-    plain, coloured = StringIO(), Terminal()
-    print_comparison(document, Console(plain))
-    print_comparison(document, Console(coloured))
-    assert "\x1b[" not in plain.getvalue()
-    assert "\x1b[" in coloured.getvalue()
-    # The same words; a terminal only keeps the spaces of coloured bars.
-    bare = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()).splitlines()]
-    assert set(plain.getvalue().split()) == set("\n".join(bare).split())
-    row = next(line for line in plain.getvalue().splitlines() if line.startswith("kv_cache_bytes "))
-    assert row.endswith("▲ better")  # less memory: the sign tells the worth, as in the window, and not the direction
-    assert " -" in row
 
 
 def test_many_columns_make_several_tables(evprof, suite) -> None:

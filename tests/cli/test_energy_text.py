@@ -24,13 +24,6 @@ def test_show_tells_energy_and_warns_of_slowdowns(evprof, session) -> None:
     assert "warning: Slowed down: cuda:0 by thermal slowdown (software) in 38 % of its samples." in hot
 
 
-def test_show_prints_energy_as_json(evprof, session) -> None:
-    quiet, hot = evprof("show", session, "--json").document["runs"]
-    assert (quiet["throttled"], hot["throttled"]) == (False, True)
-    parts = [*hot["energy"]["stages"].values(), hot["energy"]["unattributed_j"]]
-    assert sum(parts) == pytest.approx(hot["energy"]["energy_j"])
-
-
 def test_compare_has_rows_of_energy_and_a_note_of_slowdowns(evprof, session) -> None:
     found = evprof("compare", session)
     assert "energy_per_answer_j" in found.output

@@ -110,14 +110,3 @@ def test_what_was_there_stays_when_a_session_cannot_be_read(evprof: Any, session
         assert "broken.evprof" in found.errors
         assert place.read_text(encoding="utf-8") == "earlier"
         assert not list(tmp_path.glob("*.part"))
-
-
-def test_what_a_trace_cannot_hold_is_said(evprof: Any, session: Path, tmp_path: Path) -> None:
-    found = evprof("export", session, "--format", "chrome", "-o", tmp_path / "t.pt.trace.json")
-    assert found.code == 0
-    document = json.loads((tmp_path / "t.pt.trace.json").read_text(encoding="utf-8"))
-    assert document["schemaVersion"] == 1
-    counts = document["otherData"]["left_out"]
-    assert (sum(counts.values()) > 0) == ("not in the trace" in found.errors)
-    kind = evprof("inspect", tmp_path / "t.pt.trace.json", "--json").document
-    assert kind["kind"] == "trace"

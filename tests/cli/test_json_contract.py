@@ -449,7 +449,3 @@ def test_a_failed_run_has_every_key_too(recorded, tmp_path, monkeypatch) -> None
     assert run["metrics"]["time_to_first_token_ms"] is None
     assert run["metrics"]["input_sequence_length"] is None
     assert run["kv_cache"]["measured_bytes"] is None
-
-
-def test_other_documents_say_their_version(recorded) -> None:
-    assert recorded.ask("inspect")["schema_version"] == 1

@@ -15,23 +15,3 @@ def test_json(bench) -> None:
     assert [row["format"] for row in document["rows"]] == ["evt2", "evt2.1", "dat"]
     assert all(row["ours_equal"] for row in document["rows"])
     assert document["settings"] == {"events": 3000, "rounds": 1, "large": False}
-
-
-def test_tables(bench) -> None:
-    plain = bench(*QUICK)
-    assert plain.code == 0, plain.errors
-    assert "3,000 events" in plain.output
-    assert "evt2.1: faery does not read EVT2.1." in plain.output
-    assert "the same pixels" in plain.output
-    marked = bench(*QUICK, "--markdown").output
-    assert "| --- | --- |" in marked
-    assert "| dat |" in marked
-
-
-def test_refusals(bench) -> None:
-    found = bench("events", "--only", "evt9", "--json")
-    assert (found.code, found.output) == (2, "")
-    assert "no format 'evt9'" in found.errors
-    video = bench("video", "--only", "nosuch", "--json")
-    assert (video.code, video.output) == (2, "")
-    assert "no clip 'nosuch'" in video.errors

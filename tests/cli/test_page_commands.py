@@ -19,7 +19,7 @@ import pytest
 from evprof.cli import main
 from evprof.cli.suite import command as suite_command
 from evprof.loaders.videos.apart import decode_here
-from shown_commands import PAGES, REASONS, ROOT, ShownCommand, commands_of, fill, shown_in
+from shown_commands import PAGES, ROOT, ShownCommand, fill, shown_in
 
 SHORTER = {
     ("run",): ("--max-new-tokens", "6", "--repeat", "1", "--warmup", "0"),
@@ -111,17 +111,3 @@ def test_a_page_that_names_the_scene_says_where_it_comes_from(page: str) -> None
 def test_what_is_not_tried_says_why() -> None:
     found = Counter(command.reason for page in PAGES for command in shown_in(page) if command.reason)
     assert dict(found) == LEFT_OUT
-
-
-def test_comments_and_marks_are_read() -> None:
-    """What the check above looks at."""
-    text = (
-        "```sh\nevprof show a.evprof   # its runs\n$ evprof bench gpu   # needs a GPU: all of it\nmake run\n```\n"
-        "<!-- not tried: takes minutes -->\n```sh\nevprof bench gpu \\\n  --plan\n```\n```text\nevprof no\n```\n"
-    )
-    assert [(command.line, command.reason) for command in commands_of(text)] == [
-        ("evprof show a.evprof", ""),
-        ("evprof bench gpu", "needs a GPU"),
-        ("evprof bench gpu    --plan", "takes minutes"),
-    ]
-    assert set(LEFT_OUT) <= set(REASONS)

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks import parts
 from benchmarks.parts import PARTS, TimedPart, measure_parts
-from evprof.core.errors import UserError
 
 QUICK = ("five frames", "paint polarity", "read manifest", "interval")
 
@@ -25,21 +24,6 @@ def test_rows_say_what_took_how_long(bench: Callable[..., Any]) -> None:
         assert row["turns"] == 2
     slowest = max(document["rows"], key=lambda row: row["ms"])
     assert document["summary"] == {"slowest": slowest["part"], "slowest_ms": slowest["ms"]}
-
-
-def test_people_get_a_table(bench: Callable[..., Any]) -> None:
-    lines = bench("parts", "--only", "interval", "--repeat", 1).output.splitlines()
-    assert lines[0].startswith("1 turns each")
-    assert lines[-1].split()[:3] == ["interval", "2,220", "pairs"]
-    lines = bench("parts", "--only", "interval", "--repeat", 1, "--markdown").output.splitlines()
-    assert lines[-1].startswith("| interval | 2,220 pairs |")
-
-
-def test_what_there_is_not_is_refused(bench: Callable[..., Any]) -> None:
-    found = bench("parts", "--only", "lunch")
-    assert (found.code, found.output) == (2, "")
-    assert "there is no part 'lunch'; there are five frames," in found.errors
-    assert bench("parts", "--repeat", 0).code == 2
 
 
 def test_each_part_takes_its_turn_and_its_first_one_does_not_count() -> None:
@@ -61,9 +45,3 @@ def test_every_part_works_twice(part: TimedPart, tmp_path: Path, monkeypatch: py
     work = part.prepare(tmp_path)
     work()
     work()
-
-
-def test_names_are_told_apart() -> None:
-    assert len({part.name for part in PARTS}) == len(PARTS)
-    with pytest.raises(UserError, match="there are"):
-        measure_parts(1, only=["no such part"])

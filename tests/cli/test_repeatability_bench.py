@@ -26,19 +26,6 @@ def test_a_row_for_every_process_and_two_components(evprof: Any, words: tuple[st
     assert document["summary"]["within_process_pct"] > 0
 
 
-def test_text_for_people(evprof: Any) -> None:
-    found = evprof("bench", "repeatability", "--sessions", 2, "--repeat", 1, "--max-new-tokens", 2)
-    assert found.code == 0, found.errors
-    assert "from process to process (2 processes)" in found.output
-    assert "n/a from run to run" in found.output
-
-
-def test_one_process_is_nothing_to_compare(evprof: Any) -> None:
-    found = evprof("bench", "repeatability", "--sessions", 1)
-    assert found.code == 2
-    assert "--sessions" in found.errors
-
-
 def test_components_are_those_of_the_analysis_of_variance() -> None:
     found = components([[10.0, 12.0], [20.0, 22.0], [30.0, 32.0]])
     assert found is not None

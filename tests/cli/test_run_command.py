@@ -102,37 +102,11 @@ def test_batches_are_measured_behind_the_runs_and_kept(evprof, tmp_path) -> None
     assert evprof("show", session, "--json").document["batches"] == measured
 
 
-@pytest.mark.usefixtures("computed")
-def test_a_model_with_layers_left_out_drafts_for_the_whole_one(evprof, tmp_path) -> None:
-    short = ("--max-new-tokens", "12", "--frames", "2", "-o", tmp_path / "s.evprof", "--json")
-    few = ("--draft", "evprof-tiny-video-llava:layers=4", "--draft-input", "video")
-    drafted = evprof("run", "--mode", "speculative", *few, *short).document["runs"][0]
-    plain = evprof("run", "--mode", "target", *short).document["runs"][0]
-    assert drafted["draft"]["model"]["name"] == "evprof-tiny-video-llava:layers=4"
-    assert drafted["token_ids"] == plain["token_ids"]
-    assert drafted["speculation"]["drafted"] > 0
-    assert any("10 layers 4 are kept: 0, 3, 6, 9" in sentence for sentence in drafted["warnings"])
-
-
 @pytest.mark.parametrize("sizes", ["", "0", "1,x", "1;2", "999"])
 def test_sizes_that_mean_nothing_are_refused(evprof, sizes: str) -> None:
     found = evprof("run", "--batches", sizes)
     assert found.code == 2
     assert "--batches takes sizes from 1 to 256" in found.errors
-
-
-@pytest.mark.usefixtures("anything_goes")
-def test_a_run_without_room_is_told_in_two_lines(evprof, inputs, tmp_path, monkeypatch) -> None:
-    pytest.importorskip("torch")
-    from engines.hardware import device as machine
-
-    monkeypatch.setattr(machine, "free_bytes", lambda device: 1_000_000)
-    found = evprof("run", "--video", inputs[1], "-o", tmp_path / "s.evprof")
-    assert found.code == 1
-    head, reason = found.output.splitlines()
-    assert head.endswith("failed")
-    assert "needs" in reason
-    assert "is free" in reason
 
 
 @pytest.mark.usefixtures("scripted")
@@ -145,16 +119,9 @@ def test_no_output_named_means_a_new_session_that_is_named(evprof, inputs) -> No
 
 REFUSED = [
     (["--events", "EVENTS", "--mode", "speculative"], "needs a video"),
-    (["--events", "EVENTS", "--mode", "target"], "needs a video"),
     (["--video", "VIDEO", "--mode", "draft"], "needs an event recording"),
-    (["--video", "VIDEO", "--mode", "side-by-side"], "needs an event recording"),
-    (["--mode", "parallel-prefill", "--hidden-tokens=-1"], "--hidden-tokens must be 0 or more"),
     (["--draft-quant", "int3"], "--draft-quant: 'int3' is none of"),
     (["--max-new-tokens", "0"], "--max-new-tokens must lie from 1 to"),
-    (["--temperature", "-1"], "--temperature"),
-    (["--top-p", "0"], "--top-p"),
-    (["--gamma", "0"], "--gamma"),
-    (["--frames", "0"], "--frames"),
     (["--repeat", "0"], "--repeat"),
     (["--prompt", "  "], "prompt is empty"),
     (["--trace-tokens", "4"], "--torch-trace"),
@@ -273,22 +240,3 @@ def test_an_option_without_effect_is_told(evprof: Any, words: tuple[str, ...], t
     found = evprof("run", *words, "-q")
     assert found.code == 0, found.errors
     assert [line for line in found.errors.splitlines() if "changes nothing" in line] == told
-
-
-@pytest.mark.usefixtures("computed")
-def test_past_the_positions_a_model_was_trained_for(evprof, tmp_path) -> None:
-    """The bundled pair has 2048 positions: an answer of as many more can pass them, which is told and not refused."""
-    session = tmp_path / "long.evprof"
-    asked = ("run", "--mode", "target", "--max-new-tokens", "2048", "-o", session)
-    found = evprof(*asked, "--json")
-    assert found.code == 0, found.errors
-    (run,) = found.document["runs"]
-    (warning,) = [sentence for sentence in run["warnings"] if "2,048" in sentence]
-    assert "positions" in warning
-    assert f"warning: {warning}" in found.errors
-    assert run["metrics"]["output_sequence_length"] < 2048
-    shown = evprof("show", session)
-    assert f"  warning: {warning}" in shown.output.splitlines()
-    assert evprof("show", session, "--json").document["runs"][0]["warnings"] == run["warnings"]
-    short = evprof("run", "--mode", "target", "--max-new-tokens", "8", "--json").document
-    assert short["runs"][0]["warnings"] == []

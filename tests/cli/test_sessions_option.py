@@ -26,13 +26,6 @@ def test_every_process_warms_up_and_measures_the_same_request(evprof, tmp_path) 
     assert "session 2 of 3" in found.errors
 
 
-def test_repeats_of_all_processes_are_one_column(evprof, tmp_path) -> None:
-    path = tmp_path / "s.evprof"
-    evprof("run", "--sessions", 2, "--repeat", 2, "-o", path)
-    columns = evprof("compare", path, "--json").document["columns"]
-    assert [len(column["run_ids"]) for column in columns] == [4, 4]
-
-
 def test_a_report_asks_for_as_many_processes_again(evprof, tmp_path) -> None:
     path = tmp_path / "s.evprof"
     evprof("run", "--sessions", 2, "--repeat", 3, "-o", path)
@@ -53,10 +46,3 @@ def test_ctrl_c_keeps_what_was_measured_and_begins_no_further_process(evprof, tm
     assert found.code == 130
     assert {run["status"] for run in found.document["runs"]} <= {"finished", "cancelled"}
     assert "session 50 of 50" not in found.errors
-
-
-@pytest.mark.parametrize("count", ["0", "-1", "x", "100000"])
-def test_a_number_of_processes_that_means_nothing_is_refused(evprof, count) -> None:
-    found = evprof("run", "--sessions", count)
-    assert found.code == 2
-    assert "--sessions" in found.errors

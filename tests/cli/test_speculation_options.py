@@ -222,14 +222,3 @@ def test_features_need_two_models_and_both_halves(
     found = evprof("inspect", "evprof-tiny-eventgpt", *words)
     assert found.code == 2
     assert sentence in found.errors
-
-
-def test_vocabularies_that_only_text_connects(evprof: Callable[..., Any]) -> None:
-    words = ("inspect", "random:160m-eventgpt", "--against", "evprof-tiny-video-llava")
-    vocabulary = evprof(*words, "--json").document["vocabulary"]
-    assert (vocabulary["alignment"], vocabulary["same_number"]) == ("re-encoded", False)
-    assert vocabulary["differing"][0] == {"id": 259, "draft": " ", "target": " t"}
-    assert len(vocabulary["differing"]) == 10 < vocabulary["differing_count"]
-    text = evprof(*words).output
-    assert "text passes between the models" in text
-    assert max(len(line) for line in text.splitlines()) <= 110

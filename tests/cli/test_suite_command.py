@@ -121,29 +121,6 @@ def test_samples_come_from_a_list(evprof: Evprof, room: FakeRoom, tmp_path: Path
     assert {cell["label"]: cell["finished"] for cell in also["cells"]}["draft"] == 2
 
 
-def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
-    words = (
-        "shapes",
-        "--dtype",
-        "float32",
-        "--max-new-tokens",
-        2,
-        "--draft-quant",
-        "int8",
-        "--repeat",
-        1,
-        "--limit",
-        1,
-    )
-    found = evprof("suite", *words, "-o", tmp_path / "out", "--json")
-    assert [cell["label"] for cell in found.document["cells"]] == ["side-by-side", "side-by-side"]
-    recording = load_session(tmp_path / "out/suite.evprof").recording
-    settings = recording.messages()[0].info.settings
-    assert settings.max_new_tokens == 2
-    assert "--draft-quant int8" in found.document["suite"]["command"]
-    assert "--dtype float32" in found.document["suite"]["command"]
-
-
 def test_the_command_that_measures_a_suite_again_has_its_settings() -> None:
     given = ["--draft-length", "heuristic", "--no-event-markers", "--draft-quant", "int8", "--gamma", "5"]
     options = build_parser().parse_args(["suite", "stages", *given, "-o", "out"])
@@ -286,14 +263,6 @@ def test_another_suite_is_refused_before_an_engine_starts(
         "evprof: --resume: this is not the suite that was begun there (cell 'draft' has other settings; cell "
         "'side-by-side' has other settings); ask for the same cells and warm-ups, or take another folder."
     ]
-
-
-def test_a_suite_keeps_its_order_when_it_is_resumed(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:
-    room.is_large = False
-    evprof("suite", grid, "-o", tmp_path / "out")
-    room.is_large = True
-    again = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--json")
-    assert (again.code, again.document["suite"]["order"]) == (0, "blocks")
 
 
 @pytest.mark.parametrize(

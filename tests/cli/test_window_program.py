@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -38,14 +37,3 @@ def test_the_console_program_leaves_the_window_to_the_other(console_program, mon
         program.leave_to_window_program()
     window = str(console_program.with_name("evprof-window"))
     assert started == [(window, [window, "gui", "a b.evprof"])]
-
-
-def test_anything_else_goes_on_itself(monkeypatch) -> None:
-    monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("another program was started"))
-    program.leave_to_window_program()
-
-
-def test_the_garbage_collector_rests_while_the_window_is_loaded_and_no_longer() -> None:
-    with program.loading_window():
-        assert not gc.isenabled()
-    assert gc.isenabled()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from evprof.cli.command import Command, CommandExample, add_command, add_commands
@@ -33,6 +33,25 @@ _EVALUATE = (
 )
 
 
+_COLLECT_TEXT = """Have the target answer a list of samples, and keep both models' hidden states.
+
+    The same command goes on with what is in DIR; examples made in another way are refused.
+    """
+
+_TRAIN_TEXT = """Train an adapter on collected examples.
+
+    All examples of a scene are either trained on or held back to judge the others. Training ends when its steps are
+    done or nothing gets better; the best state is kept, with its curves and a model card.
+    """
+
+_EVALUATE_TEXT = """Measure an adapter on samples it was not trained on.
+
+    Token match, cosine, acceptance by position, and speedups of decoding and end to end against plain decoding of the
+    same samples, in interleaved runs. Samples it has seen are left out. What was measured goes into the adapter's
+    description and model card.
+    """
+
+
 class AdapterCommand(Command):
     """Teach drafters on your own data: collect, train, evaluate.
 
@@ -54,51 +73,18 @@ class AdapterCommand(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         choices = add_commands(parser, "action", is_required=True)
-        for name, run, add_options, examples in (
-            ("collect", _collect, _add_collect_options, _COLLECT),
-            ("train", _train, _add_train_options, _TRAIN),
-            ("evaluate", _evaluate, _add_evaluate_options, _EVALUATE),
+        for name, text, add_options, examples in (
+            ("collect", _COLLECT_TEXT, _add_collect_options, _COLLECT),
+            ("train", _TRAIN_TEXT, _add_train_options, _TRAIN),
+            ("evaluate", _EVALUATE_TEXT, _add_evaluate_options, _EVALUATE),
         ):
-            entry = add_command(choices, name, run.__doc__ or "", examples)
+            entry = add_command(choices, name, text, examples)
             add_options(entry)
-            entry.set_defaults(work=run)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        work: Callable[[argparse.Namespace, Console], int] = options.work
-        return work(options, console)
-
-
-def _collect(options: argparse.Namespace, console: Console) -> int:
-    """Have the target answer a list of samples, and keep both models' hidden states.
-
-    The same command goes on with what is in DIR; examples made in another way are refused.
-    """
-    from evprof.cli.adapter.collect import collect
-
-    return collect(options, console)
-
-
-def _train(options: argparse.Namespace, console: Console) -> int:
-    """Train an adapter on collected examples.
-
-    All examples of a scene are either trained on or held back to judge the others. Training ends when its steps are
-    done or nothing gets better; the best state is kept, with its curves and a model card.
-    """
-    from evprof.cli.adapter.train import train
-
-    return train(options, console)
-
-
-def _evaluate(options: argparse.Namespace, console: Console) -> int:
-    """Measure an adapter on samples it was not trained on.
-
-    Token match, cosine, acceptance by position, and speedups of decoding and end to end against plain decoding of the
-    same samples, in interleaved runs. Samples it has seen are left out. What was measured goes into the adapter's
-    description and model card.
-    """
-    from evprof.cli.adapter.evaluate import evaluate
-
-    return evaluate(options, console)
+        module = import_module(f"evprof.cli.adapter.{options.action}")
+        code: int = getattr(module, options.action)(options, console)
+        return code
 
 
 KEPT_POSITIONS = 32

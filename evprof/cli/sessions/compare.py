@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, CommandExample
-from evprof.cli.options import add_comparable_option, add_json_option
+from evprof.cli.options import BASES, add_comparable_option, add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import guess_among
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from evprof.metrics.comparison.document import Configuration
     from evprof.metrics.configurations.saved_view import SavedView
     from evprof.session.opened import OpenedSession
-
-BASES = ("end-to-end", "without-load", "model-only")
 
 MOST_NAMED, MOST_SHOWN = 10, 200
 """Runs that a sentence lists by number, and letters of a name in it."""

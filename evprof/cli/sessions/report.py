@@ -10,13 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, CommandExample
-from evprof.cli.options import add_comparable_option, typed_words
+from evprof.cli.options import BASES, add_comparable_option, typed_words
 from evprof.cli.terminal.console import Console
 
 if TYPE_CHECKING:
     from evprof.export.report.data import Source
-
-BASES = ("end-to-end", "without-load", "model-only")
 
 
 class ReportCommand(Command):

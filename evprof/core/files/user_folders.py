@@ -8,18 +8,6 @@ from pathlib import Path
 
 _NAME = "evprof"
 
-VARIABLES = {
-    "XDG_DATA_HOME": "where sessions without a name of their own are kept, in a folder evprof (~/.local/share)",
-    "XDG_STATE_HOME": "where reports of defects are kept (~/.local/state)",
-    "XDG_CACHE_HOME": "where what can be made again is kept (~/.cache)",
-    "HF_HOME, HF_HUB_CACHE": "where fetched models are kept (~/.cache/huggingface)",
-    "HF_HUB_OFFLINE": "1: never ask the network for a model",
-    "CUDA_VISIBLE_DEVICES": "which NVIDIA GPUs may be used",
-    "DISPLAY, WAYLAND_DISPLAY": "where the window opens",
-    "QT_QPA_PLATFORM": "how Qt draws: xcb, wayland or offscreen",
-}
-"""Environment variables that decide where files lie and what is used, for man page and pages."""
-
 
 def cache_folder() -> Path:
     """What can be made again. None of these folders need exist yet."""
