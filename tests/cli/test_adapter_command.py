@@ -170,7 +170,7 @@ def test_a_head_of_several_layers_from_collecting_to_its_evaluation(evprof, two,
     refused = evprof(*train)
     assert (refused.code, "collect them again with --keep-layers auto" in refused.errors) == (1, True)
     collected = evprof(*collect, "--overwrite", "--keep-layers", "auto")
-    assert (collected.code, "for each position of an example" in collected.errors) == (0, True)
+    assert collected.code == 0, collected.errors
     trained = evprof(*train)
     assert trained.code == 0, trained.errors
     config = json.loads((tmp_path / "head" / "config.json").read_text())
