@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.synthetic_engine import SyntheticEngine
 from evprof.core.clock import monotonic_ns
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog, Texts
@@ -17,11 +19,11 @@ from evprof.core.records import (
     SETTLED,
     STAGES,
     TARGET,
-    KvRecord,
-    SpanRecord,
-    TokenRecord,
 )
+from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.session_writer import SessionWriter
 
 SPANS = 1_000_000
@@ -32,8 +34,8 @@ TOKENS = 2_000
 RECORDS = 1_000_000
 """Of the session that is opened."""
 
-_COMMIT = 2_000
-"""Records of one commit: a tenth of a second at 20,000 a second."""
+_AT_ONCE = 1e9
+"""Records a second: all are due at once."""
 
 _STEP_NS = 200_000
 _PARTS = ("attention", "feed forward", "head")
@@ -53,26 +55,11 @@ def crowded_recording(spans: int = SPANS, counters: int = COUNTERS) -> RecordLog
 
 
 def write_session(path: Path, records: int = RECORDS) -> None:
-    """A session as the window leaves it after so many records of one run: of four, a token, a cache length, and a
-    span's begin and end."""
+    """A session as the window leaves it after so many records of one run."""
     log = RecordLog()
-    writer = SessionWriter(log, path)
-    log.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", start_ns=0)))
-    log.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "decode", 0, -1))
-    for first in range(0, records // 4, _COMMIT // 4):
-        for place in range(first, min(first + _COMMIT // 4, records // 4)):
-            begin_ns = place * _STEP_NS
-            end_ns = begin_ns + 3 * _STEP_NS // 4 + place % 7 * 5_000
-            log.append(SpanRecord(1, place + 1, 0, BEGIN, TARGET, "step", begin_ns, -1))
-            log.append(TokenRecord(1, TARGET, place, place % 32_000, ORIGIN_TARGET, -1, begin_ns, " token"))
-            log.append(KvRecord(1, TARGET, begin_ns, 600 + place, (600 + place) * 524_288))
-            log.append(SpanRecord(1, place + 1, 0, END, TARGET, "step", begin_ns, end_ns))
-        writer.flush()
-    end_ns = records // 4 * _STEP_NS
-    for phase in (END, SETTLED):
-        log.append(SpanRecord(1, 0, -1, phase, TARGET, "decode", 0, end_ns))
-    log.post(RunEnded(1, FINISHED, facts={"end_ns": end_ns, "text": None}))
-    writer.close()
+    request = RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))
+    with SessionWriter(log, path):
+        SyntheticEngine(_AT_ONCE, records / _AT_ONCE).run(request, log, threading.Event())
 
 
 def _fill(recording: RecordLog, run: tuple[int, str], spans: int, counters: int, start_ns: int) -> int:

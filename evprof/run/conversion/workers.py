@@ -18,7 +18,7 @@ from evprof.core.errors import Cancelled, UserError
 from evprof.core.files.whole_file import part_of
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.frames import is_ours
-from evprof.run.conversion.task import EVENTS, FRAMES, MP4, Step, Task, Written
+from evprof.run.conversion.task import EVENTS, FRAMES, MP4, VIDEO, Step, Task, Written
 from evprof.run.places.ray_places import anywhere, check_seen
 
 _FULL = frozenset({errno.ENOSPC, errno.EROFS, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
@@ -80,14 +80,12 @@ def _same(one: Path, other: Path) -> bool:
 def _convert(task: Task, step: Step) -> Written:
     from evprof.run.conversion import from_events, from_video
 
-    to = task.recipe.to
-    if task.source == EVENTS:
-        if to == FRAMES:
-            return from_events.to_frames(task, step)
-        return from_events.to_mp4(task, step) if to == MP4 else from_events.to_events(task, step)
-    if to == FRAMES:
-        return from_video.to_frames(task, step)
-    return from_video.to_mp4(task, step) if to == MP4 else from_video.to_events(task, step)
+    ways = {
+        EVENTS: {FRAMES: from_events.to_frames, MP4: from_events.to_mp4},
+        VIDEO: {FRAMES: from_video.to_frames, MP4: from_video.to_mp4},
+    }
+    to_events = from_events.to_events if task.source == EVENTS else from_video.to_events
+    return ways[task.source].get(task.recipe.to, to_events)(task, step)
 
 
 def _not_written(output: Path, error: BaseException) -> UserError:

@@ -41,16 +41,15 @@ class InheritedChannel:
     """The host's side of a socket pair whose other end the child inherits."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
+        ours, self._theirs = socket.socketpair()
         self._connection = Connection(ours.detach())
-        self._theirs: socket.socket | None = theirs
 
     def environment(self) -> dict[str, str]:
-        return {INHERITED: str(self._child_end().fileno())}
+        return {INHERITED: str(self._theirs.fileno())}
 
     def inherited_fds(self) -> tuple[int, ...]:
         """Descriptors the child must inherit."""
-        return (self._child_end().fileno(),)
+        return (self._theirs.fileno(),)
 
     def connection(self, is_alive: Callable[[], bool]) -> Wire:
         """The host's end, once the child was started: our copy of the child's end is closed, so that its end shows."""
@@ -58,14 +57,7 @@ class InheritedChannel:
         return self._connection
 
     def close(self) -> None:
-        if self._theirs is not None:
-            self._theirs.close()
-            self._theirs = None
-
-    def _child_end(self) -> socket.socket:
-        if self._theirs is None:
-            raise RuntimeError("the child's end was handed over already")
-        return self._theirs
+        self._theirs.close()
 
 
 class ListeningChannel:

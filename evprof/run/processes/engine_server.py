@@ -59,15 +59,16 @@ class _Server:
             environment = engine.describe()
         except Exception as error:  # noqa: BLE001 - see below
             # Whatever keeps an engine from starting is told to the host before this process ends.
-            return self._fail(error)
+            traceback.print_exc()
+            sentence = error.sentence if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            return self._leave(f"The engine could not start: {sentence}")
         self._say(READY, "The engine is ready.", environment)
         while True:
             command, stop = self._commands.get()
             match command:
                 case Submit(request=values):
                     if (lost := self._work(engine, RunRequest.from_json(values), stop)) is not None:
-                        self._say(GONE, lost)
-                        return self._close_request(lost)
+                        return self._leave(lost)
                 case Stop():
                     continue  # heard by the receiver
 
@@ -94,27 +95,18 @@ class _Server:
         self._is_working.clear()
         return None
 
-    def _close_request(self, sentence: str) -> int:
-        """The last words of a process that must end: said after it is known to go, so that nobody submits to it."""
+    def _leave(self, sentence: str) -> int:
+        """Says that this process ends, before its request is over: the host must not submit another one to it."""
+        self._say(GONE, sentence)
         for message in self._open.close(FAILED, sentence):
             self._sink.post(message)
-        self._flush()
-        return FAILURE
-
-    def _fail(self, error: Exception) -> int:
-        traceback.print_exc()
-        sentence = error.sentence if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        self._say(GONE, f"The engine could not start: {sentence}")
-        self._flush()
+        self._is_done.set()
+        self._sink.wake()
+        self._sender.join()
         return FAILURE
 
     def _say(self, state: str, sentence: str = "", environment: dict[str, Any] | None = None) -> None:
         self._sink.post(EngineChanged(state, sentence, os.getpid(), environment or {}))
-
-    def _flush(self) -> None:
-        self._is_done.set()
-        self._sink.wake()
-        self._sender.join()
 
     def _send(self) -> None:
         while True:

@@ -62,21 +62,20 @@ class Silence:
     @property
     def end_sentence(self) -> str | None:
         """Why the engine is to be ended now; None while it is not."""
-        if self._limit_s is None:
-            return None
-        limit_s = self._limit_s if self.has_started else max(self._limit_s, START_PATIENCE_S)
-        if self._lasted_s() < limit_s:
+        limit_s = self._limit_now_s()
+        if limit_s is None or self._lasted_s() < limit_s:
             return None
         return f"{NO_PROGRESS} {limit_s:g} s and was ended, as --timeout asked for."
 
     def patience_s(self) -> float | None:
         """Seconds until something may be to be said or done; None while nothing is at work."""
-        if self._since_ns is None:
-            return None
-        waits = [] if self._is_told else [self._tell_after_s]
-        if self._limit_s is not None:
-            waits.append(self._limit_s if self.has_started else max(self._limit_s, START_PATIENCE_S))
-        return max(0.0, min(waits) - self._lasted_s()) if waits else None
+        waits = [wait for wait in (None if self._is_told else self._tell_after_s, self._limit_now_s()) if wait]
+        return max(0.0, min(waits) - self._lasted_s()) if waits and self._since_ns is not None else None
+
+    def _limit_now_s(self) -> float | None:
+        if self._limit_s is None or self.has_started:
+            return self._limit_s
+        return max(self._limit_s, START_PATIENCE_S)
 
     def _lasted_s(self) -> float:
         return 0.0 if self._since_ns is None else (self._clock() - self._since_ns) / NS_PER_S
