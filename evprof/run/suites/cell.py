@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
@@ -146,22 +147,24 @@ def label_cells(cells: Sequence[SuiteConfiguration], given: Sequence[str | None]
     found: list[SuiteConfiguration] = []
     for cell, flat, own in zip(cells, flats, given, strict=True):
         axes = {name: flat[name] for name in varying if name in flat and _counts(name, flat, cell)}
-        title = own or _unique(" · ".join(value_text(name, value) for name, value in axes.items()) or cell.mode, taken)
+        title = own or free_name(
+            " · ".join(value_text(name, value) for name, value in axes.items()) or cell.mode, taken
+        )
         taken.add(title)
         found.append(replace(cell, label=title, axes=axes))
     return found
 
 
 def _merged(flats: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Dtype, device and quantization told once where the two models never differ in them."""
+    """Dtype, device and quantization once where the two models never differ in them, after the mode."""
     for name in ("dtype", "device", "quantization"):
-        pairs = [{key: flat[key] for key in (f"draft_{name}", f"target_{name}") if key in flat} for flat in flats]
-        if all(len(set(pair.values())) == 1 for pair in pairs):
+        keys = (f"draft_{name}", f"target_{name}")
+        values = [{flat[key] for key in keys if key in flat} for flat in flats]
+        if all(len(found) == 1 for found in values):
             flats = [
-                {name: next(iter(pair.values())), **{key: value for key, value in flat.items() if key not in pair}}
-                for flat, pair in zip(flats, pairs, strict=True)
+                {"mode": flat["mode"], name: found.pop()} | {key: flat[key] for key in flat if key not in keys}
+                for flat, found in zip(flats, values, strict=True)
             ]
-            flats = [{"mode": flat["mode"], **flat} for flat in flats]
     return flats
 
 
@@ -178,13 +181,11 @@ def _counts(name: str, flat: Mapping[str, Any], cell: SuiteConfiguration) -> boo
     return bool(value_text(name, flat[name])) and not is_own_number and counts
 
 
-def _unique(label: str, taken: set[str]) -> str:
-    number = 1
-    found = label
-    while found in taken:
-        number += 1
-        found = f"{label} ({number})"
-    return found
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name, or the first of "name (2)", "name (3)" … that is not taken."""
+    return next(
+        free for free in itertools.chain([name], (f"{name} ({n})" for n in itertools.count(2))) if free not in taken
+    )
 
 
 def _model_name(value: Any) -> str:

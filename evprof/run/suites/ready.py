@@ -12,7 +12,7 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import guess_among
-from evprof.run.suites.cell import PNG, SuiteConfiguration
+from evprof.run.suites.cell import PNG, SuiteConfiguration, free_name
 
 ADAPTERS = ("evprof-tiny-lora", "evprof-tiny-hidden", "evprof-tiny-eagle", "evprof-tiny-ngram")
 """Of the bundled pair."""
@@ -174,10 +174,7 @@ def told_apart(samples: Iterable[Sample]) -> tuple[list[Sample], list[str]]:
     problems: list[str] = []
     for sample in samples:
         name = sample.name or Path(sample.events_path or sample.video_path or "sample").stem
-        free, number = name, 1
-        while free in taken:
-            number += 1
-            free = f"{name} ({number})"
+        free = free_name(name, taken)
         if free != name:
             problems.append(f"Two samples are called '{name}'; the later one is told as '{free}' here.")
         taken.add(free)
