@@ -84,12 +84,10 @@ class SessionTarget:
     def continued_at(self, path: Path) -> Self:
         """A target for a copy of our file at `path`: what that holds is what ours does."""
         other = copy.copy(self)
-        other.path, other.file = path, None
-        other.infos, other.facts, other._places = dict(self.infos), dict(self.facts), dict(self._places)
+        other.path, other.file, other._untold = path, None, []
         other._pending = copy.deepcopy(self._pending)
-        other._begun, other._dirty = set(self._begun), set(self._dirty)
-        other._untold, other._unhashed = [], list(self._unhashed)
-        other._logs = dict(self._logs)
+        for name in ("infos", "facts", "_places", "_begun", "_dirty", "_unhashed", "_logs"):
+            setattr(other, name, copy.copy(getattr(self, name)))
         return other
 
     def look(self) -> Commit:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.files.whole_file import part_of
@@ -172,21 +172,6 @@ class Workers:
             self._done.put(None)
 
 
-class ConversionWorkers(Protocol):
-    """Who carries out conversions, here or elsewhere."""
-
-    @property
-    def steps(self) -> Sequence[Step]:
-        """How far those under way are, where that is known."""
-
-    def outcomes(self) -> Iterator[Outcome | None]:
-        """What became of each task in the order they end, and None several times a second."""
-
-
-MakeWorkers = Callable[[Sequence[Task], threading.Event], ConversionWorkers]
-"""Makes workers for tasks; the event asks them to stop."""
-
-
 def carried_out(task: Task, step: Step) -> Outcome:
     began = time.perf_counter()
     try:
@@ -256,3 +241,7 @@ class ClusterWorkers:
 
 def _anywhere(task: Task) -> Task:
     return replace(task, sample=anywhere(task.sample), output=task.output.absolute())
+
+
+MakeWorkers = Callable[[Sequence[Task], threading.Event], Workers | ClusterWorkers]
+"""Makes workers for tasks; the event asks them to stop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from evprof.core.messages import EngineChanged, Message, RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
@@ -120,48 +120,12 @@ class Ended:
     is_cold: bool = False
 
 
-class Places(Protocol):
-    """Places by number, which a place keeps; those of one machine tell the same name."""
-
-    @property
-    def lost(self) -> str | None:
-        """Why none of them can carry out another request; None while one can."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether what is at work was asked to stop."""
-
-    def free(self) -> list[int]:
-        """Those that wait for a request."""
-
-    def machine(self, place: int) -> str:
-        """On what it works, by a name that tells machines (and cards) apart."""
-
-    def begin(self, place: int, request: RunRequest, *, is_fresh: bool) -> None:
-        """Hands a request to a free place; `is_fresh`: for a new engine process there."""
-
-    def next_ended(self, look: Callable[[], None]) -> Ended | None:
-        """Waits until a request has ended, or another place is free (None). Calls `look` about 20 times a second.
-
-        Raises UserError when nothing can be carried out any more, KeyboardInterrupt at the second Ctrl-C.
-        """
-
-    def stop(self) -> None:
-        """Asks all that is at work to stop."""
-
-    def record_into(self, recording: RecordLog) -> None:
-        """From the next request on records go into another Recording, where they go straight into one."""
-
-    def close(self, *, is_broken_off: bool = False) -> None:
-        """Ends the engines; `is_broken_off`: without waiting for what is at work."""
-
-
 HERE = 0
 """Its number."""
 
 
 class OnePlace:
-    """Places, of which there is one. Its records go straight into the runner's Recording."""
+    """One place in this process. Its records go straight into the runner's Recording."""
 
     def __init__(
         self, runner: LocalRunner | ProcessRunner, pause: CoolingPause, is_stopped: Callable[[], bool]
@@ -188,13 +152,16 @@ class OnePlace:
         return ""
 
     def begin(self, place: int, request: RunRequest, *, is_fresh: bool) -> None:
-        """Keeps the request: it is carried out by whoever waits for its end."""
+        """Keeps the request until `next_ended`; `is_fresh`: for a new engine process."""
         if is_fresh and isinstance(self._runner, ProcessRunner):
             self._runner.renew()
         self._request = request
 
     def next_ended(self, look: Callable[[], None]) -> Ended:
-        """Rests, and carries the request out on the calling thread."""
+        """Rests, and carries the request out on the calling thread. Calls `look` about 20 times a second.
+
+        Raises UserError when nothing can be carried out any more, KeyboardInterrupt at the second Ctrl-C.
+        """
         request, self._request = self._request, None
         if request is None:
             raise RuntimeError("nothing was begun")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evprof.core.errors import UserError
 from evprof.core.protocols import Engine
@@ -23,7 +23,7 @@ from evprof.core.run_info import CANCELLED, FAILED, RowKey
 from evprof.core.run_log import RunLog
 from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.noted_baselines import note_baselines
-from evprof.run.places.place import Ended, OnePlace, Places
+from evprof.run.places.place import Ended, OnePlace
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
@@ -31,6 +31,9 @@ from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.plan import INTERLEAVED, RowDeck, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.ready import VideoTrials
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes
+
+if TYPE_CHECKING:
+    from evprof.run.places.ray_places import RayPlaces
 
 ROWS_IN_MEMORY = 100
 """Rows after which what was recorded is freed: it is in the file."""
@@ -108,7 +111,7 @@ class SuiteDriver:
         processes: Sequence[str] = (),
         timeout_s: float | None = None,
         trials: VideoTrials | None = None,
-        places: Places | None = None,
+        places: OnePlace | RayPlaces | None = None,
     ) -> None:
         """`progress` knows what the session at `path` holds already; `processes` is the argument list of an engine
         process, for a plan that wants several or a `timeout_s`, after which a row without progress is given up;
@@ -129,7 +132,7 @@ class SuiteDriver:
         self._given_up: dict[str, list[Any]] = {}
         self._book_of(RecordLog())
         self._deck = RowDeck((), plan.order)
-        self._places = places or self._one_place(make_engine, processes, timeout_s)
+        self._places: OnePlace | RayPlaces = places or self._one_place(make_engine, processes, timeout_s)
 
     def _one_place(
         self, make_engine: Callable[[], Engine], processes: Sequence[str], timeout_s: float | None
