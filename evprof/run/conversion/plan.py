@@ -150,53 +150,29 @@ def converted(row: ConversionRow, plan: ConversionPlan, written: Mapping[str, Wr
 
     `written` has every output of the row.
     """
-    sample, halves = row.sample, _halves(row, plan, written)
+    sample, made = row.sample, set[str]()
     # When each half of the result begins, on the clock the sample had before.
-    events_us = halves[EVENTS].begins_us if EVENTS in halves else 0
-    video_us = halves[VIDEO].begins_us if VIDEO in halves else sample.video_offset_us
+    begins_us = {EVENTS: 0, VIDEO: sample.video_offset_us}
     changed: dict[str, Any] = {}
-    for half in halves.values():
-        changed |= half.fields
-    result = replace(sample, **changed)
-    zero_us = events_us if result.events_path is not None else video_us
-    result = replace(result, video_offset_us=video_us - zero_us if result.video_path is not None else 0)
-    return _with_clip(result, sample, halves, zero_us) if sample.is_clip else result
-
-
-@dataclass(frozen=True)
-class _Half:
-    """A half of a result: what it changes in the sample, and when it begins on the clock the sample had before."""
-
-    fields: dict[str, object]
-    begins_us: int
-
-
-def _halves(row: ConversionRow, plan: ConversionPlan, written: Mapping[str, Written]) -> dict[str, _Half]:
-    """The halves of the result that were made anew."""
-    found: dict[str, _Half] = {}
     for output in row.outputs:
-        task = plan.tasks[output]
-        path = str(plan.folder / output)
-        begins_us = written[output].starts_us + (row.sample.video_offset_us if task.source == VIDEO else 0)
-        is_events = task.recipe.makes_events or (task.source == EVENTS and task.recipe.to == FRAMES)
-        if is_events:
-            found[EVENTS] = _Half({"events_path": path, "rectify_path": None}, begins_us)
+        task, path = plan.tasks[output], plan.folder / output
+        is_frames = task.recipe.to == FRAMES
+        half = EVENTS if task.recipe.makes_events or (task.source == EVENTS and is_frames) else VIDEO
+        made.add(half)
+        begins_us[half] = written[output].starts_us + (sample.video_offset_us if task.source == VIDEO else 0)
+        if half == EVENTS:
+            changed |= {"events_path": str(path), "rectify_path": None}
         else:
-            times = str(plan.folder / output / TIMES) if task.recipe.to == FRAMES else None
-            found[VIDEO] = _Half({"video_path": path, "video_times_path": times}, begins_us)
-    return found
-
-
-def _with_clip(result: Sample, before: Sample, halves: Mapping[str, _Half], zero_us: int) -> Sample:
-    """Without a clip where all that is there was cut; else with the one that cuts the rest, on the new clock."""
-    is_cut = {
-        EVENTS: result.events_path is None or EVENTS in halves,
-        VIDEO: result.video_path is None or VIDEO in halves,
-    }
-    if all(is_cut.values()):
-        return replace(result, start_us=None, duration_us=None)
-    if not is_cut[EVENTS]:
+            changed |= {"video_path": str(path), "video_times_path": str(path / TIMES) if is_frames else None}
+    result = replace(sample, **changed)
+    zero_us = begins_us[EVENTS if result.events_path is not None else VIDEO]
+    result = replace(result, video_offset_us=begins_us[VIDEO] - zero_us if result.video_path is not None else 0)
+    if not sample.is_clip or (result.events_path is not None and EVENTS not in made):
         return result
-    if before.duration_us is None:
-        return replace(result, start_us=0)
-    return replace(result, start_us=0, duration_us=max(1, (before.start_us or 0) + before.duration_us - zero_us))
+    if result.video_path is None or VIDEO in made:
+        return replace(result, start_us=None, duration_us=None)
+    # The events were cut: what is left of the clip cuts the video, on the new clock.
+    left_us = None
+    if sample.duration_us is not None:
+        left_us = max(1, (sample.start_us or 0) + sample.duration_us - zero_us)
+    return replace(result, start_us=0, duration_us=left_us)

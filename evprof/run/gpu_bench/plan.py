@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -154,31 +154,40 @@ def judged(rows: Rows, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _verdicts(rows: Rows) -> Iterable[TargetVerdict]:
     for context, least in NEAR_LIMIT.items():
-        target = f"decode reads at {percent_text(least)} of the measured bandwidth or more, {context} positions"
-        best = fastest(rows, context, "mbu")
-        # The share goes with one over the time: the quartiles change places.
-        figures = best and [best["mbu"], *(best["mbu"] * best["ms"] / best[key] for key in ("ms_high", "ms_low"))]
-        yield _verdict(target, best, figures, lambda share, least=least: share >= least)
-    target = f"decode is {LEAST_SPEED:g} times as fast as transformers' eager step or more, 640 positions"
-    best = fastest(rows, 640, "vs_hf_eager")
-    figures = best and [best[f"vs_hf_eager{end}"] for end in ("", "_low", "_high")]
-    yield _verdict(target, best, figures, lambda ratio: ratio >= LEAST_SPEED)
-    target = "the instrumentation costs 1 % of a decoded token or less"
-    cost = next((row for row in rows if row.get("figure") == "overhead"), None)
-    figures = cost and [cost[f"instrumented_vs_off{end}"] for end in ("", "_ci95_low", "_ci95_high")]
-    yield _verdict(target, cost, figures, lambda ratio: ratio <= MOST_OVERHEAD)
+        yield _bandwidth(rows, context, least)
+    yield _speed(rows)
+    yield _instrumentation(rows)
     yield _same_tokens(rows)
 
 
-def _verdict(
-    target: str, row: Mapping[str, Any] | None, figures: Sequence[float] | None, holds: Callable[[float], bool]
-) -> TargetVerdict:
-    """About a row of steps, or of the instrumentation, by its value with both ends."""
-    if row is None or not figures:
+def _bandwidth(rows: Rows, context: int, least: float) -> TargetVerdict:
+    target = f"decode reads at {percent_text(least)} of the measured bandwidth or more, {context} positions"
+    best = fastest(rows, context, "mbu")
+    if best is None:
         return TargetVerdict(target, NOT_MEASURED)
-    is_cost = row["figure"] == "overhead"
-    subject = f"{row['shape']}, {row['step']} step" if is_cost else row["contender"]
-    return TargetVerdict(target, _met(holds(figures[0])), *figures, row["pairs" if is_cost else "turns"], subject)
+    share = best["mbu"]
+    # The share goes with one over the time: the quartiles change places.
+    low, high = (share * best["ms"] / best[key] for key in ("ms_high", "ms_low"))
+    return TargetVerdict(target, _met(share >= least), share, low, high, best["turns"], best["contender"])
+
+
+def _speed(rows: Rows) -> TargetVerdict:
+    target = f"decode is {LEAST_SPEED:g} times as fast as transformers' eager step or more, 640 positions"
+    best = fastest(rows, 640, "vs_hf_eager")
+    if best is None:
+        return TargetVerdict(target, NOT_MEASURED)
+    ratio, low, high = (best[f"vs_hf_eager{end}"] for end in ("", "_low", "_high"))
+    return TargetVerdict(target, _met(ratio >= LEAST_SPEED), ratio, low, high, best["turns"], best["contender"])
+
+
+def _instrumentation(rows: Rows) -> TargetVerdict:
+    target = "the instrumentation costs 1 % of a decoded token or less"
+    overhead = next((row for row in rows if row.get("figure") == "overhead"), None)
+    if overhead is None:
+        return TargetVerdict(target, NOT_MEASURED)
+    ratio, low, high = (overhead[f"instrumented_vs_off{end}"] for end in ("", "_ci95_low", "_ci95_high"))
+    subject = f"{overhead['shape']}, {overhead['step']} step"
+    return TargetVerdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, overhead["pairs"], subject)
 
 
 def _same_tokens(rows: Rows) -> TargetVerdict:
