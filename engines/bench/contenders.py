@@ -144,10 +144,22 @@ def hf_static_compiled(workload: Workload, backend: str | Callable[..., Any] = "
 
 
 def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:
-    prefill = _PrefillTimes(workload.device)
-    handles = prefill.watch(workload.model)
+    model: Any = workload.model
+    times_ns: list[int] = []
+
+    def before(*_: Any) -> None:
+        handles[0].remove()
+        wait(workload.device)
+        times_ns.append(monotonic_ns())
+
+    def after(*_: Any) -> None:
+        handles[1].remove()
+        wait(workload.device)
+        with record_function(DECODE_BEGINS):
+            times_ns.append(monotonic_ns())
+
+    handles = [model.register_forward_pre_hook(before), model.register_forward_hook(after)]
     try:
-        model: Any = workload.model
         ids = model.generate(
             inputs_embeds=workload.embeddings,
             attention_mask=torch.ones(workload.embeddings.shape[:2], dtype=torch.int64, device=workload.device),
@@ -166,30 +178,8 @@ def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:
     finally:
         for handle in handles:
             handle.remove()
-    return EngineTurn(
-        prefill.ended_ns - prefill.began_ns, ended_ns - prefill.ended_ns, tuple(int(each) for each in ids[0].tolist())
-    )
-
-
-class _PrefillTimes:
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self.began_ns = self.ended_ns = 0
-
-    def watch(self, model: torch.nn.Module) -> list[Any]:
-        def before(*_: Any) -> None:
-            handles[0].remove()
-            wait(self._device)
-            self.began_ns = monotonic_ns()
-
-        def after(*_: Any) -> None:
-            handles[1].remove()
-            wait(self._device)
-            with record_function(DECODE_BEGINS):
-                self.ended_ns = monotonic_ns()
-
-        handles = [model.register_forward_pre_hook(before), model.register_forward_hook(after)]
-        return handles
+    began_ns, prefilled_ns = times_ns
+    return EngineTurn(prefilled_ns - began_ns, ended_ns - prefilled_ns, tuple(map(int, ids[0].tolist())))
 
 
 OURS, OURS_COMPILED = "ours", "ours_compiled"

@@ -192,23 +192,18 @@ def _slides(values: Mapping[str, Any]) -> bool:
 _MOST_LAYERS, _MOST_WIDTH, _MOST_ROWS = 1_000, 1_000_000, 10_000_000
 """Far above any model there is, far below what could not be laid out."""
 
+_SHARED_LIMITS = dict.fromkeys(("hidden_size", "intermediate_size", "num_attention_heads"), _MOST_WIDTH)
 _TEXT_LIMITS = {
+    **_SHARED_LIMITS,
     "vocab_size": _MOST_ROWS,
-    "hidden_size": _MOST_WIDTH,
-    "intermediate_size": _MOST_WIDTH,
     "num_hidden_layers": _MOST_LAYERS,
-    "num_attention_heads": _MOST_WIDTH,
     "num_key_value_heads": _MOST_WIDTH,
     "max_position_embeddings": _MOST_ROWS,
 }
 _VISION_LIMITS = {
-    "hidden_size": _MOST_WIDTH,
-    "intermediate_size": _MOST_WIDTH,
+    **_SHARED_LIMITS,
     "num_hidden_layers": _MOST_LAYERS,
-    "num_attention_heads": _MOST_WIDTH,
-    "num_channels": _MOST_WIDTH,
-    "image_size": _MOST_WIDTH,
-    "patch_size": _MOST_WIDTH,
+    **dict.fromkeys(("num_channels", "image_size", "patch_size"), _MOST_WIDTH),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from engines.checkpoints.config import ModelConfig
 from engines.decoder.bucket_pass import STRIDE
@@ -85,16 +86,15 @@ def model_shape(choice: ModelChoice) -> ModelShape:
 
 def projection_shapes(config: ModelConfig) -> tuple[tuple[int, int], ...]:
     """(rows, columns) of the language model's fused projections, four a layer; only these are quantized."""
-    text = config.text
-    head_dim, kv_heads = _heads(config)
-    attended = text.num_attention_heads * head_dim
+    text = text_shape(config.text)
+    attended = text.heads * text.head_dim
     layer = (
-        (attended + 2 * kv_heads * head_dim, text.hidden_size),
-        (text.hidden_size, attended),
-        (2 * text.intermediate_size, text.hidden_size),
-        (text.hidden_size, text.intermediate_size),
+        (attended + 2 * text.kv_heads * text.head_dim, text.hidden),
+        (text.hidden, attended),
+        (2 * text.intermediate, text.hidden),
+        (text.hidden, text.intermediate),
     )
-    return layer * text.num_hidden_layers
+    return layer * text.layers
 
 
 def memory_need(
@@ -126,7 +126,8 @@ def memory_need(
     unpacked = shape.parameters * size if choice.quantization is not None else 0
     workspace = CUDA_WORKSPACE_BYTES if is_cuda else 0
     cache = settings.switches.cache
-    text, kept = text_shape(config.text), _cache_shape(config, size)
+    text = text_shape(config.text)
+    kept = CacheShape(text.layers, text.kv_heads, text.head_dim, size)
     prefill = prefill_bytes(
         text,
         positions.prompt,
@@ -136,7 +137,7 @@ def memory_need(
     ) + kept.fresh_bytes(positions.total, cache)
     if choice.quantization is not None:
         # One matrix at a time comes back to the model's dtype.
-        prefill += max(rows * columns for rows, columns in shape.matrices) * size
+        prefill += max(map(prod, shape.matrices)) * size
     seen = vision_bytes(replace(vision_shape(config), frames=picture_count(config, settings)), text.hidden, size)
     if is_cuda and settings.switches.step != "eager":
         # The vision tower's graph keeps its memory from run to run.
@@ -169,7 +170,7 @@ def _alternatives_bytes(config: ModelConfig, settings: GenerationSettings, size:
 
 
 def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int) -> int:
-    inside = sum(rows * columns for rows, columns in shape.matrices)
+    inside = sum(map(prod, shape.matrices))
     packed = sum(weight_bytes(quantization, rows, columns, itemsize) for rows, columns in shape.matrices)
     return (shape.parameters - inside) * itemsize + packed
 
@@ -191,17 +192,6 @@ def visual_positions(config: ModelConfig, settings: GenerationSettings) -> int:
 
 def _is_captured(switches: Switches) -> bool:
     return switches.step != "eager" and switches.early_exit is None and switches.cache in ("auto", "static")
-
-
-def _heads(config: ModelConfig) -> tuple[int, int]:
-    text = config.text
-    head_dim = text.head_dim or text.hidden_size // text.num_attention_heads
-    return head_dim, text.num_key_value_heads or text.num_attention_heads
-
-
-def _cache_shape(config: ModelConfig, size: int) -> CacheShape:
-    head_dim, kv_heads = _heads(config)
-    return CacheShape(config.text.num_hidden_layers, kv_heads, head_dim, size)
 
 
 @dataclass(frozen=True)
@@ -250,11 +240,7 @@ def context_capacity(need: MemoryNeed, shape: ModelShape, settings: GenerationSe
         answer=need.positions.answer,
         context_limit=config.text.max_position_embeddings,
         workspace_bytes=need.workspace_bytes + need.alternatives_bytes,
-        unpacked_bytes=max(map(_product, shape.matrices)) * item if need.quantization is not None else 0,
+        unpacked_bytes=max(map(prod, shape.matrices)) * item if need.quantization is not None else 0,
         own_cache="dynamic" if need.cache == "dynamic" else "static",
     )
     return plan(model, free_bytes, need.cache if need.cache in LOSSY_CACHES else KINDS[0])
-
-
-def _product(sizes: tuple[int, int]) -> int:
-    return sizes[0] * sizes[1]
