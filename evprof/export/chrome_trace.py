@@ -116,11 +116,6 @@ class ChromeTrace:
             "otherData": other,
         }
 
-    @property
-    def left_out_sentences(self) -> list[str]:
-        """What a person should hear, once every entry was taken."""
-        return left_out_sentences(self.tail)
-
     def _note(self, run: RunLog) -> None:
         self._runs += 1
         self._started_at = self._started_at or run.info.started_at
@@ -142,16 +137,11 @@ def left_out_sentences(document: dict[str, Any]) -> list[str]:
         ),
         (_UNTIMED, "{} of imported runs had no times of their own and {} not in the trace.", "token"),
     )
-    sentences: list[str] = []
-    for key, sentence, noun in said:
-        count = counts[key]
-        if not count:
-            continue
-        subject = count_text(count, noun)
-        if key == UNSETTLED:
-            subject += " was" if count == 1 else " were"
-        sentences.append(sentence.format(subject, "is" if count == 1 else "are"))
-    return sentences
+    return [
+        sentence.format(count_text(count, noun), "is" if count == 1 else "are")
+        for key, sentence, noun in said
+        if (count := counts[key])
+    ]
 
 
 def _record_count(run: RunLog) -> int:

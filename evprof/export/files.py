@@ -22,7 +22,6 @@ from evprof.version import __version__
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
-    from evprof.export.chrome_trace import ChromeTrace
     from evprof.export.report.data import Source
 
 STEPS_NAME = re.compile(r"\.pt\.trace\.json(?:\.gz)?$")
@@ -96,19 +95,15 @@ def _written(  # noqa: PLR0911 - a format a line
 
 
 def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:
-    from evprof.export.chrome_trace import ChromeTrace
+    from evprof.export.chrome_trace import ChromeTrace, left_out_sentences
 
     trace = ChromeTrace(sources, as_steps=bool(STEPS_NAME.search(path.name)), names_sessions=many)
     with whole_file(path) as stream:
         _write_json(stream, trace.head, "traceEvents", trace.entries(), lambda: trace.tail)
-    _tell_left_out(trace, tell)
-    return path
-
-
-def _tell_left_out(trace: ChromeTrace, tell: Tell | None) -> None:
     if tell is not None:
-        for sentence in trace.left_out_sentences:
+        for sentence in left_out_sentences(trace.tail):
             tell(sentence)
+    return path
 
 
 def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:

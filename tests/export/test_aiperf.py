@@ -97,15 +97,6 @@ def test_speculation_has_aiperfs_names(speculative_run: RunLog, tmp_path: Path) 
     assert document["spec_decode_overall_draft_acceptance_rate"] == {"unit": "%", "avg": 75.0}
 
 
-def test_a_plain_run_has_no_word_of_speculation(runs: list[RunLog], tmp_path: Path) -> None:
-    plain = [run for run in runs if not run.rounds]
-    found = exported(plain, tmp_path)
-    assert len(found) == len(plain) == 2
-    for document, [record] in found:
-        assert "spec_decode_acceptance" not in record
-        assert not [name for name in (*document, *record["metrics"]) if "spec_decode" in name or "draft" in name]
-
-
 def test_statistics_are_those_of_the_records(speculative_run: RunLog, tmp_path: Path) -> None:
     runs = repeated(speculative_run, {}, {}, {})
     for number, run in enumerate(runs):

@@ -154,7 +154,7 @@ def test_every_record_is_an_entry_or_is_counted(speculative_run: RunLog) -> None
         "records_before_the_zero": 0,
         "tokens_without_times": 0,
     }
-    assert left_out_sentences(document) == ["2 spans were never finished and are not in the trace."]
+    assert left_out_sentences(document) == ["2 spans never finished and are not in the trace."]
 
 
 def test_times_count_from_the_runs_zero_in_microseconds(speculative_run: RunLog) -> None:

@@ -39,7 +39,6 @@ from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection
 from ui.style.theme import ThemeHolder
-from ui.window.main_window import MainWindow
 
 SPECULATIVE, PLAIN, HIDDEN, LOSSY = 2, 6, 10, 12
 """Run ids of the first of three speculative and three plain repeats, of a parallel prefill and an adapted cache."""
@@ -274,25 +273,6 @@ def test_parallel_prefill_and_an_adapted_cache_have_their_own_words(
     assert 0 < dialog.clinic.definitions[0].value < 1
     dialog.tabs.setCurrentIndex(1)
     assert not dialog.places.places.isVisible()
-
-
-def test_asked_for_a_run_the_window_keeps_its_mode(
-    application: QApplication, themes: ThemeHolder, recording: RecordLog, files: dict[str, str]
-) -> None:
-    window = MainWindow(themes)
-    window.show_sample(Sample(files["events"], files["video"]))
-    requested: list[RunRequest] = []
-    window.toolbar.run_requested.disconnect()
-    window.toolbar.run_requested.connect(requested.append)
-    window.actions_by_name["clinic"].trigger()
-    (dialog,) = window.findChildren(ClinicDialog)
-    dialog.run_asked.emit("target")
-    assert [request.mode for request in requested] == ["target"]
-    assert window.toolbar.form.mode == "side-by-side"
-    dialog.close()
-    window.close()
-    window.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def test_pieces_and_chances_are_told_apart() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import SETTLED, KvRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
-from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.figures.kv_cache import measured_bytes
 from scripted_pair import SCRIPTED_TARGET, ScriptedModel
 from told import told
@@ -242,26 +239,6 @@ def test_keeping_fewer_tokens_saves_more(make_panel: MakePanel, selection: Selec
     assert row(panel.saved, "prefill") != half
     assert not panel.measured.isVisible(), "nothing else was tried"
     controller.close()
-
-
-def test_shares_of_the_roof_stand_where_ceilings_are_known(make_panel: MakePanel, selection: Selection) -> None:
-    recording = RecordLog()
-    sizes = TextShape(layers=12, hidden=512, intermediate=1024, heads=8, kv_heads=8, head_dim=64, vocabulary=1000)
-    model = replace(SCRIPTED_TARGET, facts=replace(SCRIPTED_TARGET.facts, text=sizes))
-    add_run(recording, 1, model, 8, 300.0)
-    ceiling = {"device": "scripted", "dtype": "bfloat16", "threads": 1, "copy_bytes_s": 1e9, "matmul_flops_s": 1e12}
-    cases: tuple[tuple[dict[str, Any], bool], ...] = (({}, False), ({"ceilings": [ceiling]}, True))
-    for facts, is_known in cases:
-        controller = RunController(recording)
-        controller.facts = partial(dict, facts)
-        controller.pull()
-        panel = make_panel(VisualPanel, controller)
-        selection.set_runs(None, 1)
-        panel.show_runs()
-        units = {entry.unit for entry in panel.sums.rows}
-        assert ({"MFU", "MBU"} <= units) == is_known
-        selection.set_runs(None, None)
-        controller.close()
 
 
 def add_run(

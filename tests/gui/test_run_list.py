@@ -18,17 +18,14 @@ from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
-from evprof.core.run_info import FINISHED
 from evprof.core.vocabulary.settings import with_value
 from evprof.metrics.document import run_document
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.run.demo import demo_requests
-from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from evprof.view.columns import columns_of
 from scripted_engine import ScriptedEngine
-from scripted_process import engine_argv
 from ui.clinic.window import ClinicDialog
 from ui.comparison.book import OpenSession
 from ui.comparison.sheet import sheet
@@ -390,31 +387,6 @@ def test_a_refused_request_is_told(window: MainWindow, monkeypatch: pytest.Monke
     window.requests.measure_beside(demo_requests()[0])
     assert window.messages.shown is not None
     assert "still starting" in window.messages.shown.sentence
-
-
-def test_the_target_really_runs_alone_three_times(window: MainWindow, wait_until: Callable[..., None]) -> None:
-    hosts: list[EngineHost] = []
-
-    def make_host(recording: RecordLog) -> EngineHost:
-        hosts.append(EngineHost(engine_argv("script:500"), recording))
-        hosts[-1].start()
-        return hosts[-1]
-
-    window.runs.remarks.delete((4, 6, 8, 12, 13, 14))
-    _click(window.runs, DRAFTED)
-    shown = window.selection.runs
-    window.start_engine(make_host)
-    window.speculation.alone.click()
-    made = window.controller.runs
-    wait_until(lambda: sum(run.info.status == FINISHED for number, run in made.items() if number > 15) >= 3)
-    wait_until(lambda: not window.controller.is_busy)
-    fresh = [run.info for number, run in made.items() if number > 15]
-    assert {info.mode for info in fresh} == {"target"}
-    counted = [str(info.run_id) for info in fresh if not info.warmup]
-    assert len(counted) == 3
-    assert window.selection.runs == shown
-    wait_until(window.speculation.alone.isHidden)
-    assert window.speculation.against.text() == f"runs 9, 10, 11 vs runs {', '.join(counted)} ▾"
 
 
 def test_actions_without_a_run_say_what_to_choose(themes: ThemeHolder, application: QApplication) -> None:

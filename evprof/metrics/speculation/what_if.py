@@ -134,17 +134,3 @@ def best_sequential(rate: float, draft_cost: float, verify_cost: float = 1.0) ->
     ]
     best = max(found, key=lambda pair: pair[1])
     return best if best[1] > 1 else (0, 1.0)
-
-
-def accepted_needed(saved_ms: float, step_ms: float) -> float:
-    """Tokens of a block that have to be accepted on average for a saving of so many ms, the pass paid from them."""
-    return saved_ms / step_ms + rate_needed(saved_ms / step_ms)
-
-
-def rate_needed(saved_steps: float) -> float:
-    """The acceptance rate at which even the longest block spares no more steps than this on average.
-
-    It spares a / (1 - a) for a pass of one step in a of all cases: a^2 / (1 - a) = s, solved for a.
-    """
-    steps = max(0.0, saved_steps)
-    return (math.sqrt(steps**2 + 4 * steps) - steps) / 2
