@@ -29,7 +29,6 @@ COUNT = 300
 
 
 def events(count: int = COUNT) -> EventArray:
-    """Events of a small sensor, sorted by time."""
     chance = np.random.default_rng(5)
     return EventArray(
         chance.integers(0, 64, count).astype(np.uint16),
@@ -40,14 +39,12 @@ def events(count: int = COUNT) -> EventArray:
 
 
 def columns() -> dict[str, np.ndarray]:
-    """The same by name."""
     found = events()
     return {"x": found.x, "y": found.y, "t": found.t_us, "p": found.p}
 
 
 @cache
 def helpers(name: str) -> ModuleType:
-    """A module of tests, by its path without the ending."""
     for folder in (str(TESTS), str(ROOT / "packaging")):
         if folder not in sys.path:
             sys.path.append(folder)
@@ -61,14 +58,12 @@ def helpers(name: str) -> ModuleType:
 
 
 def saved(save: Callable[..., Any], *arguments: Any, **named: Any) -> bytes:
-    """What a writer puts into a stream."""
     buffer = io.BytesIO()
     save(buffer, *arguments, **named)
     return buffer.getvalue()
 
 
 def written(save: Callable[[Path], object], name: str) -> bytes:
-    """What a writer puts into a file of that name."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         save(path)
@@ -76,7 +71,6 @@ def written(save: Callable[[Path], object], name: str) -> bytes:
 
 
 def npy() -> list[bytes]:
-    """A pickled dict, a structured array and a table."""
     named = columns()
     rows = np.empty(COUNT, [(name, column.dtype) for name, column in named.items()])
     for name, column in named.items():
@@ -86,24 +80,20 @@ def npy() -> list[bytes]:
 
 
 def npz() -> list[bytes]:
-    """Stored and packed."""
     return [saved(np.savez, **columns()), saved(np.savez_compressed, **columns())]
 
 
 def npz_bins() -> list[bytes]:
-    """EventBench's: a list of parts, stored and packed."""
     made = helpers("loaders/test_npz").bins(100, 0, 200)
     return [saved(np.savez, event_bins=made), saved(np.savez_compressed, event_bins=made)]
 
 
 def hdf5() -> list[bytes]:
-    """DSEC's layout as our writer makes it, and without compression."""
     damage = helpers("loaders/test_hdf5_damage")
     return [saved(damage.write, **damage.COMPRESSIONS[name]) for name in ("none", "gzip", "blosc")]
 
 
 def raw(kind: str) -> list[bytes]:
-    """Prophesee's formats."""
     from evprof.loaders.writers import raw as writers
 
     size = {"width": 64, "height": 48}
@@ -122,21 +112,18 @@ def raw(kind: str) -> list[bytes]:
 
 
 def aedat2() -> list[bytes]:
-    """Of two cameras."""
     made = helpers("loaders/test_aedat2")
     content = b"".join(made.davis(i % 346, i % 260, i * 7, i % 2) for i in range(COUNT))
     return [made.header(made.DAVIS346) + content, made.header(made.DVS128) + made.dvs(1, 2, 3, 1) * 50]
 
 
 def aedat3() -> list[bytes]:
-    """Polarity packets among others."""
     made = helpers("loaders/test_aedat3")
     many = [made.packet([(i % 240, i % 180, i * 50 + j, j % 2) for j in range(20)]) for i in range(10)]
     return [made.HEADER + made.SPECIAL + b"".join(many) + made.FRAME[:300]]
 
 
 def aedat4() -> list[bytes]:
-    """Plain and with both compressions."""
     made = helpers("loaders/test_aedat4")
     return [
         written(partial(made.by_faery, events=made.made(COUNT), compression=compression, per_packet=60), "a.aedat4")
@@ -145,7 +132,6 @@ def aedat4() -> list[bytes]:
 
 
 def rosbag() -> list[bytes]:
-    """With and without compression."""
     made = helpers("loaders/test_rosbag")
     topics = {"/imu": [bytes(30)] * 3, "/dvs/events": made.cut(made.made(COUNT), 5)}
     return [
@@ -155,13 +141,11 @@ def rosbag() -> list[bytes]:
 
 
 def event_stream() -> list[bytes]:
-    """Differences of time."""
     made = helpers("loaders/test_event_stream")
     return [made.header() + made.packed(made.made(np.random.default_rng(1).integers(0, 200, COUNT)))]
 
 
 def texts() -> list[bytes]:
-    """With names, with a sensor's size, with signs, packed."""
     found = list(zip(*(column.tolist() for column in columns().values()), strict=True))
     named = "t,x,y,on\n" + "".join(f"{t},{x},{y},{p}\n" for x, y, t, p in found)
     sized = "64 48\n" + "".join(f"{t / 1e6:.6f} {x} {y} {p}\n" for x, y, t, p in found)
@@ -170,13 +154,11 @@ def texts() -> list[bytes]:
 
 
 def ncaltech() -> list[bytes]:
-    """Without a mark of its own."""
     made = helpers("loaders/test_ncaltech")
     return [b"".join(made.record(*event) for event in made.many(COUNT))]
 
 
 def pictures(form: str) -> list[bytes]:
-    """A painted frame."""
     from PIL import Image
 
     picture = Image.fromarray(np.random.default_rng(2).integers(0, 255, (24, 32, 3), dtype=np.uint8))
@@ -185,7 +167,6 @@ def pictures(form: str) -> list[bytes]:
 
 
 def videos(suffix: str) -> list[bytes]:
-    """A few painted frames."""
     painted = helpers("painted_videos")
     options: dict[str, Any] = {"gop": 5, "options": {"preset": "veryfast"}}
     if suffix == "webm":
@@ -207,7 +188,6 @@ SAMPLES: list[dict[str, Any]] = [
 
 
 def manifests(form: str) -> list[bytes]:
-    """Lists of samples."""
     if form == "csv":
         text = 'events,video,prompt,start_ms,duration_ms\na.npy,a.mp4,What?,1.5,20\n"b,c.npy",,"x""y",,\n'
         return [text.encode(), text.replace(",", ";").encode()]
@@ -218,7 +198,6 @@ def manifests(form: str) -> list[bytes]:
 
 
 def results() -> list[bytes]:
-    """Result files of earlier scripts, of every family whose shape the tests make."""
     found: list[bytes] = []
     module = helpers("legacy_shapes")
     for name, make in sorted(vars(module).items()):
@@ -231,7 +210,6 @@ def results() -> list[bytes]:
 
 
 def serving(program: str) -> list[bytes]:
-    """Result files of a serving benchmark: AIPerf names its files `profile_export`."""
     start = {"aiperf": "profile_export"}.get(program, program)
     files = helpers("serving_shapes").FILES
     return [make().encode() for name, make in files.items() if name.startswith(start)]
@@ -252,7 +230,6 @@ def _is_result(content: bytes) -> bool:
 
 
 def traces() -> list[bytes]:
-    """Plain and packed; one with all that Kineto writes; one with numbers that are none."""
     entries = [
         {"ph": "M", "name": "process_name"},
         {"ph": "X", "cat": "cpu_op", "name": "ProfilerStep#1", "ts": 1.5, "dur": 2, "args": {"a": [1, {"ts": 3}]}},
@@ -275,18 +252,15 @@ def traces() -> list[bytes]:
 
 
 def sessions() -> list[bytes]:
-    """What earlier and this version wrote."""
     files = sorted((TESTS / "session" / "golden").glob("*.evprof"), key=lambda path: path.stat().st_size)
     return [path.read_bytes() for path in files[:3]]
 
 
 def files(paths: Iterable[Path]) -> list[bytes]:
-    """What lies in the repository."""
     return [path.read_bytes() for path in paths]
 
 
 def heads() -> list[bytes]:
-    """The config.json of published draft heads, one of each kind."""
     layer = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
     eagle3 = {"draft_vocab_size": 32, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 5]}}
     speculators = {
@@ -300,7 +274,6 @@ def heads() -> list[bytes]:
 
 
 def grids() -> list[bytes]:
-    """Suites as TOML and JSON."""
     text = 'title = "mine"\nrepeat = 2\n[settings]\nmax_new_tokens = 8\n[axes]\nmode = ["draft", "target"]\n'
     cells = {"cells": [{"label": "a", "mode": "draft", "frames": 4}], "repeat": 1, "warmup": 0, "limit": 2}
     return [text.encode(), json.dumps(cells).encode()]

@@ -33,7 +33,6 @@ class Target:
 
 
 def read_events(path: Path) -> None:
-    """As `evprof inspect`, players and runs do; each refusal is a sentence of its own."""
     from evprof.loaders.events.opening import open_recording
     from evprof.loaders.inspection import survey
     from evprof.loaders.pictures.render import render_event_frames
@@ -52,7 +51,6 @@ def read_events(path: Path) -> None:
 
 
 def read_video(path: Path) -> None:
-    """Index, facts, evenly spread frames, single ones; no further once one of them was refused."""
     from evprof.loaders.videos.opening import open_video
 
     with open_video(path) as video:
@@ -63,7 +61,6 @@ def read_video(path: Path) -> None:
 
 
 def read_picture(path: Path) -> None:
-    """As the one picture of a folder."""
     from evprof.loaders.pictures.frame_folder import load_event_frames
     from evprof.loaders.videos.opening import open_video
 
@@ -74,7 +71,6 @@ def read_picture(path: Path) -> None:
 
 
 def probe_any(path: Path) -> None:
-    """What a window does with a file that is dropped."""
     from evprof.loaders.inspection import inspect_events
     from evprof.loaders.probe import probe
 
@@ -83,7 +79,6 @@ def probe_any(path: Path) -> None:
 
 
 def read_manifest(path: Path) -> None:
-    """A list of samples."""
     from evprof.loaders.manifests.manifest import is_manifest
     from evprof.loaders.manifests.manifest import read_manifest as read
 
@@ -92,7 +87,6 @@ def read_manifest(path: Path) -> None:
 
 
 def read_results(path: Path) -> None:
-    """Every row of a result file of another program."""
     from evprof.loaders.legacy.checks import FileProblems
     from evprof.loaders.legacy.family import open_legacy
 
@@ -105,7 +99,6 @@ def read_results(path: Path) -> None:
 
 
 def read_trace(path: Path) -> None:
-    """A torch trace with all its figures, and its difference from itself."""
     from evprof.loaders.traces.reading import read_trace as read
     from evprof.metrics.traces.analysis import TraceAnalysis
     from evprof.metrics.traces.difference import trace_difference
@@ -119,35 +112,24 @@ def read_trace(path: Path) -> None:
 
 
 def read_session(path: Path) -> None:
-    """A session with all it holds."""
     from evprof.session.reading import load_session
 
     load_session(path)
 
 
 def read_times(path: Path) -> None:
-    """The times of a folder's pictures."""
     from evprof.loaders.videos.folder import read_times_us
 
     read_times_us(path)
 
 
 def read_adapter(path: Path) -> None:
-    """An adapter's description."""
-    from evprof.loaders.adapters import read_adapter as read
-
-    read(str(path.parent))
-
-
-def read_head(path: Path) -> None:
-    """A published head's description."""
     from evprof.loaders.adapters import read_adapter as read
 
     read(str(path.parent))
 
 
 def read_grid(path: Path) -> None:
-    """A suite in a file."""
     from evprof.loaders.toml_text import parse_toml
     from evprof.run.suites.spec import is_grid, parse_suite
 
@@ -161,21 +143,18 @@ def read_grid(path: Path) -> None:
 
 
 def read_weights(path: Path) -> None:
-    """The header of a safetensors file."""
     from engines.checkpoints.shards import safetensors_header
 
     safetensors_header(path)
 
 
 def read_config(path: Path) -> None:
-    """A checkpoint's configuration."""
     from engines.families.networks import read_config as read
 
     read(path.parent)
 
 
 def read_tokens(path: Path) -> None:
-    """A sentencepiece model."""
     from engines.tokens.tokenization import SentencePieceVocabulary
 
     vocabulary = SentencePieceVocabulary(path.read_bytes())
@@ -196,9 +175,7 @@ TARGETS: dict[str, Target] = {
         _events("npz", ".npz", seeds.npz),
         _events("npz-bins", ".npz", seeds.npz_bins),
         _events("hdf5", ".h5", seeds.hdf5, "h5py", "hdf5plugin"),
-        _events("evt2", ".raw", partial(seeds.raw, "evt2")),
-        _events("evt2.1", ".raw", partial(seeds.raw, "evt2.1")),
-        _events("evt3", ".raw", partial(seeds.raw, "evt3")),
+        *(_events(form, ".raw", partial(seeds.raw, form)) for form in ("evt2", "evt2.1", "evt3")),
         _events("dat", ".dat", partial(seeds.raw, "dat")),
         _events("aedat2", ".aedat", seeds.aedat2),
         _events("aedat3", ".aedat", seeds.aedat3),
@@ -207,15 +184,18 @@ TARGETS: dict[str, Target] = {
         _events("es", ".es", seeds.event_stream),
         _events("text", ".csv", seeds.texts),
         _events("n-caltech", ".bin", seeds.ncaltech),
-        *(Target(form, f".{form}", read_picture, partial(seeds.pictures, form)) for form in ("png", "bmp", "tiff")),
-        Target("jpeg", ".jpg", read_picture, partial(seeds.pictures, "jpeg")),
-        Target("webp", ".webp", read_picture, partial(seeds.pictures, "webp")),
+        *(
+            Target(form, f".{suffix}", read_picture, partial(seeds.pictures, form))
+            for form, suffix in (("png", "png"), ("bmp", "bmp"), ("tiff", "tiff"), ("jpeg", "jpg"), ("webp", "webp"))
+        ),
         *(
             Target(form, f".{form}", read_video, partial(seeds.videos, form), ("av",), MAX_READ_BYTES)
             for form in ("mp4", "mkv", "ts", "avi", "webm", "gif")
         ),
-        *(Target(f"list-{form}", f".{form}", read_manifest, partial(seeds.manifests, form)) for form in ("csv",)),
-        Target("list-json", ".json", read_manifest, partial(seeds.manifests, "json")),
+        *(
+            Target(f"list-{form}", f".{form}", read_manifest, partial(seeds.manifests, form))
+            for form in ("csv", "json")
+        ),
         Target("results", ".json", read_results, seeds.results),
         *(
             Target(f"results-{program}", ".jsonl", read_results, partial(seeds.serving, program))
@@ -225,7 +205,7 @@ TARGETS: dict[str, Target] = {
         Target("session", ".evprof", read_session, seeds.sessions),
         Target("times", ".txt", read_times, lambda: [b"0\n33000\n66000.5\n", b"1.5\n2.5\n"]),
         Target("adapter", "adapter.json", read_adapter, lambda: seeds.files([_ADAPTER / "adapter.json"])),
-        Target("head", "config.json", read_head, seeds.heads),
+        Target("head", "config.json", read_adapter, seeds.heads),
         Target("suite", ".toml", read_grid, seeds.grids),
         Target("any", ".any", probe_any, lambda: [*seeds.npy()[:1], *seeds.traces(), *seeds.texts()[:1]]),
         Target(

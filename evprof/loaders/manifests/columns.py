@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import ClassVar
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample, clip_name
@@ -174,67 +176,118 @@ def _cut(sample: Sample, clip: Mapping[str, int]) -> Sample:
     )
 
 
-def left_out(row: ManifestRow, problems: ManifestProblems) -> None:
-    """Tells a row that is no table of names and values."""
-    problems.add(
-        LEFT_OUT,
-        f"Row {row.number} is skipped, because it is {type_name(row.values)} instead of names and values.",
-    )
+@dataclass(frozen=True)
+class Entry:
+    """What a row says before its files are looked for.
+
+    `asked` holds questions and their answers, at least one. `cells` have the keys of the row's kind, those of EXPECTED
+    included. `wrong` is why the row is left out.
+    """
+
+    name: str
+    is_named: bool
+    asked: list[tuple[str | None, str | None]]
+    cells: Mapping[str, object]
+    clip: Mapping[str, int] = field(default_factory=dict)
+    wrong: str = ""
 
 
-class ListedSamples:
-    """Converts rows that say events, video, prompt, reference and name themselves."""
+class RowSamples(ABC):
+    """Converts the rows of a list: each becomes a sample for every question that is asked."""
+
+    unit: ClassVar[str]
+    """What the list calls its fields, for sentences."""
+    has_prompts = False
+    has_columns = False
 
     def __init__(
         self, files: Counterparts, texts: SampleTexts, names: Names, problems: ManifestProblems, choices: Choices
     ) -> None:
         self._files, self._texts, self._names, self._problems = files, texts, names, problems
-        self._asks_all = choices.questions == "all"
+        self._choices = choices
         self._expected = ExpectedCells(problems)
-        self.later_questions = 0
-        self._sequences: dict[str, Sequence | None] = {}
         self._unknown: set[str] = set()
-        self.without_prompt = 0
-        self.has_prompts = False
-        self.has_columns = False
+        self._sequences: dict[str, Sequence | None] = {}
+        self.without_prompt = self.later_questions = 0
+
+    @abstractmethod
+    def _entry(self, number: int, values: dict[str, object]) -> Entry:
+        """What the row says."""
+
+    @abstractmethod
+    def _found(self, number: int, entry: Entry) -> Sample | None:
+        """The recordings of a row; None, told, when it has none. Raises ValueError and UserError."""
 
     def samples(self, row: ManifestRow) -> Iterator[Sample]:
-        """The sample of a row, if it is one; of several turns one for each question that is asked."""
+        """The samples of a row; none where it has no files."""
+        number = row.number
         if not isinstance(row.values, dict):
-            left_out(row, self._problems)
+            what = f"it is {type_name(row.values)} instead of names and values"
+            self._problems.add(LEFT_OUT, f"Row {number} is skipped, because {what}.")
             return
-        keyed = self._cells(row.values)
+        entry = self._entry(number, row.values)
+        asked = entry.asked if self._choices.questions == "all" else entry.asked[:1]
+        self.later_questions += len(entry.asked) - 1
+        # Names are given before files are looked for: a sample keeps its name when other files come or go.
+        later = [f"{entry.name}#{place}" for place in range(2, len(asked) + 1)]
+        names = [entry.name, *(self._names.unique(number, name, is_given=entry.is_named) for name in later)]
+        found, wrong = None, entry.wrong
+        try:
+            found = None if wrong else self._found(number, entry)
+            if found is not None:
+                found = _cut(found, entry.clip)
+                found.validate()
+        except ValueError as error:
+            wrong = f"because {error}."
+        except UserError as error:
+            wrong = f"because: {error.sentence}"
+        if wrong:
+            self._problems.add(LEFT_OUT, f"Row {number} is skipped, {wrong}")
+        if found is None or wrong:
+            return
+        question, answer = asked[0]
+        self.has_prompts = self.has_prompts or question is not None
+        self.without_prompt += question is None
+        told = {"reference": answer} if answer else {}
+        reference, expected = self._expected.of(number, {**entry.cells, **told})
+        question = with_choices(question or Sample().prompt, expected.choices if expected else ())
+        yield replace(found, prompt=question, name=names[0], reference=reference, expected=expected)
+        # The row's answer is that of its first question.
+        task = None if expected is None or not expected.task else ExpectedAnswer(task=expected.task)
+        for name, (question, answer) in zip(names[1:], asked[1:], strict=True):
+            prompt = question or Sample().prompt
+            yield replace(found, prompt=prompt, name=name, reference=answer, expected=task)
+
+    def _tell_unknown(self, key: str) -> None:
+        if key not in self._unknown and len(self._unknown) < _UNKNOWN_TOLD:
+            self._unknown.add(key)
+            what = f"{self.unit.capitalize()} '{shown(key)}' is not known and is left out."
+            self._problems.add(f"{self.unit}s that are not known", what)
+
+
+def half_of(value: object, what: str, find: Callable[[str], Half]) -> Half:
+    """The half that a cell names, by `find`."""
+    problem = path_problem(value, what)
+    if problem:
+        return Half(None, problem)
+    return find(value.strip()) if isinstance(value, str) and value.strip() else NOTHING
+
+
+class ListedSamples(RowSamples):
+    """Rows that say events, video, prompt, reference and name themselves."""
+
+    unit = "column"
+
+    def _entry(self, number: int, values: dict[str, object]) -> Entry:
+        keyed = self._cells(values)
         cells = {field: value for field, (_, value) in keyed.items()}
         self.has_columns = self.has_columns or bool(cells.keys() & HALVES)
         clip, wrong = self._clip(keyed)
-        name = self._name(row.number, cells, clip)
-        turns = self._texts.turns(row.number, cells.get("turns"))
-        later = turns[1:] if self._asks_all else []
-        named = [self._names.unique(row.number, f"{name}#{n}", is_given=True) for n in range(2, len(later) + 2)]
-        self.later_questions += max(len(turns) - 1, 0)
-        try:
-            found = None if wrong else self._recordings(row.number, cells)
-            if found is not None:
-                found = _cut(found, clip)
-                found.validate()
-        except ValueError as error:
-            found, wrong = None, f"because {error}."
-        except UserError as error:
-            found, wrong = None, f"because: {error.sentence}"
-        if wrong:
-            self._problems.add(LEFT_OUT, f"Row {row.number} is skipped, {wrong}")
-        if found is None or wrong:
-            return
-        prompt = turns[0] if turns else self._texts.text(row.number, cells.get("prompt"), "prompt")
-        self.has_prompts = self.has_prompts or prompt is not None
-        self.without_prompt += prompt is None
-        reference, expected = self._expected.of(row.number, cells)
-        asked = with_choices(prompt or Sample().prompt, expected.choices if expected else ())
-        yield replace(found, prompt=asked, name=name, reference=reference, expected=expected)
-        # An answer of the row is that of its first question.
-        task = None if expected is None or not expected.task else ExpectedAnswer(task=expected.task)
-        for own, question in zip(named, later, strict=True):
-            yield replace(found, prompt=question, name=own, expected=task)
+        turns = self._texts.turns(number, cells.get("turns"))
+        asked: list[tuple[str | None, str | None]] = [(turn, None) for turn in turns]
+        if not turns:
+            asked = [(self._texts.text(number, cells.get("prompt"), "prompt"), None)]
+        return Entry(self._name(number, cells, clip), True, asked, cells, clip, wrong)
 
     def _name(self, number: int, cells: Mapping[str, object], clip: Mapping[str, int]) -> str:
         """As the row says; clips of one recording are told apart by where they begin."""
@@ -244,12 +297,13 @@ class ListedSamples:
             return self._names.unique(number, clip_name(name, clip.get("start_us", 0)), is_given=False)
         return self._names.unique(number, name, is_given="name" in cells)
 
-    def _recordings(self, number: int, cells: Mapping[str, object]) -> Sample | None:
-        """The halves that a row names, whole; None, told, when it has none. Raises ValueError and UserError."""
+    def _found(self, number: int, entry: Entry) -> Sample | None:
+        cells = entry.cells
         listed = self._sequence(cells)
-        events, video = self._events(cells.get("events")), self._video(cells.get("video"))
-        if video == NOTHING and "image" in cells:
-            video = self._image(cells["image"])
+        events = half_of(cells.get("events"), "events", self._events)
+        video = half_of(cells.get("video"), "video", self._video)
+        if video == NOTHING:
+            video = half_of(cells.get("image"), "image", self._image)
         if listed is not None:
             if events.path is None or events.path == listed.folder:
                 events = Half(listed.events_path)
@@ -326,34 +380,19 @@ class ListedSamples:
                 found[field] = (rank, key, value)
         return {field: (key, value) for field, (_, key, value) in found.items()}
 
-    def _tell_unknown(self, key: str) -> None:
-        if key not in self._unknown and len(self._unknown) < _UNKNOWN_TOLD:
-            self._unknown.add(key)
-            self._problems.add("columns that are not known", f"Column '{shown(key)}' is not known and is left out.")
-
     @staticmethod
     def _first_path(cells: Mapping[str, object]) -> str:
         paths = (cells.get("sequence"), cells.get("events"), cells.get("video"), cells.get("image"))
         return next((path for path in paths if isinstance(path, str) and path), "")
 
-    def _events(self, value: object) -> Half:
-        problem = path_problem(value, "events")
-        if problem or not isinstance(value, str) or not value.strip():
-            return Half(None, problem) if problem else NOTHING
-        path = self._files.events([value.strip()])
-        return Half(path) if path else Half(None, f"its events '{shown(value.strip())}' are not there")
+    def _events(self, path: str) -> Half:
+        found = self._files.events([path])
+        return Half(found) if found else Half(None, f"its events '{shown(path)}' are not there")
 
-    def _video(self, value: object) -> Half:
-        problem = path_problem(value, "video")
-        if problem or not isinstance(value, str) or not value.strip():
-            return Half(None, problem) if problem else NOTHING
-        return self._files.video([value.strip()])
+    def _video(self, path: str) -> Half:
+        return self._files.video([path])
 
-    def _image(self, value: object) -> Half:
+    def _image(self, path: str) -> Half:
         """A picture, a video of one frame: as it is named, or below the folder `images` beside the list (MMSpec)."""
-        problem = path_problem(value, "image")
-        if problem or not isinstance(value, str) or not value.strip():
-            return Half(None, problem) if problem else NOTHING
-        candidates = (value.strip(), f"images/{value.strip()}")
-        path = next((found for found in map(self._files.file, candidates) if found), None)
-        return Half(path) if path else Half(None, f"its image '{shown(value.strip())}' is not there")
+        found = next(filter(None, map(self._files.file, (path, f"images/{path}"))), None)
+        return Half(found) if found else Half(None, f"its image '{shown(path)}' is not there")

@@ -10,16 +10,14 @@ clips of a drive share a folder (event_image/drive/000001_0.png … _4.png).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.expected_answer import ExpectedAnswer, with_choices
-from evprof.loaders.manifests.columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
+from evprof.loaders.manifests.columns import ODD_TEXTS, Entry, RowSamples, column_name, usable
 from evprof.loaders.manifests.columns import SYNONYMS as OWN
-from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
-from evprof.loaders.manifests.expected_cells import EXPECTED, ExpectedCells
-from evprof.loaders.manifests.problems import MAX_TURNS, Choices, ManifestProblems, shown
-from evprof.loaders.manifests.rows import ManifestRow
+from evprof.loaders.manifests.counterparts import NOTHING, Half, path_problem, type_name
+from evprof.loaders.manifests.expected_cells import EXPECTED
+from evprof.loaders.manifests.problems import MAX_TURNS, shown
 from evprof.loaders.pictures.frame_folder import FRAME_NUMBER
 
 MARKS = frozenset({"event_data", "event_image", "event_image_1f", "video_data", "mp4_data", "conversations"})
@@ -37,7 +35,6 @@ _KNOWN = frozenset(
 _VIDEO_TYPES = ("images", "image", "video", "mp4")
 _PLACEHOLDER = re.compile(r"(?:\s|<ev_start>)*<(?:event|image|video)>(?:\s|<ev_end>)*", re.IGNORECASE)
 _HUMANS, _MODELS = ("human", "user"), ("gpt", "assistant")
-_UNKNOWN_TOLD = 1000
 
 
 def without_placeholders(text: str) -> str:
@@ -45,61 +42,27 @@ def without_placeholders(text: str) -> str:
     return _PLACEHOLDER.sub(lambda found: "\n" if "\n" in found[0] else " ", text).strip()
 
 
-class InstructionSamples:
-    """Converts entries of an instruction JSON."""
+class InstructionSamples(RowSamples):
+    """Entries of an instruction JSON."""
 
-    def __init__(
-        self, files: Counterparts, texts: SampleTexts, names: Names, problems: ManifestProblems, choices: Choices
-    ) -> None:
-        self._files, self._texts, self._names, self._problems = files, texts, names, problems
-        self._choices = choices
-        self._expected = ExpectedCells(problems)
-        self._unknown: set[str] = set()
-        self.without_prompt = 0
-        self.has_prompts = True
-        self.has_columns = True
-        self.later_questions = 0
+    unit = "key"
+    has_prompts = has_columns = True
 
-    def samples(self, row: ManifestRow) -> Iterator[Sample]:
-        """One sample per question that is asked; none when the entry has no files."""
-        if not isinstance(row.values, dict):
-            left_out(row, self._problems)
-            return
-        entry = {column_name(key): value for key, value in row.values.items()}
-        self._tell_unknown(row.values)
-        events_name, video_name = self._stem(entry, "events"), self._stem(entry, "video")
-        given = next((entry[key] for key in OWN["name"] if entry.get(key) is not None), None)
-        name = self._texts.name(given, events_name or video_name)
-        asked = self._questions(row.number, entry)
-        taken = asked if self._choices.questions == "all" else asked[:1]
-        self.later_questions += len(asked) - 1
-        # Names are given before files are looked for: a sample keeps its name when other files come or go.
-        named = [
-            self._names.unique(row.number, name if place == 1 else f"{name}#{place}", is_given=given is not None)
-            for place in range(1, len(taken) + 1)
-        ]
-        events, video = self._events(entry, video_name), self._video(entry, events_name)
-        if not usable(row.number, events, video, self._problems):
-            return
-        told = {field: next((entry[key] for key in keys if key in entry), None) for field, keys in EXPECTED.items()}
-        told["reference"] = asked[0][1] or told["reference"]
-        reference, expected = self._expected.of(row.number, told)
-        task = None if expected is None or not expected.task else ExpectedAnswer(task=expected.task)
-        for place, (own, (prompt, answer)) in enumerate(zip(named, taken, strict=True)):
-            self.without_prompt += prompt is None
-            question = prompt or Sample().prompt
-            if place == 0:
-                question = with_choices(question, expected.choices if expected else ())
-                yield Sample(events.path, video.path, question, own, reference, expected=expected)
-            else:
-                yield Sample(events.path, video.path, question, own, answer, expected=task)
-
-    def _tell_unknown(self, values: Mapping[str, object]) -> None:
+    def _entry(self, number: int, values: dict[str, object]) -> Entry:
+        entry = {column_name(key): value for key, value in values.items()}
         for key in values:
-            if column_name(key) in _KNOWN or key in self._unknown or len(self._unknown) >= _UNKNOWN_TOLD:
-                continue
-            self._unknown.add(key)
-            self._problems.add("keys that are not known", f"Key '{shown(key)}' is not known and is left out.")
+            if column_name(key) not in _KNOWN:
+                self._tell_unknown(key)
+        given = next((entry[key] for key in OWN["name"] if entry.get(key) is not None), None)
+        name = self._texts.name(given, self._stem(entry, "events") or self._stem(entry, "video"))
+        name = self._names.unique(number, name, is_given=given is not None)
+        expected = {field: next((entry[key] for key in keys if key in entry), None) for field, keys in EXPECTED.items()}
+        return Entry(name, given is not None, self._questions(number, entry), entry | expected)
+
+    def _found(self, number: int, entry: Entry) -> Sample | None:
+        cells = entry.cells
+        events, video = self._events(cells, self._stem(cells, "video")), self._video(cells, self._stem(cells, "events"))
+        return Sample(events.path, video.path) if usable(number, events, video, self._problems) else None
 
     # Questions
 

@@ -15,7 +15,15 @@ from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import nearest
 from evprof.core.units import count_text
-from evprof.loaders.manifests.columns import HALVES, ListedSamples, Names, SampleTexts, column_name, known_columns
+from evprof.loaders.manifests.columns import (
+    HALVES,
+    ListedSamples,
+    Names,
+    RowSamples,
+    SampleTexts,
+    column_name,
+    known_columns,
+)
 from evprof.loaders.manifests.counterparts import Counterparts
 from evprof.loaders.manifests.instruction_json import MARKS, InstructionSamples
 from evprof.loaders.manifests.problems import Choices, EventsFrom, ManifestProblems, Questions, VideoFrom
@@ -147,7 +155,7 @@ class _Reading:
         self._problems = problems
         self._choices = choices
         self._parts = (Counterparts(root), SampleTexts(problems), Names(problems), problems)
-        self._source: ListedSamples | InstructionSamples | None = None
+        self._source: RowSamples | None = None
 
     @property
     def is_instruction(self) -> bool:
