@@ -1,4 +1,4 @@
-"""What `run.py ui` measures on much: thousands of runs in the list, and an answer of thousands of tokens."""
+"""What `run.py ui` measures on much: thousands of runs in the list, and the longest answer that is shown."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.run.legacy_import import import_files
 from evprof.view.columns import ShownModel
+from ui.columns.answer import MOST_TOKENS
 from ui.columns.token_text import TokenText
 from ui.runs.run_entries import CELL
 from ui.state.selection import Selection
@@ -24,8 +25,8 @@ from ui.window.main_window import MainWindow
 SAMPLES = 2_220
 """Rows of an imported file, each with a run of both models."""
 
-TOKENS = 5_000
 MORE_TOKENS = 100
+"""Tokens that are taken in one by one, up to the most that the panel shows."""
 
 
 def measure_many_runs(
@@ -57,20 +58,20 @@ def measure_many_runs(
 
 
 def measure_long_text(themes: ThemeHolder) -> dict[str, float]:
-    """Median time in ms in which an answer of 5,000 tokens takes in one more."""
+    """Median time in ms in which an answer takes in one of the last tokens that the panel shows."""
     run = RunLog(RunInfo(1, 1, 0, TARGET, TARGET, start_ns=0))
 
     def grow(place: int) -> None:
         run.absorb(TokenRecord(1, TARGET, place, 1, ORIGIN_TARGET, -1, place * 5_000_000, " token"))
 
-    for place in range(TOKENS):
+    for place in range(MOST_TOKENS - MORE_TOKENS):
         grow(place)
     view = TokenText(Selection(), themes)
     view.resize(420, 300)
     view.show()
     view.show_column(ShownModel(run, TARGET))
     taken = []
-    for place in range(TOKENS, TOKENS + MORE_TOKENS):
+    for place in range(MOST_TOKENS - MORE_TOKENS, MOST_TOKENS):
         grow(place)
         taken.append(timed_ms(view.refresh))
     view.close()

@@ -33,15 +33,15 @@ MS = 1_000_000
 A, B = 1, 2
 
 
-def say(recording: RecordLog, run_id: int, pieces: list[str], step_ms: int, start: int = 0) -> None:
+def say(scripted_recording: RecordLog, run_id: int, pieces: list[str], step_ms: int, start: int = 0) -> None:
     """Tokens of a run, one every `step_ms` after its zero."""
     for place, piece in enumerate(pieces, start):
         t_ns = run_id * 1000 * MS + (place + 1) * step_ms * MS
-        recording.append(TokenRecord(run_id, TARGET, place, place, ORIGIN_TARGET, -1, t_ns, piece))
+        scripted_recording.append(TokenRecord(run_id, TARGET, place, place, ORIGIN_TARGET, -1, t_ns, piece))
 
 
 @pytest.fixture
-def recording() -> RecordLog:
+def scripted_recording() -> RecordLog:
     """Run 1 is over, run 2 goes on: both have said "The red car", run 1 "stops" after it."""
     made = RecordLog()
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", name="scene", reference="A red car.")
@@ -53,14 +53,6 @@ def recording() -> RecordLog:
     made.post(RunEnded(A, FINISHED))
     say(made, B, [" The", " red", " car", " dri"], 30)
     return made
-
-
-@pytest.fixture
-def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
-    made = RunController(recording)
-    made.pull()
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -85,13 +77,13 @@ def test_it_says_who_was_earlier_and_where_they_part(panel: AnswerPanel, selecti
 def test_answers_that_an_imported_file_does_not_tell_part_nowhere(
     application: QApplication, selection: Selection, themes: ThemeHolder
 ) -> None:
-    recording = RecordLog()
+    scripted_recording = RecordLog()
     for run_id, text in ((A, None), (B, "The red car.")):
         imported = ImportedFacts("/data/rows.json", "per_sample_rows", run_id)
         info = RunInfo(run_id, run_id, 0, TARGET, "target", text=text, imported=imported)
-        recording.post(RunStarted(run_id, info))
-        recording.post(RunEnded(run_id, FINISHED, facts={"text": text}))
-    controller = RunController(recording)
+        scripted_recording.post(RunStarted(run_id, info))
+        scripted_recording.post(RunEnded(run_id, FINISHED, facts={"text": text}))
+    controller = RunController(scripted_recording)
     controller.pull()
     panel = AnswerPanel(controller, selection, themes)
     panel.resize(700, 300)
@@ -112,7 +104,7 @@ def test_it_follows_an_answer_that_goes_on(
     panel: AnswerPanel,
     selection: Selection,
     controller: RunController,
-    recording: RecordLog,
+    scripted_recording: RecordLog,
     wait_until: Callable[..., Any],
 ) -> None:
     def is_said(second: str) -> bool:
@@ -121,9 +113,9 @@ def test_it_follows_an_answer_that_goes_on(
         return panel.said.text() == told
 
     selection.set_runs(A, B)
-    say(recording, B, ["ves", " on"], 30, start=4)
+    say(scripted_recording, B, ["ves", " on"], 30, start=4)
     wait_until(lambda: is_said("drives"))
-    recording.post(RunEnded(B, FINISHED))
+    scripted_recording.post(RunEnded(B, FINISHED))
     wait_until(lambda: is_said("drives on"))
 
 
@@ -142,9 +134,9 @@ def test_a_click_on_a_phrase_selects_its_first_token_in_the_run_of_that_side(
 
 
 def test_both_texts_and_the_timeline_are_marked_where_they_part(
-    controller: RunController, selection: Selection, themes: ThemeHolder, recording: RecordLog
+    controller: RunController, selection: Selection, themes: ThemeHolder, scripted_recording: RecordLog
 ) -> None:
-    recording.post(RunEnded(B, FINISHED))
+    scripted_recording.post(RunEnded(B, FINISHED))
     controller.pull()
     pair, timeline = ModelPair(selection, themes), TimelineView(controller, selection, themes)
     timeline.resize(1000, 400)

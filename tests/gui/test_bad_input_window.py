@@ -6,14 +6,14 @@ import os
 import pickle
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QApplication, QDialog
 
@@ -27,7 +27,6 @@ from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from evprof.session.schema import FORMAT
 from ui.state.run_controller import Host
-from ui.style.theme import ThemeHolder
 from ui.window.app import settle
 from ui.window.main_window import MainWindow
 
@@ -75,19 +74,6 @@ def bad(tmp_path: Path, files: dict[str, str]) -> Path:
         frame.rate = 8000
         container.mux([*stream.encode(frame), *stream.encode()])
     return folder
-
-
-@pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
-    """A window without an engine, whose session is saved in the test's folder."""
-    made = MainWindow(themes)
-    made.session.path = tmp_path / "window.evprof"
-    made.show()
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture

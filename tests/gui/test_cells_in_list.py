@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -20,7 +20,6 @@ from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import SessionSource
 from evprof.view.columns import columns_of
 from ui.distributions.window import distributions, pools
-from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
 from ui.state.cells import configuration_counts, configuration_runs, typical_pair
 from ui.state.run_controller import RunController
@@ -167,26 +166,6 @@ def test_a_row_begun_again_counts_once(add_row: AddRow) -> None:
     assert (counts.samples, counts.failed) == (1, 0)
     assert counts.sentence == "1 sample"
     controller.close()
-
-
-def test_what_has_not_changed_is_not_worked_out_again(controller: RunController) -> None:
-    kept = RunEntries()
-    first = kept.lines(controller.runs, {("cell", "1 frames")})
-    again = kept.lines(controller.runs, {("cell", "1 frames")})
-    assert all(one is other for one, other in zip(first, again, strict=True))
-
-
-@pytest.fixture
-def window(themes: ThemeHolder, application: QApplication) -> Iterator[MainWindow]:
-    """A window without an engine."""
-    made = MainWindow(themes)
-    made.resize(1280, 720)
-    made.show()
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add_row: AddRow, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -63,24 +62,6 @@ def test_a_speculative_run_shows_proposals_left_and_the_answer_right(pair: Model
     assert counters["accepted"] == str(sum(entry.accepted for entry in run.rounds))
 
 
-def test_nothing_jumps_while_text_streams(pair: ModelPair, application: object) -> None:
-    recording, book = RecordLog(), None
-    book = RunBook(recording)
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", start_ns=0)))
-    recording.append(SpanRecord(1, 0, -1, BEGIN, "target", "decode", 0, -1))
-    book.update()
-    pair.show_columns(None, ShownModel(book.runs[1], "target"))
-    places = set()
-    for place in range(200):
-        recording.append(TokenRecord(1, "target", place, 5, "target", -1, (place + 1) * 1_000_000, " token"))
-        book.update()
-        pair.refresh()
-        places.add((pair.right.answer.geometry().getRect(), pair.right.strip.geometry().getRect()))
-    assert len(places) == 1
-    assert dict(pair.right.counters.entries)["tokens"] == "200"
-    assert dict(pair.right.counters.entries)["tok/s"] == "1,000.0"
-
-
 def test_a_failed_run_says_why_and_keeps_its_text(pair: ModelPair, runs: dict[int, RunLog]) -> None:
     recording = RecordLog()
     book = RunBook(recording)
@@ -94,24 +75,6 @@ def test_a_failed_run_says_why_and_keeps_its_text(pair: ModelPair, runs: dict[in
     assert pair.right.text.plain_text() == "Half"
     pair.show_columns(None, ShownModel(runs[2], "target"))
     assert not pair.right.failure.isVisible()
-
-
-def test_an_error_of_several_lines_pushes_nothing_upon_anything_else(
-    pair: ModelPair, runs: dict[int, RunLog], application: QApplication
-) -> None:
-    run = runs[2]
-    run.info.error = "The engine process was ended by SIGKILL, as the system does when memory runs out. " * 3
-    pair.show_columns(None, ShownModel(run, "target"))
-    for width in (1000, 700):
-        pair.resize(width, 100)
-        application.processEvents()
-        pair.resize(width, pair.minimumSizeHint().height())
-        application.processEvents()
-        column = pair.right
-        rows = [column.head, column.input, pair.scrubber, column.strip, column.counters, column.failure, column.answer]
-        assert column.failure.height() >= column.failure.heightForWidth(column.failure.width())
-        for above, below in pairwise(rows):
-            assert above.geometry().bottom() < below.geometry().top(), (above, below)
 
 
 def test_gone_files_leave_the_runs_own_frames(pair: ModelPair, runs: dict[int, RunLog]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
@@ -16,9 +16,8 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.settings_text import told_settings
 from evprof.metrics.facts import IMPORTED, facts
 from evprof.view.columns import ShownModel
-from evprof.view.labels import short_stage_titles, stage_labels, stage_title, stages_in
+from evprof.view.labels import short_stage_titles, stage_title, stages_in
 from evprof.view.lanes import Track
-from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import HEIGHT, StageStrip
 from ui.run_facts.figures import compare
 from ui.run_facts.run_text import lacking, stage_now
@@ -27,9 +26,7 @@ from ui.runs.run_details import span_sections
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.style.theme import Theme, ThemeHolder, dark, light
-from ui.timeline.timeline_view import TimelineView
-from ui.widgets.stage_fill import stage_brush
+from ui.style.theme import ThemeHolder
 
 FILE = ImportedFacts("/data/rows.json", "per_sample_rows", 7, output_tokens=41, notes=["Two parts are one here."])
 STAGES = {"load+preprocess": 40.0, "vision": 20.0, "prefill+decode": 300.0}
@@ -68,52 +65,6 @@ def test_names_of_what_covers_several_stages() -> None:
     assert stage_title("vision+prefill+decode") == "vision + prefill + decode"
     assert stage_title("decode") == "decode"
     assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + fill", "v+p"]
-
-
-def test_labels_get_shorter_without_dropping_a_stage(imported: RunLog) -> None:
-    wordings = stage_labels(imported, "draft", "prefill+decode", 300_000_000)
-    assert wordings == ["prefill + decode  300 ms", "prefill + decode", "fill + dec", "p+d"]
-
-
-@pytest.mark.parametrize("theme", [dark(), light()], ids=lambda theme: str(theme.name))
-def test_a_striped_ground_has_every_colour_and_no_other_of_a_stage(application: QApplication, theme: Theme) -> None:
-    image = QImage(120, 20, QImage.Format.Format_RGB32)
-    painter = QPainter(image)
-    box = QRectF(0, 0, 120, 20)
-    painter.fillRect(box, stage_brush(theme, "vision+prefill+decode", box))
-    painter.end()
-    found = _colors(image, box)
-    named = {name: theme.stage(name).name() for name in theme.stages}
-    assert {name for name, color in named.items() if color in found} == {"vision", "prefill", "decode"}
-    painter = QPainter(image)
-    painter.fillRect(box, stage_brush(theme, "vision", box))
-    painter.end()
-    assert _colors(image, box) == {theme.stage("vision").name()}
-
-
-def test_the_timeline_draws_one_striped_bar(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> None:
-    view = TimelineView(controller, selection, themes, clock=lambda: 0)
-    view.resize(1000, 500)
-    view.show()
-    selection.set_runs(1, 2)
-    application.processEvents()
-    lane = view.stage_lane(0)
-    image = lane.grab().toImage()
-    theme = themes.theme
-    left = view.scene.scale.x(61_000_000) + 144
-    right = view.scene.scale.x(355_000_000) + 144
-    found = _colors(image, QRectF(left + 140, 9, right - left - 150, 15))
-    assert {theme.stage("prefill").name(), theme.stage("decode").name()} <= found
-    assert theme.stage("vision").name() not in found
-    hit = lane.hit(QPointF(view.scene.scale.x(200_000_000), 15))
-    assert hit is not None
-    assert hit.title.startswith("prefill + decode · ")
-    assert hit.swatch == "prefill+decode"
-    assert "does not tell them apart" in hit.note
-    view.close()
-    view.deleteLater()
 
 
 def test_the_strip_has_one_segment_per_interval(
@@ -197,22 +148,6 @@ def runs_of_ours(scripted_recording: RecordLog) -> dict[int, RunLog]:
     book = RunBook(scripted_recording)
     book.update()
     return dict(book.runs)
-
-
-def test_the_columns_show_the_text_or_that_there_is_none(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> None:
-    pair = ModelPair(selection, themes)
-    pair.resize(900, 500)
-    pair.show()
-    pair.show_columns(ShownModel(controller.runs[1], "draft"), ShownModel(controller.runs[2], "target"))
-    application.processEvents()
-    assert pair.right.text.isVisible()
-    assert pair.right.text.toPlainText() == "A car on a road."
-    assert not pair.left.text.isVisible()
-    pair.close_feeds()
-    pair.close()
-    pair.deleteLater()
 
 
 def test_the_comparison_takes_a_basis_that_the_file_has_a_total_on(

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import RecordLog
-from evprof.run.session_writer import SessionWriter
 from ui.costs.kv_panel import KvPanel
 from ui.costs.visual_panel import VisualPanel
-from ui.style.theme import ThemeHolder
 from ui.widgets.following_panel import FollowingPanel
 from ui.window.main_window import MainWindow
 from ui.window.panels import PANELS
@@ -24,23 +21,14 @@ from ui.work.long_work import Requests
 
 
 @pytest.fixture
-def window(
-    themes: ThemeHolder, application: QApplication, tmp_path: Path, scripted_recording: RecordLog
-) -> Iterator[MainWindow]:
-    """A window without an engine that shows the scripted runs."""
-    path = tmp_path / "scripted.evprof"
-    SessionWriter(scripted_recording, path).close()
-    made = MainWindow(themes)
-    made.resize(1280, 720)
-    made.show()
-    made.session.read(path)
+def window(make_window: Callable[..., MainWindow], session_file: Path, application: QApplication) -> MainWindow:
+    """A window that shows the scripted runs."""
+    made = make_window()
+    made.session.read(session_file)
     made.controller.pull()
     made.selection.set_runs(1, 2)
     application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return made
 
 
 @pytest.mark.parametrize(("name", "kind"), [("kv", KvPanel), ("visual", VisualPanel)])

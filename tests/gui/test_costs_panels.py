@@ -174,53 +174,7 @@ def test_a_hidden_panel_does_nothing_and_catches_up(
     assert len(panel.picture.blocks) == 2
 
 
-def test_a_run_that_goes_on_fills_its_cache(
-    make_panel: MakePanel, selection: Selection, application: QApplication
-) -> None:
-    recording = RecordLog()
-    controller = RunController(recording)
-    panel = make_panel(KvPanel, controller)
-    info = RunInfo(1, 1, 0, "target", "target", start_ns=0)
-    recording.post(RunStarted(1, info))
-    controller.pull()
-    selection.set_runs(None, 1)
-    assert panel.empty.isVisible(), "no model is known yet"
-    facts = {"models": {"target": SCRIPTED_TARGET.facts}, "lengths": {"target": SCRIPTED_TARGET.lengths}}
-    controller.runs[1].info.merge(facts)
-    lengths = []
-    for count in range(3):
-        recording.append(KvRecord(1, "target", 10 * MS + count, 2089 + count, 0))
-        controller.pull()
-        panel.show_runs()
-        lengths.append(panel.picture.blocks[0].held.length)
-    assert lengths == [2089, 2090, 2091]
-    assert row(panel.table, "in use", "measured") == ("–",)
-    controller.close()
-
-
 # Visual tokens.
-
-
-def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) -> None:
-    recording = RecordLog()
-    for run_id, frames, prefill in ((1, 4, 100.0), (2, 8, 300.0)):
-        add_run(recording, run_id, SCRIPTED_TARGET, frames, prefill)
-    controller = RunController(recording)
-    controller.pull()
-    panel = make_panel(VisualPanel, controller)
-    selection.set_runs(1, 2)
-    bars = panel.bars.places()
-    counts = {run_id: {bar.frame.frame for bar in bars if bar.group.run_id == run_id} for run_id in (1, 2)}
-    assert counts == {1: set(range(4)), 2: set(range(8))}
-    heights = [bar.box.height() / bar.share_ms for bar in bars]
-    assert max(heights) == pytest.approx(min(heights)), "a pixel is worth the same everywhere"
-    assert row(panel.sums, "visual tokens") == ("1,028", "2,056")
-    bar = next(bar for bar in bars if bar.stage == "prefill" and bar.group.run_id == 2)
-    assert "frame 1" in bar.tip
-    click(panel.bars, bar.box.center().toPoint())
-    assert selection.span is not None
-    assert controller.runs[2].spans[selection.span.span_id].name == "prefill"
-    controller.close()
 
 
 def test_keeping_fewer_tokens_saves_more(make_panel: MakePanel, selection: Selection) -> None:
@@ -272,19 +226,3 @@ def add_run(
     used = (33 + visual + 4) * each
     layers = [used // model.facts.layers] * model.facts.layers
     recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": at, "kv": {"target": KvFacts(used, used, layers)}}))
-
-
-def test_arrow_keys_and_enter_do_what_the_mouse_does(
-    make_panel: MakePanel, controller: RunController, selection: Selection
-) -> None:
-    panel = make_panel(KvPanel, controller)
-    selection.set_runs(1, 2)
-    picture = panel.picture
-    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Left):
-        QTest.keyClick(picture, key)
-    assert picture.current == picture.places()[1]
-    assert picture.accessibleDescription() == picture.places()[1].tip
-    block = picture.places()[1].block
-    QTest.keyClick(picture, Qt.Key.Key_Return)
-    assert selection.span is not None
-    assert selection.span.run_id == block.run_id

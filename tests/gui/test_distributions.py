@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,13 +18,11 @@ from evprof.core.sample import Sample
 from evprof.core.units import ms_text
 from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.metrics.speculation.outcome import acceptance
-from evprof.run.session_writer import SessionWriter
 from evprof.view.columns import ShownModel, columns_of
 from ui.distributions.window import DistributionsDialog, distributions, figures, pools
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.style.theme import ThemeHolder, light
-from ui.window.main_window import MainWindow
+from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture
@@ -101,14 +96,6 @@ def test_tokens_that_arrive_together_are_the_share_the_curve_begins_at(
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
-def test_curves_of_the_same_role_have_two_colours_and_tell_their_runs(runs: dict[int, RunLog]) -> None:
-
-    found = pools(columns_of(runs, (2, 4)), runs)
-    assert [pool.color for pool in found] == ["draft", "decode"]
-    assert [pool.title.split(" · ")[1] for pool in found] == ["run 2", "run 4"]
-    assert len(pools(columns_of(runs, (4, None)), runs)) == 1
-
-
 def _start(recording: RecordLog, run_id: int, **facts: object) -> None:
     info = RunInfo(run_id=run_id, group_id=1, repeat=run_id, role=TARGET, mode="target")
     for name, value in facts.items():
@@ -177,42 +164,6 @@ def test_a_run_that_goes_on_changes_it_once_an_interval(
     controller.replace_recording(RecordLog())
     assert dialog.empty.isVisible()
     dialog.close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def test_the_menu_opens_one_and_closing_frees_it(
-    application: QApplication, themes: ThemeHolder, scripted_recording: RecordLog, tmp_path: Path
-) -> None:
-    path = tmp_path / "scripted.evprof"
-    SessionWriter(scripted_recording, path).close()
-    window = MainWindow(themes)
-    window.show()
-    window.open_paths([str(path)], waits=True)
-    window.controller.pull()
-    action = window.actions_by_name["distributions"]
-    assert action.isEnabled()
-    assert ("Ctrl+D", "Distributions") in dict(window.actions_by_name.gestures())["Window"]
-    kept: list[weakref.ref[object]] = []
-    for pair in ((1, 2), (3, 3), (None, None)) * 4:
-        window.selection.set_runs(*pair)
-        action.trigger()
-        action.trigger()
-        application.processEvents()
-        (opened,) = window.findChildren(DistributionsDialog)
-        assert not opened.isModal()
-        kept += [weakref.ref(opened), weakref.ref(opened.times), weakref.ref(opened.acceptance.box)]
-        opened.close()
-        del opened
-        application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-        assert window.findChildren(DistributionsDialog) == []
-    gc.collect()
-    assert [ref() for ref in kept if ref() is not None] == []
-    # What would reach a window that is gone, were it still connected.
-    window.selection.set_runs(1, 2)
-    themes.set_theme(light())
-    window.controller.runs_changed.emit({1})
-    window.close()
-    window.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.errors import UserError
 from evprof.loaders.bundled import bundled_samples
-from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
-
-
-@pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
-    """A window without an engine, whose session is saved in the test's folder."""
-    made = MainWindow(themes)
-    made.session.path = tmp_path / "window.evprof"
-    made.show()
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture

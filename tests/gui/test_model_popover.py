@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from ui.settings.examiner import Examiner
 from ui.settings.model_popover import OWN_CLIP, ModelPopover
-from ui.settings.model_report import LOOKING, change_text, model_report
+from ui.settings.model_report import LOOKING, model_report
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder
@@ -122,23 +122,6 @@ def test_a_report_on_one_that_does_not_fit() -> None:
     assert model_report(other).reason == "No arithmetic, quantization or cache makes it fit."
 
 
-def test_a_report_on_one_that_is_warned_about() -> None:
-    shown = document(model("draft", 14), model("target", 15), free_gib=40, placement="both")
-    shown["fit"]["warnings"] = ["Prompt and answer can pass a-draft's positions.", "The same of a-target."]
-    assert model_report(shown).reason == "Prompt and answer can pass a-draft's positions."
-
-
-def test_weights_that_wait_to_be_packed() -> None:
-    waiting = model("draft", 14, quantization="int8", weight_bytes=7 * GIB, loading_bytes=7 * GIB)
-    assert figures(model_report(document(waiting, free_gib=40, placement="both")))["Needed"] == (
-        "14.00 GiB while loading"
-    )
-    on_a_gpu = model("draft", 8, quantization="int8", host_bytes=13 * GIB)
-    report = model_report(document(on_a_gpu, free_gib=40, placement="both"))
-    (needed,) = [figure for figure in report.figures if figure.name == "Needed"]
-    assert (needed.text, needed.tip[:13]) == ("8.00 GiB", "and 13.00 GiB")
-
-
 def test_a_report_on_a_damaged_one() -> None:
     found = model_report(
         document(
@@ -157,19 +140,6 @@ def test_a_report_on_a_damaged_one() -> None:
     assert figures(random)["On disk"] == "nothing, random weights"
     failed = model_report({"error": "There is no model of that name."})
     assert (failed.figures, failed.problem) == ((), "There is no model of that name.")
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--target-dtype bfloat16", "video model in bf16"),
-        ("--prefill-chunk 512 --cache fp8", "prefill in chunks of 512, KV cache fp8"),
-        ("--frames 4", "4 video frames"),
-        ("--event-frames 2", "2 event frames"),
-    ],
-)
-def test_changes_in_words(options: str, words: str) -> None:
-    assert change_text(options) == words
 
 
 @pytest.fixture

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from ui.state.selection import SpanRef, TokenRef
-from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 
 
 @pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, scripted_recording: RecordLog) -> Iterator[MainWindow]:
-    made = MainWindow(themes)
-    made.resize(1280, 720)
+def window(make_window: Callable[..., MainWindow], scripted_recording: RecordLog) -> MainWindow:
+    made = make_window()
     made.controller.replace_recording(scripted_recording)
     made.controller.pull()
     made.following.show_run(3)
-    made.show()
     made.activateWindow()
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    QApplication.processEvents()
+    return made
 
 
 def typed(window: MainWindow, words: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import QPointF
-from PySide6.QtGui import QImage, QTextCharFormat
+from PySide6.QtGui import QTextCharFormat
 from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.core.messages import RunStarted
@@ -46,7 +46,7 @@ HIDDEN, LOOKUP, LOSSY, PLAIN = 1, 2, 3, 4
 
 
 @pytest.fixture(scope="module")
-def recording() -> RecordLog:
+def scripted_recording() -> RecordLog:
     made = RecordLog()
     engine = ScriptedEngine(speed=200)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
@@ -64,14 +64,6 @@ def recording() -> RecordLog:
         request = RunRequest(mode, sample, draft, target, settings, first_run_id=run_id, group_id=run_id)
         engine.run(request, made, threading.Event())
     return made
-
-
-@pytest.fixture
-def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
-    made = RunController(recording)
-    made.pull()
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -123,24 +115,10 @@ def test_the_overlap_is_the_window_and_counts_what_was_hidden_in_it(view: Timeli
     assert view.overlap.hit(QPointF(view.scene.scale.x(0), 12)) is None
 
 
-def test_its_light_ground_lies_in_stage_and_round_lanes_and_in_no_other(view: TimelineView) -> None:
-    overlap = shown_overlap(view.scene)[1]
-    zero = view.scene.tracks[1].zero_ns
-    inside = view.scene.scale.x(overlap.end_ns - zero) - 3
-    outside = view.scene.scale.x(overlap.end_ns - zero) + 4
-    for lane, differs in ((view.stage_lane(0), True), (view.rounds, True), (view.latency, False)):
-        picture = QImage(lane.size(), QImage.Format.Format_RGB32)
-        lane.render(picture)
-        # The last row of a lane holds neither bar nor mark.
-        y = lane.height() - 3
-        colors = [picture.pixelColor(round(x) + 144, y).name() for x in (inside, outside)]
-        assert (colors[0] != colors[1]) == differs, type(lane).__name__
-
-
 def test_what_was_drafted_early_is_verified_where_it_was() -> None:
-    recording = RecordLog()
+    scripted_recording = RecordLog()
     info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)
-    recording.post(RunStarted(1, info))
+    scripted_recording.post(RunStarted(1, info))
     spans = (
         (0, -1, DRAFT, "prefill", 0, 10),
         (1, -1, DRAFT, "decode", 10, 40),
@@ -152,10 +130,10 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
     for span_id, parent, role, name, start, end in spans:
         for phase in (BEGIN, END, SETTLED):
             ends = -1 if phase == BEGIN else end * MS
-            recording.append(SpanRecord(1, span_id, parent, phase, role, name, start * MS, ends))
-    recording.append(RoundRecord(1, 0, 10 * MS, 30 * MS, 16 * MS, 0, 5, 2, 3, "1,2,3,4,5", 1))
-    recording.append(RoundRecord(1, 1, 130 * MS, 10 * MS, 10 * MS, 1 * MS, 2, 1, 2, "1,2", 0))
-    controller = RunController(recording)
+            scripted_recording.append(SpanRecord(1, span_id, parent, phase, role, name, start * MS, ends))
+    scripted_recording.append(RoundRecord(1, 0, 10 * MS, 30 * MS, 16 * MS, 0, 5, 2, 3, "1,2,3,4,5", 1))
+    scripted_recording.append(RoundRecord(1, 1, 130 * MS, 10 * MS, 10 * MS, 1 * MS, 2, 1, 2, "1,2", 0))
+    controller = RunController(scripted_recording)
     controller.pull()
     run = controller.runs[1]
     from evprof.view.lanes import Track
@@ -172,32 +150,23 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
 
 
 def test_a_window_that_goes_on_reaches_to_now() -> None:
-    recording = RecordLog()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)))
-    controller = RunController(recording)
+    scripted_recording = RecordLog()
+    scripted_recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)))
+    controller = RunController(scripted_recording)
     controller.pull()
     run = controller.runs[1]
     assert overlap_of(run, 50 * MS) is None
     for phase, end in ((BEGIN, -1), (END, 10 * MS)):
-        recording.append(SpanRecord(1, 0, -1, phase, DRAFT, "prefill", 0, end))
-    recording.append(SpanRecord(1, 1, -1, BEGIN, TARGET, "prefill", 5 * MS, -1))
+        scripted_recording.append(SpanRecord(1, 0, -1, phase, DRAFT, "prefill", 0, end))
+    scripted_recording.append(SpanRecord(1, 1, -1, BEGIN, TARGET, "prefill", 5 * MS, -1))
     controller.pull()
     overlap = overlap_of(run, 50 * MS)
     assert (overlap.start_ns, overlap.end_ns, overlap.is_open) == (10 * MS, 50 * MS, True)
     assert "drafting" in wordings(overlap)[0]
-    recording.append(SpanRecord(1, 1, -1, END, TARGET, "prefill", 5 * MS, 8 * MS))
+    scripted_recording.append(SpanRecord(1, 1, -1, END, TARGET, "prefill", 5 * MS, 8 * MS))
     controller.pull()
     assert overlap_of(run, 50 * MS) is None
     controller.close()
-
-
-def test_the_drafts_free_drafting_is_called_so(view: TimelineView) -> None:
-    track = view.scene.tracks[0]
-    span = track.run.stage("decode", DRAFT)
-    x = view.scene.scale.x((span.start_ns + span.end_ns) // 2 - track.zero_ns)
-    hit = view.stage_lane(0).hit(QPointF(x, 15))
-    assert hit.title.startswith("draft · ")
-    assert hit.color == view.scene.theme.stage("draft")
 
 
 def test_a_drafter_without_a_model_leaves_no_lane_and_no_text_of_another_run(
@@ -247,10 +216,10 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
 
 
 def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
-    recording = RecordLog()
-    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", start_ns=0)))
-    recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
-    controller = RunController(recording)
+    scripted_recording = RecordLog()
+    scripted_recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", start_ns=0)))
+    scripted_recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
+    controller = RunController(scripted_recording)
     controller.pull()
     from ui.columns.token_text import TokenText
 

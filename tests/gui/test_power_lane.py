@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.recording import RecordLog
 from evprof.core.records import PowerRecord
 from evprof.core.run_log import RunLog
-from evprof.metrics.facts import ENERGY, facts
 from evprof.view.columns import columns_of
 from fake_nvml import (
     MS,
@@ -25,11 +24,10 @@ from fake_nvml import (
     watch,
 )
 from ui.run_facts import figures
-from ui.run_facts.run_text import energy_text
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
-from ui.timeline.power_lane import PowerLane, device_title
+from ui.timeline.power_lane import PowerLane
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 
@@ -130,17 +128,6 @@ def test_it_follows_a_live_run(make_timeline: Callable[..., TimelineView], appli
     assert not lane_of(view).isHidden()
 
 
-def test_a_stage_shorter_than_the_counters_step_is_not_told(application: QApplication) -> None:
-    recording, clock = RecordLog(), FakeClock()
-    run = WatchedRun(stages=(("load", 20), ("prefill", 300), ("decode", 1500)))
-    watch(recording, run, FakeNvml([FakeGpu()], clock).meters(), clock)
-    log = runs_of(recording)[1]
-    said = {span.name: energy_text(log, span) for span in log.stages()}
-    assert said == {"load": "n/a", "prefill": "90 J", "decode": "450 J"}
-    lines = {fact.name: fact.text for fact in facts(log, None, (ENERGY,))}
-    assert (lines["load"], lines["total"]) == ("n/a", "555 J")
-
-
 def test_the_details_tell_energy_by_stage_and_what_slowed_a_run(application: QApplication) -> None:
     sections = {
         section.head: section for section in summary_sections(*columns_of(runs_of(powered_recording()), (1, 2)))
@@ -157,12 +144,6 @@ def test_the_details_tell_energy_by_stage_and_what_slowed_a_run(application: QAp
         "decode",
     ]
     assert "Run 2: Slowed down: cuda:0 by thermal slowdown (software)" in sections["Warnings"].note
-
-
-def test_devices_have_numbers_where_there_are_several() -> None:
-    assert device_title("cuda:0", ["cuda:0", "cpu:0"]) == "GPU"
-    assert device_title("cuda:1", ["cuda:0", "cuda:1"]) == "GPU 1"
-    assert device_title("cpu:0", ["cpu:0"]) == "CPU"
 
 
 def runs_of(recording: RecordLog) -> dict[int, RunLog]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,17 +73,13 @@ def path(repeated_file: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, path: Path) -> Iterator[MainWindow]:
-    """A window without an engine that has opened the session."""
-    made = MainWindow(themes)
+def window(make_window: Callable[..., MainWindow], path: Path, application: QApplication) -> MainWindow:
+    """A window that has opened the session."""
+    made = make_window()
     made.resize(1440, 900)
-    made.show()
     made.session.read(path)
     application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return made
 
 
 def _point(runs: RunList, key: object) -> QPoint:

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import BUSY, SILENT, EngineChanged, RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.run.session_writer import SessionWriter
-from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 
 LONG = "Prompt (4,600) and answer (up to 128 tokens) can pass the 4,096 positions llava-1.5-7b-hf was trained for."
 HOT = "The GPU was slowed down by power cap (at 1,980 MHz and 1,200 MHz); its times are not what it can do."
-
-
-@pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
-    made = MainWindow(themes)
-    made.session.path = tmp_path / "window.evprof"
-    made.resize(1280, 720)
-    made.show()
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def warned(recording: RecordLog) -> None:

@@ -67,19 +67,3 @@ def test_clear_keeps_columns_and_zoom(selection: Selection) -> None:
     selection.clear()
     assert selection.chosen is None
     assert (selection.runs, selection.view_range) == ((1, None), (1, 2))
-
-
-@pytest.mark.whole
-def test_two_thousand_emits_with_receivers_that_come_and_go(selection: Selection) -> None:
-    """A soak: signals with Python values, connected and disconnected again and again."""
-    seen: list[object] = []
-    for number in range(2_000):
-
-        def take(value: object) -> None:
-            seen.append(value)
-
-        selection.chosen_changed.connect(take)
-        selection.select(TimeRange(number, number + 1))
-        selection.chosen_changed.disconnect(take)
-        selection.select(SpanRef(number, number))
-    assert seen == [(number, number + 1) for number in range(2_000)]

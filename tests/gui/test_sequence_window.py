@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.events import EventArray
 from evprof.core.recording import RecordLog
@@ -32,20 +31,13 @@ Wait = Callable[..., None]
 
 
 @pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
-    """A window without an engine, whose session is saved in the test's folder."""
-    made = MainWindow(themes)
-    made.session.path = tmp_path / "window.evprof"
+def window(make_window: Callable[..., MainWindow], tmp_path: Path) -> MainWindow:
+    """A window that asks the usual question: that of the bundled sample would stay for samples without one."""
+    made = make_window(path=tmp_path / "window.evprof")
     made.resize(1280, 800)
-    made.show()
-    # The question of the bundled sample would stay for samples that ask none.
     made.toolbar.prompt.setText(Sample().prompt)
     made.toolbar.prompt.textEdited.emit(Sample().prompt)
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return made
 
 
 @pytest.fixture

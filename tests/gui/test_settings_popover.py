@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QSpinBox
+from PySide6.QtWidgets import QDoubleSpinBox, QSpinBox
 
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -24,7 +22,7 @@ from evprof.loaders.bundled import bundled_sample
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.model_report import family_named
 from ui.settings.request_form import RequestForm, controls, lowest, value_of, value_shown
-from ui.settings.settings_popover import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, SettingsPopover
+from ui.settings.settings_popover import CHANGED, IDLE, INEXACT, PLAIN, SettingsPopover
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder
@@ -136,37 +134,6 @@ def test_every_setting_there_is_has_a_control() -> None:
     assert not lossy & {"attention", "step", "prefill_chunk", "vision_cache", "projector", "gamma"}
 
 
-def test_one_field_of_a_settings_class_is_a_control(themes: ThemeHolder) -> None:
-    """In a fresh interpreter: the vocabulary is read once."""
-    words = """
-from dataclasses import dataclass, field, make_dataclass
-import evprof.core.vocabulary.switches as switches
-from evprof.core.vocabulary.setting import Range, setting
-
-on = setting(False, "dummy", "Does nothing.", head="Vision")
-much = setting(2, "how much", "Does little.", head="Another head", range=Range(least=1, shown=9))
-switches.Switches = make_dataclass(
-    "Switches", [("dummy", bool, on), ("much", int, much)], bases=(switches.Switches,), frozen=True
-)
-from PySide6.QtWidgets import QApplication
-from evprof.loaders.bundled import bundled_sample
-from ui.settings.request_form import RequestForm
-from ui.settings.settings_popover import SettingsPopover
-from ui.style.theme import ThemeHolder, theme_named
-
-application = QApplication([])
-form = RequestForm()
-form.sample = bundled_sample()
-popover = SettingsPopover(form, ThemeHolder(theme_named("dark")))
-popover.rows["dummy"].field.setCurrentIndex(1)
-popover.rows["much"].field.setValue(3)
-asked = form.request().settings.switches
-print(asked.dummy, asked.much, form.changed, popover.rows["dummy"].field.toolTip())
-"""
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "True 3 ['dummy', 'much'] Does nothing. Same answer.", done.stderr
-
-
 @pytest.mark.parametrize("key", list(CONTROLS))
 def test_every_control_changes_exactly_its_field(
     popover: SettingsPopover, form: RequestForm, key: str, adapter: str
@@ -216,21 +183,6 @@ def test_a_canvas_can_be_typed(popover: SettingsPopover, form: RequestForm) -> N
     assert field.lineEdit().cursorPosition() == 2
     popover.reset.click()
     assert field.currentText() == "auto"
-
-
-def test_marks_tell_exact_from_inexact(popover: SettingsPopover, form: RequestForm) -> None:
-    def marks(*keys: str) -> list[str]:
-        popover.refresh()
-        return [popover.rows[key].mark.state for key in keys]
-
-    assert marks("cache", "step", "visual_keep") == [PLAIN] * 3
-    form.take("cache", "static")
-    form.take("step", "compiled")
-    form.take("visual_keep", 0.5)
-    assert marks("cache", "step", "visual_keep") == [CHANGED, CHANGED, INEXACT]
-    form.take("cache", "fp8")
-    form.take("early_exit", 3)
-    assert marks("cache", "early_exit") == [INEXACT, INEXACT]
 
 
 def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm) -> None:
@@ -381,40 +333,6 @@ def test_a_map_of_caches_runs_in_its_own_mode_alone(
     assert popover.rows["drafter"].mark.state == INEXACT
 
 
-def test_a_button_asks_for_the_folder_of_an_adapter(
-    popover: SettingsPopover, form: RequestForm, adapter: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    picked = [adapter, ""]
-    asked: list[str] = []
-
-    def pick(_parent: object, title: str) -> str:
-        asked.append(title)
-        return picked.pop(0)
-
-    monkeypatch.setattr("ui.settings.settings_popover.QFileDialog.getExistingDirectory", pick)
-    row = popover.rows["drafter"]
-    assert isinstance(row, DrafterRow)
-    # It can be pressed in every mode: a map of caches makes its own mode possible.
-    assert row.browse.isEnabled()
-    form.choose_mode("speculative")
-    popover.refresh()
-    popover.show()
-    row.browse.setFocus()
-    QTest.keyClick(row.browse, Qt.Key.Key_Space)
-    assert form.settings.speculation.adapter == adapter
-    assert isinstance(row.field, ChoiceBox)
-    assert row.field.currentText() == f"EAGLE · {Path(adapter).name}"
-    assert row.field.toolTip().startswith(f"EAGLE · {Path(adapter).name}\n")
-    # Nothing picked changes nothing; and keys in the list never ask.
-    row.browse.click()
-    row.field.setFocus()
-    for _ in range(row.field.count() + 1):
-        QTest.keyClick(row.field, Qt.Key.Key_Down)
-    assert len(asked) == 2
-    assert form.settings.speculation.adapter == row.control.choices[row.field.currentIndex()][0][1]
-    popover.hide()
-
-
 @pytest.mark.parametrize(
     ("inputs", "events", "video", "problems"),
     [
@@ -466,23 +384,6 @@ def test_the_button_counts_what_is_not_at_its_default(toolbar: Toolbar) -> None:
     assert toolbar.settings.text() == "5"
     popover.reset.click()
     assert toolbar.settings.text() == ""
-
-
-def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplication) -> None:
-    popover = toolbar.settings_popover
-    popover.open_below(toolbar.settings)
-    application.processEvents()
-    assert popover.width() <= 1280 - 100
-    assert popover.height() <= 720 - 100
-    for row in popover.rows.values():
-        assert row.name.width() >= row.name.sizeHint().width(), row.control.key
-        assert row.field.geometry().right() < popover.width()
-        if isinstance(row.field, ChoiceBox):
-            widest = max(row.field.fontMetrics().horizontalAdvance(word) for _, word in row.control.choices)
-            assert widest <= row.field.width() - 8 - 20, row.control.key
-        else:
-            assert row.field.fontMetrics().horizontalAdvance(row.field.text()) <= row.field.width() - 18
-    popover.hide()
 
 
 def test_settings_survive_a_restart(toolbar: Toolbar, themes: ThemeHolder, tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from PySide6.QtTest import QTest
 
 from evprof.core.messages import READY, EngineChanged, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import TARGET, MemoryRecord, Record
-from evprof.core.rows.row_block import RowBlock
+from evprof.core.records import TARGET, MemoryRecord
 from evprof.core.run_info import RunInfo
 from evprof.run.kept_overhead import keep_overhead
 from ui.state.run_controller import RunController
@@ -96,30 +95,3 @@ def test_memory_is_what_was_sampled_last(
     scripted_recording.append(MemoryRecord(5, 10**18, 3 << 30, 2 << 30))
     controller.pull()
     assert "3,072.0 MiB · GPU 2,048.0 MiB" in status.text()
-
-
-def test_of_all_samples_of_memory_only_the_last_becomes_an_object(
-    note: MachineNote, controller: RunController, scripted_recording: RecordLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[int] = []
-    rows = RowBlock.rows
-
-    def counted(block: RowBlock) -> list[Record]:
-        found = rows(block)
-        made.extend(record.t_ns for record in found if isinstance(record, MemoryRecord))
-        return found
-
-    monkeypatch.setattr(RowBlock, "rows", counted)
-    scripted_recording.post(RunStarted(5, RunInfo(5, 5, 0, TARGET, "target")))
-    for t_ns in range(100):
-        scripted_recording.append(MemoryRecord(5, t_ns, 3 << 30, -1))
-    controller.pull()
-    assert made == [99]
-
-
-def test_a_narrow_window_keeps_what_the_engine_does(status: StatusBar) -> None:
-    status.show_fact(OBSERVER, "observer effect +1.2 % (+0.8 … +1.6 %)", "")
-    status.show_fact("memory", "3 GiB", "")
-    status.resize(300, 26)
-    status.grab()
-    assert not any(status.fact_at(QPoint(x, 13).toPointF()) for x in range(120))

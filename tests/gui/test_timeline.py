@@ -16,7 +16,6 @@ from evprof.core.records import BEGIN, END, SETTLED, TARGET, SpanRecord, TokenRe
 from evprof.core.run_info import FAILED, RunInfo
 from ui.state.run_controller import RunController
 from ui.state.selection import SpanRef
-from ui.style.theme import ThemeHolder, light
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.speculation_lanes import RoundLane
 from ui.timeline.stage_lane import BAR_TOP, PART_TOP, StageLane
@@ -339,25 +338,3 @@ def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(
     left = GUTTER_PX + view.scene.scale.x(70 * MS) - 7
     picture, theme = lane.grab().toImage(), view.scene.theme
     assert picture.pixelColor(round(left), round(BAR_TOP) + 6) == theme.panel
-
-
-@pytest.mark.whole
-def test_hundreds_of_redraws(view: TimelineView, themes: ThemeHolder) -> None:
-    """A soak: zooming, panning, other runs, the other theme; every step paints. All but the pointer comes again every
-    60 steps."""
-    for step in range(360):
-        match step % 5:
-            case 0:
-                view.zooming.zoom(1.3 if step % 20 < 10 else 1 / 1.3, 200.0)
-            case 1:
-                view.zooming.pan(25.0 if step % 30 < 15 else -25.0)
-            case 2:
-                view.stack.point_at(QPointF(GUTTER_PX + 7 * step % 900, 7 * step % view.stack.height()))
-            case 3:
-                view.selection.set_runs(*((1, 2), (3, 3), (None, 4))[step // 5 % 3])
-            case _:
-                view.zooming.fit()
-        if step == 180:
-            themes.set_theme(light())
-        view.stack.repaint()
-    assert view.grab().width() >= 1100

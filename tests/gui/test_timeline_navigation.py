@@ -18,9 +18,8 @@ from evprof.session.facts import Mark
 from evprof.view.alignment import BY_HAND, RunAlignment
 from ui.state.mark_book import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
-from ui.style.theme import Theme
 from ui.timeline.lane import FOLDED_PX, Lane
-from ui.timeline.menus import svg_of, table_text
+from ui.timeline.menus import table_text
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 
@@ -216,23 +215,6 @@ def test_a_zoom_that_shows_something_of_another_run_is_kept(view: TimelineView) 
     assert view.selection.view_range == kept
 
 
-def test_no_number_of_the_axis_is_half_covered(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[str] = []
-    write = Theme.write
-    monkeypatch.setattr(Theme, "write", lambda *given: (written.append(given[3]), write(*given)))
-    view.head.grab()
-    numbers, written[:] = list(written), []
-    assert numbers[2:5] == ["10", "20", "30"]
-    view.selection.select(TimeRange(19 * MS, 23 * MS))
-    view.head.grab()
-    assert written == [number for number in numbers if number != "20"]
-    view.selection.select(TimeRange(90 * MS, 92 * MS))
-    view.controller.marks.add(Mark(2, 90 * MS, 92 * MS, "a note that is as long as some of the numbers"))
-    written.clear()
-    view.head.grab()
-    assert len(written) < len(numbers), "the flag's words are nothing to write over"
-
-
 def test_the_window_of_the_overview_moves_and_resizes_the_view(view: TimelineView) -> None:
     view.zooming.zoom_to(TimeRange(20 * MS, 40 * MS))
     minimap, before = view.minimap, view.scene.scale
@@ -361,13 +343,6 @@ def test_copied_tables_hold_neither_formulas_nor_markup() -> None:
     figures = [("", "bytes"), ("A", "1,234,567 B"), ("−1,234.5", "1,23")]
     assert table_text(figures, "CSV").splitlines() == [",bytes", "A,1234567 B", '−1234.5,"1,23"']
     assert table_text(figures, "text").splitlines()[1] == "A\t1,234,567 B"
-
-
-def test_the_picture_in_lines_is_an_svg_of_the_timelines_size(view: TimelineView) -> None:
-    drawn = bytes(svg_of(view).data()).decode()
-    assert drawn.startswith("<?xml")
-    assert f'viewBox="0 0 {view.width()} {view.height()}"' in drawn
-    assert "decode" in drawn
 
 
 def test_lanes_that_say_less_give_way_where_there_is_no_room(

@@ -12,8 +12,7 @@ from ui.runs.run_details import DetailSection
 from ui.runs.token_details import NOT_RECORDED
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, TokenRef
-from ui.style.theme import ThemeHolder, light
-from ui.widgets.figure_table import FigureTable
+from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture
@@ -103,18 +102,3 @@ def test_a_round_tells_what_it_took_and_gave(
     assert said(inspector)["accepted of drafted"] == f"{entry.accepted} of {entry.drafted}"
     assert len(section(inspector, "Reached the answer").details) == entry.emitted
     assert len(section(inspector, "Rejected").details) == entry.drafted - entry.accepted
-
-
-def test_bars_are_as_long_as_their_share(
-    inspector: Inspector, selection: Selection, runs: dict[int, RunLog], themes: ThemeHolder
-) -> None:
-    selection.select(TokenRef(3, 2))
-    inspector.resize(320, 900)
-    inspector.show()
-    table = next(one for one in inspector.findChildren(FigureTable) if one.rows and one.rows[0].bar is not None)
-    picture = table.grab().toImage()
-    accent = themes.theme.accent.rgb()
-    inked = sum(picture.pixel(x, 22) == accent for x in range(picture.width()))
-    assert inked == pytest.approx(table.width() * (table.rows[0].bar or 0), abs=2)
-    themes.set_theme(light())
-    assert table.grab().toImage() != picture

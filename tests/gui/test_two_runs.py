@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QPointF
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
@@ -16,17 +16,13 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.metrics.comparison.document import Configuration, comparison_rows
 from evprof.view.alignment import BY_HAND, RunAlignment
-from evprof.view.columns import columns_of
 from scripted_engine import ScriptedEngine
-from ui.columns.model_pair import ModelPair
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TimeRange
 from ui.style.theme import ThemeHolder
 from ui.timeline.delta_lane import signed
-from ui.timeline.level_lane import KvLane
 from ui.timeline.stage_lane import StageLane
 from ui.timeline.timeline_view import TimelineView
 
@@ -39,15 +35,6 @@ EVENTS, VIDEO, SPECULATIVE, PLAIN = 1, 2, 3, 4
 @pytest.fixture
 def view(make_timeline: Callable[..., TimelineView], controller: RunController) -> TimelineView:
     return make_timeline(controller, size=(1280, 560))
-
-
-@pytest.fixture
-def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
-    made = ModelPair(selection, themes)
-    made.resize(1000, 500)
-    yield made
-    made.close_feeds()
-    made.deleteLater()
 
 
 def _stage_lanes(view: TimelineView) -> list[tuple[str, str]]:
@@ -77,15 +64,6 @@ def test_every_model_of_a_stands_above_every_model_of_b(
     assert _stage_lanes(view) == names
 
 
-def test_each_line_of_the_cache_has_a_colour_of_its_own(view: TimelineView, application: QApplication) -> None:
-    view.selection.set_runs(EVENTS, SPECULATIVE)
-    application.processEvents()
-    lane = next(lane for lane in view.lanes if isinstance(lane, KvLane))
-    lines = lane.series()
-    assert len(lines) == 3
-    assert len({one.color.name() for one in lines}) == 3
-
-
 def test_a_speculative_run_may_be_b_and_two_of_them_a_and_b(view: TimelineView, application: QApplication) -> None:
     view.selection.set_runs(EVENTS, SPECULATIVE)
     application.processEvents()
@@ -93,20 +71,6 @@ def test_a_speculative_run_may_be_b_and_two_of_them_a_and_b(view: TimelineView, 
     view.selection.set_runs(PLAIN, SPECULATIVE)
     application.processEvents()
     assert [name for name, _ in _stage_lanes(view)] == ["A · run 4", "B · run 3", "B · run 3"]
-
-
-def test_the_heads_of_the_columns_say_the_same(pair: ModelPair, controller: RunController) -> None:
-    def said(column: int) -> str:
-        head = (pair.left, pair.right)[column].head
-        return " | ".join(label.text() for label in head.findChildren(QLabel) if label.text() and not label.isHidden())
-
-    pair.show()
-    pair.show_columns(*columns_of(controller.runs, (SPECULATIVE, PLAIN)))
-    assert said(0).startswith("A · run 3 | ")
-    assert said(1).startswith("B · run 4 | ")
-    pair.show_columns(*columns_of(controller.runs, (SPECULATIVE, SPECULATIVE)))
-    assert "run 3" not in said(0) + said(1)
-    pair.hide()
 
 
 def _place_of(view: TimelineView, column: int, name: str) -> int:
@@ -216,16 +180,6 @@ def test_differences_stand_under_b_without_a_colour_where_nothing_is_known(
     assert (hit.title, hit.span.run_id) == ("decode", PLAIN)
     assert dict(hit.facts)["B − A"] == signed(decode.delta_ms)
     assert hit.note == "one run each: too few to say better or worse"
-
-
-def test_both_draw_from_the_same_figures(view: TimelineView, controller: RunController) -> None:
-    """What the lane says of a stage is what the comparison says."""
-    view.selection.set_runs(EVENTS, VIDEO)
-    a, b = (Configuration((controller.runs[run_id],)) for run_id in (EVENTS, VIDEO))
-    rows = {row.metric: row for row in comparison_rows([a, b])}
-    for delta in view.delta.deltas:
-        row = rows[f"{delta.stage}_ms"]
-        assert (delta.ratio, delta.delta_ms) == pytest.approx((row.ratio[1], row.delta[1]))
 
 
 def test_two_speculative_runs_each_have_their_rounds(

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QRect, QSettings, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QDropEvent, QFontMetricsF
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, QSettings, Qt, QUrl
+from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDockWidget, QMenu, QScrollArea
+from PySide6.QtWidgets import QApplication, QDockWidget, QScrollArea
 
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
@@ -24,8 +24,6 @@ from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
 from scripted_process import engine_argv
 from ui.state.run_controller import Host
-from ui.status.status_bar import WAITING
-from ui.style.screen_fit import fit_to_screen
 from ui.style.theme import ThemeHolder
 from ui.window.app import save_screenshot, settle
 from ui.window.main_window import MainWindow
@@ -207,22 +205,6 @@ def test_a_second_run_meanwhile_waits_in_the_queue(
     assert [run.info.status for run in window.controller.runs.values()] == [FINISHED, FINISHED]
 
 
-def test_runs_that_wait_are_told_at_the_foot_also_beside_long_work(
-    window: MainWindow, start: Callable[[float], EngineHost]
-) -> None:
-    start(5.0)
-    window.controller.hold(True)
-    assert window.toolbar.run_button.text() == "Queue"
-    window.requests.submit(_request("target"), _request("draft"))
-    assert "2 runs wait" in window.status.text()
-    window.controller.remove_waiting(window.controller.waiting[0])
-    assert "1 run waits" in window.status.text()
-    window.status.clicked.emit(WAITING)
-    assert window.findChildren(QueueDialog)
-    window.controller.remove_waiting(window.controller.waiting[0])
-    assert "wait" not in window.status.text()
-
-
 def test_another_session_waits_for_the_run_and_loses_nothing(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, session_file: Path
 ) -> None:
@@ -382,111 +364,3 @@ def test_a_picture_has_the_size_asked_for(
     picture = QImage(str(out))
     assert (picture.width(), picture.height()) == (round(1280 * scale), round(720 * scale))
     assert (picture.pixelColor(5, 300).lightness() < 128) == (theme == "dark")
-
-
-def test_panels_are_dragged_only_while_they_are_arranged(window: MainWindow, application: QApplication) -> None:
-    settle(application, window)
-    before = panel_widths(window)
-    window.actions_by_name["arrange"].trigger()
-    (timeline,) = window.findChildren(QDockWidget, "timeline")
-    assert timeline.features() & QDockWidget.DockWidgetFeature.DockWidgetMovable
-    window.body.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, timeline)
-    window.layouts.keep("upright / mine")
-    application.processEvents()
-    assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.LeftDockWidgetArea
-    window.actions_by_name["reset_layout"].trigger()
-    application.processEvents()
-    assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.BottomDockWidgetArea
-    assert timeline.features() == QDockWidget.DockWidgetFeature.NoDockWidgetFeatures
-    assert panel_widths(window) == before
-    assert window.layouts.names == ["upright - mine"]
-    menu = QMenu(window)
-    window.layouts.fill(menu)
-    menu.actions()[0].trigger()
-    assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.LeftDockWidgetArea
-    (removal,) = menu.findChildren(QMenu)
-    removal.actions()[0].trigger()
-    assert window.layouts.names == []
-    window.messages.act()
-    assert window.layouts.names == ["upright - mine"]
-    window.actions_by_name["reset_layout"].trigger()
-    for _ in range(2):  # what was replaced last comes back
-        window.layouts.keep("upright - mine")
-        window.layouts.show("upright - mine")
-        application.processEvents()
-        assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.BottomDockWidgetArea
-        window.messages.act()
-        window.layouts.show("upright - mine")
-        application.processEvents()
-        assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.LeftDockWidgetArea
-        window.actions_by_name["reset_layout"].trigger()
-    window.layouts.forget("upright - mine")
-    window.layouts.keep("upright - mine")
-    told = window.messages.shown
-    assert told is not None
-    assert (told.sentence, told.action) == ("The layout “upright - mine” was saved.", "")
-
-
-def test_a_window_on_a_small_screen_at_200_percent_is_no_larger_than_the_screen(
-    window: MainWindow, session_file: Path
-) -> None:
-    # 1920x1080 at 200 %, less a task bar.
-    fit_to_screen(window, QRect(0, 0, 960, 520))
-    QApplication.processEvents()
-    assert (window.width(), window.height()) == (960, 520)
-    right = window.body.panel("right")
-    assert right is not None
-    assert window.rect().contains(QRect(right.mapTo(window, QPoint(0, 0)), right.size())), "before anything was run"
-    edge = window.timeline.mapTo(window, window.timeline.rect().topRight()).x()
-    assert edge < right.mapTo(window, QPoint(0, 0)).x()
-    window.session.read(session_file)
-    window.controller.pull()
-    QApplication.processEvents()
-    assert (window.width(), window.height()) == (960, 520)
-    for column in (window.pair.left, window.pair.right):
-        counters = column.counters
-        assert window.rect().contains(QRect(counters.mapTo(window, QPoint(0, 0)), counters.size()))
-        metrics = QFontMetricsF(window.holder.theme.font(weight=500))
-        for (_, figure), place in zip(counters.entries, counters.places(), strict=True):
-            assert metrics.horizontalAdvance(figure) <= place.width(), figure
-    for toolbar_part in (window.toolbar.run_button, window.toolbar.stop_button, window.toolbar.export):
-        assert window.rect().contains(QRect(toolbar_part.mapTo(window, QPoint(0, 0)), toolbar_part.size()))
-
-
-def test_a_panel_that_floats_can_be_moved_and_is_docked_again_by_a_reset(
-    window: MainWindow, application: QApplication
-) -> None:
-    settle(application, window)
-    window.body.show_panel("kv")
-    (panel,) = window.findChildren(QDockWidget, "kv")
-    panel.setFloating(True)
-    settle(application, window)
-    assert panel.features() & QDockWidget.DockWidgetFeature.DockWidgetMovable
-    window.actions_by_name["reset_layout"].trigger()
-    settle(application, window)
-    window.body.show_panel("kv")
-    settle(application, window)
-    assert not panel.isFloating()
-    assert panel.features() == QDockWidget.DockWidgetFeature.NoDockWidgetFeatures
-    assert panel.titleBarWidget().height() == 0
-
-
-def test_the_address_of_tensorboard_stays_until_it_is_dismissed(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
-) -> None:
-    class Board:
-        url = "http://localhost:6006/"
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda _: True)
-    monkeypatch.setattr("ui.widgets.message_bar.READING_MS", 1)
-    window.traces._show(Board())
-    shown = window.messages.shown
-    QTest.qWait(50)
-    assert window.messages.shown is shown
-    assert shown is not None
-    assert "http://localhost:6006/" in shown.sentence
-    window.messages.dismiss()
-    window.messages.post("Read and gone.", "info")
-    wait_until(lambda: window.messages.shown is None)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
-from ui.samples import openings
-from ui.samples.openings import Finder, OpeningPath, look_at, opening_of
+from ui.samples.openings import OpeningPath, look_at, opening_of
 
 EVENTS, VIDEO = OpeningPath("/d/drive.raw", "events"), OpeningPath("/d/drive.mp4", "video")
 OTHER = OpeningPath("/d/other.npy", "events")
@@ -65,27 +60,3 @@ def test_a_bundled_folder_is_a_sequence() -> None:
     assert "taken to begin together" in found.problem
     assert "--video" not in found.problem
     assert found.tone == "warn"
-
-
-def test_a_search_that_nobody_wants_stops(monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]) -> None:
-    seen: list[str] = []
-    gate = threading.Event()
-
-    def slow(path: str) -> OpeningPath:
-        seen.append(path)
-        gate.wait(300)
-        return OpeningPath(path, "events")
-
-    monkeypatch.setattr(openings, "look_at", slow)
-    finder = Finder()
-    search = finder.search(["a", "b", "c"])
-    following = finder.search(["d"])
-    wait_until(lambda: seen)
-    search.is_wanted = False
-    gate.set()
-    wait_until(lambda: following.found is not None)
-    assert seen == ["a", "d"]
-    assert following.found == [OpeningPath("d", "events")]
-    finder.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "evprof-finder_0"]
-    assert finder.search(["e"]).found is None

@@ -1,10 +1,8 @@
-"""What files and folders hold and what is to be opened of them together, found on a thread. It uses no Qt."""
+"""What files and folders hold and what is to be opened of them together. It uses no Qt."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -177,49 +175,3 @@ def _pairs(events: Sequence[OpeningPath], videos: Sequence[OpeningPath]) -> list
 
 def _stem(entry: OpeningPath) -> str:
     return Path(entry.path).name.split(".")[0].lower()
-
-
-@dataclass
-class Search:
-    """Paths that are looked at; `found` is None until all are."""
-
-    paths: tuple[str, ...]
-    found: list[OpeningPath] | None = None
-    is_wanted: bool = True
-
-
-class Finder:
-    """Looks at paths on a thread, one search after the other."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, "evprof-finder")
-        self._is_closed = False
-
-    def search(self, paths: Sequence[str]) -> Search:
-        """Begins to look, and returns at once."""
-        made = Search(tuple(paths[:MOST_LOOKED_AT]))
-        if not self._is_closed:
-            self._pool.submit(self._look, made).add_done_callback(_report)
-        return made
-
-    def close(self) -> None:
-        """Ends the thread after the present path, and waits for that."""
-        self._is_closed = True
-        self._pool.shutdown(cancel_futures=True)
-
-    def _look(self, search: Search) -> None:
-        found: list[OpeningPath] = []
-        try:
-            for path in search.paths:
-                if self._is_closed or not search.is_wanted:
-                    break
-                found.append(look_at(path))
-        finally:
-            search.found = found
-
-
-def _report(work: Future[None]) -> None:
-    """Hands a defect to the hook of threads, as the pool does not."""
-    if not work.cancelled() and (error := work.exception()) is not None:
-        facts = type(error), error, error.__traceback__, threading.current_thread()
-        threading.excepthook(threading.ExceptHookArgs(facts))

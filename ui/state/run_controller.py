@@ -21,7 +21,7 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from ui.state.mark_book import MarkBook
 
-TICK_MS, FEW_CORES_TICK_MS, FEW_CORES = 33, 100, 4
+TICK_MS, FEW_CORES_TICK_MS, FEW_CORES = 33, 50, 4
 """Time between two ticks; on machines with fewer cores than `FEW_CORES` the engine needs them."""
 
 FIGURES_MS = 250

@@ -1,25 +1,26 @@
 """Opens whatever paths hold: sessions, inputs, sequences, lists of samples, torch traces, results of other programs.
 
-What they hold is found out on a thread; the window looks now and then whether that is done.
+A thread reads what they hold.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from evprof.core.errors import UserError
-from ui.samples.openings import MOST_LOOKED_AT, Finder, Opening, Search, look_at, opening_of
+from ui.samples.openings import MOST_LOOKED_AT, Opening, OpeningPath, look_at, opening_of
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
+from ui.state.newest_errand import NewestErrand
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
 from ui.window.exporting import Results
 
-INTERVAL_MS = 20
 _SLOW_MS = 400
 """After so long it is said that something is being opened."""
 
@@ -46,14 +47,11 @@ class Opener(QObject):
         self._samples = samples
         self._results = results
         self._messages = messages
-        self._finder = Finder()
-        self._wanted: deque[Search] = deque()
-        self._looked_at: Search | None = None
+        self._wanted: deque[tuple[str, ...]] = deque()
         self._doing = ""
-        self._since = QElapsedTimer()
-        self._timer = QTimer(self)
-        self._timer.setInterval(INTERVAL_MS)
-        self._timer.timeout.connect(self._take)
+        self._looking, self._previewing = NewestErrand("evprof-opening", self), NewestErrand("evprof-preview", self)
+        self._looking.done.connect(self._take)
+        self._previewing.done.connect(lambda found: self.seen.emit(opening_of(found or [])))
 
     @property
     def is_busy(self) -> bool:
@@ -63,17 +61,33 @@ class Opener(QObject):
         """Opens each; what cannot be opened is told in the message bar."""
         if not paths:
             return
-        looked_at, self._looked_at = self._looked_at, None
-        is_known = looked_at is not None and looked_at.paths == tuple(paths)
-        self._wanted.append(looked_at if is_known and looked_at is not None else self._finder.search(paths))
+        self.forget()
+        self._wanted.append(tuple(paths))
         if len(paths) > MOST_LOOKED_AT:
             self._messages.post(
                 f"{len(paths):,} files are more than the {MOST_LOOKED_AT} that are opened at once; put the rest into a "
                 "list of samples.",
                 "warn",
             )
-        self._since.start()
-        self._timer.start()
+        if len(self._wanted) == 1:
+            self._begin()
+
+    def _begin(self) -> None:
+        paths = self._wanted[0]
+        self._looking.ask(partial(_looked_at, paths))
+        QTimer.singleShot(_SLOW_MS, self, partial(self._say_slow, paths))
+
+    def _say_slow(self, paths: tuple[str, ...]) -> None:
+        if self._wanted and self._wanted[0] is paths:
+            names = [Path(path).name for path in paths]
+            self._say(f"Opening {names[0] if len(names) == 1 else f'{len(names)} files'} …")
+
+    def _take(self, found: list[OpeningPath] | None) -> None:
+        self._wanted.popleft()
+        self._say("")
+        self._carry_out(opening_of(found or []), waits=False)
+        if self._wanted:
+            self._begin()
 
     def open_now(self, paths: Sequence[str]) -> None:
         """Opens each before it returns. Raises UserError instead of telling (pictures)."""
@@ -84,38 +98,16 @@ class Opener(QObject):
         self._carry_out(opening, waits=True)
 
     def look(self, paths: Sequence[str]) -> None:
-        if self._looked_at is not None and self._looked_at.paths == tuple(paths):
-            self._timer.start()
-            return
-        self.forget()
-        self._looked_at = self._finder.search(paths)
-        self._timer.start()
+        """Looks at what is dragged over the window; `seen` reports it."""
+        self._previewing.ask(partial(_looked_at, tuple(paths)))
 
     def forget(self) -> None:
-        if self._looked_at is not None:
-            self._looked_at.is_wanted = False
-            self._looked_at = None
+        self._previewing.forget()
 
     def close(self) -> None:
-        self._timer.stop()
         self._wanted.clear()
-        self._finder.close()
-
-    def _take(self) -> None:
-        if self._looked_at is not None and self._looked_at.found is not None:
-            self.seen.emit(opening_of(self._looked_at.found))
-            if not self._wanted:
-                self._timer.stop()
-        while self._wanted and (found := self._wanted[0].found) is not None:
-            self._wanted.popleft()
-            self._say("")
-            self._carry_out(opening_of(found), waits=False)
-        if self._wanted:
-            if self._since.elapsed() > _SLOW_MS:
-                names = [Path(path).name for path in self._wanted[0].paths]
-                self._say(f"Opening {names[0] if len(names) == 1 else f'{len(names)} files'} …")
-        elif self._looked_at is None:
-            self._timer.stop()
+        self._looking.wait()
+        self._previewing.wait()
 
     def _say(self, doing: str) -> None:
         if doing == self._doing:
@@ -147,3 +139,7 @@ class Opener(QObject):
             self.trace_opened.emit(Path(opening.traces[-1]))
         if opening.results:
             self._results.take([Path(path) for path in opening.results], waits=waits)
+
+
+def _looked_at(paths: tuple[str, ...]) -> list[OpeningPath]:
+    return [look_at(path) for path in paths[:MOST_LOOKED_AT]]
