@@ -1,4 +1,4 @@
-"""Events counted over time, brighter and darker apart, over a sensor or a part of it; arithmetic alone."""
+"""Events counted over time, brighter and darker apart. It uses no Qt."""
 
 from __future__ import annotations
 
@@ -9,33 +9,6 @@ import numpy as np
 from evprof.core.events import EventArray
 from evprof.core.units import amount_text
 from evprof.view.lanes import Floats, Ints
-
-
-class Region(NamedTuple):
-    """A part of the sensor: left <= x < right, top <= y < bottom."""
-
-    left: int
-    top: int
-    right: int
-    bottom: int
-
-    @classmethod
-    def between(cls, first: tuple[float, float], second: tuple[float, float], width: int, height: int) -> Self | None:
-        """The pixels of the rectangle between two points, inside of a sensor; None where there are none."""
-        left, right = sorted((first[0], second[0]))
-        top, bottom = sorted((first[1], second[1]))
-        found = cls(
-            max(0, int(np.floor(left))),
-            max(0, int(np.floor(top))),
-            min(width, int(np.ceil(right))),
-            min(height, int(np.ceil(bottom))),
-        )
-        return found if found.left < found.right and found.top < found.bottom else None
-
-    def events(self, events: EventArray) -> EventArray:
-        """Those in it; a copy."""
-        inside = (events.x >= self.left) & (events.x < self.right) & (events.y >= self.top) & (events.y < self.bottom)
-        return events.taken(inside)
 
 
 class Rates(NamedTuple):

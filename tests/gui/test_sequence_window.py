@@ -175,7 +175,7 @@ def test_looking_never_happens_on_the_windows_thread(
         gate.wait(300)
         return look_at(path)
 
-    monkeypatch.setattr(openings, "look_at", slow)
+    monkeypatch.setattr("ui.window.opening.look_at", slow)
     window.open_paths([files["events"]])
     wait_until(lambda: window.messages.shown is not None)
     assert window.messages.shown is not None
@@ -184,7 +184,7 @@ def test_looking_never_happens_on_the_windows_thread(
     gate.set()
     wait_until(lambda: not window.opener.is_busy)
     assert window.messages.shown is None
-    assert {thread.name for thread in asked} == {"evprof-finder_0"}
+    assert {thread.name for thread in asked} == {"evprof-opening"}
 
 
 # Running what is open.

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
-
-from evprof.view.event_rates import Region, polarity_counts, rate_words
-from evprof.view.point_cloud import UNTURNED, Box, ViewAngle, cloud_picture, thinned
 
 if TYPE_CHECKING:
     from evprof.core.events import EventArray
@@ -18,9 +14,6 @@ if TYPE_CHECKING:
 
 AS_MODEL = "eventgpt"
 """The rendering of the model's own frames: its palette is fixed."""
-
-POINTS = "points"
-"""The rendering in space: x, y and time, to be turned by hand. It is the players' alone."""
 
 FADING = ("decay", "time-surface")
 """Renderings in which events fade as they grow old."""
@@ -36,24 +29,16 @@ COUNTS = (5_000, 25_000, 100_000)
 
 _LEAST_US, _MOST_US = 100, 10_000_000
 _MOST_COUNT = 10_000_000
-_CLOUD_SIZE = (640, 480)
-_REGION = re.compile(r"region=(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})\Z")
-_TURN = re.compile(r"turn=(-?\d{1,3}),(-?\d{1,2})\Z")
 
 
 @dataclass(frozen=True)
 class EventLook:
-    """`count` None: a picture shows the events of the last `span_us`; otherwise the last `count` events.
-
-    `region` is the part of the sensor in which events are counted, None all of it; `turn` from where points are seen.
-    """
+    """`count` None: a picture shows the events of the last `span_us`; otherwise the last `count` events."""
 
     rendering: str = "polarity"
     palette: str = BY_THEME
     span_us: int = 10_000
     count: int | None = None
-    region: Region | None = None
-    turn: ViewAngle = UNTURNED
 
     @property
     def is_as_model(self) -> bool:
@@ -78,12 +63,7 @@ class EventLook:
     @property
     def text(self) -> str:
         """For a settings file; `from_text` is its inverse."""
-        words = [self.rendering, self.palette, str(self.span_us), str(self.count or 0)]
-        if self.region is not None:
-            words.append(f"region={','.join(map(str, self.region))}")
-        if self.turn != UNTURNED:
-            words.append(f"turn={self.turn.yaw},{self.turn.pitch}")
-        return " ".join(words)
+        return f"{self.rendering} {self.palette} {self.span_us} {self.count or 0}"
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -98,24 +78,14 @@ class EventLook:
             return cls()
         if not _LEAST_US <= span_us <= _MOST_US or count > _MOST_COUNT:
             return cls()
-        found = cls(rendering, palette, span_us, count or None)
-        for word in words[4:]:
-            if match := _REGION.match(word):
-                region = Region(*map(int, match.groups()))
-                is_any = region.left < region.right and region.top < region.bottom
-                found = replace(found, region=region if is_any else None)
-            elif match := _TURN.match(word):
-                turn = ViewAngle(int(match[1]), int(match[2]))
-                found = replace(found, turn=turn if abs(turn.yaw) <= 180 and abs(turn.pitch) <= 90 else UNTURNED)
-        return found
+        return cls(rendering, palette, span_us, count or None)
 
 
 def rendering_texts() -> Mapping[str, RenderingText]:
     """What each way of drawing is called here, in the order they are offered."""
     from evprof.loaders.pictures import renderings
 
-    sentence = "Each event is a point in x, y and time, the newest in front; drag to turn it."
-    return {**renderings.RENDERING_TEXTS, POINTS: renderings.RenderingText("Points in x, y and time", sentence)}
+    return renderings.RENDERING_TEXTS
 
 
 def span_words(span_us: int) -> str:
@@ -135,8 +105,6 @@ class EventArtist:
         self._windows = windows
         self._painter: Painter | None = None
         self._key: object = None
-        self.note = ""
-        """What there is to say of the last picture: how many events a region has, and how many of them are drawn."""
 
     def picture_at(self, position_us: int, look: EventLook) -> Picture:
         """The picture whose events end at a moment since the recording's beginning; near that, of its first events.
@@ -154,30 +122,7 @@ class EventArtist:
             events = self._counted(look.count, stop_us, whole)
             start_us = int(events.t_us[0]) - windows.zero_us if len(events) else 0
             stop_us = int(events.t_us[-1]) - windows.zero_us + 1 if len(events) else stop_us
-        counted = events if look.region is None else look.region.events(events)
-        told = [] if look.region is None else [_region_words(counted, stop_us - start_us)]
-        start_us, stop_us = start_us + windows.zero_us, stop_us + windows.zero_us
-        if look.rendering == POINTS:
-            drawn = thinned(counted)
-            told += [f"{len(drawn):,} of {len(counted):,} drawn"] if len(drawn) < len(counted) else []
-            picture = self._points(drawn, start_us, stop_us, look)
-        else:
-            picture = self._painter_of(look).paint(events, start_us, stop_us)
-        self.note = " · ".join(told)
-        return picture
-
-    def _points(self, events: EventArray, start_us: int, stop_us: int, look: EventLook) -> Picture:
-        from evprof.loaders.pictures.palette import PALETTES
-
-        palette = PALETTES[look.in_theme(is_dark=True).palette]
-        edges = tuple((one * 5 + other) // 6 for one, other in zip(palette.none, palette.brighter, strict=True))
-        return cloud_picture(
-            events,
-            Box(self._windows.width, self._windows.height, start_us, stop_us),
-            look.turn,
-            size=_CLOUD_SIZE,
-            colors=(palette.none, palette.darker, palette.brighter, (edges[0], edges[1], edges[2])),
-        )
+        return self._painter_of(look).paint(events, start_us + windows.zero_us, stop_us + windows.zero_us)
 
     def _counted(self, count: int, stop_us: int, whole_us: int) -> EventArray:
         """The last `count` events before a moment; the recording's first ones where there are fewer."""
@@ -197,8 +142,3 @@ class EventArtist:
         if self._painter is None or self._key != key:
             self._painter, self._key = Painter(*size, palette=palette, rendering=look.rendering), key
         return self._painter
-
-
-def _region_words(events: EventArray, span_us: int) -> str:
-    on, off = polarity_counts(events)
-    return f"{rate_words(len(events) / max(1, span_us) * 1e6)} · ON {on:,} · OFF {off:,}"

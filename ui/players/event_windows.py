@@ -12,7 +12,7 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.recording import NO_EVENTS, EventRecording, EventsInMemory
-from evprof.view.event_rates import Rates, Region, polarity_counts
+from evprof.view.event_rates import Rates, polarity_counts
 
 HELD_EVENTS, HELD_BYTES = 20_000_000, 40_000_000
 """A recording of at most so many events is held where its format has no quick way to a window. The bytes count for
@@ -94,9 +94,8 @@ class EventWindows:
 class RateSurvey:
     """Event rates of a recording, computed a few bins at a time. Used by one thread only."""
 
-    def __init__(self, windows: EventWindows, region: Region | None) -> None:
+    def __init__(self, windows: EventWindows) -> None:
         self._windows = windows
-        self.region = region
         self.rates = Rates.unknown(windows.duration_us + 1, min(BINS, windows.duration_us + 1))
         self._next = 0
 
@@ -110,7 +109,7 @@ class RateSurvey:
             start, stop = rates.edges(place)
             stop = min(stop, start + SAMPLE_US)
             events = self._windows.between(start, stop)
-            on[place], off[place] = polarity_counts(events if self.region is None else self.region.events(events))
+            on[place], off[place] = polarity_counts(events)
             looked[place] = stop - start
         self._next += _STEP
         self.rates = Rates(rates.stop_us, on, off, looked)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.safe_text import plain
@@ -23,7 +23,6 @@ from ui.players.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.run_facts.run_text import input_name
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
-from ui.widgets.elided import elided_text
 
 if TYPE_CHECKING:
     from evprof.metrics.costs.two_clocks import SensorSpan
@@ -100,10 +99,6 @@ class FramePlayer(Drawn):
     @property
     def is_drawn(self) -> bool:
         return self._state.is_drawn and self._image is not None
-
-    @property
-    def told(self) -> str:
-        return self._state.note if self._image is not None else ""
 
     @property
     def look(self) -> EventLook | None:
@@ -282,10 +277,6 @@ class FramePlayer(Drawn):
             self._caption(painter, place, "paused while a run is measured")
         elif text := self.note or outside:
             self._caption(painter, place, text)
-        elif self.told:
-            metrics = QFontMetricsF(theme.font(_CAPTION_PX))
-            told = elided_text(metrics, self.told, Qt.TextElideMode.ElideRight, place.width() - 12)
-            self._caption(painter, place, told)
 
     def _outside(self) -> str:
         """When this input is shown, where the position lies outside of it; else empty."""

@@ -112,11 +112,6 @@ class LookButton(QToolButton):
         colors.menuAction().setToolTip("EventGPT's pictures have its own colours." if look.is_as_model else "")
         palettes = [(palette.title, replace(look, palette=name), "") for name, palette in PALETTES.items()]
         self._offer(colors, [("Follow the window", replace(look, palette=BY_THEME), ""), *palettes])
-        clear = menu.addAction("Clear the region", partial(self._choice.choose, replace(look, region=None)))
-        clear.setEnabled(look.region is not None)
-        clear.setToolTip(
-            "Drag on the picture to choose a region." if look.region is None else "Counts all events again."
-        )
 
     def _offer(self, menu: QMenu, entries: Iterable[tuple[str, EventLook, str]]) -> None:
         """Exclusive entries: text, the look it chooses, and a tool tip."""

@@ -32,12 +32,10 @@ FRAME_US = 100_000
 class PictureSource:
     """An open input. Used by one thread only; every call may raise UserError.
 
-    `is_drawn`: a look decides how its pictures are drawn. `note` describes the last picture; `rates` are event rates as
-    far as they are known.
+    `is_drawn`: a look decides how its pictures are drawn. `rates` are event rates as far as they are known.
     """
 
     is_drawn = False
-    note = ""
     rates: Rates | None = None
     duration_us = 0
 
@@ -79,7 +77,7 @@ class PlayerInput:
 
 
 class EventPictures(PictureSource):
-    """The events before a position, and the rates of the region that the last picture was drawn with."""
+    """The events before a position, and their rates."""
 
     is_drawn = True
 
@@ -92,13 +90,10 @@ class EventPictures(PictureSource):
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
         from ui.players.event_windows import RateSurvey
 
-        look = look or EventLook()
-        if self._survey is None or self._survey.region != look.region:
-            self._survey = RateSurvey(self._windows, look.region)
+        if self._survey is None:
+            self._survey = RateSurvey(self._windows)
         self.rates = self._survey.rates
-        picture = self._artist.picture_at(position_us, look)
-        self.note = self._artist.note
-        return picture
+        return self._artist.picture_at(position_us, look or EventLook())
 
     def look_on(self) -> bool:
         if self._survey is None or not self._survey.step():
@@ -161,7 +156,6 @@ class FeedState:
     duration_us: int | None = None
     sentence: str = ""
     is_drawn: bool = False
-    note: str = ""
     rates: Rates | None = None
 
 
@@ -239,7 +233,7 @@ class PictureFeed:
             while wanted is not None:
                 position_us, look = wanted
                 picture = source.picture_at(position_us, look)
-                serial, facts = self.state.serial + 1, (source.is_drawn, source.note, source.rates)
+                serial, facts = self.state.serial + 1, (source.is_drawn, source.rates)
                 self.state = FeedState(serial, picture, position_us, source.duration_us, "", *facts)
                 while self._is_idle() and source.look_on():
                     self.state = replace(self.state, serial=self.state.serial + 1, rates=source.rates)

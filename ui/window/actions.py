@@ -124,7 +124,6 @@ MOUSE = (
     ("click a bar, an area", "select its stage; so do ← → and Enter"),
     ("drag a run", "onto the left or right column: show it as A or B"),
     ("Ctrl+click a run", "show it beside the one clicked before"),
-    ("drag on events", "choose a region to count them in, or turn the points; a click plays"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
 )
 """What the mouse does."""
