@@ -203,7 +203,7 @@ def test_the_part_that_is_chosen_is_asked_for(
     assert (requests[0].sample.start_us, requests[0].sample.duration_us) == (700_000, 50_000)
     assert requests[0].sample.video_offset_us == 500_000
     line = window.samples.list.lines[0]
-    assert (line.name, line.second) == ("interlaken_00_c", "50 ms at 700 ms")
+    assert (line.name, line.second) == ("interlaken_00_c", "events · video · 50 ms at 700 ms")
     assert window.samples.list.current_key == line.key
     window.pair.scrubber.clip_changed.emit(window.pair.scrubber.clip.all())
     window.toolbar.run()
@@ -237,7 +237,7 @@ def test_cutting_lists_clips_by_name(
     assert len(clips) == 6
     assert clips == open_sequence(sequence).clips(200_000), "as on the command line"
     assert window.samples.list.lines[1].name == "interlaken_00_c 0.70 s"
-    assert window.samples.list.lines[1].second == "200 ms at 700 ms"
+    assert window.samples.list.lines[1].second == "events · video · 200 ms at 700 ms"
     assert window.messages.shown is not None
     assert window.messages.shown.sentence == "6 clips of 200 ms are listed."
     window.samples._choose(window.samples.list.lines[3].key)

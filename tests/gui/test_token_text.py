@@ -224,30 +224,6 @@ def test_a_click_on_a_rejected_token_selects_it_in_its_round(themes: ThemeHolder
     assert selection.token == (1, 2), "the arrow keys go on from its place"
 
 
-def test_folded_rejections_leave_the_answer_to_read(themes: ThemeHolder, selection: Selection) -> None:
-    look = TextLook()
-    view = TokenText(selection, themes, look)
-    view.resize(420, 300)
-    view.show()
-    view.show_column(ShownModel(speculated(), "target"))
-    assert view.toPlainText() == "A red car near bus stops"
-    open_picture = view.grab().toImage()
-    look.deeds()["fold_rejected"]()
-    assert view.toPlainText() == "A red bus stops"
-    assert view.plain_text() == "A red bus stops"
-    folded = view.grab().toImage()
-    assert folded != open_picture
-    unspoilt = RunLog(RunInfo(1, 1, 0, "target", "speculative", start_ns=0, status="finished"))
-    for one in speculated().tokens:
-        unspoilt.absorb(one)
-    view.show_column(ShownModel(unspoilt, "target"))
-    assert view.grab().toImage() != folded  # a tick tells where something was
-    look.deeds()["fold_rejected"]()
-    view.show_column(ShownModel(speculated(), "target"))
-    assert view.grab().toImage() == open_picture
-    view.deleteLater()
-
-
 def confident(chance: float) -> RunLog:
     run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0, status="finished"))
     run.absorb(TokenRecord(1, "target", 0, 7, "target", -1, 0, " word"))

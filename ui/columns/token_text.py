@@ -69,11 +69,6 @@ class TextLook(QObject):
         return self._is("text/confidence")
 
     @property
-    def folds_rejected(self) -> bool:
-        """Whether a tick stands for rejected tokens."""
-        return self._is("text/folded")
-
-    @property
     def marks_differences(self) -> bool:
         """Whether words that the other answer lacks have a background."""
         return not self._is("text/differences-unmarked")
@@ -81,7 +76,6 @@ class TextLook(QObject):
     def deeds(self) -> dict[str, Callable[[], object]]:
         return {
             "confidence": lambda: self.toggle("text/confidence"),
-            "fold_rejected": lambda: self.toggle("text/folded"),
             "mark_differences": lambda: self.toggle("text/differences-unmarked"),
         }
 
@@ -216,7 +210,7 @@ class TokenText(QTextEdit):
         held, held_style = "", styles.plain
         for index in range(first, len(marks)):
             mark, before = marks[index], marks[index - 1] if index else None
-            text = "" if mark.is_rejected and self._look.folds_rejected else _shown(mark)
+            text = _shown(mark)
             text = text if start else text.removeprefix(" ")
             self._starts.append(start)
             start += _units(text)
@@ -352,17 +346,13 @@ class TokenText(QTextEdit):
             painter.fillRect(QRectF(place.left() + 2, place.top() + 2, 7, place.height() - 4), theme.accent)
         if self._parting is not None:
             self._paint_flag(painter, marks_of(flow, TokenRef(flow.run.run_id, self._parting)), theme)
-        if not (self._look.folds_rejected or self._look.shows_confidence):
+        if not self._look.shows_confidence:
             return
         bottom = self.viewport().rect().bottomRight()
         first = max(0, bisect_right(self._starts, self.cursorForPosition(QPoint(0, 0)).position()) - 1)
         last = bisect_right(self._starts, self.cursorForPosition(bottom).position())
         for index in range(first, last):
-            if self._look.folds_rejected and flow.marks[index].is_rejected:
-                place = self._place_of(self._starts[index])
-                painter.fillRect(QRectF(place.left() - 0.5, place.bottom() - 6, 1.5, 4), theme.origin(ORIGIN_REJECTED))
-            elif self._look.shows_confidence:
-                self._paint_chance(painter, index, theme)
+            self._paint_chance(painter, index, theme)
 
     def _paint_flag(self, painter: QPainter, marks: Sequence[int], theme: Theme) -> None:
         if marks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
@@ -53,8 +52,7 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     None,
     *(ActionEntry(entry.name, entry.title, entry.keys, below="Panels") for entry in PANELS),
     ActionEntry("arrange", "Arrange panels", "Ctrl+Alt+P", below="Panels"),
-    ActionEntry("save_layout", "Save the layout…", below="Layouts"),
-    ActionEntry("reset_layout", "Reset the layout", below="Layouts"),
+    ActionEntry("reset_layout", "Reset the layout", below="Panels"),
     ActionEntry("zoom_in", "Zoom in", "W", below=TIMELINE, is_held=True),
     ActionEntry("zoom_out", "Zoom out", "S", below=TIMELINE, is_held=True),
     ActionEntry("pan_left", "Pan left", "A", below=TIMELINE, is_held=True),
@@ -84,7 +82,6 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("run_alone", "Run its target alone ×3", "Ctrl+Alt+R", below="Runs"),
     ActionEntry("filter_runs", "Filter runs…", "Ctrl+Shift+F", below="Runs"),
     ActionEntry("confidence", "Underline how sure the model was", "C", below="Text"),
-    ActionEntry("fold_rejected", "Fold rejected tokens", "X", below="Text"),
     ActionEntry("mark_differences", "Mark what the answers of A and B say otherwise", "Z", below="Text"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D", below="Analysis"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A", below="Analysis"),
@@ -156,8 +153,7 @@ class WindowActions(QObject):
             # Qt hands `checked` to whoever takes an argument; none of these may.
             self.by_name[name].triggered.connect(lambda _=False, work=work: work())
 
-    def menu(self, parent: QWidget, lists: Mapping[str, Callable[[QMenu], None]] = MappingProxyType({})) -> QMenu:
-        """The window's menu. `lists` fill a further menu, "Saved", of the menus that they are named by."""
+    def menu(self, parent: QWidget) -> QMenu:
         menu = QMenu(parent)
         below: dict[str, QMenu] = {"": menu}
         for entry in ENTRIES:
@@ -168,10 +164,6 @@ class WindowActions(QObject):
                 below[entry.below] = QMenu(entry.below, menu)
                 menu.addMenu(below[entry.below])
             below[entry.below].addAction(self.by_name[entry.name])
-        for name, fill in lists.items():
-            saved = QMenu("Saved", below[name])
-            below[name].addMenu(saved)
-            saved.aboutToShow.connect(lambda saved=saved, fill=fill: fill(saved))
         return menu
 
     def gestures(self) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -59,7 +59,7 @@ from ui.window.opening import Opener
 from ui.window.pair_views import TAKE, Clips, PairViews
 from ui.window.panels import PANELS
 from ui.window.window_dialogs import AbandonedSessions, TraceViewer, WindowDialogs, WindowPalette, WindowParts
-from ui.window.window_memory import Layouts, WindowMemory
+from ui.window.window_memory import WindowMemory
 from ui.work.long_work import LongWork, Requests, is_of_demo
 
 SWITCH_INTERVAL_S = 0.0003
@@ -139,7 +139,6 @@ class MainWindow(WindowParts):
             "timeline": self.timeline,
         }
         self.body = Body(self.pair, made, self.controller, self.selection, self.holder)
-        self.layouts = Layouts(self.body, self._memory.settings, self.messages)
         ground = QWidget()
         stacked(self.toolbar, rule(), (self.body, 1), self.status, on=ground, spacing=0)
         self.messages.float_over(self.body)
@@ -184,7 +183,6 @@ class MainWindow(WindowParts):
             **self.runs.deeds(),
             **self.pair.text_look.deeds(),
             "arrange": self.body.arrange,
-            "save_layout": self.layouts.ask,
             "reset_layout": self.body.reset,
             "align_start": aligning.at_start,
             "align_first_token": aligning.at_first_token,
@@ -265,7 +263,7 @@ class MainWindow(WindowParts):
         self.menu_button.setToolTip("Menu")
         self.menu_button.setAccessibleName("Menu")
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.menu_button.setMenu(self.actions_by_name.menu(self, {"Layouts": self.layouts.fill}))
+        self.menu_button.setMenu(self.actions_by_name.menu(self))
         self.toolbar.put_first(self.menu_button)
 
     def _connect(self) -> None:
