@@ -132,15 +132,6 @@ def configuration_token_match(baseline: Configuration, other: Configuration) -> 
 
 
 def _token_match(pairs: Sequence[tuple[RunLog, RunLog]]) -> dict[str, Any]:
-    matches = [
-        left == right
-        for one, other in pairs
-        for left, right in zip(decoding.answer_ids(one), decoding.answer_ids(other), strict=False)
-        if left is not None and right is not None
-    ]
-    return {
-        "definition": TOKEN_MATCH_DEFINITION,
-        "matched": sum(matches),
-        "compared": len(matches),
-        "rate": sum(matches) / len(matches) if matches else None,
-    }
+    matched, compared = decoding.matching_ids(pairs)
+    rate = matched / compared if compared else None
+    return {"definition": TOKEN_MATCH_DEFINITION, "matched": matched, "compared": compared, "rate": rate}

@@ -32,18 +32,16 @@ class StageDelta(NamedTuple):
 def stage_deltas(a: Configuration, b: Configuration) -> list[StageDelta]:
     """The stages that both measured, in their order; stages of both models of a run count together."""
     from evprof.metrics.comparison.differences import common_blocks, part_reader
-    from evprof.metrics.estimates.estimates import observe, verdict
+    from evprof.metrics.estimates.paired import compare
     from evprof.metrics.figures.partition import name_of
 
     found = []
     for block in common_blocks((a, b)):
-        read = part_reader(block)
-        one, two = observe(a.runs, read, a.session), observe(b.runs, read, b.session)
-        compared = verdict(one, two)
+        compared = compare(a, b, part_reader(block))
         if compared is not None and compared.ratio is not None:
             judgement = judge(compared.ratio, compared.interval, lower_is_better=True)
-            counts = len(one), len(two)
+            a_ms, b_ms = compared.means
             found.append(
-                StageDelta(name_of(block), *compared.means, compared.ratio, compared.interval, counts, judgement)
+                StageDelta(name_of(block), a_ms, b_ms, compared.ratio, compared.interval, compared.counts, judgement)
             )
     return found

@@ -5,6 +5,7 @@ Names and definitions follow vLLM and AIPerf. A figure over nothing is None, nev
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from evprof.core.records import NO_TOKEN_ID, TokenRecord
@@ -169,3 +170,17 @@ def answer_text(run: RunLog) -> str:
     if run.info.text is not None:
         return run.info.text
     return join_pieces(token.piece for token in run.tokens)
+
+
+def matching_ids(pairs: Iterable[tuple[RunLog, RunLog]]) -> tuple[int, int]:
+    """The positions at which both answers of a pair have the same token id, and those at which both ids are known.
+
+    Summed over all pairs, each over the shorter answer.
+    """
+    matches = [
+        left == right
+        for one, other in pairs
+        for left, right in zip(answer_ids(one), answer_ids(other), strict=False)
+        if left is not None and right is not None
+    ]
+    return sum(matches), len(matches)

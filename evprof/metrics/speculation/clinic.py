@@ -17,6 +17,7 @@ from evprof.core.records import DRAFT
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import REENCODED
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone
+from evprof.metrics.figures.decoding import matching_ids
 from evprof.metrics.speculation.outcome import Acceptance, acceptance, draft_depth, has_rejection, is_lossy
 
 SHARE, TOKENS = "share", "tokens"
@@ -161,16 +162,7 @@ def _matches(pairs: Sequence[tuple[RunLog, RunLog]]) -> list[Definition]:
         if is_drafts and any(run.info.speculation and run.info.speculation.alignment == REENCODED for run, _ in mine):
             found.append(Definition(name, formula, None, None, SHARE, "the models' ids mean different text"))
             continue
-        same = compared = 0
-        for run, plain in mine:
-            both = [
-                pair
-                for pair in zip(run.tokens, plain.tokens, strict=False)
-                if all(token.known_id is not None for token in pair)
-            ]
-            same += sum(one.token_id == other.token_id for one, other in both)
-            compared += len(both)
-        found.append(Definition(name, formula, same, compared, SHARE, note))
+        found.append(Definition(name, formula, *matching_ids(mine), SHARE, note))
     return found
 
 

@@ -18,7 +18,7 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo
 from evprof.metrics.estimates.estimates import observe, question_of, scene_of, verdict
-from evprof.metrics.figures.decoding import decode_ms_per_token
+from evprof.metrics.figures.decoding import decode_ms_per_token, matching_ids
 from evprof.metrics.figures.stages import stage_ms, wall_ms
 from evprof.metrics.speculation.break_even import prepare_ms, split_decode
 from evprof.metrics.speculation.outcome import Acceptance, acceptance
@@ -232,9 +232,5 @@ def acceptance_of(runs: Sequence[RunLog]) -> dict[str, Any]:
 
 def token_match(turns: Sequence[DraftingTurn]) -> float | None:
     """Share of places at which both answers have the same id, over the shorter of each two."""
-    pairs = [
-        (one.token_id, other.token_id)
-        for turn in turns
-        for one, other in zip(turn.plain.tokens, turn.drafted.tokens, strict=False)
-    ]
-    return sum(one == other for one, other in pairs) / len(pairs) if pairs else None
+    matched, compared = matching_ids((turn.plain, turn.drafted) for turn in turns)
+    return matched / compared if compared else None
