@@ -8,9 +8,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from importlib import import_module
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.protocols import Engine
 
 
 def _engine(words: list[str]) -> int:
@@ -19,14 +19,8 @@ def _engine(words: list[str]) -> int:
 
     if words:
         raise UserError("evprof _engine takes no arguments; the window starts it.", exit_code=USAGE)
-    return serve(_make_engine)
-
-
-def _make_engine() -> Engine:
-    # Not at the top: importing a model library takes seconds, in which the host would get no answer.
-    from engines.start import make_engine
-
-    return make_engine()
+    # Imported by the server: a model library takes seconds, in which the host would get no answer.
+    return serve(lambda: import_module("engines.start").make_engine())
 
 
 def _examine(words: list[str]) -> int:
@@ -36,12 +30,6 @@ def _examine(words: list[str]) -> int:
     if words == ["window"]:
         leave_to_window_program()
     return examination.main(words)
-
-
-def _gpu_section(words: list[str]) -> int:
-    from evprof.cli.bench import gpu_section
-
-    return gpu_section.main(words)
 
 
 def _work(words: list[str]) -> int:
@@ -70,12 +58,6 @@ def _interrupt() -> None:
         signal.pthread_kill(ident, signal.SIGINT)
 
 
-def _video(_: list[str]) -> int:
-    from evprof.loaders.videos.apart_server import main as serve_videos
-
-    return serve_videos()
-
-
 def _tensorboard(words: list[str]) -> int:
     """TensorBoard's own command line, in a process that ends with the one that started it."""
     from evprof.run.processes.interrupts import end_with_parent
@@ -91,8 +73,8 @@ def _tensorboard(words: list[str]) -> int:
 HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _engine,
     "_examine": _examine,
-    "_gpu-section": _gpu_section,
-    "_video": _video,
+    "_gpu-section": lambda words: import_module("evprof.cli.bench.gpu_section").main(words),
+    "_video": lambda _: import_module("evprof.loaders.videos.apart_server").main(),
     "_work": _work,
     "_tensorboard": _tensorboard,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 
 import pytest
 
@@ -30,13 +29,6 @@ def test_engine_process_answers(bench, monkeypatch) -> None:
 
 def test_records_of_an_engine_process_arrive() -> None:
     assert engine_process.arrival_ms() > 0
-
-
-def test_an_engine_process_that_ends_at_once_is_told(bench, monkeypatch) -> None:
-    monkeypatch.setattr(program, "engine_argv", lambda: [sys.executable, "-c", "raise SystemExit(3)"])
-    found = bench("engine-process", "--json")
-    assert (found.code, found.output) == (1, "")
-    assert "engine process" in found.errors
 
 
 @pytest.mark.whole
@@ -181,14 +173,3 @@ def test_the_table_of_switches_fits_a_terminal() -> None:
     assert lines.count(f"(1) {REASON}") == 1
     assert "visual-keep 0.5 similarity (target): Half is left." in lines
     assert "Setup, in no figure above: visual-keep 0.5 similarity (target) 2.50 s." in lines
-
-
-def test_the_table_of_switches_as_markdown() -> None:
-    stream = io.StringIO()
-    print_blocks(switch_blocks(DOCUMENT), Console(stream), is_markdown=True)
-    lines = stream.getvalue().splitlines()
-    assert lines[0].startswith("a machine, 1 CPU thread, torch 2, transformers 5, 2026-01-02; float32, 15 pairs")
-    table = [line for line in lines if line.startswith("|")]
-    assert len({line.count("|") for line in table}) == 1
-    assert "| 8.0G | 5.0M | 900B |" in table[2]
-    assert table[6].endswith("| not here (1) |")

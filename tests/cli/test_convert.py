@@ -174,13 +174,6 @@ def test_wrong_usage(words: list[str], evprof, recording: Path, tmp_path: Path, 
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_what_is_no_recording_is_refused(evprof, session: Path, recording: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for source in (session, tmp_path / "gone.npy", tmp_path / "empty"):
-        found = evprof("convert", source, "-o", tmp_path / "a.npy")
-        assert (found.code, found.output, len(found.errors.splitlines())) == (1, "", 1), found.errors
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and limits of POSIX")
 def test_odd_places(evprof, recording: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -73,18 +72,6 @@ def test_without_a_display_it_says_so_and_the_picture_lies_beside_the_session(
     assert found.errors.startswith("Running without the window")
     assert f"session saved: {tmp_path / 'kept' / 'd.evprof'}" in found.errors
     assert found.errors.splitlines()[-1] == f"picture of the window saved: {tmp_path / 'kept' / 'd.png'}"
-
-
-def test_a_folder_that_may_not_be_written_to_gets_no_picture(
-    evprof: Evprof, tmp_path: Path, drawn: list[tuple[list[str], str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != Path(os.curdir))
-    found = evprof("demo", "--headless")
-    assert found.code == 0, found.errors
-    assert not (tmp_path / "evprof-demo.png").exists()
-    last = found.errors.splitlines()[-1]
-    assert "beside the session, because the current folder may not be written to: " in last
-    assert Path(last.rpartition(": ")[2]).exists()
 
 
 def test_a_picture_that_fails_is_a_warning(evprof: Evprof, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

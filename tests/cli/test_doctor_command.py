@@ -111,17 +111,6 @@ def test_every_extra_for_people_is_looked_at() -> None:
         assert {re.split("[<>=;]", line)[0].strip() for line in extras[extra]} == set(names)
 
 
-def test_folders_are_told_with_what_they_take(evprof, examined) -> None:
-    from evprof.session.autosave import autosave_folder
-
-    autosave_folder().mkdir(parents=True)
-    (autosave_folder() / "a.evprof").write_bytes(bytes(2048))
-    found = evprof("doctor", "--json").document["folders"]
-    assert {"sessions", "data", "logs", "cache", "models"} <= found.keys()
-    assert (found["sessions"]["files"], found["sessions"]["bytes"]) == (1, 2048)
-    assert "(1 file, 2.00 KiB)" in evprof("doctor").output
-
-
 def test_a_missing_package_is_named(evprof, examined, monkeypatch) -> None:
     monkeypatch.setattr(command, "PACKAGES", ("torch", "no-such-package"))
     document = evprof("doctor", "--json").document
@@ -142,16 +131,6 @@ def test_optional_libraries_are_told_and_are_no_problem(evprof, examined, monkey
     lines = evprof("doctor").output.splitlines()
     (line,) = [line for line in lines if "no-such-library" in line]
     assert "not installed; install it with `pip install 'evprof[quant]'`" in line
-
-
-def test_an_optional_library_that_does_not_load_is_a_problem(evprof, examined, monkeypatch) -> None:
-    monkeypatch.setattr(command, "EXTRAS", {"quant": ("numpy",)})
-    examined["quantization"] = 1
-    problems = evprof("doctor", "--json").document["problems"]
-    assert {
-        "problem": "The examination of the quantization failed: ImportError: libEGL.so.1 is missing",
-        "fix": "pip install --force-reinstall 'evprof[quant]'",
-    } in problems
 
 
 def test_examining_for_real(evprof) -> None:

@@ -81,15 +81,6 @@ def test_chosen_configurations_alone(evprof: Any, session: Path, tmp_path: Path)
     assert not list(tmp_path.glob("none.csv*"))
 
 
-@pytest.mark.parametrize(("word", "meant"), [("rrd", "rerun"), ("Parquet", "parquet"), ("rerum", "rerun")])
-def test_a_format_that_is_called_otherwise(evprof: Any, session: Path, tmp_path: Path, word: str, meant: str) -> None:
-    """By the ending of its files, by its title, or with a slip."""
-    found = evprof("export", session, "--format", word, "-o", tmp_path / "out")
-    assert found.code == 2
-    assert f"'{word}' is none of" in found.errors
-    assert f"did you mean {meant}?" in found.errors
-
-
 def test_runs_that_are_nowhere(evprof: Any, session: Path, tmp_path: Path) -> None:
     for kind, name in (("chrome", "t.json"), ("json", "s.json"), ("csv", "runs.csv")):
         found = evprof("export", session, "--format", kind, "--runs", "8", "-o", tmp_path / name)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from benchmarks.many_runs import CONFIGURATIONS, ManyRuns, write_many_runs
-from benchmarks.sessions import STEPS
 from evprof.cli.sessions import show
 from evprof.core.messages import RunDescribed
 from evprof.export.report.sections import stages
@@ -56,15 +55,6 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("many") / "many.evprof"
     write_many_runs(path, ManyRuns(150))
     return path
-
-
-def test_each_step_is_told_as_soon_as_it_is_measured(bench: Any, many: Path) -> None:
-    found = bench("sessions", "--session", many, "--only", "list", "show", "compare", "--json")
-    steps = [*STEPS, "show", "compare"]
-    told = [line.partition(":")[0] for line in found.errors.splitlines() if " s of the processor" in line]
-    assert told == steps
-    assert [row["step"] for row in found.document["rows"]] == steps
-    assert all(row["seconds"] > 0 and row["cpu_s"] > 0 for row in found.document["rows"])
 
 
 def test_of_very_many_runs_configurations_are_shown_and_runs_if_asked_for(

@@ -42,10 +42,6 @@ def test_held_out_scenes_by_default(measured_on: Callable[..., list[Sample]]) ->
     assert measured_on("--scenes", 2) == held_out_scenes()[:2]
 
 
-def test_bundled_samples_for_no_scenes(measured_on: Callable[..., list[Sample]]) -> None:
-    assert measured_on("--scenes", 0) == bundled_samples()
-
-
 def test_a_list_of_ones_own(measured_on: Callable[..., list[Sample]], tmp_path: Path) -> None:
     listed = tmp_path / "mine.csv"
     write_manifest(listed, bundled_samples()[1:])

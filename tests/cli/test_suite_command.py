@@ -365,21 +365,6 @@ def test_a_folder_is_cut_into_clips(evprof: Evprof, room: FakeRoom, tmp_path: Pa
     assert (several.code, "2 samples without video took no part" in several.errors) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--clip-step-ms", "5"), "add --clip-ms"),
-        (("--clip-ms", "50"), "cuts the sequences of a folder"),
-        (("--clip-ms", "0"), "must be a time in ms above 0"),
-    ],
-)
-def test_clips_that_a_suite_cannot_cut(
-    evprof: Evprof, room: FakeRoom, tmp_path: Path, words: tuple[str, ...], sentence: str
-) -> None:
-    found = evprof("suite", "stages", *words, "-o", tmp_path / "out")
-    assert (found.code, sentence in found.errors) == (2, True), found.errors
-
-
 def test_cells_past_the_context_are_told_with_their_reason(evprof: Evprof, room: FakeRoom, tmp_path: Path) -> None:
     room.limit = 500
     found = evprof("suite", "token-scaling", "--repeat", 1, "--limit", 1, "-o", tmp_path / "out", "--json")

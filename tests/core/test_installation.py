@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from evprof.core import installation
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -48,17 +45,3 @@ def test_the_programs_of_a_bundle_find_each_other(bundle) -> None:
     bundle("evprof-window")
     assert not installation.is_without_qt()
     assert installation.bundled_program(installation.CONSOLE) == program
-
-
-ALLOWED = {"evprof/core/installation.py", "evprof/cli/doctor/cuda.py"}
-"""The one place; and what works only where there is pip."""
-
-
-def test_pip_is_named_in_one_place() -> None:
-    found = {
-        path.relative_to(ROOT).as_posix()
-        for package in ("evprof", "engines", "ui")
-        for path in (ROOT / package).rglob("*.py")
-        if re.search(r"pip install|install it with pip", path.read_text(encoding="utf-8"))
-    }
-    assert found <= ALLOWED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,23 +79,6 @@ def _compare(run: RunLog, expected: dict[int, Span]) -> None:
     for span_id in (0, 1, 5):
         parts = [span for span in expected.values() if span.parent_id == span_id]
         assert run.children(span_id) == sorted(parts, key=lambda span: span.start_ns)
-
-
-@pytest.mark.parametrize("at_once", [1, 900])
-def test_columns_of_a_table_are_moved_one_after_another(at_once: int) -> None:
-    table, rows = IntTable(10), 6_000
-    table.append(tuple(np.arange(at_once) + place for place in range(10)))
-    most, moves = 0, 0
-    for row in range(at_once, rows):
-        before = [table.column(place) for place in range(10)]
-        table.append(tuple(np.array([row + place]) for place in range(10)))
-        moved = sum(not np.shares_memory(one, table.column(place)) for place, one in enumerate(before))
-        # Rows that came at once filled their room: the next one moves all of them, and from then on they part.
-        most, moves = max(most, moved if row != at_once or at_once == 1 else 0), moves + moved
-    assert most == 1
-    assert moves < 10 * np.log2(rows)
-    for place in range(10):
-        assert table.column(place).tolist() == list(range(place, rows + place))
 
 
 def test_views_of_a_table_stay_as_they_were() -> None:

@@ -24,7 +24,7 @@ from evprof.version import __version__
 PACKAGES = (
     *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
     *("h5py", "hdf5plugin", "lz4", "ijson", "msgspec", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
-    *("rich", "shtab", "tensorboard", "torch-tb-profiler"),
+    *("jinja2", "matplotlib", "backports.zstd", "rich", "shtab", "tensorboard", "torch-tb-profiler"),
 )
 
 NEEDED = {"engine": "torch", "window": "PySide6_Essentials", "decoders": "av"}
