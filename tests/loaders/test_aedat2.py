@@ -16,6 +16,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.aedat.aedat2 import unwrapped
 from evprof.loaders.events.opening import open_recording
+from made_events import rows
 
 DAVIS346 = "eu.seebetter.ini.chips.davis.Davis346blue"
 DVS128 = "ch.unizh.ini.jaer.chip.retina.DVS128"
@@ -34,10 +35,6 @@ def davis(x: int, y: int, t: int, p: int, size: tuple[int, int] = (346, 260)) ->
 
 def dvs(x: int, y: int, t: int, p: int) -> bytes:
     return struct.pack(">II", (127 - y) << 8 | (127 - x) << 1 | (1 - p), t & 0xFFFF_FFFF)
-
-
-def rows(events: EventArray) -> list[tuple[int, int, int, int]]:
-    return list(zip(*(column.tolist() for column in (events.x, events.y, events.t_us, events.p)), strict=True))
 
 
 def written(path: Path, head: bytes, words: Iterable[bytes]) -> Path:

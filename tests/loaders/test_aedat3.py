@@ -13,6 +13,7 @@ from benchmarks.event_files import write_aedat3
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording
+from made_events import rows
 
 HEADER = b"#!AER-DAT3.1\r\n#Format: RAW\r\n#Source 1: DAVIS240C\r\n#Start-Time: 2016-01-01\r\n#!END-HEADER\r\n"
 
@@ -36,10 +37,6 @@ def packet(
         for number, (x, y, t, p) in enumerate(events)
     )
     return struct.pack("<hhiiiiii", kind, 1, 8, 4, overflows, count + spare, count, really) + content + bytes(8 * spare)
-
-
-def rows(events: EventArray) -> list[Event]:
-    return list(zip(*(column.tolist() for column in (events.x, events.y, events.t_us, events.p)), strict=True))
 
 
 def written(path: Path, *packets: bytes, header: bytes = HEADER) -> Path:

@@ -14,6 +14,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.aedat.aedat4 import MAGIC
 from evprof.loaders.events.opening import open_recording
+from made_events import same
 
 START_US = 1_600_000_000_000_000
 COMPRESSIONS = {"none": None, "lz4": ("lz4", 1), "zstd": ("zstd", 3)}
@@ -48,14 +49,6 @@ def event_packet(events: EventArray, number: int = 0) -> bytes:
     table = struct.pack("<I4s4H", 16, b"EVTS", 0, 6, 8, 4) + struct.pack("<iII", 6, 4, len(rows))
     content = table + rows.tobytes()
     return struct.pack("<III", number, len(content) + 4, len(content)) + content
-
-
-def same(one: EventArray, other: EventArray) -> bool:
-    return all(
-        getattr(one, name).dtype == getattr(other, name).dtype
-        and np.array_equal(getattr(one, name), getattr(other, name))
-        for name in ("x", "y", "t_us", "p")
-    )
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

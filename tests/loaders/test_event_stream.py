@@ -13,6 +13,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import event_stream
 from evprof.loaders.events.opening import open_recording
+from made_events import same
 
 WIDTH, HEIGHT = 640, 480
 
@@ -41,10 +42,6 @@ def made(gaps: np.ndarray, seed: int = 4) -> EventArray:
     x = chance.choice([254, 255, 510, 511, 3, 400], count)
     y = chance.choice([254, 255, 0, 479, 224, 225], count)
     return EventArray.from_columns(x, y, np.cumsum(gaps), chance.integers(0, 2, count))
-
-
-def same(one: EventArray, other: EventArray) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "y", "t_us", "p"))
 
 
 @pytest.mark.parametrize("mean_us", [0.5, 60, 900])

@@ -20,16 +20,13 @@ from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import format_of
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.pictures.png import encode_png
+from made_events import rows
 
 OVERFLOW = bytes([0, 240, 0, 0, 0])
 
 
 def record(x: int, y: int, t: int, p: int) -> bytes:
     return bytes([x, y, p << 7 | t >> 16, t >> 8 & 255, t & 255])
-
-
-def rows(events: EventArray) -> list[tuple[int, int, int, int]]:
-    return list(zip(*(column.tolist() for column in (events.x, events.y, events.t_us, events.p)), strict=True))
 
 
 def many(count: int, seed: int = 3) -> list[tuple[int, int, int, int]]:

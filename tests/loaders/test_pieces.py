@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from evprof.core.events import EventArray
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
 from evprof.loaders.events.recording import FileBytes, RecordingInfo, joined
+from made_events import same
 
 
 def made(times: list[int]) -> EventArray:
@@ -58,10 +59,6 @@ class Packets(PiecedRecording):
         edges = self._pieces.edges
         self.decoded |= set(range(edges[start], edges[stop]))
         return joined(self._all[edges[start] : edges[stop]])
-
-
-def same(one: EventArray, other: EventArray) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "y", "t_us", "p"))
 
 
 @given(

@@ -14,6 +14,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording, read_events
 from evprof.loaders.writers.raw import write_dat, write_evt2, write_evt3
+from made_events import same
 
 Writer = Callable[..., int]
 WRITERS: dict[str, Writer] = {"evt2.raw": write_evt2, "evt3.raw": write_evt3, "a.dat": write_dat}
@@ -23,12 +24,6 @@ def made(rows: list[tuple[int, int, int, int]]) -> EventArray:
     """Events of (t, x, y, p)."""
     t, x, y, p = zip(*rows, strict=True) if rows else ((), (), (), ())
     return EventArray.from_columns(np.array(x, np.int64), np.array(y, np.int64), np.array(t, np.int64), np.array(p))
-
-
-def is_same(one: EventArray, other: EventArray) -> bool:
-    """Event by event."""
-    pairs = ((one.x, other.x), (one.y, other.y), (one.t_us, other.t_us), (one.p, other.p))
-    return all(np.array_equal(left, right) for left, right in pairs)
 
 
 def bursts(count: int, seed: int, span_us: int) -> EventArray:
@@ -57,8 +52,8 @@ def test_what_we_write_reads_equal_with_us_and_with_faery(tmp_path: Path, name: 
     path = tmp_path / name
     pieces = [events.slice_count(start, start + 777) for start in range(0, len(events), 777)]
     assert WRITERS[name](path, pieces, width=640, height=480) == len(events)
-    assert is_same(read_events(path), events)
-    assert is_same(faery_reads(path), events)
+    assert same(read_events(path), events)
+    assert same(faery_reads(path), events)
     with open_recording(path) as recording:
         info = recording.info
         assert (info.width, info.height, info.problems) == (640, 480, ())
@@ -89,8 +84,8 @@ def test_any_events_in_time_order_come_back(
     path = tmp_path / name
     pieces = [events.slice_count(start, start + piece) for start in range(0, len(events), piece)]
     WRITERS[name](path, pieces, width=width, height=None)
-    assert is_same(read_events(path), events)
-    assert is_same(faery_reads(path), events)
+    assert same(read_events(path), events)
+    assert same(faery_reads(path), events)
     with open_recording(path) as recording:
         assert recording.info.width == (width or events.width)
 
@@ -103,8 +98,8 @@ def test_long_recordings_roll_over(tmp_path: Path, name: str, t_us: int) -> None
     events = made([(t, t % 640, 3, 1) for t in (0, 10, 2**31 + 10, t_us, t_us + 1)])
     path = tmp_path / name
     WRITERS[name](path, [events], width=640, height=480)
-    assert is_same(read_events(path), events)
-    assert is_same(faery_reads(path), events)
+    assert same(read_events(path), events)
+    assert same(faery_reads(path), events)
 
 
 @pytest.mark.parametrize("name", sorted(WRITERS))

@@ -13,6 +13,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording
+from made_events import same
 
 EVENT_ARRAY = """std_msgs/Header header
 uint32 height
@@ -82,10 +83,6 @@ def bag(
                 if number < len(messages):
                     writer.write(connections[topic], START_US * 1_000 + number * 1_000_000, messages[number])
     return path
-
-
-def same(one: EventArray, other: EventArray) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "y", "t_us", "p"))
 
 
 def cut(events: EventArray, parts: int) -> list[bytes]:

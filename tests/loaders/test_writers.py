@@ -28,6 +28,7 @@ from evprof.loaders.writers.manifest import write_manifest
 from evprof.loaders.writers.mp4 import write_mp4
 from evprof.loaders.writers.npy import RECORD, write_npy
 from evprof.loaders.writers.npz import write_npz
+from made_events import same
 from painted_videos import number_of
 
 WRITERS: dict[str, Callable[..., int]] = {
@@ -49,10 +50,6 @@ def some_events(count: int, seed: int = 0) -> EventArray:
 def chunks_of(events: EventArray, size: int) -> Iterator[EventArray]:
     for start in range(0, len(events), size):
         yield events.slice_count(start, start + size)
-
-
-def same(one: EventArray, other: EventArray) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "y", "t_us", "p"))
 
 
 @pytest.mark.parametrize("name", WRITERS)
