@@ -155,7 +155,6 @@ def _told(value: object) -> str:
 
 
 def unwritable(folder: Path, error: OSError) -> UserError:
-    """The sentence for a folder that takes nothing."""
     return UserError(
         f"{folder}: cannot be written to ({reason(error)}); check its permissions and its free space; the same command "
         "then goes on."

@@ -194,7 +194,6 @@ def changes_of(source: SourceSession, info: RunInfo) -> dict[str, Any]:
 
 
 def _number(sources: Sequence[SourceSession]) -> None:
-    """Lets the numbers of every source follow those of the one before."""
     runs_on = groups_on = 0
     repeats: dict[str, int] = {}
     for source in sources:

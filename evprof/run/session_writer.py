@@ -80,7 +80,6 @@ class SessionWriter(Closing):
 
     @property
     def path(self) -> Path:
-        """Where the session is, or will be."""
         return self._main.path
 
     @property
@@ -107,7 +106,6 @@ class SessionWriter(Closing):
 
     @property
     def next_group_id(self) -> int:
-        """The number of the next group in this session."""
         in_file = self._main.file.next_group_id if self._main.file else 1
         return max([in_file, *(info.group_id + 1 for info in list(self._main.infos.values()))])
 
@@ -260,7 +258,6 @@ class SessionWriter(Closing):
             self._lock = None
 
     def _write_elsewhere(self, error: Exception) -> None:
-        """Writes into another file while the session's own cannot be written."""
         reason = _reason(self._main.path, error)
         try:
             if self._rescue is None and time.monotonic() - self._rescue_tried >= RESCUE_PAUSE_S:

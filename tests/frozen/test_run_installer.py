@@ -105,28 +105,16 @@ def test_an_ordinary_user_needs_no_root(installers, tmp_path) -> None:
     assert list(home.iterdir()) == []
 
 
+TOOLS = (
+    "sh tar gzip sha256sum tail head wc df du dirname mkdir chmod find sed sort cat cp mv ln rm rmdir sleep id readlink"
+)
+"""What the installer calls, without xz."""
+
+
 def test_works_where_xz_is_missing(installers, tmp_path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in (
-        *(
-            "sh",
-            "tar",
-            "gzip",
-            "sha256sum",
-            "tail",
-            "head",
-            "wc",
-            "df",
-            "du",
-            "dirname",
-            "mkdir",
-            "chmod",
-            "find",
-            "sed",
-        ),
-        *("sort", "cat", "cp", "mv", "ln", "rm", "rmdir", "sleep", "id", "readlink"),
-    ):
+    for name in TOOLS.split():
         (tools / name).symlink_to(shutil.which(name) or "")
     done = run(installers[0], "--prefix", str(tmp_path / "p"), home=tmp_path, path=str(tools))
     assert done.returncode == 0, done.stderr

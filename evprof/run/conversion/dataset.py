@@ -227,7 +227,6 @@ class DatasetConversion:
             end.failed[output] = outcome.error
 
     def _conclude(self, end: DatasetEnd) -> None:
-        """The list of what was converted, and the problems of the others by row."""
         samples: list[Sample] = []
         for number, row in enumerate(self._plan.rows, start=1):
             problem = row.problem or next((end.failed[output] for output in row.outputs if output in end.failed), None)

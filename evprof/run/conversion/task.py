@@ -155,7 +155,6 @@ class ConversionRecipe(Plain):
 
 
 def option(name: str) -> str:
-    """How a field is asked for on the command line."""
     return f"--{name.replace('window_us', 'window_ms').replace('_', '-')}"
 
 
@@ -178,7 +177,6 @@ class Task:
 
     @property
     def path(self) -> str:
-        """What is read."""
         found = self.sample.events_path if self.source == EVENTS else self.sample.video_path
         return found or ""
 

@@ -20,7 +20,6 @@ from evprof.core.protocols import StopFlag
 from evprof.run.gpu_bench.plan import OUT_OF_TIME, STOPPED
 
 LOOK_S = 0.1
-"""How often it is checked whether a process may go on."""
 
 EXIT_S = 30.0
 """How long one that has closed its standard output may take to end."""

@@ -118,7 +118,6 @@ class _Progress:
         self._write()
 
     def _outcome(self, ending: int | str) -> tuple[str, str | None]:
-        """Status and sentence of a section that was at work when the process ended."""
         if isinstance(ending, str):
             is_late = ending == OUT_OF_TIME
             return ending, "It was ended when its time was over; the rows it had by then are kept." if is_late else None
@@ -158,7 +157,6 @@ class _Progress:
             self._close(status, sentence)
 
     def _write(self) -> None:
-        """Both files, with what follows from the rows so far."""
         sections, rows = self.document["sections"], self.document["rows"]
         is_complete = not self.left and self._current is None and sections[-1]["status"] != STOPPED
         self.document["targets"] = judged(rows, self.document["settings"])

@@ -194,7 +194,6 @@ def measure_trace(bench: PairBench, emit: Emit) -> None:
 
 
 def categories_of(path: Path) -> Counter[str]:
-    """How many events of each category a trace of torch's profiler holds."""
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         events = json.load(stream)["traceEvents"]
     return Counter(event["cat"] for event in events if "cat" in event)

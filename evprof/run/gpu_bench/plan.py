@@ -24,7 +24,6 @@ SLOWEST_START_S = 60
 """Seconds after which a process that has begun no section is ended: from a cold disk the start takes 30."""
 
 MEASURED_ON = "NVIDIA H100 80GB HBM3, 2026-11-27"
-"""Where the measured seconds come from."""
 
 STEPS, RUNS = "steps", "runs"
 """The processes: one keeps a model for the decode steps, the other lets an engine do whole runs."""
@@ -109,7 +108,6 @@ def chosen_sections(only: Sequence[str]) -> list[GpuSection]:
 
 
 def by_process(sections: Iterable[GpuSection]) -> list[list[GpuSection]]:
-    """The sections that follow each other in one process."""
     return [list(group) for _, group in groupby(sections, attrgetter("process"))]
 
 
@@ -118,13 +116,11 @@ Rows = Sequence[Mapping[str, Any]]
 MET, MISSED, NOT_MEASURED = "met", "missed", "not measured"
 
 FULL_SIZE = "7b"
-"""The size that promises are about."""
 
 NEAR_LIMIT = {640: 0.85, 4643: 0.80}
 """Least share of the measured bandwidth by positions."""
 
 LEAST_SPEED = 3.0
-"""Times transformers' eager step."""
 
 MOST_OVERHEAD = 1.01
 

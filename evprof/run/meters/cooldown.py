@@ -14,10 +14,8 @@ from evprof.core.units import NS_PER_S
 from evprof.run.meters.power_sampler import nvml_meters
 
 LIMIT_S = 600.0
-"""The longest wait for a temperature."""
 
 LOOK_S = 1.0
-"""How often the temperature is read meanwhile."""
 
 _WORD = re.compile(r"(\d+(?:\.\d+)?)\s*(s|C|°C)?\Z", re.IGNORECASE)
 

@@ -62,7 +62,6 @@ class EngineSeat:
         self._environment = {PLACE: place_name(), PLACES_AT_WORK: terms.neighbours}
 
     def describe(self) -> dict[str, Any]:
-        """Its name, the version that it has, and its process."""
         return {PLACE: self._environment[PLACE], "evprof": __version__, "pid": os.getpid()}
 
     def carry_out(self, values: dict[str, Any], *, is_fresh: bool = False) -> SeatAnswer:

@@ -121,7 +121,6 @@ class Ended:
 
 
 HERE = 0
-"""Its number."""
 
 
 class OnePlace:
@@ -180,6 +179,5 @@ class OnePlace:
         self._runner.record_into(recording)
 
     def close(self, *, is_broken_off: bool = False) -> None:
-        """Frees the engine; one that was broken off may never answer."""
         if not is_broken_off:
             self._runner.close()

@@ -71,7 +71,6 @@ class RayActors:
         return [number for number, actor in enumerate(self._actors) if actor is not None and number not in busy]
 
     def is_gone(self, number: int) -> bool:
-        """Whether an actor is lost and not replaced any more."""
         return self._actors[number] is None
 
     def ask(self, number: int, method: str, *values: Any, **named: Any) -> None:
@@ -97,7 +96,6 @@ class RayActors:
         return ActorAnswer(number, value)
 
     def close(self) -> None:
-        """Ends the actors, and their engines with them."""
         for actor in self._actors:
             if actor is not None:
                 self._ray.kill(actor)
@@ -122,7 +120,6 @@ class RayPlaces:
 
     @property
     def lost(self) -> str | None:
-        """Always None: `next_ended` raises when no place is left."""
         return None
 
     @property
@@ -166,7 +163,6 @@ class RayPlaces:
         """Does nothing: a place returns its records as a whole."""
 
     def close(self, *, is_broken_off: bool = False) -> None:
-        """Ends the actors, and their engines with them."""
         self._actors.close()
 
     def _ended(self, answer: ActorAnswer) -> Ended | None:

@@ -48,7 +48,6 @@ class InheritedChannel:
         return {INHERITED: str(self._theirs.fileno())}
 
     def inherited_fds(self) -> tuple[int, ...]:
-        """Descriptors the child must inherit."""
         return (self._theirs.fileno(),)
 
     def connection(self, is_alive: Callable[[], bool]) -> Wire:
@@ -72,7 +71,6 @@ class ListeningChannel:
         return {ADDRESS: str(self._listener.address), KEY: self._key.hex()}
 
     def inherited_fds(self) -> tuple[int, ...]:
-        """Descriptors the child must inherit: none."""
         return ()
 
     def connection(self, is_alive: Callable[[], bool]) -> Wire:

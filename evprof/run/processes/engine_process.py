@@ -26,7 +26,6 @@ from evprof.run.processes.channel import (
 )
 
 TAIL_BYTES = 16_384
-"""How much of what the engine printed last is kept."""
 
 LEFTOVER_PATIENCE_S = 0.5
 """How long a killed process may take to hang up; the kernel does it at once unless a driver holds the process."""

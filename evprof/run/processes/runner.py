@@ -108,7 +108,6 @@ class LocalRunner(Closing):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the request at work was asked to stop."""
         return self._stop.is_set()
 
     def close(self) -> None:
@@ -221,11 +220,9 @@ class ProcessRunner:
 
     @property
     def pid(self) -> int | None:
-        """The engine process; None while there is none."""
         return self._host.pid if self._host is not None else None
 
     def renew(self) -> None:
-        """Ends the engine process; the next request has a fresh one."""
         self.close()
         self._host = None
 
@@ -243,7 +240,6 @@ class ProcessRunner:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the request at work was asked to stop."""
         return self._stop.is_set()
 
     def close(self) -> None:
@@ -267,7 +263,6 @@ def finished_run(engine: Engine, request: RunRequest, stop: StopFlag) -> RunLog:
 
 
 def recorded_run(sink: QueueSink) -> RunLog | None:
-    """The first run that an engine left in the sink."""
     recording = RecordLog()
     while parts := sink.take():
         for part in parts:

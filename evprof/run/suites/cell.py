@@ -105,7 +105,6 @@ def meaningful(cell: SuiteConfiguration, family_of: FamilyOf) -> SuiteConfigurat
 
 
 def situation_of(cell: SuiteConfiguration, family_of: FamilyOf = lambda _: None) -> Situation:
-    """What decides which settings count in a cell."""
     choices = {role: choice for role in cell.roles if (choice := cell.choice(role)) is not None}
     families = {role: family_of(choice.name) for role, choice in choices.items()}
     return Situation(cell.mode, cell.settings.flat(), families, cell.roles)

@@ -47,7 +47,6 @@ class SuiteRow:
 
     @property
     def keys(self) -> tuple[RowKey, ...]:
-        """Of the runs it leaves."""
         return tuple(
             RowKey(self.cell.label, self.sample.name, self.sample.prompt, self.repeat, role) for role in self.roles
         )
@@ -59,7 +58,6 @@ class SuiteRow:
 
     @property
     def is_half(self) -> bool:
-        """Whether the other model of a side-by-side cell is a row of its own."""
         return self.roles != self.cell.answering
 
     @property

@@ -20,7 +20,6 @@ from evprof.session.presence import ENDING
 from evprof.session.store import WRITER_GONE
 
 SUITE = "suite"
-"""The session fact's name."""
 
 PATIENCE = 5
 """So many failures of one cell in a row, all for the same reason, and its other rows are not tried any more."""
@@ -175,11 +174,9 @@ class RowOutcomes:
 
     @property
     def keys(self) -> Collection[RowKey]:
-        """Of the runs that were measured, however they ended."""
         return self._last
 
     def group_of(self, row: SuiteRow) -> int | None:
-        """The group that the other half of a row was recorded in."""
         return self._groups.get(row.group) if row.is_half else None
 
     def given_up(self, row: SuiteRow) -> str | None:
@@ -188,7 +185,6 @@ class RowOutcomes:
         return error if count >= PATIENCE else None
 
     def hope_again(self) -> None:
-        """Forgets which cells failed: they are to be tried again."""
         self._failing.clear()
 
     def _note_run(self, info: RunInfo) -> None:

@@ -91,7 +91,6 @@ class Seat:
     began: float = 0.0
 
     def take(self, row: SuiteRow, warmup: int) -> None:
-        """A row begins."""
         self.row, self.warmup, self.is_again, self.began = row, warmup, False, time.monotonic()
 
 
@@ -219,7 +218,6 @@ class SuiteDriver:
         return is_left or any(seat.row is not None for seat in self._seats.values())
 
     def _next_row(self, place: int) -> SuiteRow | None:
-        """The next for a place whose cell has not failed too often."""
         while (row := self._deck.next_for(place, self._places.machine(place))) is not None:
             error = self._progress.given_up(row)
             if error is None:
@@ -264,7 +262,6 @@ class SuiteDriver:
         self._end.is_stopped = True
 
     def _finish(self, ended: Ended) -> None:
-        """A row has ended, however."""
         seat = self._seats[ended.place]
         row, seat.row = seat.row, None
         if row is None:

@@ -11,11 +11,9 @@ from pathlib import Path
 from evprof.core.plain import Plain
 
 SUITE_SESSION = "suite.evprof"
-"""The session in a suite's folder."""
 
 
 OVERHEAD = "measure_overhead"
-"""The name of what measures the cost of recording."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,6 @@ FLAG, LIST = "flag", "list"
 """Kinds of fields: nothing but yes or no; several values, a line each."""
 
 ON = "yes"
-"""The value of a flag that is set."""
 
 _SEE_HELP = re.compile(r"; see evprof [\w -]+ --help\.$")
 """What a form tells itself."""
