@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evprof.core.events import EventArray
 from evprof.core.sample import Sample
 from evprof.loaders.clips import clip_frames, read_clip
 from evprof.loaders.events.opening import open_recording
@@ -18,6 +17,7 @@ from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.plan import converted, plan_rows
 from evprof.run.conversion.task import ConversionRecipe, Step
 from evprof.run.conversion.workers import convert
+from made_conversions import some_events
 from painted_videos import number_of, write_video
 
 BEGAN_US = 3_000_000_000
@@ -27,10 +27,7 @@ BEGAN_US = 3_000_000_000
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two seconds of events, and 60 frames at a variable rate."""
     folder = tmp_path_factory.mktemp("pair")
-    random = np.random.default_rng(5)
-    times = np.sort(random.integers(0, 2_000_000, 30_000)) + BEGAN_US
-    columns = [random.integers(0, limit, 30_000) for limit in (64, 48, 2)]
-    write_npy(folder / "e.npy", iter([EventArray.from_columns(columns[0], columns[1], times, columns[2])]))
+    write_npy(folder / "e.npy", [some_events(5, 30_000, 2_000_000, BEGAN_US)])
     return folder / "e.npy", write_video(folder / "v.mp4", 60, gop=12, ticks=lambda n: n * 33 + (n % 7) * 4)
 
 

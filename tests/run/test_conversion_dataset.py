@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.events import EventArray
 from evprof.core.files.held_file import HeldFile
 from evprof.core.sample import Sample
 from evprof.loaders.events.opening import read_events
@@ -25,35 +24,9 @@ from evprof.run.conversion import workers
 from evprof.run.conversion.dataset import LOCK, MANIFEST, DatasetConversion, DatasetEnd, Journal
 from evprof.run.conversion.plan import plan_rows
 from evprof.run.conversion.task import ConversionRecipe, Step
-from evprof.run.conversion.workers import Outcome
+from made_conversions import ConversionNotes, some_events
 
 ROWS = 40
-
-
-class Silent:
-    """Watches and says nothing."""
-
-    def __init__(self) -> None:
-        self.outcomes: list[Outcome] = []
-        self.counts = (0, 0)
-
-    def begin(self, tasks: int, done_before: int) -> None:
-        self.counts = tasks, done_before
-
-    def look(self, steps: Sequence[Step]) -> None:
-        pass
-
-    def end(self, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
-
-    def stopping(self) -> None:
-        pass
-
-
-def some_events(seed: int, count: int = 3_000) -> EventArray:
-    generator = np.random.default_rng(seed)
-    columns = [generator.integers(0, limit, count) for limit in (64, 48, 50_000, 2)]
-    return EventArray.from_columns(columns[0], columns[1], np.sort(columns[2]), columns[3])
 
 
 @pytest.fixture
@@ -70,8 +43,8 @@ def listed(tmp_path: Path) -> Path:
     return path
 
 
-def convert(path: Path, out: Path, recipe: ConversionRecipe, **options: object) -> tuple[DatasetEnd, Silent]:
-    watcher = Silent()
+def convert(path: Path, out: Path, recipe: ConversionRecipe, **options: object) -> tuple[DatasetEnd, ConversionNotes]:
+    watcher = ConversionNotes()
     samples: Sequence[Sample] = read_manifest(path).samples
     conversion = DatasetConversion(plan_rows(samples, out, recipe, None), source=path, **options)  # type: ignore[arg-type]  # tests name them
     return conversion.run(watcher), watcher

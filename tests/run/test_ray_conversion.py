@@ -8,18 +8,17 @@ import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.events import EventArray
 from evprof.core.sample import Sample
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.dataset import DatasetConversion, DatasetEnd
 from evprof.run.conversion.plan import ConversionPlan, plan_rows
-from evprof.run.conversion.task import ConversionRecipe, Step
-from evprof.run.conversion.workers import ClusterWorkers, Outcome
+from evprof.run.conversion.task import ConversionRecipe
+from evprof.run.conversion.workers import ClusterWorkers
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
+from made_conversions import ConversionNotes, some_events
 from processes_below import processes_named
 
 ACTOR = "ray::ConversionSeat"
@@ -35,41 +34,13 @@ def cluster() -> Iterator[RayCluster]:
 def samples(tmp_path: Path) -> list[Sample]:
     found = []
     for number in range(24):
-        generator = np.random.default_rng(number)
-        columns = [generator.integers(0, limit, 40_000) for limit in (64, 48, 50_000, 2)]
         path = tmp_path / f"{number}.npy"
-        write_npy(path, [EventArray.from_columns(columns[0], columns[1], np.sort(columns[2]), columns[3])])
+        write_npy(path, [some_events(number, 40_000)])
         found.append(Sample(str(path), name=f"sample {number}"))
     return found
 
 
-class Watching:
-    """Kills a worker of the cluster once the first file has ended, if it is to."""
-
-    def __init__(self, kills: bool = False, stops: bool = False) -> None:
-        self.kills, self.stops = kills, stops
-        self.killed: list[int] = []
-
-    def begin(self, tasks: int, done_before: int) -> None:
-        pass
-
-    def look(self, steps: Sequence[Step]) -> None:
-        pass
-
-    def end(self, outcome: Outcome) -> None:
-        if self.kills and not self.killed:
-            found = processes_named(ACTOR)
-            os.kill(found[0].pid, signal.SIGKILL)
-            self.killed.append(found[0].pid)
-        if self.stops:
-            self.stops = False
-            os.kill(os.getpid(), signal.SIGINT)
-
-    def stopping(self) -> None:
-        pass
-
-
-def converted(plan: ConversionPlan, watcher: Watching, cluster: RayCluster | None = None) -> DatasetEnd:
+def converted(plan: ConversionPlan, watcher: ConversionNotes, cluster: RayCluster | None = None) -> DatasetEnd:
     if cluster is None:
         return DatasetConversion(plan).run(watcher)
     slots = cluster.slots(1, on_gpus=False)
@@ -93,10 +64,17 @@ def contents(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("kills", [False, True])
 def test_two_workers_leave_the_files_of_one_process(cluster, samples, tmp_path, kills):
     alone, spread = tmp_path / "alone", tmp_path / "spread"
-    converted(plan_of(samples, alone), Watching())
-    watcher = Watching(kills)
-    end = converted(plan_of(samples, spread), watcher, cluster)
-    assert bool(watcher.killed) == kills
+    converted(plan_of(samples, alone), ConversionNotes())
+    killed: list[int] = []
+
+    def kill() -> None:
+        """Ends a worker of the cluster once the first file has ended."""
+        if kills and not killed:
+            killed.append(processes_named(ACTOR)[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    end = converted(plan_of(samples, spread), ConversionNotes(kill), cluster)
+    assert bool(killed) == kills
     assert (end.samples, end.failed, end.problems) == (24, {}, [])
     assert contents(spread) == contents(alone)
     assert len(contents(spread)) == 24
@@ -105,10 +83,17 @@ def test_two_workers_leave_the_files_of_one_process(cluster, samples, tmp_path, 
 
 def test_ctrl_c_keeps_what_was_finished_and_the_same_call_goes_on(cluster, samples, tmp_path):
     folder = tmp_path / "spread"
-    end = converted(plan_of(samples, folder), Watching(stops=True), cluster)
+    pressed: list[int] = []
+
+    def press() -> None:
+        if not pressed:
+            pressed.append(os.getpid())
+            os.kill(os.getpid(), signal.SIGINT)
+
+    end = converted(plan_of(samples, folder), ConversionNotes(press), cluster)
     assert end.is_stopped
     assert 0 < end.samples < 24
-    again = converted(plan_of(samples, folder), Watching(), cluster)
+    again = converted(plan_of(samples, folder), ConversionNotes(), cluster)
     assert (again.samples, len(again.kept)) == (24, end.samples)
 
 
@@ -130,4 +115,4 @@ def test_a_machine_that_does_not_see_the_folder_is_named(samples, tmp_path):
         plan, workers=lambda tasks, stop: ClusterWorkers(Blind(), [None], plan.folder, tasks, stop)
     )
     with pytest.raises(UserError, match="node7 does not see the folder"):
-        conversion.run(Watching())
+        conversion.run(ConversionNotes())
