@@ -250,8 +250,6 @@ def test_expected_table_has_document_002_beside(script, plain_writer, speculativ
     assert rows[100].plain_ms - rows[5].plain_ms == pytest.approx(step * 95 / 15)
     assert rows[5].rounds_ms is not None
     assert all(row.parallel_ms is None for row in rows.values())  # the draft was not run alone
-    faster = payoff.expected_table(runs[-1], runs, alpha=0.95, lengths=(50,))
-    assert [row.printed_ms for row in faster] == [2318]
     assert payoff.expected_table(runs[-1], [runs[-1]]) == []
     assert "unit slip" in payoff.SLIP_002
 

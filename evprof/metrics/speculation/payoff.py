@@ -240,10 +240,8 @@ class Expected:
     printed_parallel_ms: int | None
 
 
-def expected_table(
-    run: RunLog, others: Sequence[RunLog], alpha: float | None = None, lengths: Sequence[int] = OUTPUT_LENGTHS
-) -> list[Expected]:
-    """Document 002's table from this machine's runs, at acceptance `alpha` (by default the measured one).
+def expected_table(run: RunLog, others: Sequence[RunLog]) -> list[Expected]:
+    """Document 002's table from this machine's runs, at the measured acceptance.
 
     [] without a plain baseline whose vision and prefill were timed.
     """
@@ -251,37 +249,20 @@ def expected_table(
     target = None if baseline is None else pace_over(baseline.runs)
     if target is None:
         return []
-    draft = pace_over(draft_alone(run, others))
-    found = prediction_of(run, others)
-    chance = alpha if alpha is not None else _measured_alpha(run)
+    draft, found, counts = pace_over(draft_alone(run, others)), prediction_of(run, others), acceptance(run)
+    chance = None if counts is None else counts.token_acceptance_rate
     rows = []
-    for tokens in lengths:
+    for tokens in OUTPUT_LENGTHS:
+        rounds_ms = parallel_ms = None
+        if found is not None:
+            answer = break_even.answer_ms(found.costs, found.gamma, found.by_place, tokens, found.preparation_ms)
+            rounds_ms = target.prefix_ms + answer
+        if draft is not None and chance is not None:
+            cost = 1.0 if found is None else max(1.0, found.v)
+            parallel_ms = parallel_prefill(target, draft, tokens, chance, verify_cost=cost).total_ms
         printed = PRINTED_002.get(tokens, (None, None))
-        rows.append(
-            Expected(
-                tokens,
-                target.total_ms(tokens),
-                None if found is None else target.prefix_ms + _rounds_ms(found, alpha, tokens),
-                None if draft is None or chance is None else _parallel_ms(target, draft, tokens, chance, found),
-                *printed,
-            )
-        )
+        rows.append(Expected(tokens, target.total_ms(tokens), rounds_ms, parallel_ms, *printed))
     return rows
-
-
-def _rounds_ms(found: Prediction, alpha: float | None, tokens: int) -> float:
-    chance = found.by_place if alpha is None else alpha
-    return break_even.answer_ms(found.costs, found.gamma, chance, tokens, found.preparation_ms)
-
-
-def _parallel_ms(target: AnswerPace, draft: AnswerPace, tokens: int, alpha: float, found: Prediction | None) -> float:
-    cost = 1.0 if found is None else max(1.0, found.v)
-    return parallel_prefill(target, draft, tokens, alpha, verify_cost=cost).total_ms
-
-
-def _measured_alpha(run: RunLog) -> float | None:
-    counts = acceptance(run)
-    return None if counts is None else counts.token_acceptance_rate
 
 
 def pace_over(runs: Sequence[RunLog]) -> AnswerPace | None:

@@ -105,15 +105,14 @@ def parallel_prefill(
     rate: float,
     *,
     verify_cost: float = 1.0,
-    later_speedup: float = 1.0,
 ) -> ParallelPrefillEstimate:
     """The gain of drafting inside the target's prefix: a step for every accepted token, less the pass over the block;
     never taken where it would be a loss.
 
     The first accepted token is the one the prefill gives anyway, and the pass adds one of the target's own: A accepted
     tokens spare A steps. A pass costs `verify_cost` steps, and is made only where the first draft stands (see
-    `break_even.hidden_break_even_alpha`). The window is the target's whole prefix. `later_speedup` is that of the
-    decoding after the block, 1 for plain.
+    `break_even.hidden_break_even_alpha`). The window is the target's whole prefix, and decoding after the block
+    is plain.
     """
     free = free_tokens(target.prefix_ms, draft)
     steps = max(0, tokens - target.first_tokens)
@@ -122,7 +121,7 @@ def parallel_prefill(
     extra = rate * verify_cost if accepted else 0.0
     is_gain = accepted > extra
     used, spent = (accepted, extra) if is_gain else (0.0, 0.0)
-    total = target.prefix_ms + spent * target.step_ms + (steps - used) * target.step_ms / later_speedup
+    total = target.prefix_ms + spent * target.step_ms + (steps - used) * target.step_ms
     return ParallelPrefillEstimate(free, used, acceptance_ceiling(rate), total, target.total_ms(tokens))
 
 

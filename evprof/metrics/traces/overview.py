@@ -173,10 +173,6 @@ class TraceOverview:
     devices: tuple[DeviceUse, ...]
     dropped_steps: int
 
-    @property
-    def has_device(self) -> bool:
-        return any(category.ns for category in self.categories[:3])
-
 
 def overview(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> TraceOverview | None:
     """The overview; None of a trace without slices that take part in it."""

@@ -13,7 +13,6 @@ from evprof.metrics.traces.overview import union
 class TraceStretch:
     """Operators that began between two times, the most time alone first; `uncovered_ns` is what no operator covers."""
 
-    length_ns: int
     operators: tuple[OperatorRow, ...]
     uncovered_ns: int
 
@@ -22,5 +21,4 @@ def trace_stretch(analysis: TraceAnalysis, start_ns: int, end_ns: int) -> TraceS
     tree = analysis.tree
     mine = tree.is_operator & (tree.starts < end_ns) & (tree.ends > start_ns)
     covered = union(tree.starts[mine], tree.ends[mine]).within_ns(start_ns, end_ns)
-    length = max(end_ns - start_ns, 0)
-    return TraceStretch(length, analysis.operators_between(start_ns, end_ns), length - covered)
+    return TraceStretch(analysis.operators_between(start_ns, end_ns), max(end_ns - start_ns, 0) - covered)
