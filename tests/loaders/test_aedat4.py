@@ -217,8 +217,7 @@ def lz4_bomb() -> bytes:
     return packed
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_damage(tmp_path: Path, survives_damage: Callable[..., dict[str, str]], compression: str) -> None:
-    path = by_faery(tmp_path / "a.aedat4", made(3_000), compression, per_packet=300)
+def test_damage(tmp_path: Path, survives_damage: Callable[..., dict[str, str]]) -> None:
+    path = by_faery(tmp_path / "a.aedat4", made(3_000), "lz4", per_packet=300)
     ended = survives_damage({"a.aedat4": path.read_bytes()}, 200)
     assert {"read", "refused"} <= set(ended.values())

@@ -205,9 +205,8 @@ def test_a_chunk_that_would_burst(tmp_path: Path) -> None:
         recording.read()
 
 
-@pytest.mark.parametrize("compression", [None, "bz2", "lz4"])
-def test_damage(tmp_path: Path, survives_damage: Callable[..., dict[str, str]], compression: str | None) -> None:
+def test_damage(tmp_path: Path, survives_damage: Callable[..., dict[str, str]]) -> None:
     topics = {"/imu": [bytes(30)] * 9, "/dvs/events": cut(made(900), 9)}
-    path = bag(tmp_path / "a.bag", topics, compression=compression, chunk_bytes=3_000)
+    path = bag(tmp_path / "a.bag", topics, compression="lz4", chunk_bytes=3_000)
     ended = survives_damage({"a.bag": path.read_bytes()})
     assert {"read", "refused"} <= set(ended.values())

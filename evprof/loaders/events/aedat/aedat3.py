@@ -31,9 +31,6 @@ _POLARITY = 1
 _COMPRESSED = 0x8000
 _EVENT = 8
 _DECODED_AT_ONCE = 1 << 17
-_WALKED_BYTES = 1 << 18
-_RUN_BYTES = 4 << 20
-_GAP_BYTES = 1 << 14
 _MOST_OVERFLOWS = 1 << 29
 _SIZES = {
     "128": (128, 128),
@@ -52,7 +49,6 @@ class _Packet(NamedTuple):
     valid: int
     overflows: int
     first_us: int
-    content: bytes
 
 
 class Aedat3(PiecedRecording):
@@ -90,16 +86,15 @@ class Aedat3(PiecedRecording):
         return RecordingInfo("aedat3.1", events, self._width, self._height, earliest, latest, details, problems)
 
     def chunks(self) -> Iterator[EventArray]:
-        """In one pass, 131,072 events or more at once."""
-        gathered: list[_Packet] = []
-        count = 0
-        for packet in self._walk(with_content=True):
-            gathered.append(packet)
-            count += packet.size
-            if count >= _DECODED_AT_ONCE:
-                yield from self._events(gathered)
-                gathered, count = [], 0
-        yield from self._events(gathered)
+        """131,072 events or more at once."""
+        start = count = 0
+        for number, size in enumerate(self._packets[:, 1].tolist(), start=1):
+            count += size
+            if count >= _DECODED_AT_ONCE or number == len(self._packets):
+                events = self._decoded(start, number)
+                start, count = number, 0
+                if len(events):
+                    yield events
 
     @cached_property
     def _pieces(self) -> Pieces:
@@ -107,70 +102,44 @@ class Aedat3(PiecedRecording):
 
     @cached_property
     def _packets(self) -> npt.NDArray[np.int64]:
-        """The fields of all packets but their content, int64 [M, 5]."""
+        """The fields of all packets, int64 [M, 5]."""
         fields = array("q")
-        for packet in self._walk(with_content=False):
-            fields.extend(packet[:-1])
+        for packet in self._walk():
+            fields.extend(packet)
         return np.array(fields, np.int64).reshape(-1, 5)
 
-    def _decoded(self, start: int, stop: int) -> EventArray:
-        """Reads neighbouring packets together, and not what large packets of another kind lie between."""
-        found = [_Packet._make((*fields, b"")) for fields in self._packets[start:stop].tolist()]
-        filled: list[_Packet] = []
-        first = 0
-        for number, packet in enumerate(found):
-            end = packet.place + packet.size * _EVENT
-            after = found[number + 1] if number + 1 < len(found) else None
-            if after and after.place - end < _GAP_BYTES and end - found[first].place < _RUN_BYTES:
-                continue
-            begin = found[first].place
-            run = self._file.at(begin, end - begin)
-            for member in found[first : number + 1]:
-                at = member.place - begin
-                filled.append(member._replace(content=run[at : at + member.size * _EVENT]))
-            first = number + 1
-        return next(self._events(filled), NO_EVENTS)
-
-    def _walk(self, *, with_content: bool) -> Iterator[_Packet]:
+    def _walk(self) -> Iterator[_Packet]:
         """The packets of pixel events that hold any, from the file's start."""
-        place, begin, block, step = self._start, 0, b"", 0
+        place = self._start
         while place < self._file.size:
-            need = _PACKET.size + _EVENT
-            if place + need > begin + len(block):
-                # From one large packet to the next only headers are read, small packets come many at a time.
-                begin, block = place, self._file.at(place, _WALKED_BYTES if with_content or step < _GAP_BYTES else need)
-            if len(block) - (place - begin) < _PACKET.size:
+            head = self._file.at(place, _PACKET.size + _EVENT)
+            if len(head) < _PACKET.size:
                 self._is_cut = True
                 return
-            kind, _, size, _, overflows, capacity, count, valid = _PACKET.unpack_from(block, place - begin)
+            kind, _, size, _, overflows, capacity, count, valid = _PACKET.unpack_from(head)
             if not (0 < size <= 1 << 28 and 0 <= valid <= count <= capacity and 0 <= overflows < _MOST_OVERFLOWS):
                 raise UserError(f"{self.path}: the packet at byte {place:,} is damaged; copy or export the file again.")
             place += _PACKET.size
-            step = capacity * size
-            end = place + step
+            end = place + capacity * size
             if kind & ~_COMPRESSED == _POLARITY:
                 if kind & _COMPRESSED or size != _EVENT:
                     raise UserError(f"{self.path}: its events are compressed in a way not read here; export it as RAW.")
                 if end > self._file.size:
-                    self._is_cut = True
                     count = min(count, (self._file.size - place) // _EVENT)
                     there = np.frombuffer(self._file.at(place, count * _EVENT), "<u4")
                     valid = int((there[::2] & 1).sum())
                 if count:
-                    if with_content and place + count * _EVENT > begin + len(block):
-                        begin, block = place, self._file.at(place, max(_WALKED_BYTES, count * _EVENT))
-                    at = place - begin
-                    first_us = _FIRST_TIME.unpack_from(block, at + 4)[0] + (overflows << 31)
-                    content = block[at : at + count * _EVENT] if with_content else b""
-                    yield _Packet(place, count, valid, overflows, first_us, content)
+                    first_us = _FIRST_TIME.unpack_from(head, _PACKET.size + 4)[0] + (overflows << 31)
+                    yield _Packet(place, count, valid, overflows, first_us)
             self._is_cut = self._is_cut or end > self._file.size
             place = end
 
-    def _events(self, packets: list[_Packet]) -> Iterator[EventArray]:
-        """The packets' events as one array, if there are any."""
-        words = np.frombuffer(b"".join([packet.content for packet in packets]), "<u4").reshape(-1, 2)
+    def _decoded(self, start: int, stop: int) -> EventArray:
+        packets = [_Packet._make(fields) for fields in self._packets[start:stop].tolist()]
+        content = b"".join([self._file.at(packet.place, packet.size * _EVENT) for packet in packets])
+        words = np.frombuffer(content, "<u4").reshape(-1, 2)
         if len(words) == 0:
-            return
+            return NO_EVENTS
         flags = words[:, 0].copy()
         t_us = words[:, 1].view("<i4").astype(np.int64)
         if any(packet.overflows for packet in packets):
@@ -189,6 +158,6 @@ class Aedat3(PiecedRecording):
         y = ((flags >> np.uint32(2)) & np.uint32(0x7FFF)).astype(np.uint16)
         p = ((flags >> np.uint32(1)) & np.uint32(1)).astype(np.uint8)
         if len(flags) == 0:
-            return
+            return NO_EVENTS
         check_sensor(x, y, self._width, self._height, self.path)
-        yield EventArray(x, y, t_us, p)
+        return EventArray(x, y, t_us, p)
