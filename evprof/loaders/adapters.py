@@ -54,7 +54,6 @@ class AdapterInfo:
 
     @property
     def described_in(self) -> Path:
-        """The file that says what it is."""
         path = self.folder / DESCRIPTION
         return path if path.is_file() or self.layout is None else self.folder / CONFIG
 

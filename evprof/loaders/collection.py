@@ -73,7 +73,6 @@ class Collection:
 
     @property
     def examples(self) -> list[CollectedExample]:
-        """All examples in order."""
         return [example for shard in self.shards.values() for example in shard.examples]
 
     def places(self) -> Iterator[tuple[Shard, int, CollectedExample]]:
@@ -105,7 +104,6 @@ class Collection:
 
 
 def is_collection(path: str | Path) -> bool:
-    """Whether a folder holds collected examples."""
     try:
         return (Path(path) / JOURNAL).is_file()
     except (OSError, ValueError):
@@ -143,12 +141,10 @@ def scene_of(sample: Sample, *, has_draft: bool = True) -> str:
 
 
 def head_line(settings: dict[str, Any]) -> str:
-    """The journal's first line."""
     return json_line({"evprof_collection": VERSION, "settings": settings})
 
 
 def shard_line(shard: Shard) -> str:
-    """The journal's line of a shard."""
     examples = [example.to_json() for example in shard.examples]
     return json_line(
         {
@@ -162,7 +158,6 @@ def shard_line(shard: Shard) -> str:
 
 
 def failure_line(key: str, sentence: str) -> str:
-    """The journal's line of a row that gave no example."""
     return json_line({"failed": key, "error": sentence})
 
 

@@ -204,7 +204,6 @@ class _Numbers:
 
 
 def _layer(numbers: _Numbers, hidden: int) -> dict[str, Any]:
-    """Sizes of the one decoder layer."""
     path, values = numbers.path, numbers.values
     layers = numbers.whole("num_hidden_layers", _MOST_LAYERS, _LLAMA["num_hidden_layers"])
     if layers != 1:

@@ -35,7 +35,6 @@ class EventSurvey:
     _last_us: int | None = None
 
     def add(self, events: EventArray) -> None:
-        """The next events of the file."""
         first, last = int(events.t_us[0]), int(events.t_us[-1])
         low, high = int(events.t_us.min()), int(events.t_us.max())
         self.is_sorted = self.is_sorted and events.is_sorted and (self._last_us is None or first >= self._last_us)
@@ -48,7 +47,6 @@ class EventSurvey:
 
     @property
     def duration_us(self) -> int | None:
-        """Latest less earliest time."""
         return None if self.t_min_us is None or self.t_max_us is None else self.t_max_us - self.t_min_us
 
     def problems(self) -> list[str]:

@@ -13,7 +13,6 @@ _LONGEST_BYTES = 1 << 30
 
 
 def json_line(values: dict[str, Any]) -> str:
-    """One line, with its end."""
     return json.dumps(values, sort_keys=True) + "\n"
 
 

@@ -44,13 +44,11 @@ class EventStream(FileRecording):
 
     @property
     def info(self) -> RecordingInfo:
-        """The size, and when the first event is."""
         first = next(self.chunks(), None)
         earliest = None if first is None else int(first.t_us[0])
         return RecordingInfo("es", None, self._width or None, self._height or None, earliest)
 
     def chunks(self) -> Iterator[EventArray]:
-        """Blocks of about 131,072 events."""
         return self._from(0)
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:

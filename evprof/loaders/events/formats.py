@@ -49,7 +49,6 @@ class Format:
     opener: str = "open_recording"
 
     def open(self, path: str | Path) -> EventRecording:
-        """Opens a file of this format. Raises UserError."""
         keep_scratch()
         opened: EventRecording = getattr(importlib.import_module(self.module), self.opener)(path)
         return opened
@@ -95,5 +94,4 @@ def format_titles() -> str:
 
 
 def format_of(head: bytes) -> Format | None:
-    """The first format whose files begin like this."""
     return next((form for form in FORMATS if form.begins(head)), None)

@@ -64,7 +64,6 @@ class Ncaltech(FileRecording):
 
     @property
     def info(self) -> RecordingInfo:
-        """Nothing but the beginning is known."""
         first = next(self.chunks(), None)
         return RecordingInfo("n-caltech", t_min_us=None if first is None else first.t_min_us)
 

@@ -32,7 +32,6 @@ _CHUNK_BYTES = 1 << 20
 
 
 def open_recording(path: str | Path) -> EventRecording:
-    """A `.npz` recording, read whole. Raises UserError."""
     name = str(path)
     with _sentences(name), opened_file(readable_file(path)) as file, zipfile.ZipFile(file) as archive:
         members = _wanted(archive, name)

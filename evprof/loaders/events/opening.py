@@ -26,6 +26,5 @@ def open_recording(path: str | Path) -> EventRecording:
 
 
 def read_events(path: str | Path) -> EventArray:
-    """All events of a file. Raises UserError."""
     with open_recording(path) as recording:
         return recording.read()

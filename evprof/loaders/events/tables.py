@@ -226,7 +226,6 @@ class TableRecording(PiecedRecording):
         return Pieces(np.array(first_us, dtype=np.int64), np.array(counts, dtype=np.int64))
 
     def _time(self, number: int) -> int:
-        """Of one event, in µs."""
         key = self._keys["t"]
         strips = {key: self._strips[key]} if key in self._strips else self._strips
         time = self._raw(number, number + 1, strips=strips)[key][0]

@@ -64,7 +64,6 @@ _NEWLINE, _POINT = b"\n."
 
 
 def open_recording(path: str | Path) -> EventRecording:
-    """A recording kept as text. Raises UserError."""
     file = FileBytes(path)
     is_packed = file.at(0, 2) == GZIP_MAGIC
     recording = PackedText(file) if is_packed else Text(file)

@@ -61,7 +61,6 @@ class TextLayout:
 
     @property
     def details(self) -> dict[str, str | int | float]:
-        """Columns and unit of time for people."""
         names = sorted(self.columns, key=lambda name: self.columns[name])
         return {"columns": ", ".join(names), "time_unit": {6: "s", 3: "ms", 0: "µs", -3: "ns"}[self.exponent]}
 
@@ -137,7 +136,6 @@ def number_of(token: bytes) -> int | float | None:
 
 
 def is_comment(line: bytes) -> bool:
-    """Whether a line is empty or a comment."""
     line = line.strip()
     return not line or line.startswith((b"#", b"%"))
 

@@ -153,7 +153,6 @@ class RowCheck:
         return {name: value * factor for name, value in found.items() if value is not None}
 
     def text(self, key: str) -> str | None:
-        """A text, or None."""
         value = self.raw.get(key)
         if value is None or isinstance(value, str):
             return value

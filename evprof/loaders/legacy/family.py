@@ -51,7 +51,6 @@ class LegacyFile:
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
         return self.preview.documents if self.family.documents_are_rows else self.preview.rows
 
     def read(self, problems: FileProblems) -> tuple[RowReader, Iterator[LegacyRow]]:

@@ -35,7 +35,6 @@ class Preview:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The file's own settings."""
         return mapping(self.head.get("config"))
 
     @property
@@ -72,7 +71,6 @@ class Preview:
 
     @property
     def rows(self) -> int:
-        """All rows of all lists."""
         return sum(self.counts.values())
 
 

@@ -69,7 +69,6 @@ class Names:
         self._next: dict[str, int] = {}
 
     def is_taken(self, name: str) -> bool:
-        """Whether a row has that name already."""
         return name in self._next
 
     def unique(self, number: int, name: str, *, is_given: bool) -> str:

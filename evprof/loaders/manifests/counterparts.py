@@ -45,7 +45,6 @@ class FolderListing:
         return self._folder(folder).numbered[prefix]
 
     def pictures(self, folder: str) -> int:
-        """The number of PNG files in a folder."""
         return self._folder(folder).png
 
     def has_video_pictures(self, folder: str) -> bool:
@@ -164,7 +163,6 @@ class Counterparts:
         return Half(None, f"its video '{shown(tried[0])}' is not there") if tried else NOTHING
 
     def file(self, candidate: str) -> str | None:
-        """The path of an existing file."""
         return next((path for path in self._spellings(candidate) if self._listing.kind(path) == FILE), None)
 
     def plain_folder(self, candidate: str) -> str | None:

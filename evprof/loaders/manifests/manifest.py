@@ -101,7 +101,6 @@ def read_manifest(
 
 
 def cut_sentence(rows: int) -> str:
-    """The problem of a list that was not read to its end."""
     return f"Only the first {count_text(rows, 'row')} of the list {'was' if rows == 1 else 'were'} read."
 
 
@@ -159,7 +158,6 @@ class _Reading:
 
     @property
     def is_instruction(self) -> bool:
-        """Whether the rows are EventGPT's entries."""
         return isinstance(self._source, InstructionSamples)
 
     @property

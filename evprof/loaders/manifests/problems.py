@@ -51,7 +51,6 @@ class ManifestProblems:
             self._kinds[sentence] = _Kind([sentence], 1)
 
     def count(self, kind: str) -> int:
-        """How often a kind was met."""
         return self._kinds[kind].count if kind in self._kinds else 0
 
     def sentences(self) -> tuple[str, ...]:

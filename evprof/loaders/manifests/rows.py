@@ -159,7 +159,6 @@ class _Checked:
         self._unquoted = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes."""
         data = self._file.read(size)
         self._unquoted = 0 if b'"' in data else self._unquoted + len(data)
         if self._unquoted > MAX_TEXT_BYTES:
@@ -198,7 +197,6 @@ class _Steps:
         return next(self._steps)
 
     def next_row(self) -> None:
-        """A row is complete."""
         self._left = MAX_VALUES
 
 

@@ -54,7 +54,6 @@ class _Codes(dict[Any, int]):
         return code
 
     def of(self, keys: Sequence[Any]) -> list[int]:
-        """The numbers of keys."""
         try:
             return [self[key] for key in keys]
         except TypeError:  # a list or table, where a word is expected
@@ -104,7 +103,6 @@ class TraceGathering:
         self._odd: Counter[str] = Counter()
 
     def add(self, entries: Sequence[TraceEntry | None]) -> None:
-        """The next entries in the file's order."""
         self.entries += len(entries)
         tables = [entry for entry in entries if entry is not None]
         if len(tables) < len(entries):
@@ -148,7 +146,6 @@ class TraceGathering:
         )
 
     def _name(self, entry: TraceEntry) -> None:
-        """A process's or a thread's name."""
         told = self._names.get(entry.name)
         if told is None or entry.args is None:
             return

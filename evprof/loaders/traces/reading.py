@@ -101,7 +101,6 @@ class _Reader:
             yield len(entries)
 
     def columns(self) -> TraceColumns:
-        """What was read so far."""
         return self.gathering.columns(self.text.head(), self._problems())
 
     def check(self) -> None:

@@ -118,7 +118,6 @@ class TraceText:
         self.has_list = False
 
     def head(self) -> TraceHead:
-        """What is known of the trace so far."""
         return head_of(self._told)
 
     def pieces(self) -> Iterator[list[TraceEntry | None] | list[TraceEntry]]:

@@ -120,7 +120,6 @@ def _frames(frames: VideoFrames) -> Answer:
 
 
 def _table_facts(video: VideoSource) -> dict[str, Any]:
-    """The frame table as JSON."""
     table = video.index()
     return {
         "pts": table.pts.tolist(),

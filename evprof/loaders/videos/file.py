@@ -60,7 +60,6 @@ class VideoFile(VideoSource):
 
     @property
     def table(self) -> FrameTable:
-        """The frame table; `index()` builds it."""
         return self._table if self._table is not None else self.index()
 
     @property

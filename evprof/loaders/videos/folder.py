@@ -141,17 +141,14 @@ class ImageFolder(VideoSource):
 
     @property
     def table(self) -> FrameTable:
-        """One row per picture, each of them a key frame."""
         return self._table if self._table is not None else self.index()
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the pictures and of the times."""
         return self._bytes_read
 
     @property
     def paths(self) -> list[Path]:
-        """The file of each picture, in order."""
         return list(self._paths)
 
     def index(self) -> FrameTable:
@@ -196,7 +193,6 @@ class ImageFolder(VideoSource):
         return times
 
     def info(self) -> VideoInfo:
-        """What the folder holds; looks at one picture."""
         if self._size is None:
             self._decode(0)
         width, height = self._size or (0, 0)
@@ -219,7 +215,6 @@ class ImageFolder(VideoSource):
         yield index, self._decode(index)
 
     def to_rgb(self, frame: Picture, *, longest_edge: int | None = None) -> Picture:
-        """The picture itself, or scaled down."""
         from PIL.Image import Resampling
 
         return scaled_down(frame, longest_edge, Resampling.BILINEAR)

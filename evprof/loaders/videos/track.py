@@ -77,7 +77,6 @@ class VideoTrack:
             self.container.seek(ticks, stream=self.stream, backward=True)
 
     def close(self) -> None:
-        """Closes the file; may be called twice."""
         self.container.close()
 
     def rewind(self, *, is_thorough: bool = False) -> None:

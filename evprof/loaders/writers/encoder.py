@@ -74,7 +74,6 @@ class TimedEncoder:
         return self._timed(self.stream.encode(frame))
 
     def flush(self) -> list[Packet[Any]]:
-        """The last packets."""
         return self._timed(self.stream.encode())
 
     def _timed(self, packets: list[Packet[Any]]) -> list[Packet[Any]]:

@@ -38,7 +38,6 @@ class PatientFile(io.RawIOBase):
             raise self.error
 
     def write(self, content: Any) -> int:
-        """Always all of it."""
         view = memoryview(content).cast("B")
         done = 0
         while done < len(view) and self.error is None:
@@ -76,7 +75,6 @@ class PatientFile(io.RawIOBase):
         return offset
 
     def tell(self) -> int:
-        """The place of the next byte."""
         return self._place
 
     def truncate(self, size: int | None = None) -> int:

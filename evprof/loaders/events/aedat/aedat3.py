@@ -86,7 +86,6 @@ class Aedat3(PiecedRecording):
         return RecordingInfo("aedat3.1", events, self._width, self._height, earliest, latest, details, problems)
 
     def chunks(self) -> Iterator[EventArray]:
-        """131,072 events or more at once."""
         start = count = 0
         for number, size in enumerate(self._packets[:, 1].tolist(), start=1):
             count += size

@@ -157,7 +157,6 @@ class Packets:
         self._expansion = Expansion(path)
 
     def events(self, packets: Sequence[bytes]) -> EventArray:
-        """The packets' events in order. Raises UserError."""
         rows = [part for packet in packets if len(part := self._rows(packet))]
         if not rows:
             return NO_EVENTS
@@ -243,7 +242,6 @@ class Aedat4(PiecedRecording):
         return RecordingInfo("aedat4", events, *size, earliest, latest, details, self._problems())
 
     def chunks(self) -> Iterator[EventArray]:
-        """Batches of packets of 1 MB, as the file has them."""
         return self._batches(self._walk() if self._found is None else self._found.tolist())
 
     def _problems(self) -> tuple[str, ...]:

@@ -143,7 +143,6 @@ def is_elsewhere(dataset: Any) -> bool:
 
 
 def listing(file: Any) -> str:
-    """The first names in a file, for a sentence."""
     names: list[str] = []
 
     def note(name: bytes) -> int | None:

@@ -57,12 +57,10 @@ class Pipeline:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of an unpacked chunk."""
         return math.prod(self.chunk) * self.itemsize
 
     @property
     def compressor(self) -> Filter | None:
-        """The step that makes chunks smaller."""
         return next((step for step in self.filters if step.code in _TITLES), None)
 
     @property

@@ -60,7 +60,6 @@ class TimeColumn:
         return t.astype(np.int64)
 
     def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
-        """Times of the events start…stop-1."""
         return self.microseconds(self._stored.rows(start, stop))
 
     def ends(self) -> tuple[int, int] | None:
@@ -177,7 +176,6 @@ class Hdf5Recording(EventRecording):
 
     @property
     def bytes_read(self) -> int:
-        """Packed bytes of the chunks that were read."""
         return sum(stored.bytes_read for stored in self._arrays.values())
 
     def chunks(self) -> Iterator[EventArray]:
@@ -242,7 +240,6 @@ class Hdf5Recording(EventRecording):
         return (ends[0] + offset, ends[1] + offset) if times.is_sorted else (None, None)
 
     def _filled(self, start: int, stop: int) -> EventArray:
-        """Events start…stop-1, read piece by piece."""
         count = stop - start
         if count > MOST_EVENTS:
             raise too_many(self.path)

@@ -191,7 +191,6 @@ class StoredColumn:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of its numbers."""
         return self.stored.dtype[self.key] if isinstance(self.key, str) else self.stored.dtype
 
 

@@ -66,7 +66,6 @@ class Dat:
 
 
 def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRecording:
-    """An open DAT file. Raises UserError."""
     header = read_header(first_bytes(path, LONGEST_HEADER))
     kind, size = _record(path, header)
     if size != RECORD_BYTES:

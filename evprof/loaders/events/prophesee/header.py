@@ -56,7 +56,6 @@ class PropheseeHeader:
 
     @property
     def named(self) -> str | None:
-        """See the class."""
         options = self.lines.get("format", "").split(";")
         if form := _RAW_FORMATS.get(re.sub(r"[\s._]", "", options[0]).lower()):
             return form

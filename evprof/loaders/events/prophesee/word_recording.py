@@ -99,12 +99,10 @@ class WordRecording(EventRecording, Generic[State]):
 
     @property
     def bytes_read(self) -> int:
-        """Bytes asked for so far."""
         return self._bytes_read
 
     @property
     def info(self) -> RecordingInfo:
-        """Size and camera from the header; times by a scan."""
         low, high = self._time_bounds()
         width, height = self._header.size or (None, None)
         return RecordingInfo(
@@ -112,7 +110,6 @@ class WordRecording(EventRecording, Generic[State]):
         )
 
     def chunks(self) -> Iterator[EventArray]:
-        """Events block by block."""
         state = self._decoder.start
         for block in range(self._blocks):
             events, state = self._decode(block, state)
@@ -120,7 +117,6 @@ class WordRecording(EventRecording, Generic[State]):
                 yield events
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
-        """Looks only at blocks that have times of the window."""
         return joined(self._bounded(self._within(start_us, stop_us)))
 
     def close(self) -> None:
@@ -159,7 +155,6 @@ class WordRecording(EventRecording, Generic[State]):
         return events, after
 
     def _scan(self) -> _Index[State]:
-        """Brings the index to its end."""
         index = self._index
         for block in range(len(index.blocks), self._blocks):
             before = index.states[block]

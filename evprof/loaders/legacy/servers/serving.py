@@ -184,7 +184,6 @@ class ServingReader(RowReader):
 
     @classmethod
     def recognises(cls, preview: Preview) -> bool:
-        """By its keys, in any of the first benchmarks."""
         return any(head.keys() >= cls.keys for head in preview.objects(DOCUMENTS))
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
