@@ -265,18 +265,6 @@ def test_marks_of_a_deleted_run_go_and_come_with_it(window: MainWindow) -> None:
     assert not panel.empty.isHidden()
 
 
-def test_escape_takes_the_ruler_first(window: MainWindow) -> None:
-    window.selection.select(RoundRef(3, 1))
-    _point(window, 100)
-    _press(window, "G")
-    assert window.timeline.scene.ruler is not None
-    _press(window, "Esc")
-    assert window.timeline.scene.ruler is None
-    assert window.selection.round is not None
-    _press(window, "Esc")
-    assert window.selection.chosen is None
-
-
 def test_lanes_are_arranged_anew_after_a_restart(
     window: MainWindow, themes: ThemeHolder, application: QApplication, tmp_path: Path
 ) -> None:

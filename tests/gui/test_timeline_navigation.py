@@ -1,4 +1,4 @@
-"""Ways through the timeline: edges that snap, the ruler, the overview, arrows, flows, lanes and menus."""
+"""Ways through the timeline: edges that snap, the overview, lanes and menus."""
 
 from __future__ import annotations
 
@@ -106,25 +106,6 @@ def test_an_edge_of_a_range_is_dragged_over_the_other_one(view: TimelineView) ->
     assert view.selection.time_range == (68 * MS, 80 * MS)
     QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 68)), 20))
     assert view.selection.time_range == (68 * MS, 80 * MS)
-
-
-def test_the_ruler_measures_between_edges_and_selects_nothing(view: TimelineView) -> None:
-    view.selection.select(RoundRef(1, 0))
-    _along(view, 48.2, 60.1, SHIFT)
-    assert view.scene.ruler == (48 * MS, 60 * MS)
-    assert view.selection.round == RoundRef(1, 0)
-    view.deeds()["deselect"]()
-    assert view.scene.ruler is None
-
-
-def test_measuring_from_here_follows_the_pointer_until_a_click(view: TimelineView) -> None:
-    view.measuring.start(20 * MS)
-    _mouse(view.stack, QEvent.Type.MouseMove, _x(view, 57.9), 20)
-    assert view.scene.ruler == (20 * MS, 58 * MS)
-    QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 58)), 20))
-    _mouse(view.stack, QEvent.Type.MouseMove, _x(view, 90), 20)
-    assert view.scene.ruler == (20 * MS, 58 * MS)
-    assert view.selection.chosen is None
 
 
 def test_rounds_and_steps_of_levels_are_selected_by_a_click(view: TimelineView) -> None:

@@ -1,9 +1,8 @@
-"""Moves of the selection along the timeline, the selection in words for screen readers, and the ruler."""
+"""Moves of the selection along the timeline, and the selection in words for screen readers."""
 
 from __future__ import annotations
 
 import numpy as np
-from PySide6.QtCore import QObject
 
 from evprof.core.safe_text import one_line
 from evprof.view.labels import stage_title
@@ -11,7 +10,6 @@ from evprof.view.lanes import Ints, Track
 from evprof.view.timescale import time_text
 from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 from ui.state.selection import Selection
-from ui.timeline.lane_stack import LaneStack
 from ui.timeline.scene import TimelineScene
 
 
@@ -75,43 +73,6 @@ def _beside(track: Track, chosen: SpanRef | RoundRef | TokenRef, by: int) -> Cho
 def _next_to(numbers: Ints, number: int, by: int) -> int | None:
     places = np.flatnonzero(numbers == number)
     return int(numbers[min(max(int(places[0]) + by, 0), len(numbers) - 1)]) if len(places) else None
-
-
-class Measuring(QObject):
-    """Lays the ruler and takes it away."""
-
-    def __init__(self, scene: TimelineScene, selection: Selection, stack: LaneStack, parent: QObject) -> None:
-        super().__init__(parent)
-        self._scene = scene
-        self._selection = selection
-        self._stack = stack
-
-    def show(self, measured: TimeRange | None) -> None:
-        """Lays the ruler over a range; None takes it away."""
-        self._scene.ruler = measured
-        self._stack.overlay.update()
-
-    def start(self, t_ns: int | None) -> None:
-        """From a moment on the ruler follows the pointer; None takes it away."""
-        self._stack.measures_from = t_ns
-        self.show(None if t_ns is None else TimeRange(t_ns, t_ns))
-
-    def start_here(self) -> None:
-        """From the pointer on, until the next click; where nothing is pointed at, what is selected."""
-        at_px = self._scene.pointer_px
-        if at_px is not None and self._stack.measures_from is None:
-            self.start(self._stack.moment_under(at_px))
-        elif at_px is not None:
-            self._stack.measures_from = None
-        else:
-            self.show(self._scene.range_of(self._selection.chosen))
-
-    def deselect(self) -> None:
-        """Takes the ruler away, where there is one; else selects nothing."""
-        if self._scene.ruler is not None or self._stack.measures_from is not None:
-            self.start(None)
-        else:
-            self._selection.clear()
 
 
 def spoken_selection(scene: TimelineScene, chosen: Chosen | None) -> str:

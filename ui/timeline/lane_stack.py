@@ -93,7 +93,6 @@ class _Does(Enum):
     """What a drag does."""
 
     RANGE = auto()
-    GAP = auto()
     PAN = auto()
     LANE = auto()
 
@@ -117,7 +116,6 @@ class LaneStack(QWidget):
         panned(float): by how many px to the right the view moves.
         pointer_moved(): the pointer is over another moment, or over none.
         range_dragged(object): (start_ns, end_ns) while the mouse is dragged.
-        measured(object): the same while it is dragged with Shift.
         clicked(object): the Hit that was clicked, or None.
         double_clicked(object): the Hit that was double-clicked, or None.
         menu_asked(object, object, object): the Lane, the Hit or None, and where on the screen the menu is wanted.
@@ -128,7 +126,6 @@ class LaneStack(QWidget):
     panned = Signal(float)
     pointer_moved = Signal()
     range_dragged = Signal(object)
-    measured = Signal(object)
     clicked = Signal(object)
     double_clicked = Signal(object)
     menu_asked = Signal(object, object, object)
@@ -143,9 +140,6 @@ class LaneStack(QWidget):
         self.lanes = lanes
         self._settings = settings
         self.order = LaneOrder.from_text("" if settings is None else str(settings.value(LANES_KEY, "")))
-        self.measures_from: int | None = None
-        """The moment from which the ruler follows the pointer."""
-
         self._press: _Press | None = None
         self.room_px = 10_000
         """Height that can be seen without scrolling."""
@@ -230,21 +224,15 @@ class LaneStack(QWidget):
 
     def moment_at(self, pos: QPointF, modifiers: Qt.KeyboardModifier) -> int:
         """The moment under a position, or the edge beside it unless Alt is held."""
-        x_px = pos.x() - GUTTER_PX
-        is_free = modifiers & Qt.KeyboardModifier.AltModifier
-        return self.scene.scale.t(x_px) if is_free else self.moment_under(x_px)
-
-    def moment_under(self, x_px: float) -> int:
-        """The edge beside a position (canvas px), or the moment there."""
-        t_ns = self.scene.scale.t(x_px)
-        return snapped([track for _, track in self.scene.shown], t_ns, self.scene.scale, self.scene.clock_ns)
+        scene, t_ns = self.scene, self.scene.scale.t(pos.x() - GUTTER_PX)
+        if modifiers & Qt.KeyboardModifier.AltModifier:
+            return t_ns
+        return snapped([track for _, track in scene.shown], t_ns, scene.scale, scene.clock_ns)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         pos, press = event.position(), self._press
         if press is None:
             self.point_at(pos)
-            if self.measures_from is not None:
-                self._measure(self.measures_from, self.moment_at(pos, event.modifiers()))
             return
         if press.does is _Does.PAN:
             self.panned.emit(press.at.x() - pos.x())
@@ -259,10 +247,7 @@ class LaneStack(QWidget):
             self._show_drop(pos)
             return
         ends = sorted((press.fixed_ns, self.moment_at(pos, event.modifiers())))
-        (self.range_dragged if press.does is _Does.RANGE else self.measured).emit(TimeRange(*ends))
-
-    def _measure(self, from_ns: int, to_ns: int) -> None:
-        self.measured.emit(TimeRange(min(from_ns, to_ns), max(from_ns, to_ns)))
+        self.range_dragged.emit(TimeRange(*ends))
 
     def point_at(self, pos: QPointF) -> None:
         lane, hit = self.hit_at(pos)
@@ -312,8 +297,6 @@ class LaneStack(QWidget):
                 self._press = _Press(pos, _Does.LANE, lane=lane)
         elif event.button() == Qt.MouseButton.MiddleButton:
             self._press = _Press(pos, _Does.PAN)
-        elif is_left and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self._press = _Press(pos, _Does.GAP, self.moment_at(pos, event.modifiers()))
         elif is_left:
             far = self._far_edge(pos)
             self._press = _Press(pos, _Does.RANGE, self.moment_at(pos, event.modifiers()) if far is None else far)
@@ -325,13 +308,8 @@ class LaneStack(QWidget):
         pos = event.position()
         if press.does is _Does.LANE:
             self._drop(press, pos)
-        elif press.does is _Does.RANGE and not press.is_dragging:
-            if self.measures_from is not None:
-                self.measures_from = None
-            elif self._far_edge(pos) is None:
-                self.clicked.emit(self.hit_at(pos)[1])
-        elif press.does is _Does.GAP and not press.is_dragging:
-            self.measured.emit(None)
+        elif press.does is _Does.RANGE and not press.is_dragging and self._far_edge(pos) is None:
+            self.clicked.emit(self.hit_at(pos)[1])
 
     def _show_drop(self, pos: QPointF) -> None:
         self.setCursor(Qt.CursorShape.ClosedHandCursor)

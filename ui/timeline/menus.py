@@ -16,7 +16,6 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.session.facts import Mark
 from evprof.view.timescale import time_text
 from ui.state.selection import TimeRange
-from ui.timeline.choosing import Measuring
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.marks import Marking
@@ -122,13 +121,12 @@ class Offers(QObject):
         *,
         marking: Marking,
         zooming: Zooming,
-        measuring: Measuring,
     ) -> None:
         super().__init__(ground)
         self._scene = scene
         self._selection = scene.selection
         self._stack = stack
-        self._zooming, self._measuring = zooming, measuring
+        self._zooming = zooming
         self._marking = marking
         self._ground = ground
         self.menu: QMenu | None = None
@@ -173,7 +171,6 @@ class Offers(QObject):
         if when is not None:
             self._add(menu, "Zoom to it", partial(self._zooming.zoom_to, when))
             self._add(menu, "Select its range", partial(self._selection.select, when))
-            self._add(menu, "Measure it", partial(self._stack.measured.emit, when))
         chosen = self._selection.time_range
         if chosen is not None:
             self._add(menu, "Zoom to the range", partial(self._zooming.zoom_to, chosen))
@@ -188,9 +185,6 @@ class Offers(QObject):
         self.clinic_asked.emit()
 
     def _offer_moment(self, menu: QMenu, t_ns: int, run_id: int | None) -> None:
-        self._add(menu, "Measure from here", partial(self._measuring.start, t_ns))
-        if self._scene.ruler is not None:
-            self._add(menu, "Take the ruler away", partial(self._measuring.start, None))
         self._add(menu, "Mark here", partial(self._marking.mark_at, t_ns, run_id))
         menu.addSeparator()
 

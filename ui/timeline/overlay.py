@@ -1,4 +1,4 @@
-"""What lies over all lanes: selected range, marks, ruler, pointer line, and the card with exact figures."""
+"""What lies over all lanes: selected range, marks, pointer line, and the card with exact figures."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QWidget
 
 from evprof.core.safe_text import one_line
-from evprof.view.timescale import time_text
 from ui.state.selection import TimeRange
-from ui.style.theme import GRID, SMALL_PX
+from ui.style.theme import GRID
 from ui.timeline.lane import Lane
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
 from ui.widgets.stage_fill import paint_swatch
-
-_RULER_PX = 18.0
-_HEAD_PX = 4.0
 
 
 class Overlay(QWidget):
@@ -55,7 +51,7 @@ class Overlay(QWidget):
         self._strip = self.scene.marked_range
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """The range's ground and edges, marks, levels, ruler and the pointer's line."""
+        """The range's ground and edges, marks, levels and the pointer's line."""
         painter = QPainter(self)
         theme = self.scene.theme
         if self.drop_y is not None:
@@ -68,7 +64,6 @@ class Overlay(QWidget):
         self._paint_levels(painter)
         if self.scene.pointer_px is not None:
             painter.fillRect(QRectF(int(self.scene.pointer_px), 0, 1, self.height()), theme.alpha(theme.text_dim, 0.55))
-        self._paint_ruler(painter)
         painter.end()
 
     def _paint_grounds(self, painter: QPainter) -> None:
@@ -102,42 +97,6 @@ class Overlay(QWidget):
             for y, color in lane.levels_at(when.end_ns):
                 painter.setBrush(color)
                 painter.drawEllipse(QPointF(x, lane.y() + y), 3.5, 3.5)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-
-    # The ruler.
-
-    def _paint_ruler(self, painter: QPainter) -> None:
-        """A line with both ends and its length, as on a drawing."""
-        measured = self.scene.ruler
-        if measured is None:
-            return
-        theme, scale = self.scene.theme, self.scene.scale
-        x0, x1 = (round(scale.x(t_ns)) + 0.5 for t_ns in measured)
-        view = self.visibleRegion().boundingRect()
-        y = view.top() + _RULER_PX
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(theme.text, 1))
-        for x in (x0, x1):
-            painter.drawLine(QPointF(x, 0), QPointF(x, self.height()))
-        painter.setPen(QPen(theme.text, 1.6))
-        painter.drawLine(QPointF(x0, y), QPointF(x1, y))
-        painter.setBrush(theme.text)
-        painter.setPen(Qt.PenStyle.NoPen)
-        if x1 - x0 > 4 * _HEAD_PX:
-            for x, sign in ((x0, 1), (x1, -1)):
-                corners = [(0, 0), (sign * 2 * _HEAD_PX, -_HEAD_PX), (sign * 2 * _HEAD_PX, _HEAD_PX)]
-                painter.drawPolygon(QPolygonF([QPointF(x + dx, y + dy) for dx, dy in corners]))
-        text = time_text(measured[1] - measured[0], scale.ns_per_px)
-        painter.setFont(theme.font(SMALL_PX, 600))
-        width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 14
-        middle = (max(x0, 0.0) + min(x1, scale.width_px)) / 2
-        left = min(max(middle - width / 2, 4.0), scale.width_px - width - 4)
-        room = QRectF(left, y - 9 if x1 - x0 > width + 4 * _HEAD_PX else y + 6, width, 18)
-        painter.setPen(QPen(theme.text, 1))
-        painter.setBrush(theme.raised)
-        painter.drawRoundedRect(room, 4, 4)
-        painter.setPen(theme.text)
-        painter.drawText(room, Qt.AlignmentFlag.AlignCenter, text)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 

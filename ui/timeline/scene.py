@@ -48,9 +48,6 @@ class TimelineScene:
     pointer_px: float | None = None
     """Where the pointer is over the lanes, from their left end; what time that is changes with the scale."""
 
-    ruler: TimeRange | None = None
-    """What is being measured."""
-
     _shown: tuple[object, list[tuple[int, Track]]] = (None, [])
 
     def show(self, models: Sequence[ShownModel | None]) -> None:

@@ -19,7 +19,7 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.axis import Aligning, AxisHead
-from ui.timeline.choosing import Choosing, Measuring, spoken_selection
+from ui.timeline.choosing import Choosing, spoken_selection
 from ui.timeline.delta_lane import DeltaFigures, DeltaLane
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
@@ -101,10 +101,7 @@ class TimelineView(QWidget):
         self.empty = EmptyTimeline(self)
         self._parts = stacked(self.minimap, self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
         self.marking = Marking(self.scene, self.controller, self.selection, self)
-        self.measuring = Measuring(self.scene, self.selection, self.stack, self)
-        self.offers = Offers(
-            self, self.scene, self.stack, marking=self.marking, zooming=self.zooming, measuring=self.measuring
-        )
+        self.offers = Offers(self, self.scene, self.stack, marking=self.marking, zooming=self.zooming)
 
     def _make_lanes(self) -> list[Lane]:
         """The lanes that every timeline has, top to bottom as they stand at first."""
@@ -117,7 +114,7 @@ class TimelineView(QWidget):
         return [*compared, KvLane(scene), SensorLane(scene), RealTimeLane(scene), MemoryLane(scene), self.power]
 
     def _connect_widgets(self) -> None:
-        head, stack, offers, zooming, measuring = self.head, self.stack, self.offers, self.zooming, self.measuring
+        head, stack, offers, zooming = self.head, self.stack, self.offers, self.zooming
         head.chip.clicked.connect(zooming.fit)
         head.mark_chosen.connect(self.marking.go_to)
         head.note_asked.connect(self.marking.note)
@@ -129,7 +126,6 @@ class TimelineView(QWidget):
         stack.panned.connect(zooming.pan)
         stack.pointer_moved.connect(head.update)
         stack.range_dragged.connect(self.choosing.select_here)
-        stack.measured.connect(measuring.show)
         stack.clicked.connect(self._click)
         stack.double_clicked.connect(lambda hit: zooming.zoom_to(None if hit is None else hit.range))
         stack.menu_asked.connect(offers.show_lane)
@@ -151,8 +147,7 @@ class TimelineView(QWidget):
             "next_span": partial(choosing.step, +1),
             "previous_span": partial(choosing.step, -1),
             "to_range": choosing.to_range,
-            "deselect": self.measuring.deselect,
-            "measure": self.measuring.start_here,
+            "deselect": self.selection.clear,
             "mark": marking.mark,
             "write_note": marking.write,
             "next_mark": partial(marking.step, +1),
@@ -215,7 +210,6 @@ class TimelineView(QWidget):
         self.scene.show(tracks_of(self.controller.runs, self.selection.runs))
         self.scene.clock_ns = self._clock()
         self.aligning.resolve()
-        self.scene.ruler = None
         self.stack.point_nowhere()
         view = self.selection.view_range
         if view is not None and self.scene.shown and not shows_enough(view, self.scene.extent()):

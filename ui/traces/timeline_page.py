@@ -97,7 +97,6 @@ class TimelinePage(QWidget):
         self.stack.clicked.connect(self.choose)
         self.stack.double_clicked.connect(self._zoom_to)
         self.stack.range_dragged.connect(self.choose_range)
-        self.stack.measured.connect(self._measure)
         self.stack.resized.connect(self._rescale)
         self.area.setWidget(self.stack)
         self.choose(None)
@@ -147,10 +146,6 @@ class TimelinePage(QWidget):
         margin = max(500, round((hit.range.end_ns - hit.range.start_ns) * 0.06))
         width = self.scene.scale.width_px
         self._look(Timescale(hit.range.start_ns - margin, hit.range.end_ns + margin, width))
-
-    def _measure(self, measured: TimeRange | None) -> None:
-        self.scene.ruler = measured
-        self._repaint()
 
     # What is chosen.
 
