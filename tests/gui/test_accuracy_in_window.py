@@ -97,17 +97,6 @@ def _said_below(pair: ModelPair, controller: RunController, a: int, b: int) -> l
 FREE = Sample("/gone/e.npy", name="free", reference="two red cars wait at a crossing in the rain")
 
 
-def test_a_cell_of_free_text_tells_how_near_it_is() -> None:
-    alone = RecordLog()
-    _answer(alone, 1, DRAFT, FREE, "a street")
-    _answer(alone, 2, TARGET, FREE, "two red cars wait")
-    book = RunBook(alone)
-    book.update()
-    (cell,) = RunEntries().lines(book.runs)
-    assert "F1 0 / 67 %" in cell.second
-    assert "target: 66.7 % token F1 on average" in cell.tip
-
-
 @pytest.mark.parametrize(("wanted", "runs"), [("right", {1, 4}), ("Wrong", {2, 3}), ("f1 67", {10}), ("maybe", set())])
 def test_runs_are_found_by_what_the_window_says_of_their_answers(
     controller: RunController, scripted_recording: RecordLog, tmp_path: Path, wanted: str, runs: set[int]
@@ -132,16 +121,6 @@ def test_the_line_under_an_answer_judges_it_and_says_what_was_expected(
         "Right · expected “two cars” or “2”",
     ]
     assert pair.right.expected.toolTip() == "“two cars” or “2”"
-
-
-def test_a_growing_answer_is_judged_once_it_is_over(
-    pair: ModelPair, controller: RunController, scripted_recording: RecordLog
-) -> None:
-    assert _said_below(pair, controller, 7, 8) == ["Expected B, “a bus”"] * 2
-    scripted_recording.post(RunEnded(8, FINISHED, None, {"end_ns": 5_000_000, "text": "B"}))
-    controller.pull()
-    pair.right.refresh()
-    assert pair.right.expected.text == "Right · expected B, “a bus”"
 
 
 def _lines(controller: RunController, wanted: str = "") -> list[ListLine]:

@@ -114,18 +114,6 @@ def test_a_cell_opens_to_its_runs_and_closes(shown: RunList) -> None:
     assert len(_lines(shown)) == 2
 
 
-def test_keys_open_and_close(shown: RunList, selection: Selection) -> None:
-    _click(shown, 1, 60)
-    QTest.keyClick(shown.list, Qt.Key.Key_Right)
-    assert len(_lines(shown)) == 2 + 6
-    QTest.keyClick(shown.list, Qt.Key.Key_Down)
-    assert selection.of_cells is False
-    QTest.keyClick(shown.list, Qt.Key.Key_Up)
-    assert selection.of_cells is True
-    QTest.keyClick(shown.list, Qt.Key.Key_Left)
-    assert len(_lines(shown)) == 2
-
-
 def test_choosing_a_cell_shows_its_typical_run(shown: RunList, selection: Selection, controller: RunController) -> None:
     _click(shown, 1, 60)
     runs = controller.runs

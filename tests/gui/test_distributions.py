@@ -19,7 +19,7 @@ from evprof.core.units import ms_text
 from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.view.columns import ShownModel, columns_of
-from ui.distributions.window import DistributionsDialog, distributions, figures, pools
+from ui.distributions.window import DistributionsDialog, distributions, pools
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -76,26 +76,6 @@ def test_its_figures_are_those_of_the_metrics(
     assert tuple(position.accepted for position in positions if position.accepted) == counts.per_position
 
 
-def test_tokens_that_arrive_together_are_the_share_the_curve_begins_at(
-    application: QApplication, selection: Selection, themes: ThemeHolder
-) -> None:
-    recording = RecordLog()
-    _start(recording, 1, mode="speculative")
-    for position in range(9):
-        _token(recording, 1, position, 20 * (position // 4))
-    controller = RunController(recording)
-    controller.pull()
-    selection.set_runs(1, 1)
-    dialog = DistributionsDialog(controller, selection, themes)
-    assert dialog.table.rows[0].cells == ("8", "0 ms", "20.0 ms", "20.0 ms")
-    assert dialog.times.reading(1) == "within 1.00 ms: Target 75 %"
-    low, high = dialog.times.bounds_ms
-    assert 0 < low < 20 < high
-    dialog.close()
-    dialog.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
 def _start(recording: RecordLog, run_id: int, **facts: object) -> None:
     info = RunInfo(run_id=run_id, group_id=1, repeat=run_id, role=TARGET, mode="target")
     for name, value in facts.items():
@@ -128,11 +108,6 @@ def test_repeats_of_a_sample_are_one_curve_whatever_request_they_came_from(selec
     assert gaps(1) == [1, 1]
     assert gaps(4) == [4, 4]
     assert gaps(5) == [2, 2, 3, 3]
-
-
-def test_figures_of_nothing_are_dashes() -> None:
-    assert figures([]) == ("0", "–", "–", "–")
-    assert figures([0.0, 0.0, 0.0, 1234.0])[:2] == ("4", "0 ms")
 
 
 def test_a_run_that_goes_on_changes_it_once_an_interval(

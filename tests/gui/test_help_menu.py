@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtGui import QDesktopServices
 
 from evprof.loaders import help_pages
-from ui.help.help_pages import CONTENTS, HOW_TO_BUILD, TROUBLESHOOTING, HelpPages
+from ui.help.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 
 PAGES = (CONTENTS, TROUBLESHOOTING)
 
@@ -52,17 +52,3 @@ def test_a_checkout_shows_the_source(name: str, program: Path, opened: list[str]
     source = put(program / "docs" / f"{name}.md")
     HelpPages(pytest.fail).open(name)
     assert opened == [source]
-
-
-def test_without_pages_a_sentence_says_how_to_make_them(program: Path, opened: list[str]) -> None:
-    told: list[str] = []
-    HelpPages(told.append).open(CONTENTS)
-    assert (told, opened) == ([HOW_TO_BUILD], [])
-
-
-def test_without_a_browser_a_sentence_names_the_page(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    page = put(program / "assets" / "site" / f"{CONTENTS}.html")
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: False)
-    HelpPages(told.append).open(CONTENTS)
-    assert page in told[0]

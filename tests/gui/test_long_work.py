@@ -11,9 +11,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from evprof.core.recording import RecordLog
-from evprof.loaders.events.opening import open_recording
 from evprof.run.works.work_form import FLAG, OFFERS, ON, PLACE, WorkField, WorkForm, WorkOffer, Works
-from processes_below import processes_named
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import MessageBar
@@ -238,28 +236,3 @@ def test_what_was_made_is_opened_in_the_window(
     assert bar.shown.sentence == f"{made} is not there any more."
     work.close()
     controller.close()
-
-
-@pytest.mark.parametrize("is_stopped", [False, True])
-def test_a_real_conversion_goes_through_the_window(
-    queue: WorkQueue, files: dict[str, str], tmp_path: Path, wait_until: Callable[..., Any], is_stopped: bool
-) -> None:
-    from evprof.cli import build_parser
-    from evprof.cli.work_forms import works
-
-    queue.works = works(build_parser)
-    form = next(form for form in queue.works.forms() if form.offer.name == "convert")
-    item = queue.add(form, {"input": files["events"], "output": str(tmp_path / "out.npz")})
-    if is_stopped:
-        queue.close()
-        # Whoever was faster: nobody is at work any more, and what there is is whole.
-        assert not processes_named(str(tmp_path))
-        assert {path.name for path in tmp_path.iterdir()} <= {"out.npz"}
-        for path in tmp_path.iterdir():
-            with open_recording(path) as recording:
-                assert len(recording.read())
-        return
-    wait_until(lambda: item.is_over)
-    assert item.state == DONE, item.lines
-    assert item.form.made(item.values) == tmp_path / "out.npz"
-    assert (tmp_path / "out.npz").is_file()

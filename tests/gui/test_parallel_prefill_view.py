@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QTextCharFormat
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QLabel
 
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
@@ -28,7 +28,7 @@ from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.view.columns import columns_of, pair_for
+from evprof.view.columns import columns_of
 from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
@@ -167,29 +167,6 @@ def test_a_window_that_goes_on_reaches_to_now() -> None:
     controller.pull()
     assert overlap_of(run, 50 * MS) is None
     controller.close()
-
-
-def test_a_drafter_without_a_model_leaves_no_lane_and_no_text_of_another_run(
-    view: TimelineView, pair: ModelPair, selection: Selection, controller: RunController
-) -> None:
-    pair.show_columns(*columns_of(controller.runs, (HIDDEN, HIDDEN)))
-    assert pair.left.text.flow is not None
-    runs = controller.runs
-    assert pair_for(runs, LOOKUP) == (None, LOOKUP)
-    assert columns_of(runs, (LOOKUP, LOOKUP))[0] is None
-    pair.show_columns(*columns_of(runs, pair_for(runs, LOOKUP)))
-    assert pair.left.text.flow is None
-    assert pair.left.text.plain_text() == ""
-    words = pair.left.empty.findChildren(type(pair.left.failure))
-    assert "No event model in this run" in [label.text() for label in words]
-    assert any("taken from the prompt" in label.text() for label in words)
-    selection.set_runs(*pair_for(runs, LOOKUP))
-    QApplication.processEvents()
-    assert view.stage_lane(0).isHidden()
-    assert not view.rounds.isHidden()
-    assert view.overlap.isHidden()
-    pair.show_columns(*columns_of(runs, (None, PLAIN)))
-    assert "No answer yet" in [label.text() for label in words]
 
 
 def test_a_lossy_answer_wears_a_badge_and_a_sentence(

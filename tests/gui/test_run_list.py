@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
 
-from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
@@ -33,8 +31,6 @@ from ui.runs import run_remarks
 from ui.runs.run_entries import REPEATS
 from ui.runs.run_list import RunList
 from ui.state.cells import configuration_of
-from ui.state.run_drag import dragged
-from ui.style.theme import ThemeHolder
 from ui.widgets.line_list import LINE, ListLine
 from ui.window.main_window import MainWindow
 
@@ -149,42 +145,6 @@ def test_keys_put_the_chosen_run_into_a_column(window: MainWindow) -> None:
     window.actions_by_name["run_as_a"].trigger()
     window.runs.put((14,), 1)
     assert window.selection.runs == (12, 14)
-
-
-def test_dragging_a_run_picks_nothing_and_drops_it_on_a_column(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = window.runs
-    _open(runs, PLAIN)
-    _click(runs, (12,))
-    before = window.selection.runs
-    taken: list[Any] = []
-    monkeypatch.setattr("ui.widgets.line_list.QDrag.exec", lambda drag, *_: taken.append(drag.mimeData()))
-    start = _point(runs, (14,))
-    QTest.mousePress(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=start)
-    QTest.mouseMove(runs.list.viewport(), start + QPoint(40, 40))
-    QTest.mouseRelease(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=start + QPoint(40, 40))
-    assert len(taken) == 1
-    assert window.selection.runs == before
-    data, copying, pair, lanes = dragged((14,)), Qt.DropAction.CopyAction, window.pair, window.timeline
-    for place, x, y, wanted in (
-        (pair, 40, 60, (14, 12)),
-        (pair, pair.width() - 40, 60, (None, 14)),
-        (lanes, 40, 20, (14, None)),
-        (lanes, 40, lanes.height() - 20, (None, 14)),
-    ):
-        rest = (data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
-        entering = QDragEnterEvent(QPoint(x, y), copying, *rest)
-        QApplication.sendEvent(place, entering)
-        assert entering.isAccepted()
-        QApplication.sendEvent(place, QDropEvent(QPointF(x, y), copying, *rest))
-        assert window.selection.runs == wanted
-    files = QMimeData()
-    files.setText("nothing of ours")
-    entering = QDragEnterEvent(QPoint(40, 60), copying, files, *rest[1:])
-    entering.ignore()
-    QApplication.sendEvent(pair, entering)
-    assert not entering.isAccepted()
 
 
 # Repeats.
@@ -336,18 +296,6 @@ def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow,
     assert window.speculation.against.text() == "runs 9, 10, 11 vs 6 runs ▾"
 
 
-def test_what_a_plain_run_is_compared_with_comes_back(window: MainWindow) -> None:
-    _click(window.runs, PLAIN)
-    first = window.selection.runs
-    assert first[0] is None
-    window.runs.compare_with(PAIRS)
-    pair = window.selection.runs
-    assert pair[0] in (4, 6, 8)
-    _click(window.runs, DRAFTED)
-    _click(window.runs, PLAIN)
-    assert window.selection.runs == pair
-
-
 def test_the_sentence_that_lacks_runs_has_a_button_for_them(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,29 +321,6 @@ def test_the_sentence_that_lacks_runs_has_a_button_for_them(
     assert window.selection.runs == shown
     assert window.speculation.alone.isHidden()
     assert window.speculation.against.text().startswith("runs 9, 10, 11 vs runs 1")
-
-
-def test_a_refused_request_is_told(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: RunRequest) -> None:
-        raise UserError("The engine is still starting; try again in a moment.")
-
-    monkeypatch.setattr(window.controller, "submit", refuse)
-    window.requests.measure_beside(demo_requests()[0])
-    assert window.messages.shown is not None
-    assert "still starting" in window.messages.shown.sentence
-
-
-def test_actions_without_a_run_say_what_to_choose(themes: ThemeHolder, application: QApplication) -> None:
-    made = MainWindow(themes)
-    for name in made.runs.deeds():
-        made.actions_by_name[name].trigger()
-        if name in ("rename_run", "note_run", "delete_run", "restore_runs", "weigh_run", "run_alone"):
-            assert made.messages.shown is not None, name
-            assert made.messages.shown.sentence.startswith(("Choose a run", "No run of this session")), name
-            made.messages.dismiss()
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 # Words and colours.

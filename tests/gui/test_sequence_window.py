@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtTest import QTest
 
 from evprof.core.events import EventArray
 from evprof.core.recording import RecordLog
@@ -23,7 +22,6 @@ from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.sequences.sequence import open_sequence
 from scripted_engine import ScriptedEngine
-from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 from ui.window.pair_views import TAKE
 
@@ -211,20 +209,6 @@ def test_the_part_that_is_chosen_is_asked_for(
     assert len([one for one in window.samples.samples if one.name == "interlaken_00_c"]) == 1
 
 
-def test_keys_on_the_track_choose_it(window: MainWindow, wait_until: Wait, sequence: Path) -> None:
-    open_whole(window, wait_until, sequence)
-    track, clock = window.pair.scrubber.track, window.pair.clock
-    clock.seek(600_000)
-    QTest.keyClick(track, Qt.Key.Key_I)
-    clock.seek(900_000)
-    QTest.keyClick(track, Qt.Key.Key_O)
-    assert (window.toolbar.sample.start_us, window.toolbar.sample.duration_us) == (600_000, 300_000)
-    QTest.keyClick(track, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
-    assert clock.position_us == 910_000
-    QTest.keyClick(track, Qt.Key.Key_Delete)
-    assert not window.toolbar.sample.is_clip
-
-
 def test_cutting_lists_clips_by_name(
     window: MainWindow, wait_until: Wait, sequence: Path, requests: list[RunRequest]
 ) -> None:
@@ -285,35 +269,6 @@ def test_a_run_shows_the_part_it_took(window: MainWindow, wait_until: Wait, sequ
 
 
 # Looks and long recordings.
-
-
-def test_another_rendering_is_drawn_and_remembered(
-    window: MainWindow, wait_until: Wait, sequence: Path, themes: ThemeHolder
-) -> None:
-    open_whole(window, wait_until, sequence)
-    player = window.pair.left.player
-    wait_until(lambda: not player.is_waiting)
-    first = player.image
-    button = player.look_button  # type: ignore[attr-defined]  # the left player is the event player
-    assert button.isVisible()
-    button._fill()
-    chosen = next(action for action in button.menu().actions() if action.text() == "As EventGPT sees it")
-    chosen.trigger()
-    wait_until(lambda: not player.is_waiting and player.image != first)
-    image = player.image
-    assert image is not None
-    colors = {image.pixelColor(x, y).name() for x in range(64) for y in range(48)}
-    assert colors <= {"#ffffff", "#0000ff", "#ff0000"}
-    dark = player.image
-    themes.toggle()
-    wait_until(lambda: not player.is_waiting)
-    assert player.image == dark, "the model's colours do not follow the theme"
-    button._fill()
-    next(action for action in button.menu().actions() if action.text() == "Polarity").trigger()
-    wait_until(lambda: not player.is_waiting and player.image != dark)
-    themes.toggle()
-    wait_until(lambda: not player.is_waiting)
-    assert button.text() == "10 ms ▾"
 
 
 class Endless(EventRecording):

@@ -10,10 +10,10 @@ from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import BEGIN, END, SETTLED, TARGET, SpanRecord, TokenRecord
-from evprof.core.run_info import FAILED, RunInfo
+from evprof.core.records import BEGIN, TARGET, SpanRecord, TokenRecord
+from evprof.core.run_info import RunInfo
 from ui.state.run_controller import RunController
 from ui.state.selection import SpanRef
 from ui.timeline.scene import GUTTER_PX
@@ -313,28 +313,3 @@ def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
     assert view.selection.view_range is None
     assert view.scene.scale.end_ns >= clock.ns - 100 * MS
     assert view.head.chip.isHidden()
-
-
-def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(
-    live: tuple[RecordLog, TimelineView], clock: Clock
-) -> None:
-    recording, view = live
-    recording.append(SpanRecord(1, 0, -1, END, TARGET, "load", 100 * MS, 130 * MS))
-    recording.append(SpanRecord(1, 0, -1, SETTLED, TARGET, "load", 100 * MS, 130 * MS))
-    recording.append(SpanRecord(1, 1, -1, BEGIN, TARGET, "preprocess", 130 * MS, -1))
-    recording.post(RunEnded(1, FAILED, "The engine process ended.", {"end_ns": 170 * MS}))
-    clock.ns = 900 * MS
-    view.controller.pull()
-    track = view.scene.tracks[1]
-    assert track is not None
-    row = track.stages.rows(track.zero_ns, track.now(view.scene.clock_ns))
-    assert row.ends.tolist() == [30 * MS, 70 * MS]
-    lane = view.stage_lane(1)
-    hit = lane.hit(QPointF(view.scene.scale.x(50 * MS), BAR_TOP + 4))
-    assert hit is not None
-    assert hit.note == "did not end"
-    assert view.scene.extent()[1] == 70 * MS
-    # Red on a bar's blue could not be read: the word has a ground of its own.
-    left = GUTTER_PX + view.scene.scale.x(70 * MS) - 7
-    picture, theme = lane.grab().toImage(), view.scene.theme
-    assert picture.pixelColor(round(left), round(BAR_TOP) + 6) == theme.panel

@@ -11,10 +11,7 @@ from PySide6.QtCore import QEvent, QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.run_book import RunBook
-from evprof.session.reading import read_session
 from ui.state.recent import Recent
-from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
 from ui.welcome.welcome import look_up
 from ui.window.main_window import MainWindow
@@ -75,21 +72,6 @@ def test_a_session_that_was_open_is_listed_on_the_start_page(
     assert not window.welcome.page.isVisible()
 
 
-def test_a_session_is_listed_with_its_content(tmp_path: Path, session_file: Path) -> None:
-    recent = Recent(tmp_path / "recent.json")
-    (tmp_path / "letter.evprof").write_text("dear reader")
-    recent.note_session(tmp_path / "letter.evprof")
-    recent.note_session(session_file)
-    road, letter = look_up(recent)
-    book = RunBook(read_session(session_file))
-    book.update()
-    assert letter.summary is None
-    assert road.content.startswith(f"{len(book.runs)} runs · ")
-    assert "Side by side" in road.content
-    assert "Speculative" in road.content
-    assert letter.content == "content not read"
-
-
 def test_the_start_page_goes_with_esc_and_its_buttons_are_the_windows_actions(window: MainWindow) -> None:
     window.actions_by_name["start_page"].trigger()
     page = window.welcome.page
@@ -101,25 +83,3 @@ def test_the_start_page_goes_with_esc_and_its_buttons_are_the_windows_actions(wi
     QTest.keyClick(page.buttons["demo"], Qt.Key.Key_Escape)
     assert not page.isVisible()
     assert window.focusWidget() is window.timeline
-
-
-def test_the_start_page_goes_before_anything_is_done_below_it(
-    window: MainWindow, session_file: Path, wait_until: Wait
-) -> None:
-    window.session.open(session_file)
-    wait_until(lambda: window.controller.runs)
-    page, runs = window.welcome.page, len(window.controller.runs)
-    for name in ("deselect", "delete_run", "arrange"):
-        page.open()
-        window.actions_by_name[name].trigger()
-        assert not page.isVisible(), name
-    assert len(window.controller.runs) == runs
-    page.open()
-    window.actions_by_name["kv"].trigger()
-    assert not page.isVisible()
-    panel = window.body.panel("kv")
-    assert panel is not None
-    assert panel.isVisible()
-    page.open()
-    window.selection.select(SpanRef(3, 0))
-    assert not page.isVisible()

@@ -31,7 +31,6 @@ from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
-from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -170,25 +169,6 @@ def test_the_cache_is_told_by_what_filled_it(
     assert cache["of single frames"] == ("2 × ≤ 24.75 MiB",)
 
 
-def test_the_gpu_is_told_before_and_after(inspector: Inspector, selection: Selection, switched: RunController) -> None:
-    selection.set_runs(None, PLAIN)
-    assert all(section.head != "GPU" for section in inspector.sections)
-    begin = {"clocks_mhz": 1980, "power_limit_w": 700.0, "throttle_reasons": [], "temperature_c": None}
-    end = begin | {"clocks_mhz": 1755, "throttle_reasons": ["power cap"], "other_processes": 1}
-    switched.recording.post(RunDescribed(PLAIN, {"environment": {"gpu": begin, "gpu_end": end}}))
-    switched.pull()
-    selection.set_runs(None, None)
-    selection.set_runs(None, PLAIN)
-    gpu = next(section for section in inspector.sections if section.head == "GPU")
-    assert {detail.name: detail.text for detail in gpu.details} == {
-        "clock": "1,980 → 1,755 MHz",
-        "power limit": "700 W",
-        "other processes": "1",
-        "throttled by": "power cap",
-    }
-    assert gpu.details[-1].roles == ("warn",)
-
-
 def test_a_live_run_is_followed_to_its_end(
     themes: ThemeHolder, selection: Selection, application: QApplication, wait_until: Callable[..., None]
 ) -> None:
@@ -204,12 +184,6 @@ def test_a_live_run_is_followed_to_its_end(
     inspector.refresh()
     wait_until(lambda: any(section.note == "Said late." for section in inspector.sections))
     controller.close()
-
-
-def test_a_run_that_knows_no_model_yet_is_no_trouble(switched: RunController, inspector: Inspector) -> None:
-    info = replace(switched.runs[PLAIN].info, run_id=77, models={}, lengths={}, kv={})
-    sections = summary_sections(None, ShownModel(RunLog(info), "target"))
-    assert "weights" not in {detail.name for detail in sections[0].details}
 
 
 def test_a_column_plays_what_its_model_read(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -27,40 +25,10 @@ from ui.widgets.elided import literal
 Line = Sequence[str]
 """The cells of a line; the first line of a table names its columns."""
 
-FORMATS = ("text", "CSV", "Markdown")
-"""What figures can be copied as."""
 
-_GROUPED = re.compile(r"^[-−+]?\d{1,3}(,\d{3})+\b")
-"""A figure with commas between its thousands, which a program that reads CSV takes for a text."""
-
-
-def table_text(lines: Sequence[Line], form: str) -> str:
-    """Lines in one of FORMATS; what a session says is neither markup nor a formula in them."""
-    # Imported when first used: none of it may hold up the first paint.
-    if form == "CSV":
-        import csv
-
-        from evprof.export.tables import plain_row
-
-        out = io.StringIO()
-        rows = [plain_row({str(place): _ungrouped(cell) for place, cell in enumerate(line)}) for line in lines]
-        csv.writer(out, lineterminator="\n").writerows(row.values() for row in rows)
-        return out.getvalue()
-    if form == "Markdown":
-        from evprof.export.report.rendering import escaped
-
-        head, *rest = ([escaped(cell) for cell in line] for line in lines)
-        marks = ["---", *("---:" for _ in head[1:])]
-        return "".join(f"| {' | '.join(line)} |\n" for line in (head, marks, *rest))
-    return "".join("\t".join(map(one_line, line)) + "\n" for line in lines)
-
-
-def _ungrouped(cell: str) -> str:
-    return _GROUPED.sub(lambda figure: figure[0].replace(",", ""), cell)
-
-
-def copy_table(lines: Sequence[Line], form: str) -> None:
-    QGuiApplication.clipboard().setText(table_text(lines, form))
+def copy_table(lines: Sequence[Line]) -> None:
+    """Copies lines as tab-separated text."""
+    QGuiApplication.clipboard().setText("".join("\t".join(map(one_line, line)) + "\n" for line in lines))
 
 
 def copy_picture(widget: QWidget, form: str) -> None:
@@ -191,8 +159,7 @@ class Offers(QObject):
     def _offer_copies(self, menu: QMenu, hit: Hit | None) -> None:
         lines = self.lines_of(hit)
         if lines:
-            for form in FORMATS:
-                self._add(menu, f"Copy as {form}", partial(copy_table, lines, form))
+            self._add(menu, "Copy as text", partial(copy_table, lines))
         self._offer_pictures(menu)
 
     def _offer_pictures(self, menu: QMenu) -> None:
