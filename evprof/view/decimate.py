@@ -176,29 +176,6 @@ def _column_moments(scale: Timescale, columns: int, per_px: float) -> Ints:
     return np.asarray(scale.start_ns + np.ceil(borders).astype(np.int64), dtype=np.int64)
 
 
-def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Floats]:
-    """A line of levels that hold until the next row, as x and value; horizontal and vertical pieces only.
-
-    The level before the first visible row is carried in from the left. Where rows are dense, each pixel has its first,
-    lowest, highest and last level.
-    """
-    first = max(0, int(times.searchsorted(scale.start_ns)) - 1)
-    last = min(int(times.searchsorted(scale.end_ns, side="right")) + 1, len(times))
-    x, level = _clipped(times[first:last], scale), values[first:last]
-    if last - first <= 2 * scale.width_px:
-        # (x0, v0) (x1, v0) (x1, v1) …
-        return np.repeat(x, 2)[1:], np.repeat(level, 2)[:-1]
-    pixel = np.floor(x)
-    groups = np.concatenate([[0], np.diff(pixel).nonzero()[0] + 1])
-    lasts = level[np.append(groups[1:], len(level)) - 1]
-    points = np.empty((len(groups), 4))
-    points[:, 0] = np.concatenate([level[:1], lasts[:-1]])
-    points[:, 1] = np.minimum.reduceat(level, groups)
-    points[:, 2] = np.maximum.reduceat(level, groups)
-    points[:, 3] = lasts
-    return pixel[groups].repeat(4), points.ravel()
-
-
 def _clipped(times: Ints, scale: Timescale) -> Floats:
     """Positions, at most one view width beyond the edges."""
     x = (times - scale.start_ns) / scale.ns_per_px

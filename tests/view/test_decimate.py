@@ -18,7 +18,6 @@ from evprof.view.decimate import (
     nearest_row,
     nice_ceiling,
     span_coverage,
-    step_line,
     tallest_stems,
     visible_rows,
 )
@@ -70,35 +69,6 @@ def test_the_tallest_stem_of_each_pixel_survives(count: int, seed: int) -> None:
     assert stems.values.max() == values.max()
     assert len(stems.x) <= 320
     assert np.array_equal(values[stems.rows], stems.values)
-
-
-def test_levels_hold_until_the_next_row() -> None:
-    x, level = step_line(np.array([100, 200]), np.array([5.0, 9.0]), Timescale(0, 1000, 1000.0))
-    assert list(zip(x.tolist(), level.tolist(), strict=True)) == [(100, 5), (200, 5), (200, 9)]
-
-
-def test_the_level_before_the_view_is_carried_in() -> None:
-    x, level = step_line(np.array([100, 700]), np.array([5.0, 9.0]), Timescale(400, 600, 100.0))
-    assert level[0] == 5.0
-    assert x[0] <= 0
-
-
-def test_a_dense_line_keeps_its_extremes() -> None:
-    times = np.arange(100_000) * 10
-    levels = np.sin(np.arange(100_000) / 50.0)
-    levels[54_321] = 7.0
-    x, level = step_line(times, levels, Timescale(0, 1_000_000, 500.0))
-    assert level.max() == 7.0
-    assert level.min() == levels.min()
-    assert len(x) <= 4 * 502
-    assert not ((np.diff(x) != 0) & (np.diff(level) != 0)).any()
-
-
-def test_a_held_level_stays_level_among_dense_rows() -> None:
-    times = np.concatenate([np.arange(5_000), [5_001, 900_000], 900_000 + np.arange(1, 5_000)])
-    levels = np.concatenate([np.full(5_000, 10.0), [100.0, 10.0], np.full(4_999, 10.0)])
-    x, level = step_line(times, levels, Timescale(0, 1_000_000, 500.0))
-    assert np.interp([50.0, 225.0, 400.0], x, level).tolist() == [100.0] * 3
 
 
 def test_a_column_holds_the_levels_from_that_before_it_to_its_last() -> None:
