@@ -60,7 +60,7 @@ class InstantEngine:
             ("draft", "target") if request.mode == "side-by-side" else (request.mode.replace("speculative", "target"),)
         )
         run_id, failed = request.first_run_id, set[str]()
-        for repeat in range(-request.warmup, request.repeat):
+        for repeat in range(-(request.warmup or 0), request.repeat):
             for role in roles:
                 if role not in failed and self._answer(request, sink, stop, run=(run_id, role, repeat)) == FAILED:
                     failed.add(role)

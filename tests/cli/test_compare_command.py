@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 
 from evprof.cli.run.recorded_session import RecordedSession
-from evprof.cli.sessions.compare import CompareCommand
 from evprof.cli.terminal.console import Console
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.metrics.figures.stages import BASES
 from evprof.session.reading import load_session
 from sealed import seal
 
@@ -34,9 +32,9 @@ def suite(scripted: None, inputs: tuple[Path, Path], tmp_path: Path) -> Suite:
         path = tmp_path / name
         with RecordedSession(path, Console(StringIO(), StringIO(), is_json=True)) as session:
             for place in range(samples):
-                files = [str(shutil.copy(path, tmp_path / f"{place}{path.suffix}")) for path in inputs]
+                events, video = (str(shutil.copy(path, tmp_path / f"{place}{path.suffix}")) for path in inputs)
                 for cell in cells:
-                    sample = Sample(*files, name=f"scene {place}")
+                    sample = Sample(events, video, name=f"scene {place}")
                     settings = GenerationSettings(max_new_tokens=8 + 4 * (cell == "8 frames"), frames=int(cell[0]))
                     session.run(
                         RunRequest(
@@ -50,13 +48,6 @@ def suite(scripted: None, inputs: tuple[Path, Path], tmp_path: Path) -> Suite:
 
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_bases_are_those_of_the_metrics() -> None:
-    from evprof.cli.sessions import compare
-
-    assert compare.BASES == BASES
-    assert "configuration" in CompareCommand.description()
 
 
 def test_configurations_of_a_suite_are_compared_over_samples(evprof, suite) -> None:

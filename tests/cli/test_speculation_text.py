@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from evprof.metrics.speculation.failure_modes import Rejection
 def weighed(scripted: None, evprof: Callable, inputs: tuple[Path, Path], tmp_path: Path) -> Path:
     """The target alone, then speculation, twice each."""
     path = tmp_path / "weighed.evprof"
-    asked = ("--events", inputs[0], "--video", inputs[1], "--warmup", 1, "--repeat", 2, "-o", path)
+    asked: tuple[Any, ...] = ("--events", inputs[0], "--video", inputs[1], "--warmup", 1, "--repeat", 2, "-o", path)
     for mode in ("target", "speculative"):
         assert evprof("run", "--mode", mode, *asked).code == 0
     return path
@@ -71,7 +72,16 @@ def test_json_of_the_same(evprof: Callable, weighed: Path) -> None:
 
 
 def test_parallel_prefill_in_the_terminal_and_its_json(evprof: Callable, weighed: Path, inputs, tmp_path) -> None:
-    asked = ("--events", inputs[0], "--video", inputs[1], "--mode", "parallel-prefill", "--hidden-tokens", 6)
+    asked: tuple[Any, ...] = (
+        "--events",
+        inputs[0],
+        "--video",
+        inputs[1],
+        "--mode",
+        "parallel-prefill",
+        "--hidden-tokens",
+        6,
+    )
     asked += ("--warmup", 1)
     found = evprof("run", *asked, "-o", weighed, "--json")
     assert found.code == 0, found.errors
