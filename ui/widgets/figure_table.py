@@ -25,7 +25,7 @@ from ui.widgets.stage_fill import paint_swatch
 ROW = 24
 """Height in px of a row whose name fits on one line."""
 
-_LEAST_COLUMN, _MOST_HEAD, _GAP = 40, 60, 2
+_LEAST_COLUMN, _MOST_HEAD, _GAP = 40, 64, 2
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _ROW_ROLE = Qt.ItemDataRole.UserRole
 

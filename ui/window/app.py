@@ -47,6 +47,9 @@ DEMO_PATIENCE_MS = 1_500
 _LEAST_SETTLING_MS, _SETTLING_MS = 400, 20_000
 """How long a window that is to be drawn has to come to rest: at least, and at most where a machine is slow."""
 
+_LAYOUT_PASSES = 10
+"""A panel whose height follows from its width takes several passes."""
+
 
 def run_window(
     paths: Sequence[str],
@@ -206,7 +209,8 @@ def settle(application: QApplication, window: MainWindow) -> None:
         if window.is_at_rest and least.hasExpired():
             break
         QThread.msleep(5)
-    application.processEvents()
+    for _ in range(_LAYOUT_PASSES):
+        application.processEvents()
 
 
 def picture_of(window: MainWindow, scale: float) -> QImage:
