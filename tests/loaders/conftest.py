@@ -17,7 +17,6 @@ from painted_videos import write_video
 
 @pytest.fixture(scope="session")
 def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Name -> file, each of painted frames."""
     folder = tmp_path_factory.mktemp("videos")
     x264 = {"sc_threshold": "0", "preset": "veryfast"}
     return {

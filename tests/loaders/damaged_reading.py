@@ -39,13 +39,11 @@ def ask_everything(recording: EventRecording) -> None:
 
 
 def read_recording(path: Path) -> None:
-    """As an event recording."""
     with open_recording(path) as recording:
         ask_everything(recording)
 
 
 def read_video(path: Path) -> None:
-    """As a video, or as the one picture of a folder."""
     if path.suffix in PICTURES:
         folder = path.with_name(f"folder of {path.name}")
         folder.mkdir()
@@ -69,7 +67,6 @@ def read_video(path: Path) -> None:
 
 
 def outcome(path: Path, read: Callable[[Path], None]) -> str:
-    """ "read", "refused", or what went wrong."""
     signal.alarm(SECONDS_PER_FILE)
     try:
         read(path)
@@ -83,17 +80,14 @@ def outcome(path: Path, read: Callable[[Path], None]) -> str:
 
 
 def too_slow(*_: object) -> None:
-    """The alarm's answer."""
     raise TimeoutError(f"took longer than {SECONDS_PER_FILE} s")
 
 
 def peak_bytes() -> int:
-    """The most memory this process ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def main() -> None:
-    """See the top."""
     folder = Path(sys.argv[1])
     read = read_video if sys.argv[2:] == ["video"] else read_recording
     signal.signal(signal.SIGALRM, too_slow)

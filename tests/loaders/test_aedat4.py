@@ -95,7 +95,6 @@ def stream(number: int, kind: str, size: tuple[int, int] | None = (346, 260)) ->
 
 
 def head(*streams: str, stop: int = -1, compression: int = 0, extra: str = "") -> bytes:
-    """A header whose fields lie in another order than ours."""
     text = f'{extra}<dv version="2.0"><node name="outInfo">{"".join(streams)}</node></dv>'.encode()
     fields = struct.pack("<I4s6H", 20, b"IOHE", 10, 24, 4, 8, 20, 0)
     table = struct.pack("<iiqiI", 12, compression, stop, 0, 4) + struct.pack("<I", len(text)) + text
@@ -210,7 +209,6 @@ def test_many_packets_that_burst_together(tmp_path: Path) -> None:
 
 
 def lz4_bomb() -> bytes:
-    """A frame whose blocks of zeros shrink 250-fold."""
     import lz4.frame
 
     packed: bytes = lz4.frame.compress(bytes(60 << 20))

@@ -26,7 +26,6 @@ def recording(times: list[int], seed: int = 0) -> EventArray:
 
 
 def slow_bins(events: EventArray, count: int) -> list[npt.NDArray[np.int64]]:
-    """The times in each bin."""
     times = events.t_us
     first, last = times.min(), times.max()
     if last - first <= 100_000:

@@ -52,7 +52,6 @@ class Clock:
         self.bits, self.high, self.loops = bits, -1, 0
 
     def set(self, high: int) -> bool:
-        """Whether it changed."""
         if self.high >= 0 and self.high - high >= 1 << (self.bits - 1):
             self.loops += 1
         changed, self.high = high != self.high, high
@@ -60,7 +59,6 @@ class Clock:
 
     @property
     def now(self) -> int:
-        """Unwrapped."""
         return (self.loops << self.bits) + self.high
 
 
@@ -78,7 +76,6 @@ def slow_evt2(words: Iterable[int]) -> list[Event]:
 
 
 def slow_evt3(words: Iterable[int]) -> list[Event]:
-    """EVT3, one word after the other."""
     clock, low, row, base, polarity, found = Clock(12), 0, -1, 5000, 0, []
     for word in words:
         kind, content = word >> 12, word & 0xFFF
@@ -106,7 +103,6 @@ def slow_evt3(words: Iterable[int]) -> list[Event]:
 
 
 def evt2_word(kind: int, content: int) -> int:
-    """A 32-bit word."""
     return kind << 28 | content
 
 
@@ -148,7 +144,6 @@ STREAMS = st.one_of(
 
 
 def expected(kind: str, words: list[int]) -> list[Event]:
-    """By the loops above."""
     return slow_evt3(words) if kind == "evt3" else slow_evt2(words)
 
 
@@ -313,7 +308,6 @@ def test_byte_order_that_the_header_leaves_open_is_seen(tmp_path: Path, is_legac
 
 
 def problem_of(path: Path) -> str:
-    """The sentences of an open recording, as one text."""
     with open_recording(path) as recording:
         return " ".join(recording.info.problems)
 

@@ -167,7 +167,6 @@ def test_a_file_beyond_the_limit_is_refused_unread(data: Path, monkeypatch: pyte
 
 
 def test_memory_does_not_grow_with_what_is_not_kept(data: Path) -> None:
-    """5 MB of JSON whose rows are mostly columns nobody knows."""
     row = json.dumps({"events": "a.npy", "x": list(range(500)), "y": "z" * 2000})
     path = written(data, "[" + ",".join([row] * 1200) + "]")
     assert path.stat().st_size > 4_500_000

@@ -23,7 +23,6 @@ def put(folder: Path, *names: str) -> None:
 
 
 def turns(*words: str) -> list[dict[str, str]]:
-    """A person and the model in turns."""
     return [{"from": ("human", "gpt")[place % 2], "value": value} for place, value in enumerate(words)]
 
 
@@ -136,7 +135,6 @@ def test_who_asks_and_who_answers(
     ],
 )
 def test_events_come_from_the_folder_that_is_chosen(tmp_path: Path, reads: Reader, choice: str, path: str) -> None:
-    """Also where the entry does not list its frames."""
     listed = [f"drive/01_{number}.png" for number in range(5)]
     for entry in (ENTRY, ENTRY | {"event_image": listed, "event_image_1f": listed[:1]}):
         found = reads(entry, events_from=choice)

@@ -22,7 +22,6 @@ COUNT = 60_000
 
 @pytest.fixture(autouse=True)
 def _small_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if 60,000 events were many."""
     for name, value in {"_LEAST_PIECE": 500, "_BLOCK_EVENTS": 7_000, "_SURVEYED": 2_000, "_READ_WHOLE": 10_000}.items():
         monkeypatch.setattr(tables, name, value)
 
@@ -55,7 +54,6 @@ def seconds(columns: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def pickled(path: Path, columns: dict[str, np.ndarray], protocol: int) -> bytes:
-    """As `numpy.save` writes a dict, with another protocol."""
     np.save(path, np.array({"x": 1}), allow_pickle=True)
     head = path.read_bytes()
     return head[: head.index(b"\n") + 1] + pickle.dumps(np.array(columns), protocol=protocol)
@@ -99,7 +97,6 @@ def test_every_layout_in_windows(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_pickles_of_every_protocol_give_the_same_events(tmp_path: Path, protocol: int) -> None:
-    """2 and 5 spell bytes as texts and bytearrays."""
     columns = {**made(), "note": np.array([1, 2])}
     path = tmp_path / "a.npy"
     path.write_bytes(pickled(path, columns, protocol))

@@ -12,8 +12,6 @@ from evprof.loaders.page_cache import prefetch
 
 
 def fetched(path: Path) -> int:
-    """Bytes that reading the file now takes from a disk."""
-
     def so_far() -> int:
         return int(Path("/proc/self/io").read_text().partition("read_bytes:")[2].split()[0])
 

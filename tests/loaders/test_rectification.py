@@ -22,7 +22,6 @@ HEIGHT, WIDTH = 48, 64
 
 
 def places() -> np.ndarray:
-    """A turn and a stretch, so that some pixels leave the picture."""
     y, x = np.mgrid[:HEIGHT, :WIDTH].astype(np.float64)
     return np.stack([1.1 * x + 0.2 * y - 5.3, 1.1 * y - 0.1 * x - 0.7], axis=2).astype(np.float32)
 
@@ -44,7 +43,6 @@ def some_events(count: int = 5000) -> EventArray:
 
 
 def expected(events: EventArray, table: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """One event after the other, by the definition."""
     found = []
     for x, y, t, p in zip(events.x, events.y, events.t_us, events.p, strict=True):
         new_x, new_y = (round(float(value)) for value in table[y, x])

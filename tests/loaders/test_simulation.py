@@ -21,7 +21,6 @@ pictures = st.lists(st.lists(st.integers(0, 255), min_size=6, max_size=6), min_s
 
 
 def shown(simulator: ContrastSimulator, greys: list[list[int]], step_us: int = 1000) -> EventArray:
-    """Events of 3 x 2 pictures shown every `step_us`."""
     return joined(
         [simulator.frame(np.array(grey, np.uint8).reshape(2, 3), index * step_us) for index, grey in enumerate(greys)]
     )

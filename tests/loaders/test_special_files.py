@@ -39,8 +39,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no 
 
 @pytest.fixture(autouse=True)
 def _not_for_ever() -> Iterator[None]:
-    """A reader that waits for a pipe is interrupted."""
-
     def interrupt(*_: object) -> None:
         raise TimeoutError
 

@@ -236,7 +236,6 @@ def one_by_one(block: bytes, layout: TextLayout) -> EventArray:
 
 @given(number_of_events, st.sampled_from(PATTERNS))
 def test_all_at_once_equals_one_by_one(rows: Rows, writer: tuple[str, str]) -> None:
-    """The quick way reads all of these; the slow way agrees."""
     names, pattern = writer
     # One regular line in front, so that sniffing has two rows.
     rows = [(rows[0][0], 1, 1, 1), *rows]

@@ -41,7 +41,6 @@ def written(folder: Path, content: bytes | Any, name: str = "a.pt.trace.json") -
 
 
 def same(one: TraceColumns, other: TraceColumns) -> bool:
-    """Whether two traces tell the same."""
     if (one.entries, one.problems, one.tracks) != (other.entries, other.problems, other.tracks):
         return False
     for table in ("slices", "python", "device", "memory", "flows"):

@@ -139,7 +139,6 @@ os._exit(9)
 
 
 def test_a_video_that_was_refused_is_opened_anew(videos: dict[str, Path]) -> None:
-    """FFmpeg once died of a second reading of what it had refused."""
     decode_here()
     with VideoFile(videos["ts"]) as video, VideoFile(videos["ts"]) as other:
         for ask in (

@@ -22,7 +22,6 @@ UNEVEN_MS = [40 + 10 * (n % 3) for n in range(30)]
 
 
 def write_animation(path: Path, **options: Any) -> Path:
-    """Thirty painted pictures at uneven times."""
     pictures = [Image.fromarray(paint(n)) for n in range(30)]
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=UNEVEN_MS, **options)
     return path
@@ -30,7 +29,6 @@ def write_animation(path: Path, **options: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Name -> file."""
     folder = tmp_path_factory.mktemp("kinds")
     hevc = {"preset": "ultrafast", "x265-params": "log-level=none:bframes=3:keyint=20"}
     vp9 = {"deadline": "realtime", "cpu-used": "8", "auto-alt-ref": "1", "lag-in-frames": "16"}
@@ -120,7 +118,6 @@ def test_frames_are_not_lost_where_nothing_tells_their_order(tmp_path: Path) -> 
 
 
 def test_animated_webp_is_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
-    """The FFmpeg of PyAV 19 reads it; earlier ones do not."""
     import av
 
     path = write_animation(tmp_path / "a.webp", lossless=True)

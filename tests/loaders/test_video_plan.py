@@ -16,7 +16,6 @@ from painted_videos import number_of, write_video
 
 @pytest.fixture
 def passed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of the decoded frames."""
     numbers: list[int] = []
     decode_on = VideoFile._decode_on
 
@@ -31,7 +30,6 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture(scope="module")
 def hevc(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """With one temporal layer, and with two."""
     folder = tmp_path_factory.mktemp("hevc")
     return {
         name: write_video(

@@ -180,7 +180,6 @@ def decoded(video: VideoFile) -> Iterator[tuple[int, object]]:
 
 @pytest.fixture(params=[X264, MPEG4])
 def encoder_in_use(request, monkeypatch) -> str:
-    """The one PyAV's wheel has, and the one that our bundle's has."""
     monkeypatch.setattr(encoder, "encoder_name", lambda: request.param)
     return request.param
 
