@@ -264,7 +264,7 @@ def test_pip_installs_without_an_index(offer: Offer, wheelhouse: Path, monkeypat
         calls.append((words, how["env"]))
         return subprocess.CompletedProcess(words, len(calls) - 1, "", "\nERROR: no room\n")
 
-    monkeypatch.setattr(cuda.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     cuda.install(wheelhouse, lambda _: None, of_two(offer))
     words, environment = calls[0]
     assert [*words[-2:]] == [str(wheelhouse / wheel.file) for wheel in offer.wheels]

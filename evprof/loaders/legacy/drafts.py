@@ -15,7 +15,7 @@ from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, RowCheck, diffe
 from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import (
-    Answer,
+    AnswerField,
     AnswerReader,
     Preview,
     Published,
@@ -92,7 +92,7 @@ class EndToEnd(AnswerReader):
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         settings = preview.count_setting("max_new_tokens", "max_new_tokens") | preview.count_setting("gamma", "gamma")
-        self._drafted = Answer(TARGET, "", "", _TARGET, text="text", count="n_tokens", settings=settings)
+        self._drafted = AnswerField(TARGET, "", "", _TARGET, text="text", count="n_tokens", settings=settings)
         self._plain = replace(
             self._drafted,
             side=_PLAIN,
@@ -262,7 +262,7 @@ class VerifiedDrafts(AnswerReader):
         settings = preview.count_setting("max_new_tokens", "max_tokens")
         covers = {_ALONE: ("preprocess", "vision", "prefill", "decode")}
         self._alone, self._drafted = (
-            Answer(TARGET, side, side, _TARGET, times, text=f"{key}_text", ids=f"{key}_tokens", settings=settings)
+            AnswerField(TARGET, side, side, _TARGET, times, text=f"{key}_text", ids=f"{key}_tokens", settings=settings)
             for side, times, key in ((alone, covers, "vl_output"), (drafted, {}, "sd_output"))
         )
         self._publish([self._alone], {_ALONE: "Answer"} | {key: name for key, (_, name) in _VERIFIED.items()})
@@ -310,7 +310,7 @@ class MatchedShape:
 
     place: Place
     marks: frozenset[str]
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerField, ...]
     told: tuple[str, ...]
     statistics: Mapping[str, tuple[str, ...]]
     sentence: str
@@ -321,8 +321,8 @@ _ESTIMATE = "acceptance_estimate is the mean of word overlap and character simil
 _SHARE = "acceptance_rate is the share of ids equal at their places in two answers; no draft was verified"
 
 
-def _timed(role: str, side: str, cell: str, model: LegacyModel, stages: tuple[str, ...]) -> Answer:
-    return Answer(role, side, cell, model, {f"{side}_time": stages}, text=f"{side}_output", ids=f"{side}_tokens")
+def _timed(role: str, side: str, cell: str, model: LegacyModel, stages: tuple[str, ...]) -> AnswerField:
+    return AnswerField(role, side, cell, model, {f"{side}_time": stages}, text=f"{side}_output", ids=f"{side}_tokens")
 
 
 def _means(*keys: str) -> dict[str, tuple[str, ...]]:
@@ -391,8 +391,8 @@ SHAPES = (
         ("results",),
         frozenset({"acceptance_estimate", "egpt_text"}),
         (
-            Answer(DRAFT, "egpt", "EventGPT 4bit", _DRAFT, text="egpt_text", count="egpt_tokens"),
-            Answer(TARGET, "vl", "Video-LLaVA 4bit", _TARGET, text="vl_text", count="vl_tokens"),
+            AnswerField(DRAFT, "egpt", "EventGPT 4bit", _DRAFT, text="egpt_text", count="egpt_tokens"),
+            AnswerField(TARGET, "vl", "Video-LLaVA 4bit", _TARGET, text="vl_text", count="vl_tokens"),
         ),
         ("statistics",),
         {
@@ -406,8 +406,8 @@ SHAPES = (
         ("results",),
         frozenset({"egpt_tokens", "vl_tokens", "egpt_text"}),
         (
-            Answer(DRAFT, "egpt", "EventGPT 4bit", _DRAFT, text="egpt_text", ids="egpt_tokens"),
-            Answer(
+            AnswerField(DRAFT, "egpt", "EventGPT 4bit", _DRAFT, text="egpt_text", ids="egpt_tokens"),
+            AnswerField(
                 DRAFT,
                 "adapter",
                 "EventGPT 4bit, through a token adapter",
@@ -415,7 +415,7 @@ SHAPES = (
                 text="adapter_text",
                 ids="adapter_tokens",
             ),
-            Answer(TARGET, "vl", "Video-LLaVA 4bit", _TARGET, text="vl_text", ids="vl_tokens"),
+            AnswerField(TARGET, "vl", "Video-LLaVA 4bit", _TARGET, text="vl_text", ids="vl_tokens"),
         ),
         ("summary", "eventgpt_success", "videollava_success", "total_samples"),
         {
@@ -484,7 +484,7 @@ class MatchedAnswers(AnswerReader):
             rows[-1] = replace(target, figures=figures, values=target.values | lengths)
         return rows
 
-    def _of_side(self, answer: Answer, number: int, raw: dict[str, Any]) -> LegacyRow:
+    def _of_side(self, answer: AnswerField, number: int, raw: dict[str, Any]) -> LegacyRow:
         row, check = self._row(answer, number, raw)
         figures, error = dict(row.figures), row.error
         if not answer.covers:

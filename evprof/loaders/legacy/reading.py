@@ -151,7 +151,7 @@ NO_SAMPLE = "a row is no sample of a model that is known and was left out"
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerField:
     """Where a row keeps one model's answer. An empty key stands for a value that the rows do not hold.
 
     `part` is the key of the model's own object in the row. `covers` maps the keys of times to the stages they hold;
@@ -201,7 +201,7 @@ class AnswerReader(RowReader):
     def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         raise NotImplementedError
 
-    def _publish(self, answers: Iterable[Answer], names: Mapping[str, str], **more: Any) -> None:
+    def _publish(self, answers: Iterable[AnswerField], names: Mapping[str, str], **more: Any) -> None:
         """Sets what the times cover and the file's tables count."""
         self.covers = {answer.role: {key: list(stages) for key, stages in answer.covers.items()} for answer in answers}
         totals = {role: list(keys) for role, keys in self.covers.items()}
@@ -211,7 +211,7 @@ class AnswerReader(RowReader):
         name = raw.get(self._index)
         return name if isinstance(name, str) else sample_name(name, number)
 
-    def _row(self, answer: Answer, number: int, raw: dict[str, Any]) -> tuple[LegacyRow, RowCheck]:
+    def _row(self, answer: AnswerField, number: int, raw: dict[str, Any]) -> tuple[LegacyRow, RowCheck]:
         """One answer, and the check of its part of the row."""
         check = RowCheck(mapping(raw.get(answer.part)) if answer.part else raw, number, self._problems, answer.side)
         error = check.text(answer.error)

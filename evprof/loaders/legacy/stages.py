@@ -15,7 +15,7 @@ from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import (
     NO_SAMPLE,
-    Answer,
+    AnswerField,
     AnswerReader,
     Preview,
     Statistic,
@@ -89,7 +89,7 @@ class OneVersusEight(AnswerReader):
             statistics=statistics,
         )
 
-    def _answer(self, side: str) -> Answer:
+    def _answer(self, side: str) -> AnswerField:
         role = SIDES[side]
         covers: dict[str, tuple[str, ...]] = {
             "stage12_time": ("preprocess",),
@@ -97,7 +97,7 @@ class OneVersusEight(AnswerReader):
             "s4_time": ("prefill",) if role == DRAFT else _VISION_PREFILL,
             "s5_time": ("decode",),
         }
-        return Answer(
+        return AnswerField(
             role,
             side,
             "EventGPT" if role == DRAFT else "LLaVA-1.5",
@@ -207,7 +207,7 @@ class FiveStages(AnswerReader):
         settings = {
             name: value for name, value in preview.count_setting("max_new_tokens", "max_new_tokens").items() if value
         }
-        self._sides: list[Answer] = []
+        self._sides: list[AnswerField] = []
         for side, role in SIDES.items():
             if not any(isinstance(row.get(side), dict) for row in rows):
                 continue
@@ -215,7 +215,7 @@ class FiveStages(AnswerReader):
             model = make(preview.quantization, mib_bytes(finite(memory.get(f"{side}_model_mb"))))
             kind = f" {model.quantization}" if model.quantization else ""
             self._sides.append(
-                Answer(
+                AnswerField(
                     role,
                     side,
                     f"EventGPT{kind}, 1 event frame" if role == DRAFT else f"Video-LLaVA{kind}",
@@ -245,7 +245,7 @@ class FiveStages(AnswerReader):
     def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         return [self._of_side(answer, number, raw) for answer in self._sides]
 
-    def _of_side(self, answer: Answer, number: int, raw: dict[str, Any]) -> LegacyRow:
+    def _of_side(self, answer: AnswerField, number: int, raw: dict[str, Any]) -> LegacyRow:
         own = mapping(raw.get(answer.part))
         if not own:
             raw = raw | {answer.part: {"error": "the file holds nothing of this model for this sample"}}
@@ -326,7 +326,7 @@ class FiveStages(AnswerReader):
             tell("Both models were loaded together, so the memory peak of each holds the weights of both")
 
 
-def _framed(answer: Answer, frames: int | None) -> str:
+def _framed(answer: AnswerField, frames: int | None) -> str:
     return answer.cell if answer.role == DRAFT else f"{answer.cell}, {frames or 8} video frames"
 
 
@@ -376,7 +376,7 @@ class FourStages(AnswerReader):
         super().__init__(preview, problems)
         covers = dict(zip(_STAGES, (("load",), ("preprocess",), ("vision",), ("prefill", "decode")), strict=False))
         self._sides = {
-            name: Answer(
+            name: AnswerField(
                 role,
                 name.removesuffix("_results"),
                 "EventGPT, 1 event frame" if role == DRAFT else "LLaVA-1.5, 1 picture of events",
@@ -496,7 +496,7 @@ class SampleRows(AnswerReader):
         names = (raw.get(key) for key in ("event_data", "id"))
         return next((name for name in names if isinstance(name, str) and name), f"row {number}")
 
-    def _of_side(self, answer: Answer, number: int, raw: dict[str, Any]) -> LegacyRow:
+    def _of_side(self, answer: AnswerField, number: int, raw: dict[str, Any]) -> LegacyRow:
         row, check = self._row(answer, number, raw)
         weights, inference = (
             mib_bytes(finite(raw.get(f"{answer.side}_memory_{part}_mb"))) for part in ("model", "inference")
@@ -524,7 +524,7 @@ class SampleRows(AnswerReader):
             )
 
 
-def _prefixed(prefix: str, rows: list[dict[str, Any]]) -> Answer:
+def _prefixed(prefix: str, rows: list[dict[str, Any]]) -> AnswerField:
     """The answer of the model whose keys begin with `prefix`; its text has that key or the model's name."""
     role = SIDES[prefix]
     listed = [f"{prefix}_stage{place}_time" for place in range(1, 6)]
@@ -545,7 +545,7 @@ def _prefixed(prefix: str, rows: list[dict[str, Any]]) -> Answer:
     model = eventgpt_model()
     if role == TARGET:
         model = llava_model() if prefix == "llava" or text.startswith("llava-") else video_llava_model()
-    return Answer(
+    return AnswerField(
         role,
         prefix,
         _NAMES[model.family],
@@ -620,7 +620,7 @@ class PrefillRows(AnswerReader):
         self._publish(self._sides.values(), names, statistics=self._statistics())
         self._succeeded = 0
 
-    def _answer(self, role: str, first: dict[str, Any]) -> Answer:
+    def _answer(self, role: str, first: dict[str, Any]) -> AnswerField:
         is_draft, quantization = role == DRAFT, self._preview.quantization
         own = mapping(first.get(_NESTED[role])) if self._is_nested else first
         prefix = "" if self._is_nested else "vl_"
@@ -634,7 +634,7 @@ class PrefillRows(AnswerReader):
             length = "egpt_prefill_length"
         kind = f" {quantization}" if quantization else ""
         has_text = self._is_nested or not is_draft
-        return Answer(
+        return AnswerField(
             role,
             (_NESTED if self._is_nested else _FLAT)[role],
             f"EventGPT{kind}" if is_draft else f"Video-LLaVA{kind}",
@@ -661,7 +661,7 @@ class PrefillRows(AnswerReader):
         RowCheck(draft, number, self._problems, _FLAT[DRAFT]).adds_up("total_time", self._sides[DRAFT].covers)
         return rows
 
-    def _of_side(self, answer: Answer, number: int, raw: dict[str, Any]) -> LegacyRow:
+    def _of_side(self, answer: AnswerField, number: int, raw: dict[str, Any]) -> LegacyRow:
         row, check = self._row(answer, number, raw)
         if check.text(answer.error) is not None:
             self._problems.of_row(f"{check.name}: failed: {error_kind(row.error or '')}", number)
