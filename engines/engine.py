@@ -15,12 +15,11 @@ from engines.loading.weights import load_model
 from engines.modes.measured_run import MeasuredRun, RunTools, way_of
 from engines.modes.strategies import RunPlan
 from evprof.core.errors import EngineLost
-from evprof.core.messages import RequestEnded
-from evprof.core.protocols import Sink, StopFlag
+from evprof.core.protocols import RequestEnded, Sink, StopFlag
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.run_order import run_order
+from evprof.run.again import run_order
 
 TRACE, SNAPSHOT, RANGES = "trace", "snapshot", "ranges"
 """Kinds of profiled runs: a torch trace, a memory snapshot, NVTX ranges."""

@@ -25,13 +25,12 @@ from engines.tokens.tokenization import Vocabulary, read_vocabulary, vocabulary_
 from engines.tokens.vocabulary_alignment import vocabulary_facts
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import MEDUSA
-from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.families import FAMILIES, TextShape
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.loaders.adapters import DESCRIPTION, AdapterInfo, read_adapter
 from evprof.loaders.heads import LAYERS, LAYOUTS, is_head_folder
-from evprof.metrics.limits.roofline import decode_flops, mean_context, prefill_flops, vision_flops
 from evprof.metrics.limits.sizes import VICUNA_7B
+from evprof.metrics.limits.workload import decode_flops, mean_context, prefill_flops, vision_flops
 
 if TYPE_CHECKING:
     from transformers import CLIPVisionConfig

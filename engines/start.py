@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
 from evprof.core.installation import missing_package
+from evprof.core.protocols import monotonic_ns
 from evprof.core.units import ms_from_ns
 
 if TYPE_CHECKING:
     from evprof.core.protocols import Engine
-    from evprof.run.switches.batches import BatchEngine
+    from evprof.run.switches.figures import BatchEngine
 
 
 def make_engine() -> Engine:

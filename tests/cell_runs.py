@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.records import COVERS, SETTLED, RoundRecord, SpanRecord, TokenRecord
-from evprof.core.run_info import ImportedFacts, KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo
+from evprof.core.run_info import ImportedFacts, KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SpeculationFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.configurations.gathering import Configuration
 from told import told
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evprof.core.messages import RequestEnded, RunEnded, RunStarted
-from evprof.core.protocols import Sink, StopFlag
+from evprof.core.protocols import RequestEnded, RunEnded, RunStarted, Sink, StopFlag
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from evprof.core.messages import RunDescribed, RunEnded, RunStarted
+from evprof.core.protocols import RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,

@@ -14,10 +14,17 @@ from datetime import UTC, datetime
 from heapq import heappop, heappush
 from typing import Any
 
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import Cancelled
-from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
-from evprof.core.protocols import Sink, StopFlag
+from evprof.core.protocols import (
+    RequestEnded,
+    RunDescribed,
+    RunEnded,
+    RunStarted,
+    SetupProgressed,
+    Sink,
+    StopFlag,
+    monotonic_ns,
+)
 from evprof.core.records import (
     DRAFT,
     ORIGIN_ACCEPTED,
@@ -35,18 +42,19 @@ from evprof.core.run_info import (
     CANCELLED,
     ENGINE_SESSION,
     FINISHED,
+    SHARED,
     KvFacts,
     MemoryFacts,
     RunInfo,
     SetupFacts,
+    SpeculationFacts,
 )
-from evprof.core.speculation import SHARED, SpeculationFacts
-from evprof.core.text import join_pieces
+from evprof.core.texts import join_pieces
 from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.drafters import KV, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.run.run_order import run_order
+from evprof.run.again import run_order
 from scripted_pair import Script, token_id_of
 from scripted_records import ScriptedRecords
 

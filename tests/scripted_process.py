@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # this checkout's evprof, in
 
 from benchmarks.synthetic_engine import SyntheticEngine
 from evprof.core.errors import GPU_LOST, EngineLost
-from evprof.core.messages import Message, RunStarted
-from evprof.core.protocols import Engine, Sink, StopFlag
+from evprof.core.protocols import Engine, Message, RunStarted, Sink, StopFlag
 from evprof.core.records import Record, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import Cancelled
-from evprof.core.protocols import Sink, StopFlag
+from evprof.core.protocols import Sink, StopFlag, monotonic_ns
 from evprof.core.records import (
     BEGIN,
     DRAFT,

@@ -7,8 +7,8 @@ from typing import Any
 
 from evprof.core.run_info import ENGINE_SESSION
 from evprof.core.run_log import RunLog
-from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.settings import settings_from_json
 
 
 def told(settings: dict[str, Any] | None = None, sample: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -28,15 +28,14 @@ from engines.measuring.timing import NullClock
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import capacity_of, taken_cache
 from engines.tokens.uploads import upload
-from evprof.core.batches import BatchRow
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.protocols import StopFlag
+from evprof.core.protocols import StopFlag, monotonic_ns
+from evprof.core.records import BatchRow
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.run.switches.batches import QUESTIONS, BatchModel, BatchTurn
+from evprof.run.switches.figures import QUESTIONS, BatchModel, BatchTurn
 
 
 @dataclass(frozen=True)

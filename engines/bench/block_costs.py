@@ -27,7 +27,7 @@ from engines.bench.turns import (
 )
 from engines.bench.workload import Workload
 from engines.loading.shapes import SEED
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 
 LONGEST = 16
 """Drafted tokens of the longest block."""

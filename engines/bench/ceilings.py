@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from engines.hardware.device import dtype_name, free_bytes
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.core.units import MIB, NS_PER_S
 
 TRIES = 5

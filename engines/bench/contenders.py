@@ -27,8 +27,8 @@ from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.measuring.timing import NullClock
 from engines.tokens.answer import SilentAnswer
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
+from evprof.core.protocols import monotonic_ns
 from evprof.core.records import TARGET
 from evprof.core.vocabulary.settings import choices_of
 from evprof.core.vocabulary.switches import Switches

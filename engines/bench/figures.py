@@ -19,10 +19,10 @@ from engines.bench.turns import (
     spread_of,
 )
 from engines.bench.workload import Workload
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.core.units import NS_PER_MS, percent_text
-from evprof.core.vocabulary.model_shapes import TextShape
-from evprof.metrics.limits import roofline
+from evprof.core.vocabulary.families import TextShape
+from evprof.metrics.limits import workload
 
 VISION = "vision"
 
@@ -42,11 +42,11 @@ class Needs:
 
 
 def needs_of(text: TextShape, prompt: int, steps: int, element_bytes: int, vision_flops: float | None) -> Needs:
-    context = roofline.mean_context(prompt, steps)
+    context = workload.mean_context(prompt, steps)
     return Needs(
-        weight_bytes=roofline.weight_bytes_per_token(text, element_bytes),
-        kv_bytes=context * roofline.kv_bytes_per_position(text, element_bytes),
-        prefill_flops=roofline.prefill_flops(text, prompt),
+        weight_bytes=workload.weight_bytes_per_token(text, element_bytes),
+        kv_bytes=context * workload.kv_bytes_per_position(text, element_bytes),
+        prefill_flops=workload.prefill_flops(text, prompt),
         vision_flops=vision_flops,
     )
 
@@ -77,7 +77,7 @@ def decode_row(series: ContenderTurns, reference: ContenderTurns, needs: Needs, 
     if row["ms"] is not None:
         row["tok_s"] = 1000 / row["ms"]
         if limit.bandwidth_bytes_s is not None:
-            row["mbu"] = roofline.bandwidth_share(needs.token_bytes, row["ms"] / 1000, limit.bandwidth_bytes_s)
+            row["mbu"] = workload.bandwidth_share(needs.token_bytes, row["ms"] / 1000, limit.bandwidth_bytes_s)
     return row
 
 
@@ -87,7 +87,7 @@ def prefill_row(
     row = _row(series, "prefill", series.prefill_ms(), paired_ratios(reference, series, prefill_ns))
     if row["ms"] is not None:
         row["tok_s"] = 1000 * prompt / row["ms"]
-        row["mfu"] = roofline.compute_share(needs.prefill_flops, row["ms"] / 1000, ceilings.matmul_flops_s)
+        row["mfu"] = workload.compute_share(needs.prefill_flops, row["ms"] / 1000, ceilings.matmul_flops_s)
     return row
 
 
@@ -95,7 +95,7 @@ def vision_row(times_ms: list[float], reason: str | None, flops: float, ceilings
     """Times of tower, projector and what follows. `reason`: why the tower was not captured."""
     row = _row(ContenderTurns(OURS, reason=reason), VISION, times_ms) | {"turns": len(times_ms)}
     if row["ms"] is not None:
-        row["mfu"] = roofline.compute_share(flops, row["ms"] / 1000, ceilings.matmul_flops_s)
+        row["mfu"] = workload.compute_share(flops, row["ms"] / 1000, ceilings.matmul_flops_s)
     return row
 
 

@@ -37,7 +37,7 @@ from engines.hardware.device import dtype_name
 from engines.loading.shapes import SEED, BenchShape, text_shape, vision_shape
 from engines.speculation.verification import NEAR_TIE_ULPS, divergence, gap_ulps
 from evprof.core.errors import UserError
-from evprof.metrics.limits.roofline import vision_flops
+from evprof.metrics.limits.workload import vision_flops
 
 _LAUNCH = re.compile(r"cu(da)?(Graph)?Launch")
 """How the driver's and the runtime's calls begin that start a kernel or a graph."""

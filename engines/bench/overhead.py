@@ -24,10 +24,10 @@ from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import NullClock, StageClock
 from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer, SilentAnswer
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
+from evprof.core.protocols import monotonic_ns
 from evprof.core.records import TARGET
-from evprof.core.suggestions import guess_among
+from evprof.core.texts import guess_among
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.switches import Switches
 from evprof.run.processes.channel import QueueSink

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.core.units import NS_PER_MS, NS_PER_S
 
 DECODE_BEGINS = "evprof: decode begins"

@@ -24,7 +24,7 @@ from engines.loading.shapes import (
 )
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
-from evprof.metrics.limits.roofline import kv_bytes_per_position
+from evprof.metrics.limits.workload import kv_bytes_per_position
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.files.regular_file import regular_file
+from evprof.core.files.whole_file import regular_file
 
 _MOST_BYTES = 25_000_000
 """Ten times the index of the largest model there is; parsed, a file takes some fifty times its size."""

@@ -22,7 +22,7 @@ import torch
 
 from engines.checkpoints.json_file import parse_json, read_json
 from evprof.core.errors import UserError
-from evprof.core.files.regular_file import regular_file
+from evprof.core.files.whole_file import regular_file
 from evprof.loaders.paths import reason
 
 _MOST_PICKLE_BYTES = 100_000_000

@@ -22,8 +22,8 @@ from engines.decoder.bucket_pass import JOINED, Bucket, bucket_states, head_of, 
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
-from evprof.core.clock import monotonic_ns
 from evprof.core.files.user_folders import cache_folder
+from evprof.core.protocols import monotonic_ns
 from evprof.core.units import ms_from_ns
 
 _SCRATCH_CAPACITY = 37

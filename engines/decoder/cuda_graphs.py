@@ -24,7 +24,7 @@ from engines.decoder.compiled_step import first_line, is_compilers
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.core.units import ms_from_ns
 
 cuda: Any = torch.cuda

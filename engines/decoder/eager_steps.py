@@ -16,8 +16,8 @@ from engines.decoder.attention import added, attend, causal_mask, choosing_kerne
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
+from evprof.core.protocols import monotonic_ns
 from evprof.core.units import ms_from_ns
 
 

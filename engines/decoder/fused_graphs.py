@@ -13,7 +13,7 @@ from engines.decoder.fused_pass import FUSED, MOST_POSITIONS, FusedPass, weight_
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder, LongPass
 from engines.kernels.tuning import Measure, tune
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.core.units import ms_from_ns
 
 

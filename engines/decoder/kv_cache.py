@@ -11,7 +11,7 @@ import torch
 
 from engines.tokens.uploads import upload
 from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
-from evprof.metrics.limits.packed_sizes import cached_bytes
+from evprof.metrics.limits.memory_need import cached_bytes
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig

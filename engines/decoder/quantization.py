@@ -23,7 +23,7 @@ from engines.kernels.tilings import FLOAT8
 from engines.libraries import LIBRARIES, optional_module
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
-from evprof.metrics.limits.packed_sizes import GROUP
+from evprof.metrics.limits.memory_need import GROUP
 
 _LEAST_FLOAT8_ROWS = 128
 """Fewer may be a verified block, which must round as single steps do: its inputs stay as they are."""

@@ -15,7 +15,7 @@ import torch
 from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, head_shape
 from engines.tokens.uploads import upload
 from evprof.core.errors import UserError
-from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL
+from evprof.metrics.limits.memory_need import GROUP, RESIDUAL
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig

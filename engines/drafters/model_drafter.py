@@ -25,7 +25,7 @@ from engines.tokens.tokenization import Vocabulary
 from engines.tokens.uploads import upload
 from engines.tokens.vocabulary_alignment import Alignment, ends_of, first_shared
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.speculation import REENCODED
+from evprof.core.run_info import REENCODED
 
 _BROKEN = "\ufffd"
 """What the bytes of an unfinished character decode to."""

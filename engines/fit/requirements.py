@@ -14,7 +14,7 @@ from engines.loading.weights import find_checkpoint
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import LOSSY_CACHES, Switches
-from evprof.metrics.costs.capacity_plan import KINDS, MemoryPlan, PlannedModel, plan
+from evprof.metrics.costs.cache_map import KINDS, MemoryPlan, PlannedModel, plan
 from evprof.metrics.limits.memory_need import (
     CUDA_WORKSPACE_BYTES,
     CacheShape,
@@ -22,8 +22,8 @@ from evprof.metrics.limits.memory_need import (
     alternatives_rows,
     prefill_bytes,
     vision_bytes,
+    weight_bytes,
 )
-from evprof.metrics.limits.packed_sizes import weight_bytes
 from evprof.metrics.limits.sizes import ITEM_BYTES
 
 TEMPLATE_POSITIONS = 64

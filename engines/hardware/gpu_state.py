@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from evprof.core.vocabulary.throttling import HOT_C, doubtful_reasons, throttle_reasons
+from evprof.core.vocabulary.figures import HOT_C, doubtful_reasons, throttle_reasons
 
 
 def gpu_state(device: torch.device) -> dict[str, Any] | None:

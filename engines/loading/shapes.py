@@ -28,9 +28,8 @@ from engines.families.networks import build_empty, engine_family, finish, parame
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.families import FAMILIES, TextShape, VisionShape
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig, LlamaForCausalLM

@@ -11,8 +11,7 @@ import torch
 
 from engines.decoder.step_choice import DecodeSteps
 from engines.stages.model import VisionLanguageModel
-from evprof.core.clock import monotonic_ns
-from evprof.core.protocols import StopFlag
+from evprof.core.protocols import StopFlag, monotonic_ns
 from evprof.core.run_info import SetupFacts
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.generation import ModelChoice

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from evprof.core.clock import Clock, monotonic_ns
+from evprof.core.protocols import Clock, monotonic_ns
 from evprof.core.run_info import ClockFacts
 
 _READINGS = 5

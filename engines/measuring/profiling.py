@@ -19,8 +19,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, tensorboa
 from engines.measuring.device_timer import DeviceTimer
 from engines.measuring.timing import OpenSpan, StageClock
 from evprof.core.errors import UserError
-from evprof.core.files.new_file import make_part
-from evprof.core.files.whole_file import whole_path
+from evprof.core.files.whole_file import make_part, whole_path
 from evprof.core.protocols import Sink
 
 

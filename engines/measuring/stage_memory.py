@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.core.run_info import MemoryFacts
 from evprof.core.units import ms_from_ns
 

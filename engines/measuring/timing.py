@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from engines.measuring.device_timer import DeviceTimer
-from evprof.core.clock import Clock, monotonic_ns
-from evprof.core.protocols import Sink
+from evprof.core.protocols import Clock, Sink, monotonic_ns
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TensorRecord
 from evprof.core.run_info import ClockFacts
 

@@ -19,8 +19,7 @@ import torch
 from engines.hardware.device import split_threads
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import StageClock
-from evprof.core.messages import Message
-from evprof.core.protocols import Sink, StopFlag
+from evprof.core.protocols import Message, Sink, StopFlag
 from evprof.core.records import Record
 
 THREAD_NAME = "evprof-draft"

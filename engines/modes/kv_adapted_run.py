@@ -19,7 +19,7 @@ from engines.tokens.prompts import SLOT
 from engines.tokens.uploads import upload
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, ORIGIN_DRAFT, TARGET
-from evprof.core.speculation import SpeculationFacts
+from evprof.core.run_info import SpeculationFacts
 from evprof.core.units import percent_text
 from evprof.loaders.adapters import AdapterInfo
 

@@ -39,20 +39,18 @@ from engines.stages.reading import OFF, files_of, import_reader_of, recording_pr
 from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
-from evprof.core.protocols import Sink, StopFlag
+from evprof.core.protocols import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed, Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
 from evprof.core.request import RunRequest, input_of
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
-from evprof.core.speculation import SpeculationFacts
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo, SpeculationFacts
 from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo, read_adapter
+from evprof.loaders.content import prefetch
 from evprof.loaders.heads import LAYERS
-from evprof.loaders.page_cache import prefetch
 
 
 @dataclass

@@ -23,7 +23,7 @@ from engines.stages.pipeline import ModelPass, Prefilling, Tell
 from engines.tokens.answer import Answer
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.speculation import SpeculationFacts
+from evprof.core.run_info import SpeculationFacts
 from evprof.core.units import ms_from_ns
 
 

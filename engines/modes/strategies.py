@@ -27,8 +27,8 @@ from engines.tokens.prompts import SLOT
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, ORIGIN_TARGET, TARGET, JudgementRecord
 from evprof.core.request import roles_of
+from evprof.core.run_info import SpeculationFacts
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.modes import mode_of

@@ -59,7 +59,7 @@ def draw_event_bins(
         return host
     if canvas is not None:
         _check_canvas(host.path, events, canvas)
-    from evprof.loaders.pictures.event_bins import draw_bin, event_bins, ready_bins
+    from evprof.loaders.pictures.render import draw_bin, event_bins, ready_bins
     from evprof.loaders.pictures.representations import canvas_size
 
     with spans.child("render") as span:

@@ -25,7 +25,7 @@ from engines.stages.pixel_values import ClipTransform
 from engines.tokens.uploads import moved
 from evprof.core.files.user_folders import cache_folder
 from evprof.core.run_info import LengthFacts
-from evprof.loaders.kept_files import KeptFiles
+from evprof.loaders.content import KeptFiles
 from evprof.loaders.pictures.render import Picture
 
 OFF, MEMORY, DISK = "off", "memory", "disk"

@@ -17,10 +17,9 @@ from engines.measuring.timing import NullClock, OpenSpan
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import taken_cache
 from engines.stages.vision_cache import OFF
-from evprof.core.batches import BATCHES, BatchRow
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.records import DRAFT, TARGET
+from evprof.core.records import BATCHES, DRAFT, TARGET, BatchRow
 from evprof.core.request import RunRequest, input_of
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice

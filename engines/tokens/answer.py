@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evprof.core.clock import Clock, monotonic_ns
-from evprof.core.protocols import Sink
+from evprof.core.protocols import Clock, Sink, monotonic_ns
 from evprof.core.records import (
     DRAFT,
     ORIGIN_REJECTED,

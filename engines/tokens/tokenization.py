@@ -24,9 +24,8 @@ from engines.tokens.tokenizer_file import (
 )
 from engines.tokens.tokenizer_file import MOST_BYTES as MOST_JSON_BYTES
 from evprof.core.errors import UserError
-from evprof.core.files.regular_file import regular_file
-from evprof.core.safe_text import one_line
-from evprof.core.text import UNKNOWN, is_byte, join_pieces
+from evprof.core.files.whole_file import regular_file
+from evprof.core.texts import UNKNOWN, is_byte, join_pieces, one_line
 
 SPACE = "▁"
 """How sentencepiece writes a space."""

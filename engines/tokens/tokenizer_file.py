@@ -16,8 +16,8 @@ from typing import Any
 
 from engines.checkpoints.json_file import parse_json, read_json
 from evprof.core.errors import UserError
-from evprof.core.files.regular_file import regular_file
-from evprof.core.text import is_byte
+from evprof.core.files.whole_file import regular_file
+from evprof.core.texts import is_byte
 
 MOST_MODEL_BYTES = 25_000_000
 """Of a tokenizer.model; Llama's takes half a million."""

@@ -16,8 +16,8 @@ import torch
 
 from engines.tokens.tokenization import Vocabulary
 from engines.tokens.uploads import upload
-from evprof.core.speculation import REENCODED, SAME, SHARED
-from evprof.core.text import is_byte
+from evprof.core.run_info import REENCODED, SAME, SHARED
+from evprof.core.texts import is_byte
 
 UNKNOWN_ID = 0
 """Fed to the draft for a target's token that its vocabulary lacks: sentencepiece's <unk>."""

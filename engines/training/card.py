@@ -8,7 +8,7 @@ from typing import Any
 from evprof.core.units import percent_text, times_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.loaders.adapters import AdapterInfo
-from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
+from evprof.loaders.bundled import pair_evaluation, pair_sentences
 
 _LIMITS = {
     False: "It suits these models alone, and answers like those it was taught on. Where it guesses badly fewer of its "

@@ -14,9 +14,8 @@ from engines.training.collect_plan import CollectPlan
 from engines.training.collecting import Content, Made, Row
 from engines.training.collecting_seat import CollectingSeat, PieceAnswer, PieceOfWork
 from engines.training.example import StoredExamples
-from evprof.core.closing import Closing
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.protocols import StopFlag
+from evprof.core.protocols import Closing, StopFlag
 from evprof.loaders.collection import Collection
 from evprof.run.collection_journal import ARRIVING, check_folder, unwritable
 from evprof.run.places.ray_cluster import omp_threads

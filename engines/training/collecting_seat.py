@@ -16,7 +16,7 @@ from evprof.core.errors import Cancelled, UserError
 from evprof.core.sample import Sample
 from evprof.loaders.collection import Shard, read_collection
 from evprof.run.collection_journal import ARRIVING, unwritable
-from evprof.run.places.engine_seat import place_name
+from evprof.run.places.place import place_name
 from evprof.version import __version__
 
 

@@ -28,7 +28,7 @@ from evprof.core.vocabulary.drafters import KINDS
 from evprof.loaders.adapters import CARD, DESCRIPTION, AdapterInfo
 from evprof.loaders.heads import LAYERS
 from evprof.loaders.paths import reason
-from evprof.run.benches.adapter import AdapterPlan, measure_adapter
+from evprof.run.benches.speculation import AdapterPlan, measure_adapter
 
 Done = Callable[[int, int], None]
 

@@ -85,7 +85,7 @@ class _PrintVersion(argparse.Action):
     """The build is looked up when it is requested, not whenever a parser is made."""
 
     def __call__(self, *_: object) -> NoReturn:
-        from evprof.core.build import version_text
+        from evprof.core.installation import version_text
 
         print(version_text())
         raise SystemExit(0)

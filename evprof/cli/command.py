@@ -12,7 +12,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import did_you_mean, nearest
+from evprof.core.texts import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from evprof.cli.terminal.console import Console

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.suggestions import did_you_mean, nearest
+from evprof.core.texts import did_you_mean, nearest
 from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.suites.cell import SuiteConfiguration

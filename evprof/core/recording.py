@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.messages import Message
+from evprof.core.protocols import Message
 from evprof.core.records import STREAM_OF, STREAMS, Record, column_kinds
 
 _FIRST_CAPACITY = 256

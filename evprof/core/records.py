@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
+
+from evprof.core.plain import Plain
 
 BEGIN, END, SETTLED = 0, 1, 2
 """Phases of a span: dispatched; returned to the host; device times known (start_ns and end_ns are the device's)."""
@@ -74,7 +77,7 @@ class TokenRecord(NamedTuple):
 
     `position` is its place among the generated tokens, from 0 (a rejected one has the place it was drafted for).
     `origin` is one of the ORIGIN_ names; `round_index` is -1 outside speculation. `t_ns` is when the host knew it.
-    `piece` is the vocabulary's text for it, spaces as spaces and raw bytes as `<0xE2>`; see `evprof.core.text`.
+    `piece` is the vocabulary's text for it, spaces as spaces and raw bytes as `<0xE2>`; see `evprof.core.texts`.
     """
 
     run_id: int
@@ -244,7 +247,7 @@ class PowerRecord(NamedTuple):
 
     `device` is the GPU as torch numbers it ("cuda:0"), or a package of the processor ("cpu:0"). `energy_uj` is the
     device's own counter, free of overflows; its start means nothing, and it goes up in steps. `throttle_bits` are
-    NVML's (see `evprof.core.vocabulary.throttling`); the shares of time in which the GPU computed or used its memory
+    NVML's (see `evprof.core.vocabulary.figures`); the shares of time in which the GPU computed or used its memory
     are in %.
     """
 
@@ -312,3 +315,37 @@ def column_kinds(stream: str) -> dict[str, str]:
     """Column name -> "int", "str" or "bytes" of a stream, in field order."""
     # Read as they are written above: finding the types themselves takes as long as a hundred streams take to be made.
     return {name: kind.__forward_arg__ for name, kind in STREAMS[stream].__annotations__.items()}
+
+
+BATCHES = "batches"
+"""The fact's name."""
+
+
+@dataclass(frozen=True)
+class BatchRow(Plain):
+    """A model's `requests` in batches of `batch`: medians over `n` rounds of the times of all of them.
+
+    `before_ms` is load, preprocess and vision, one sample after the other whatever the size. `tokens` are those of all
+    answers, `positions` the longest prompt's. `samples_per_s` counts everything, `decode_tok_s` the tokens after the
+    first of each answer against decoding alone (None: there were none). `cache_bytes` is the largest cache; the peak is
+    that of `peak_of`: "allocated" on a GPU, else "rss".
+    """
+
+    model: str
+    role: str
+    device: str
+    dtype: str
+    batch: int
+    requests: int
+    n: int
+    positions: int
+    new_tokens: int
+    tokens: int
+    before_ms: float
+    prefill_ms: float
+    decode_ms: float
+    samples_per_s: float
+    decode_tok_s: float | None
+    peak_bytes: int | None
+    peak_of: str
+    cache_bytes: int

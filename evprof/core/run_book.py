@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evprof.core.messages import Message, RunStarted, apply_to_info
+from evprof.core.protocols import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog
-from evprof.core.rows.row_block import RowBlock, blocks_by_run
+from evprof.core.rows.blocks import RowBlock, blocks_by_run
 from evprof.core.run_log import RunLog
 
 

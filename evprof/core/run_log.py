@@ -31,14 +31,11 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
-from evprof.core.rows import answer_rows
-from evprof.core.rows.answer_rows import NO_ANSWER, AnswerExtent
-from evprof.core.rows.distinct import Ints, distinct
-from evprof.core.rows.row_block import RowBlock
-from evprof.core.rows.span import Span
-from evprof.core.rows.span_columns import RUNNING as SPAN_RUNNING
-from evprof.core.rows.span_columns import SETTLED as SPAN_SETTLED
-from evprof.core.rows.span_columns import IntTable, SpanColumns, SpanRows
+from evprof.core.rows import blocks
+from evprof.core.rows.blocks import NO_ANSWER, AnswerExtent, Ints, RowBlock, distinct
+from evprof.core.rows.spans import RUNNING as SPAN_RUNNING
+from evprof.core.rows.spans import SETTLED as SPAN_SETTLED
+from evprof.core.rows.spans import IntTable, Span, SpanColumns, SpanRows
 from evprof.core.run_info import RunInfo
 
 T = TypeVar("T")
@@ -224,18 +221,18 @@ class RunLog:
 
     def answer_column(self, name: str) -> Ints:
         """One column of numbers of the answer's tokens, in the order in which they came, without an object for each."""
-        return answer_rows.column_of(self.blocks("tokens"), name)
+        return blocks.column_of(self.blocks("tokens"), name)
 
     @property
     def answer_extent(self) -> AnswerExtent:
         """How long the answer is and from when to when it came, without an object for each token."""
         rows = self.count("tokens")
         if self._extent[0] != rows:
-            self._extent = rows, answer_rows.extent_of(self.blocks("tokens"))
+            self._extent = rows, blocks.extent_of(self.blocks("tokens"))
         return self._extent[1]
 
     def count_of_origin(self, origin: str) -> int:
-        return answer_rows.count_of(self.blocks("tokens"), origin)
+        return blocks.count_of(self.blocks("tokens"), origin)
 
     def count(self, stream: str) -> int:
         """How many rows of a stream this run has."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
-from evprof.core.vocabulary.expected_answer import ExpectedAnswer
+from evprof.core.vocabulary.scoring import ExpectedAnswer
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_path
 from evprof.core.installation import how_to_add
 from evprof.core.records import STREAMS, column_kinds
-from evprof.core.rows.row_block import RowBlock
+from evprof.core.rows.blocks import RowBlock
 from evprof.export.tables import COLUMNS, table_rows
 
 if TYPE_CHECKING:

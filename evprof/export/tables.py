@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from evprof.core.files.whole_file import whole_file
 from evprof.core.records import COVERS, STAGES, PowerRecord
-from evprof.core.rows.span import Span
+from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.document import SETTINGS_KEYS, metrics_document
 from evprof.metrics.figures import kv_cache, stages
-from evprof.metrics.figures.loading import loading_document
-from evprof.metrics.figures.throttling import is_throttled
+from evprof.metrics.figures.energy import is_throttled
+from evprof.metrics.figures.kv_cache import loading_document
 from evprof.metrics.speculation.failure_modes import first_rejections
 from evprof.metrics.speculation.outcome import acceptance
 

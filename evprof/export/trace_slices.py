@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TensorRecord
-from evprof.core.rows.span import Span
+from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
-from evprof.metrics.figures.loading import loading_document
+from evprof.metrics.figures.kv_cache import loading_document
 from evprof.metrics.figures.stages import is_measured
 
 Arguments = dict[str, Any]

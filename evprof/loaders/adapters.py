@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import did_you_mean, guess_among
+from evprof.core.texts import did_you_mean, guess_among
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KV, MODEL
 from evprof.core.vocabulary.modes import KV_ADAPTED, SPECULATIVE, mode_of
 from evprof.loaders.heads import CONFIG, LAYOUT, LAYOUTS, HeadLayout, is_head_folder, read_head

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +42,32 @@ def _parsed(line: str) -> object:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
+
+
+MOST_PARTS = 32
+"""A dotted key has a handful; one with very many keeps the parser busy for minutes."""
+
+_ENDLESS_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}""")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What the text holds. Raises ValueError where it is no TOML, RecursionError where it is nested too deeply."""
+    if _ENDLESS_KEY.search(text):
+        raise ValueError(f"a key in it has more than {MOST_PARTS} parts")
+    return tomllib.loads(text)
+
+
+_LONGEST = 40
+_MOST_PLACES = 1000
+
+
+def decimal_of(text: str) -> Decimal | None:
+    """The finite number that a text is; None for others, and for those with a thousand places or more.
+
+    Of 1e999999999 nothing can be computed: Decimal raises even where it is only compared.
+    """
+    try:
+        number = Decimal(text.strip()) if len(text) <= _LONGEST else None
+    except InvalidOperation:
+        return None
+    return number if number is not None and number.is_finite() and abs(number.adjusted()) < _MOST_PLACES else None

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.files.sqlite import APPLICATION_ID_AT, SQLITE_MAGIC
+from evprof.core.files.whole_file import APPLICATION_ID_AT, SQLITE_MAGIC
 from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import format_of, format_titles
 from evprof.loaders.events.opening import read_events

@@ -8,22 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from evprof.core.batches import BatchRow
 from evprof.core.plain import SCHEMA_VERSION
-from evprof.core.records import DRAFT, STAGES, TARGET, AlternativesRecord, TensorRecord
-from evprof.core.rows.span import Span
+from evprof.core.records import DRAFT, STAGES, TARGET, AlternativesRecord, BatchRow, TensorRecord
+from evprof.core.rows.spans import Span
 from evprof.core.rows.streamed_list import StreamedList
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
-from evprof.metrics.costs.document import visual_document
+from evprof.metrics.costs.sweeps import visual_document
 from evprof.metrics.figures import decoding, kv_cache, stages
-from evprof.metrics.figures.energy import energy_document
-from evprof.metrics.figures.loading import loading_document
+from evprof.metrics.figures.energy import energy_document, is_throttled, throttled_devices
+from evprof.metrics.figures.kv_cache import loading_document
 from evprof.metrics.figures.scores import scores_document
-from evprof.metrics.figures.throttling import is_throttled, throttled_devices
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.verdicts import speculation_document
 from evprof.version import __version__

@@ -13,18 +13,16 @@ from typing import Any, NamedTuple
 
 from evprof.core.run_info import KvFacts, KvLayout
 from evprof.core.run_log import RunLog
-from evprof.core.safe_text import one_line
+from evprof.core.texts import one_line
 from evprof.core.units import amount_text, bytes_text, count_text, ms_text, percent_text, times_text
-from evprof.core.vocabulary.expected_answer import LETTERS
 from evprof.core.vocabulary.figures import FIGURES
-from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
+from evprof.core.vocabulary.scoring import CHOICE, EXACT, LETTERS, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
 from evprof.metrics.estimates.estimates import mean_of, observe
-from evprof.metrics.figures import kv_cache, loading, stages
-from evprof.metrics.figures.energy import computing_devices, energy_document
+from evprof.metrics.figures import kv_cache, stages
+from evprof.metrics.figures.energy import computing_devices, energy_document, throttle_sentence, throttled_devices
 from evprof.metrics.figures.scores import named_letter, score
-from evprof.metrics.figures.throttling import throttle_sentence, throttled_devices
 from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, acceptance, ceiling_of
 from evprof.metrics.speculation.payoff import Payoff
 from evprof.metrics.speculation.verdicts import payoff_sentence
@@ -206,7 +204,7 @@ def _imported(run: RunLog, _: str) -> Iterator[Fact]:
 
 
 def _loading(run: RunLog, role: str) -> Iterator[Fact]:
-    found = loading.loading_of(run, role)
+    found = kv_cache.loading_of(run, role)
     if found is None:
         return
     make, read = _maker(LOADING, run), found.facts

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison import circumstances, figures
+from evprof.metrics.comparison import comparability, figures
+from evprof.metrics.figures.energy import throttled_devices
 from evprof.metrics.figures.kept import KEPT, VERSION, VERSION_KEY
-from evprof.metrics.figures.loading import loading_of
-from evprof.metrics.figures.throttling import throttled_devices
+from evprof.metrics.figures.kv_cache import loading_of
 from evprof.metrics.speculation import break_even, failure_modes
 
-REGISTERED = (circumstances, figures, loading_of, throttled_devices, break_even, failure_modes)
+REGISTERED = (comparability, figures, loading_of, throttled_devices, break_even, failure_modes)
 """Imported because these modules, and what they import, register the figures that are kept."""
 
 

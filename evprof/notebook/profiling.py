@@ -16,7 +16,7 @@ from evprof.cli.command import CommandParser
 from evprof.cli.run.command import RunCommand
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import did_you_mean
+from evprof.core.texts import did_you_mean
 from evprof.notebook.session import Session
 
 _NOT_ASKED = frozenset({"help", "json", "output", "batches"})

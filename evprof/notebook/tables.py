@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.installation import how_to_add
-from evprof.core.safe_text import one_line
-from evprof.core.suggestions import guess_among
+from evprof.core.texts import guess_among, one_line
 from evprof.core.units import count_text
 
 if TYPE_CHECKING:

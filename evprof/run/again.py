@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest, roles_of
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.loaders.bundled import bundled_sample
 
 
 def request_again(run: RunLog, mode: str, repeat: int) -> RunRequest:
@@ -22,3 +27,53 @@ def request_again(run: RunLog, mode: str, repeat: int) -> RunRequest:
 
 def _choice(model: ModelFacts | None) -> ModelChoice | None:
     return None if model is None else ModelChoice(model.name, model.device, model.dtype, model.quantization)
+
+
+def run_order(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
+    """(role, repeat) of every measured run and every warm-up, whose repeat is negative.
+
+    `is_warm` says whether all models that a role's runs take are loaded and, on a GPU, were run like this before; it is
+    asked on the way. Without a number of warm-ups in the request there is one wherever that is not so. Two models that
+    cannot stay loaded together are repeated one after the other, because in turn each run would load its model again.
+    """
+    roles = mode_of(request.mode).answering
+    warm_ups = {role: _warm_ups(request, is_warm=is_warm(role)) for role in roles}
+    most = max(warm_ups.values())
+    yield from ((role, repeat) for repeat in range(-most, 0) for role in roles if repeat >= -warm_ups[role])
+    if not most or all(is_warm(role) for role in roles):
+        yield from ((role, repeat) for repeat in range(request.repeat) for role in roles)
+        return
+    for role in reversed(roles):
+        if not is_warm(role):  # the one that was loaded last still is
+            yield from ((role, repeat) for repeat in range(-_warm_ups(request, is_warm=False), 0))
+        yield from ((role, repeat) for repeat in range(request.repeat))
+
+
+def _warm_ups(request: RunRequest, *, is_warm: bool) -> int:
+    return request.warmup if request.warmup is not None else int(not is_warm)
+
+
+BUNDLED_DRAFT, BUNDLED_TARGET = "evprof-tiny-eventgpt", "evprof-tiny-video-llava"
+BUNDLED_HEAD = "evprof-tiny-eagle"
+
+_REPEATS, _DRAFTED = 3, 4
+"""A verdict needs three runs a side. `docs/adapters.md` measures the bundled head with four tokens a round, too."""
+
+
+def demo_requests() -> list[RunRequest]:
+    """Side by side, then speculative with the bundled EAGLE head, three times each after a warm-up, of the bundled
+    models on the bundled sample. The head needs the second warm-up: its first use takes longer than the others.
+
+    Raises UserError without a sample.
+    """
+    from evprof.loaders.adapters import drafter_of
+
+    sample = bundled_sample()
+    draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
+    drafter, head = drafter_of(BUNDLED_HEAD, None)
+    speculation = SpeculationSettings(drafter, str(head.folder) if head else None, _DRAFTED)
+    speculative = GenerationSettings(speculation=speculation)
+    return [
+        RunRequest("side-by-side", sample, draft, target, GenerationSettings(), repeat=_REPEATS, warmup=None),
+        RunRequest("speculative", sample, draft, target, speculative, repeat=_REPEATS, warmup=1),
+    ]

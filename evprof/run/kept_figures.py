@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from evprof.core.recording import RecordLog
-from evprof.core.rows.row_block import blocks_by_run
+from evprof.core.rows.blocks import blocks_by_run
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.session.validation import has_impossible_numbers, readable

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.files.new_file import hidden_name, put_new
+from evprof.core.files.whole_file import hidden_name, put_new
 from evprof.core.recording import RecordLog
 from evprof.core.records import COVERS, END, NO_TOKEN_ID, ORIGIN_TARGET, SETTLED, SpanRecord, TokenRecord
 from evprof.core.run_info import (
@@ -31,11 +31,10 @@ from evprof.core.run_info import (
     ModelFacts,
     RunInfo,
 )
-from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
-from evprof.loaders.legacy.checks import NUMBERED, FileProblems
-from evprof.loaders.legacy.failures import shortened
+from evprof.core.vocabulary.settings import settings_from_json
+from evprof.loaders.legacy.checks import NUMBERED, FileProblems, shortened
 from evprof.loaders.legacy.family import LegacyFile, open_legacy
 from evprof.loaders.legacy.reading import told_statistics
 from evprof.loaders.legacy.rows import (

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import Cancelled, UserError
-from evprof.core.files.new_file import hidden_name
-from evprof.core.messages import RunStarted
-from evprof.core.protocols import StopFlag
+from evprof.core.files.whole_file import hidden_name
+from evprof.core.protocols import RunStarted, StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
 from evprof.core.run_info import ENGINE_SESSION, RunInfo

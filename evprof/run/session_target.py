@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged, Message, RequestEnded, RunStarted, RunWarned, apply_to_info
+from evprof.core.protocols import EngineChanged, Message, RequestEnded, RunStarted, RunWarned, apply_to_info
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS
-from evprof.core.rows.row_block import blocks_by_run
+from evprof.core.rows.blocks import blocks_by_run
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.session.presence import Hold

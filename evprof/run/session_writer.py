@@ -18,10 +18,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from evprof.core.closing import Closing
 from evprof.core.errors import UserError
-from evprof.core.files.new_file import make_part
-from evprof.core.messages import RunWarned
+from evprof.core.files.whole_file import make_part
+from evprof.core.protocols import Closing, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.run.session_target import SessionTarget
 from evprof.session.autosave import autosave_path

@@ -19,8 +19,8 @@ from evprof.core.errors import UserError
 from evprof.core.files.user_folders import data_folder
 from evprof.core.units import bytes_text
 from evprof.session.presence import hold, is_written, lock_path
-from evprof.session.schema import SUFFIX
 from evprof.session.store import SessionFile
+from evprof.session.tables import SUFFIX
 
 MOST_BYTES = 5 << 30
 """Of all autosaved sessions together, those of the last days apart."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from evprof.core.batches import BATCHES, BatchRow
 from evprof.core.errors import UserError
 from evprof.core.plain import Plain
-from evprof.core.safe_text import one_line
+from evprof.core.records import BATCHES, BatchRow
+from evprof.core.texts import one_line
 from evprof.core.units import ms_from_ns
-from evprof.session.header import check_header
+from evprof.session.opening import check_header
 
 MERGED = "merged"
 """The fact that names the sessions that were merged into one, and keeps what could not stand for all."""

@@ -17,8 +17,7 @@ from typing import Any
 from evprof.core.plain import hints_of
 from evprof.core.run_info import RunInfo
 from evprof.session import chunk
-from evprof.session.schema import COUNTS, FORMAT, create_indexes, create_table
-from evprof.session.tables import Tables, checksum, counts_of, seal
+from evprof.session.tables import COUNTS, FORMAT, Tables, checksum, counts_of, create_indexes, create_table, seal
 
 
 def _nothing(_connection: sqlite3.Connection) -> None:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.session.header import check_header
-from evprof.session.opening import logs, opened
+from evprof.session.opening import check_header, logs, opened
 from evprof.session.reading import (
     ATTEMPTS,
     SessionReading,

@@ -22,21 +22,29 @@ import msgspec
 import numpy as np
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RunStarted
 from evprof.core.plain import UnfitError, hints_of, reader_of
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog, Texts
 from evprof.core.records import STREAMS
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
-from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.settings import settings_from_json
 from evprof.session import chunk
-from evprof.session.header import check_header, is_cut
 from evprof.session.migrations import format_of, migrate
-from evprof.session.opening import MOST_BYTES, bytes_in, logs, opened
+from evprof.session.opening import MOST_BYTES, bytes_in, check_header, is_cut, logs, opened
 from evprof.session.presence import is_written
-from evprof.session.schema import COLUMNS, COUNTS, FACT_PREFIX, FORMAT, ROW_STREAMS
 from evprof.session.store import abandoned_sentence
-from evprof.session.tables import DamageError, checked, select, whole_rows
+from evprof.session.tables import (
+    COLUMNS,
+    COUNTS,
+    FACT_PREFIX,
+    FORMAT,
+    ROW_STREAMS,
+    DamageError,
+    checked,
+    select,
+    whole_rows,
+)
 from evprof.session.validation import implausible, is_known_run, run_info_from
 
 _T = TypeVar("_T")

@@ -17,16 +17,15 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import name_tag
-from evprof.core.files.new_file import put_new
+from evprof.core.files.whole_file import put_new
 from evprof.core.recording import Stream
 from evprof.core.records import column_kinds
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.session import chunk
-from evprof.session.header import check_header
 from evprof.session.migrations import migrate
+from evprof.session.opening import check_header
 from evprof.session.presence import Hold, hold, is_elsewhere, network_kind
-from evprof.session.schema import COLUMNS, COUNTS, FACT_PREFIX, ROW_STREAMS, create
-from evprof.session.tables import Tables, counts_of
+from evprof.session.tables import COLUMNS, COUNTS, FACT_PREFIX, ROW_STREAMS, Tables, counts_of, create
 from evprof.session.validation import fitting, run_info_from
 from evprof.version import __version__
 

@@ -13,7 +13,7 @@ import numpy as np
 from evprof.core.plain import UnfitError, fits, hints_of
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, TARGET, column_kinds
-from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.blocks import Ints, distinct
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING, RunInfo
 from evprof.core.run_log import RunLog
 

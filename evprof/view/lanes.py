@@ -7,17 +7,16 @@ that a track returns are those of the axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED, ORIGIN_TARGET
-from evprof.core.rows import span_columns
-from evprof.core.rows.distinct import distinct
-from evprof.core.rows.row_block import RowBlock
-from evprof.core.rows.span_columns import IntTable, SpanColumns
+from evprof.core.rows import spans
+from evprof.core.rows.blocks import RowBlock, distinct
+from evprof.core.rows.spans import IntTable, SpanColumns
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 from evprof.view.decimate import Bars, merged_bars
@@ -26,7 +25,7 @@ from evprof.view.timescale import Timescale
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
-RUNNING, PROVISIONAL, SETTLED = span_columns.RUNNING, span_columns.ENDED, span_columns.SETTLED
+RUNNING, PROVISIONAL, SETTLED = spans.RUNNING, spans.ENDED, spans.SETTLED
 """States of a bar: begun; ended on the host's clock; device times known."""
 
 
@@ -321,3 +320,41 @@ def _token_row(block: RowBlock) -> tuple[Ints, ...]:
 
 def _memory_row(block: RowBlock) -> tuple[Ints, ...]:
     return block.column("t_ns"), block.column("rss_bytes"), block.column("gpu_bytes")
+
+
+class RangeFigure(NamedTuple):
+    """All spans of one name and stage that reach into a range.
+
+    `reaching` is how many, `sum_ns` the time that they cover inside it, `lengths` those of spans that lie in it as a
+    whole, in ns.
+    """
+
+    name: str
+    stage: str
+    reaching: int
+    sum_ns: int
+    lengths: Ints
+
+
+def figures_in(row: SpanRow, names: Sequence[str], start_ns: int, end_ns: int) -> list[RangeFigure]:
+    """One entry for each kind of span, in order of first appearance; `names` are what the row's codes mean."""
+    last = int(np.searchsorted(row.starts, end_ns, side="left"))
+    inside = np.flatnonzero(row.ends[:last] > start_ns)
+    starts, ends = row.starts[inside], row.ends[inside]
+    covered = np.minimum(ends, end_ns) - np.maximum(starts, start_ns)
+    is_whole = (starts >= start_ns) & (ends <= end_ns)
+    kinds = row.stages[inside] * max(1, len(names)) + row.names[inside]
+    _, firsts = np.unique(kinds, return_index=True)
+    found = []
+    for first in sorted(firsts.tolist()):
+        of_kind = kinds == kinds[first]
+        found.append(
+            RangeFigure(
+                names[int(row.names[inside[first]])],
+                names[int(row.stages[inside[first]])],
+                int(of_kind.sum()),
+                int(covered[of_kind].sum()),
+                (ends - starts)[of_kind & is_whole],
+            )
+        )
+    return found

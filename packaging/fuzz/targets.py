@@ -130,7 +130,7 @@ def read_adapter(path: Path) -> None:
 
 
 def read_grid(path: Path) -> None:
-    from evprof.loaders.toml_text import parse_toml
+    from evprof.loaders.json_lines import parse_toml
     from evprof.run.suites.spec import is_grid, parse_suite
 
     text = path.read_bytes().decode("utf-8", errors="replace")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from evprof.cli import build_parser
-from evprof.session.schema import APPLICATION_ID
+from evprof.session.tables import APPLICATION_ID
 from installer.manual import manual
 
 HERE = Path(__file__).resolve().parent

@@ -14,7 +14,7 @@ from evprof.core.vocabulary.figures import FIGURES, SECTIONS, Figure
 from evprof.core.vocabulary.modes import MODES
 from evprof.core.vocabulary.setting import EFFECT_WORDS, Setting
 from evprof.core.vocabulary.settings import SETTINGS
-from evprof.session import chunk, schema
+from evprof.session import chunk, tables
 from site_pages.markdown import code, plain, prose, table
 from ui.window.actions import ENTRIES, MOUSE, TIMELINE, ActionEntry
 
@@ -173,8 +173,8 @@ def _keys(keys: str) -> str:
 
 _SESSION = f"""# The session file
 
-A session (`{schema.SUFFIX}`) is one SQLite file: any SQLite tool opens it. It is marked with the application id
-`{schema.APPLICATION_ID:#x}`, and `user_version` is the number of the format, now {schema.FORMAT}. An older evprof
+A session (`{tables.SUFFIX}`) is one SQLite file: any SQLite tool opens it. It is marked with the application id
+`{tables.APPLICATION_ID:#x}`, and `user_version` is the number of the format, now {tables.FORMAT}. An older evprof
 refuses a newer format in a sentence; a newer evprof reads every older one. To read figures rather than rows, use
 [`evprof show --json`](../json.md).
 
@@ -191,14 +191,14 @@ BLOB. Times are nanoseconds on the clock of the process that measured.
 
 
 def session_page() -> str:
-    rows = ", ".join(map(code, schema.ROW_STREAMS)).capitalize()
+    rows = ", ".join(map(code, tables.ROW_STREAMS)).capitalize()
     return "\n".join((_SESSION, *_tables(), *_packing(), _STREAMS.format(rows=rows), *_streams()))
 
 
 def _tables() -> Iterator[str]:
     """As SQLite tells the columns of an empty session."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as session:
-        schema.create(session)
+        tables.create(session)
         names = [name for (name,) in session.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for name in names:
             yield f"### Table {code(name)}\n"

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.synthetic_engine import SyntheticEngine
-from evprof.core.clock import monotonic_ns
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted, monotonic_ns
 from evprof.core.recording import RecordLog, Texts
 from evprof.core.records import (
     BEGIN,

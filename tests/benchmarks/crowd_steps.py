@@ -18,8 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 from benchmarks.crowd import COUNTERS, SPANS, crowded_recording
 from benchmarks.first_paint import paint_all
-from evprof.core.clock import monotonic_ns
-from evprof.core.messages import RunEnded
+from evprof.core.protocols import RunEnded, monotonic_ns
 from evprof.core.recording import Texts
 from evprof.core.records import END, ORIGIN_TARGET, SETTLED, STAGES, TARGET
 from evprof.core.run_info import FINISHED

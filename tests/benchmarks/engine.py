@@ -32,8 +32,8 @@ from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import gpu_state, gpu_warnings
 from engines.loading.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import guess_among
-from evprof.metrics.limits.roofline import vision_flops
+from evprof.core.texts import guess_among
+from evprof.metrics.limits.workload import vision_flops
 
 Note = Callable[[str], None]
 

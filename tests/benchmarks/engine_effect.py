@@ -20,14 +20,13 @@ import numpy.typing as npt
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.clock import monotonic_ns
-from evprof.core.messages import EngineChanged
+from evprof.core.protocols import EngineChanged, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_sample
 from evprof.metrics.estimates.estimates import Observation, Verdict, verdict
-from evprof.run.demo import BUNDLED_TARGET
+from evprof.run.again import BUNDLED_TARGET
 from evprof.run.processes.engine_host import EngineHost
 from ui.state.run_controller import Host
 from ui.window.main_window import MainWindow

@@ -8,9 +8,8 @@ from typing import Any
 
 from benchmarks.processes import run_argv
 from evprof.cli.terminal import program
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged, RequestEnded
+from evprof.core.protocols import EngineChanged, RequestEnded, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample

@@ -14,8 +14,7 @@ from benchmarks.event_files import write_aedat2, write_aedat3, write_evt21, writ
 from benchmarks.moving_edges import HEIGHT, WIDTH
 from evprof.core.events import EventArray
 from evprof.loaders.writers.hdf5 import write_dsec
-from evprof.loaders.writers.npy import write_npy
-from evprof.loaders.writers.npz import write_npz
+from evprof.loaders.writers.npy import write_npy, write_npz
 from evprof.loaders.writers.raw import write_dat, write_evt2, write_evt3
 
 _PIECE_EVENTS = 1 << 20

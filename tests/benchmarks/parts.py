@@ -28,7 +28,7 @@ from evprof.loaders.pictures.renderings import RENDERINGS, Painter
 from evprof.loaders.simulation import ContrastSimulator
 from evprof.metrics.arithmetic.statistics import ratio_interval
 from evprof.metrics.comparison.document import compare_document, configurations_of
-from evprof.metrics.figures.texts import rouge_l
+from evprof.metrics.figures.scores import rouge_l
 from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.conversion.plan import plan_rows
 from evprof.run.conversion.task import ConversionRecipe

@@ -9,9 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from evprof.core.clock import monotonic_ns
-from evprof.core.messages import RequestEnded, RunEnded, RunStarted
-from evprof.core.protocols import Sink, StopFlag
+from evprof.core.protocols import RequestEnded, RunEnded, RunStarted, Sink, StopFlag, monotonic_ns
 from evprof.core.records import BEGIN, END, ORIGIN_TARGET, SETTLED, TARGET, KvRecord, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo

@@ -17,7 +17,7 @@ from benchmarks.environment import environment
 from benchmarks.video_clips import CLIPS, Clip, number_of, write_clip
 from benchmarks.video_readers import FULL, OURS, READERS, SEEK, Reader, why_missing
 from evprof.core.units import times_text
-from evprof.loaders.even_spread import uniform_indices
+from evprof.loaders.pictures.frame_folder import uniform_indices
 from evprof.run.benches.choice import check_repeat, chosen
 
 FRAMES = 8

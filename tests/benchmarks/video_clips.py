@@ -55,7 +55,7 @@ def write_clip(path: Path, clip: Clip) -> None:
     """Encodes a clip: preset medium, crf 20, B-frames. Raises OSError and what FFmpeg raises."""
     import av
 
-    from evprof.loaders.writers.encoder import Encoding, timed_encoder
+    from evprof.loaders.writers.mp4 import Encoding, timed_encoder
 
     scene = _scene(clip.width, clip.height)
     tick = Fraction(1, 1000) if clip.is_vfr else Fraction(1, RATE)

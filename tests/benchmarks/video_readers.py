@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evprof.loaders.even_spread import uniform_indices
+from evprof.loaders.pictures.frame_folder import uniform_indices
 from evprof.loaders.videos.opening import open_video
 
 if TYPE_CHECKING:

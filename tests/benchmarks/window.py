@@ -27,9 +27,8 @@ from benchmarks.engine_effect import LARGE, SMALL, measure_engine_effect
 from benchmarks.first_paint import PAINTED, SIZE, paint_all, the_application
 from benchmarks.processes import run_argv
 from benchmarks.scale import SAMPLES, measure_long_text, measure_many_runs, timed_ms
-from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
-from evprof.core.messages import EngineChanged, Message, RequestEnded
+from evprof.core.protocols import EngineChanged, Message, RequestEnded, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample

@@ -12,7 +12,7 @@ import pytest
 from engines.training.card import card_of
 from evprof.loaders.adapters import CARD, bundled_adapters, read_adapter
 from evprof.loaders.bundled import bundled_samples
-from evprof.loaders.writers.manifest import write_manifest
+from evprof.loaders.writers.frames import write_manifest
 
 NAMES = [adapter.name for adapter in bundled_adapters()]
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from evprof.loaders.bundled import bundled_sample
-from evprof.session.schema import FORMAT
+from evprof.session.tables import FORMAT
 
 
 def refused(found: Any, code: int, *parts: object) -> str:

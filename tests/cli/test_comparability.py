@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cell_runs import TINY, Cell
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import SETTLED, SpanRecord, TokenRecord
 from evprof.run.session_writer import SessionWriter

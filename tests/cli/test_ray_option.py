@@ -18,7 +18,7 @@ from evprof.cli.terminal import program
 from evprof.core.events import EventArray
 from evprof.core.run_info import PLACE
 from evprof.loaders.bundled import bundled_samples
-from evprof.loaders.writers.manifest import write_manifest
+from evprof.loaders.writers.frames import write_manifest
 from evprof.loaders.writers.npy import write_npy
 from evprof.session.opened import open_session
 from scripted_process import engine_argv

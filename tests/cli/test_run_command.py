@@ -10,7 +10,7 @@ import pytest
 from benchmarks.synthetic_engine import ENVIRONMENT, SyntheticEngine
 from evprof.cli.run import recorded_session
 from evprof.core.errors import UserError
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.session.facts import add_facts
 from evprof.session.reading import load_session
 

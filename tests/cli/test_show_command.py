@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.many_runs import CONFIGURATIONS, ManyRuns, write_many_runs
 from evprof.cli.sessions import show
-from evprof.core.messages import RunDescribed
+from evprof.core.protocols import RunDescribed
 from evprof.export.report.sections import stages
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session

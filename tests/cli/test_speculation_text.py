@@ -14,9 +14,8 @@ import pytest
 from evprof.cli.run.text import print_runs, rejection_text
 from evprof.cli.terminal.console import Console
 from evprof.core.records import SpanRecord, TokenRecord
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import RunInfo, SpeculationFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.speculation.failure_modes import Rejection
 
 

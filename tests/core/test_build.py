@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.build import BUILD_FILE, commit
+from evprof.core.installation import BUILD_FILE, commit
 
 HASH = "0123456789abcdef0123456789abcdef01234567"
 

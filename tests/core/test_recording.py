@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.messages import RunEnded, RunWarned
+from evprof.core.protocols import RunEnded, RunWarned
 from evprof.core.recording import RecordLog, Stream
 from evprof.core.records import (
     STREAM_OF,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.files.regular_file import regular_file
+from evprof.core.files.whole_file import regular_file
 
 
 def test_an_ordinary_file_and_a_link_to_one_pass(tmp_path: Path) -> None:

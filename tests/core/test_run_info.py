@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunWarned, apply_to_info
+from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunWarned, apply_to_info
 from evprof.core.run_info import KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from told import told
 

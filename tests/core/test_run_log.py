@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned
+from evprof.core.protocols import RunDescribed, RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog, Stream
 from evprof.core.records import (
     BEGIN,

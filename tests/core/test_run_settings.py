@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from evprof.core.run_info import ImportedFacts, RunInfo
-from evprof.core.run_settings import settings_from_json, settings_to_json
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.settings import settings_from_json, settings_to_json
 from evprof.core.vocabulary.switches import Switches
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evprof.cli.terminal.console import printable
-from evprof.core.safe_text import one_line, plain, visible
+from evprof.core.texts import one_line, plain, visible
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
-from evprof.core.rows.span import Span
-from evprof.core.rows.span_columns import IntTable
+from evprof.core.rows.spans import IntTable, Span
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog

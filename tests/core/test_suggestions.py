@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.suggestions import did_you_mean, nearest
+from evprof.core.texts import did_you_mean, nearest
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.text import join_pieces
+from evprof.core.texts import join_pieces
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.files.new_file import put_new
-from evprof.core.files.whole_file import whole_binary, whole_file
+from evprof.core.files.whole_file import put_new, whole_binary, whole_file
 
 
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:

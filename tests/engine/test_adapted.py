@@ -40,7 +40,7 @@ from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from engines.training.trainees import LoraTrainee
 from evprof.core.errors import UserError
-from evprof.core.messages import RunDescribed, RunEnded, RunWarned
+from evprof.core.protocols import RunDescribed, RunEnded, RunWarned
 from evprof.core.records import BEGIN, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.drafters import HIDDEN, KV, LORA

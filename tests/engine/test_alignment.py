@@ -29,10 +29,10 @@ from engines.tokens.tokenization import SentencePieceVocabulary, SyntheticVocabu
 from engines.tokens.vocabulary_alignment import LACKING, UNKNOWN_ID, align, vocabulary_facts
 from evprof.core.records import RoundRecord
 from evprof.core.request import RunRequest
-from evprof.core.speculation import REENCODED, SAME, SHARED
+from evprof.core.run_info import REENCODED, SAME, SHARED
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
 from run_logs import runs_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

@@ -23,7 +23,7 @@ from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, floats_of, make_cache
 from engines.decoder.step_choice import kernels_taken
 from evprof.core.run_info import ModelFacts
-from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL, cached_bytes
+from evprof.metrics.limits.memory_need import GROUP, RESIDUAL, cached_bytes
 
 QUERIES, KEYS = torch.zeros(1, 4, 5, 16), torch.zeros(1, 2, 9, 16)
 

@@ -16,8 +16,8 @@ from engines.tokens.tokenization import FileVocabulary, read_vocabulary, vocabul
 from engines.tokens.tokenizer_file import byte_level_text
 from engines.tokens.vocabulary_alignment import align, ends_of
 from evprof.core.errors import UserError
-from evprof.core.speculation import SAME
-from evprof.core.text import join_pieces
+from evprof.core.run_info import SAME
+from evprof.core.texts import join_pieces
 from qwen2_folders import SPECIAL, TEXT, tokenizer, write_tokenizer
 
 MADE: Tokenizer = tokenizer()

@@ -14,7 +14,7 @@ import engines
 import evprof
 from engines.engine import LocalEngine, plan_runs
 from engines.loading import warm_models
-from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
+from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings

@@ -36,7 +36,7 @@ from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.events.npz import open_recording
-from evprof.loaders.pictures.event_bins import draw_bin
+from evprof.loaders.pictures.render import draw_bin
 from qwen2_folders import EventGptPlusParts, shapes_of, tokenizer
 from tensor_names import tensor_names
 

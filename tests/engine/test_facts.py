@@ -24,13 +24,13 @@ from engines.suites.document_facts import (
 from engines.suites.facts import CARD_BYTES, suite_facts
 from evprof.core.sample import Sample
 from evprof.core.units import MIB
+from evprof.core.vocabulary.families import TextShape
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_samples
-from evprof.metrics.limits.roofline import kv_bytes_per_position
+from evprof.metrics.limits.workload import kv_bytes_per_position
 
 PAIR = (ModelChoice("evprof-tiny-eventgpt", "cpu"), ModelChoice("evprof-tiny-video-llava", "cpu"))
 SHORT = GenerationSettings(max_new_tokens=3, frames=2, event_frames=2)

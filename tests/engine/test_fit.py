@@ -39,7 +39,7 @@ from engines.loading.shapes import build_random, random_config
 from engines.loading.warm_models import WarmModels
 from engines.loading.weights import load_model
 from evprof.core.errors import UserError
-from evprof.core.messages import RunEnded
+from evprof.core.protocols import RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
@@ -48,7 +48,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import MODES
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
-from evprof.metrics.limits.packed_sizes import weight_bytes
+from evprof.metrics.limits.memory_need import weight_bytes
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import parse_suite
 from run_logs import saved_runs

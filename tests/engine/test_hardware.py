@@ -16,7 +16,7 @@ from engines.hardware.environment import NOTHING, card_facts
 from engines.hardware.gpu_state import GpuWatch, gpu_state, gpu_warnings
 from engines.inspection import describe_model
 from engines.loading.weights import find_checkpoint
-from evprof.core.messages import RunEnded, RunWarned
+from evprof.core.protocols import RunEnded, RunWarned
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 

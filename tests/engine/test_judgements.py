@@ -16,7 +16,7 @@ from engines.decoder.sampling import distribution, greedy
 from engines.drafters.drafter import Proposal
 from engines.speculation.verification import Judged, JudgementLog
 from engines.tokens.alternatives import AlternativesLog
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.core.records import AlternativesRecord, JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog

@@ -12,7 +12,7 @@ from engines.measuring.device_timer import make_timers
 from engines.measuring.profiling import MemorySnapshot
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature:UserWarning"),

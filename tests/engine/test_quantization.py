@@ -27,7 +27,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures.kv_cache import bytes_by_origin, formula_bytes
-from evprof.metrics.limits.packed_sizes import weight_bytes
+from evprof.metrics.limits.memory_need import weight_bytes
 from run_logs import saved_runs
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

@@ -14,7 +14,7 @@ from engines.decoder.kv_cache import STATIC, weigh
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, held_bytes, packer, quantize_weights
 from engines.decoder.quantized_kv import make_cache
-from evprof.metrics.limits.packed_sizes import cached_bytes, weight_bytes
+from evprof.metrics.limits.memory_need import cached_bytes, weight_bytes
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),

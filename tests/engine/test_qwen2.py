@@ -28,9 +28,9 @@ from engines.loading.weights import load_model
 from engines.measuring.timing import NullClock
 from engines.tokens.answer import Answer
 from evprof.core.request import RunRequest
+from evprof.core.run_info import REENCODED, SAME
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import REENCODED, SAME
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import PARALLEL_PREFILL, SPECULATIVE
 from evprof.core.vocabulary.speculation import SpeculationSettings

@@ -27,7 +27,7 @@ from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.measuring.timing import NullClock
 from engines.tokens.answer import Answer
-from evprof.core.messages import RunDescribed, RunWarned
+from evprof.core.protocols import RunDescribed, RunWarned
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice

@@ -23,7 +23,7 @@ from engines.tokens.prompts import SLOT, prompt_ids
 from engines.tokens.tokenization import FileVocabulary, SentencePieceVocabulary
 from engines.tokens.vocabulary_alignment import align
 from evprof.core.errors import UserError
-from evprof.core.text import join_pieces
+from evprof.core.texts import join_pieces
 
 QUESTION = "What are the key elements in this scene?"
 CORPUS = [

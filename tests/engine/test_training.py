@@ -31,7 +31,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import read_collection, scene_of
-from evprof.run.benches.adapter import AdapterPlan
+from evprof.run.benches.speculation import AdapterPlan
 
 
 def example(name: str = "scene", tokens: int = 4) -> Example:

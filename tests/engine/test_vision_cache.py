@@ -14,7 +14,7 @@ import torch
 from engines.measuring.timing import NullClock
 from engines.stages.pixel_values import ClipTransform
 from engines.stages.vision_cache import DiskCache, MemoryCache, checkpoint_identity, vision_key
-from evprof.core.messages import RunEnded
+from evprof.core.protocols import RunEnded
 from evprof.core.records import SpanRecord
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice

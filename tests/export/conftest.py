@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,

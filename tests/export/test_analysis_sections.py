@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.speculation import SpeculationFacts
+from evprof.core.run_info import SpeculationFacts
 from evprof.core.vocabulary.figures import FIGURES, Figure
 from evprof.export.comparison_tables import comparison_lines
 from evprof.export.report.data import ReportData, Source, gather

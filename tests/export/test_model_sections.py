@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from evprof.core.batches import BatchRow
-from evprof.core.records import SETTLED, SpanRecord, TensorRecord
+from evprof.core.records import SETTLED, BatchRow, SpanRecord, TensorRecord
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Table, Verbatim
 from evprof.export.report.sections import memory, models

@@ -9,8 +9,7 @@ import pytest
 
 from cell_runs import Cell
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.expected_answer import ExpectedAnswer
-from evprof.core.vocabulary.scoring import CHOICE, RIGHT, SCORING_RULES
+from evprof.core.vocabulary.scoring import CHOICE, RIGHT, SCORING_RULES, ExpectedAnswer
 from evprof.export.files import write_export
 from evprof.export.report.data import Source, gather
 from evprof.export.report.sections.answers import accuracy

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from evprof.export.report.parts import (
     POINTS,
     STACKED,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import TokenRecord
 from evprof.core.run_book import RunBook

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evprof.session.schema import APPLICATION_ID
+from evprof.session.tables import APPLICATION_ID
 from frozen.contents import (
     FAMILIES,
     is_wanted,

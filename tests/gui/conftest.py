@@ -18,8 +18,7 @@ import pytest
 from PySide6.QtCore import QEvent, QMessageLogContext, QSettings, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication, QInputDialog
 
-from evprof.core.clock import Clock, monotonic_ns
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import Clock, RunEnded, RunStarted, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest

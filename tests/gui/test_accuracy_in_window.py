@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.expected_answer import ExpectedAnswer
+from evprof.core.vocabulary.scoring import ExpectedAnswer
 from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import open_session
 from evprof.view.columns import columns_of

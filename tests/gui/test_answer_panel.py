@@ -11,7 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, ImportedFacts, RunInfo

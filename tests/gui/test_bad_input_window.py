@@ -25,7 +25,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
-from evprof.session.schema import FORMAT
+from evprof.session.tables import FORMAT
 from ui.state.run_controller import Host
 from ui.window.app import settle
 from ui.window.main_window import MainWindow

@@ -10,14 +10,13 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import RunInfo, SpeculationFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.speculation.clinic import (

@@ -22,8 +22,7 @@ from ui.columns.stage_strip import HEIGHT, StageStrip
 from ui.run_facts.figures import compare
 from ui.run_facts.run_text import lacking, stage_now
 from ui.runs.pair_figures import ComparisonPanel
-from ui.runs.run_details import span_sections
-from ui.runs.run_summary import summary_sections
+from ui.runs.run_details import span_sections, summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder

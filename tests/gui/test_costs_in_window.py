@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 
 from ui.costs.kv_panel import KvPanel
 from ui.costs.visual_panel import VisualPanel
-from ui.widgets.following_panel import FollowingPanel
+from ui.widgets.following import FollowingPanel
 from ui.window.main_window import MainWindow
 from ui.window.panels import PANELS
 from ui.work.long_work import Requests

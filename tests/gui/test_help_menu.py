@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtGui import QDesktopServices
 
-from evprof.loaders import help_pages
+from evprof.loaders import bundled
 from ui.help.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 
 PAGES = (CONTENTS, TROUBLESHOOTING)
@@ -29,7 +29,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the program lies, without any page."""
-    monkeypatch.setattr(help_pages, "assets_folder", lambda: tmp_path / "assets")
+    monkeypatch.setattr(bundled, "assets_folder", lambda: tmp_path / "assets")
     return tmp_path
 
 

@@ -12,8 +12,7 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
-from ui.runs.run_details import DetailSection, span_sections
-from ui.runs.run_summary import summary_sections
+from ui.runs.run_details import DetailSection, span_sections, summary_sections
 
 EVENTS = LoadingFacts(1_048_576, 262_144, events=500_000, decoder="dsec-h5")
 FRAMES = LoadingFacts(2_097_152, 0, frames=8, decoder="pyav", frame_cache="miss")

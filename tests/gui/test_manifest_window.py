@@ -55,7 +55,7 @@ def test_a_list_of_nothing_is_refused(window: MainWindow, tmp_path: Path, record
 
 
 def test_the_frames_of_one_clip_can_be_run(window: MainWindow, tmp_path: Path, wait_until: Wait) -> None:
-    from evprof.loaders.model_frames import save_model_frames
+    from evprof.loaders.clips import save_model_frames
 
     save_model_frames(bundled_samples()[0].events_path or "", 5, tmp_path / "drive")
     for path in sorted((tmp_path / "drive").iterdir()):

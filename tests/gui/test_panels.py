@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QTextCharFormat
 from PySide6.QtWidgets import QLabel
 
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,

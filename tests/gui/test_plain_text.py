@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TensorRecord
 from evprof.core.request import RunRequest

@@ -24,7 +24,7 @@ from fake_nvml import (
     watch,
 )
 from ui.run_facts import figures
-from ui.runs.run_summary import summary_sections
+from ui.runs.run_details import summary_sections
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.timeline.power_lane import PowerLane

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, TARGET, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_book import RunBook
@@ -13,8 +13,8 @@ from evprof.core.run_info import RunInfo
 from evprof.view.columns import ShownModel
 from evprof.view.lanes import Track
 from ui.runs.inspector import Inspector
-from ui.runs.range_details import range_sections
 from ui.runs.run_details import Detail
+from ui.runs.token_details import range_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TimeRange
 from ui.style.theme import ThemeHolder

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
-from ui.comparison.sources import read_any
+from ui.comparison.book import read_any
 from ui.window import exporting
 from ui.window.app import save_screenshot
 from ui.window.main_window import MainWindow

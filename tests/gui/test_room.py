@@ -14,9 +14,8 @@ from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef
 from ui.style.theme import ThemeHolder
-from ui.widgets.boxes import stacked
+from ui.widgets.boxes import side_panel, stacked
 from ui.widgets.figure_table import ROW, FigureTable, TableRow
-from ui.widgets.layout import side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.panel_parts import say, scrolling, sentence
 from ui.window.actions import WindowActions

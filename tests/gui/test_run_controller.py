@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.messages import Message, RequestEnded, RunEnded, RunStarted
+from evprof.core.protocols import Message, RequestEnded, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, TARGET, SpanRecord
 from evprof.core.request import RunRequest

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.messages import BUSY, SILENT, EngineChanged, RunEnded, RunStarted, RunWarned
+from evprof.core.protocols import BUSY, SILENT, EngineChanged, RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
-from evprof.core.messages import READY, EngineChanged, RunStarted
+from evprof.core.protocols import READY, EngineChanged, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import TARGET, MemoryRecord
 from evprof.core.run_info import RunInfo

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QWidget
 
 from evprof.session.facts import MOST_MARKS, Mark, marks_of
 from evprof.session.reading import load_session
-from ui.state.mark_book import go_to
+from ui.state.run_controller import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.timeline.marks import MarkPanel

@@ -10,13 +10,13 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, DRAFT, END, SETTLED, TARGET, KvRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.session.facts import Mark
 from evprof.view.alignment import BY_HAND, RunAlignment
-from ui.state.mark_book import go_to
+from ui.state.run_controller import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.scene import GUTTER_PX

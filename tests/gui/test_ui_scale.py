@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QSettings
 
-from ui.style.ui_scale import SCALES, UiScale, apply_scale, forget_scale, kept_scale
+from ui.style.screen_fit import SCALES, UiScale, apply_scale, forget_scale, kept_scale
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.messages import RunDescribed, RunWarned
+from evprof.core.protocols import RunDescribed, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import KvFacts, LengthFacts

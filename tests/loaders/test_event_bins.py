@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.core.vocabulary.families import FAMILIES
-from evprof.loaders.pictures.event_bins import densest_window, draw_bin, event_bins
+from evprof.loaders.pictures.render import densest_window, draw_bin, event_bins
 
 PLUS = FAMILIES["eventgpt_plus"]
 

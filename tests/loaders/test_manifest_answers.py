@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.expected_answer import ASKS_FOR_LETTER, ExpectedAnswer, with_choices
+from evprof.core.vocabulary.scoring import ASKS_FOR_LETTER, ExpectedAnswer, with_choices
 from evprof.loaders.manifests.expected_cells import EXPECTED, ExpectedCells
 from evprof.loaders.manifests.manifest import Manifest, is_manifest, read_manifest
-from evprof.loaders.manifests.problems import ManifestProblems
+from evprof.loaders.manifests.rows import ManifestProblems
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.writers.manifest import write_manifest
+from evprof.loaders.writers.frames import write_manifest
 
 
 def read(folder: Path, rows: list[dict[str, Any]], name: str = "list.jsonl", **choices: Any) -> Manifest:

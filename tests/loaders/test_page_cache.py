@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evprof.loaders import page_cache
-from evprof.loaders.page_cache import prefetch
+from evprof.loaders import content
+from evprof.loaders.content import prefetch
 
 
 def fetched(path: Path) -> int:
@@ -45,7 +45,7 @@ def test_cold_files_come_from_the_disk_and_warm_ones_do_not(data: Path) -> None:
 
 
 def test_what_does_not_fit_is_told(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "_free_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(content, "_free_bytes", lambda: 1 << 20)
     (sentence,) = prefetch([data, data], "warm")
     assert "data.raw and 1 more would take more than half of the free memory" in sentence
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
+from evprof.loaders.clips import save_model_frames
 from evprof.loaders.content import content_hash
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.inspection import inspect_events, inspect_video
-from evprof.loaders.model_frames import save_model_frames
 from evprof.loaders.pictures.png import encode_png, read_png
 from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.probe import probe

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.rows.trace_columns import NONE, TraceColumns
-from evprof.loaders.traces.entries import PATIENT, entry_of, quick_entries
 from evprof.loaders.traces.reading import TraceProgress, read_trace
+from evprof.loaders.traces.scanning import PATIENT, entry_of, quick_entries
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.summary import trace_summary
 from made_traces import BASE_NS, MadeTrace, write_decoding

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.loaders.even_spread import uniform_indices
+from evprof.loaders.pictures.frame_folder import uniform_indices
 from evprof.loaders.videos import source as source_module
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.frame_table import FrameTable, PacketRow
-from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.player import SeekableVideo
+from evprof.loaders.videos.opening import SeekableVideo, open_video
 from evprof.loaders.videos.source import VideoFrames, VideoInfo
 from example_counts import examples
 from painted_videos import number_of

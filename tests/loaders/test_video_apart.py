@@ -17,8 +17,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.videos import apart
 from evprof.loaders.videos.apart import ApartVideo, decode_here, is_kept_apart, keep_apart
 from evprof.loaders.videos.file import VideoFile
-from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.player import SeekableVideo
+from evprof.loaders.videos.opening import SeekableVideo, open_video
 from evprof.loaders.videos.source import VideoFrames
 
 SERVER = [sys.executable, "-c", "from evprof.loaders.videos.apart_server import main; main()"]

@@ -21,13 +21,10 @@ from evprof.loaders.events.opening import read_events
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.writers import encoder
-from evprof.loaders.writers.encoder import MPEG4, X264, Encoding
-from evprof.loaders.writers.frames import TIMES, is_ours, write_frames
-from evprof.loaders.writers.manifest import write_manifest
-from evprof.loaders.writers.mp4 import write_mp4
-from evprof.loaders.writers.npy import RECORD, write_npy
-from evprof.loaders.writers.npz import write_npz
+from evprof.loaders.writers import mp4
+from evprof.loaders.writers.frames import TIMES, is_ours, write_frames, write_manifest
+from evprof.loaders.writers.mp4 import MPEG4, X264, Encoding, write_mp4
+from evprof.loaders.writers.npy import RECORD, write_npy, write_npz
 from made_events import same
 from painted_videos import number_of
 
@@ -180,7 +177,7 @@ def decoded(video: VideoFile) -> Iterator[tuple[int, object]]:
 
 @pytest.fixture(params=[X264, MPEG4])
 def encoder_in_use(request, monkeypatch) -> str:
-    monkeypatch.setattr(encoder, "encoder_name", lambda: request.param)
+    monkeypatch.setattr(mp4, "encoder_name", lambda: request.param)
     return request.param
 
 
@@ -207,7 +204,7 @@ def test_key_frames_stand_where_they_are_asked_for(gop: int, b_frames: int, vide
 
 
 def test_lossless_video_needs_x264(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(encoder, "encoder_name", lambda: MPEG4)
+    monkeypatch.setattr(mp4, "encoder_name", lambda: MPEG4)
     with pytest.raises(UserError, match="needs the encoder x264"):
         write_mp4(tmp_path / "a.mp4", [(0, np.zeros((16, 16, 3), np.uint8))], Fraction(1, 25), Encoding(crf=0))
     assert os.listdir(tmp_path) == []

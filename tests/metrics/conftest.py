@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TensorRecord, TokenRecord
 from evprof.core.run_book import RunBook

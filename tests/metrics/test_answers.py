@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evprof.core.records import ORIGIN_TARGET, TARGET, TokenRecord
 from evprof.core.run_info import FINISHED, RUNNING, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.text import join_pieces
+from evprof.core.texts import join_pieces
 from evprof.metrics.comparison.answers import (
     CHANGED,
     MOST_WORDS,
@@ -25,7 +25,7 @@ from evprof.metrics.comparison.answers import (
     said_words,
     spans_of,
 )
-from evprof.metrics.figures.texts import words
+from evprof.metrics.figures.scores import words
 
 MS = 1_000_000
 ZERO = 5 * MS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.units import GIB, MIB
-from evprof.metrics.costs.capacity_plan import (
+from evprof.metrics.costs.cache_map import (
     KINDS,
     PlannedModel,
     plan,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evprof.core.speculation import SpeculationFacts
+from evprof.core.run_info import SpeculationFacts
 from evprof.metrics.claims import speculation
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding, judge
 from evprof.metrics.claims.models import CACHE_HIT

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import RunInfo, SpeculationFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.speculation import clinic
 from evprof.metrics.speculation.outcome import acceptance, draft_depth
 

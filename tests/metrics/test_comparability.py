@@ -14,8 +14,7 @@ from cell_runs import Cell
 from evprof.core.errors import UserError
 from evprof.core.records import PowerRecord
 from evprof.core.vocabulary.figures import EVERYTHING, FIGURES, METER
-from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
-from evprof.metrics.comparison.comparability import Comparability, comparability
+from evprof.metrics.comparison.comparability import CIRCUMSTANCES, Comparability, comparability
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import observe, verdict

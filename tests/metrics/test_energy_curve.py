@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.metrics.arithmetic.energy_curve import EnergyCurve
-from evprof.metrics.arithmetic.intervals import by_sharers
+from evprof.metrics.arithmetic.energy_curve import EnergyCurve, by_sharers
 
 MS = 1_000_000
 STEP_MS = 100

@@ -13,9 +13,15 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import ENERGY, FIGURES
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.document import run_document
-from evprof.metrics.figures.energy import computing_devices, energy_document, energy_j
+from evprof.metrics.figures.energy import (
+    computing_devices,
+    energy_document,
+    energy_j,
+    is_throttled,
+    throttle_sentence,
+    throttled_devices,
+)
 from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
-from evprof.metrics.figures.throttling import is_throttled, throttle_sentence, throttled_devices
 from fake_nvml import MS, FakeClock, FakeGpu, FakeNvml, WatchedRun, facts_on, powered_recording, watch
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import RunInfo, SpeculationFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.speculation.failure_modes import (
     CONTENT,
     SHIFTED,

@@ -6,7 +6,7 @@ import pytest
 
 from evprof.core.run_info import LoadingFacts, RunInfo
 from evprof.metrics.document import run_document
-from evprof.metrics.figures.loading import Loading, loading_of
+from evprof.metrics.figures.kv_cache import Loading, loading_of
 from exported import tables
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from evprof.core.run_info import ModelFacts
+from evprof.core.run_info import ModelFacts, SpeculationFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.speculation.outcome import preparation_ms
 from evprof.metrics.speculation.parallel_prefill import window_of
 from evprof.metrics.speculation.verdicts import speculation_sentence

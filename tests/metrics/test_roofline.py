@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
-from evprof.metrics.limits import roofline
+from evprof.core.vocabulary.families import TextShape, VisionShape
+from evprof.metrics.limits import workload
 
 VICUNA = TextShape(layers=32, hidden=4096, intermediate=11_008, heads=32, kv_heads=32, head_dim=128, vocabulary=32_000)
 SMALL = TextShape(layers=1, hidden=4, intermediate=6, heads=2, kv_heads=1, head_dim=2, vocabulary=10)
@@ -13,8 +13,8 @@ SMALL = TextShape(layers=1, hidden=4, intermediate=6, heads=2, kv_heads=1, head_
 
 def test_vicuna_7b_has_its_published_size() -> None:
     assert VICUNA.parameters == 6_738_415_616
-    assert roofline.weight_bytes_per_token(VICUNA, 2) == 13_214_687_232
-    assert roofline.kv_bytes_per_position(VICUNA, 2) == 512 * 1024
+    assert workload.weight_bytes_per_token(VICUNA, 2) == 13_214_687_232
+    assert workload.kv_bytes_per_position(VICUNA, 2) == 512 * 1024
 
 
 def test_a_small_shape_by_hand() -> None:
@@ -22,14 +22,14 @@ def test_a_small_shape_by_hand() -> None:
     assert SMALL.layer_weights == 16 + 8 + 8 + 16 + 3 * 24
     assert SMALL.streamed_weights == 120 + 12 + 40
     assert SMALL.parameters == 172 + 40
-    assert roofline.kv_bytes_per_position(SMALL, 4) == 2 * 1 * 2 * 4
-    assert roofline.decode_flops(SMALL, 5) == 2 * 160 + 4 * 2 * 2 * 5
+    assert workload.kv_bytes_per_position(SMALL, 4) == 2 * 1 * 2 * 4
+    assert workload.decode_flops(SMALL, 5) == 2 * 160 + 4 * 2 * 2 * 5
     # three positions see 1 + 2 + 3 positions
-    assert roofline.prefill_flops(SMALL, 3) == 2 * 120 * 3 + 4 * 2 * 2 * 6 + 2 * 40
+    assert workload.prefill_flops(SMALL, 3) == 2 * 120 * 3 + 4 * 2 * 2 * 6 + 2 * 40
 
 
 def test_a_prefill_of_one_is_a_step_with_one_position() -> None:
-    assert roofline.prefill_flops(VICUNA, 1) == roofline.decode_flops(VICUNA, 1)
+    assert workload.prefill_flops(VICUNA, 1) == workload.decode_flops(VICUNA, 1)
 
 
 def test_a_tied_head_is_read_though_its_table_is_counted_once() -> None:
@@ -44,7 +44,7 @@ def test_vision_by_hand() -> None:
     embedding = 2 * 9 * 12 * 4
     layer = 2 * 10 * (4 * 16 + 2 * 32) + 4 * 100 * 4
     behind = 2 * 9 * (24 + 36)
-    assert roofline.vision_flops(shape) == 2 * (embedding + 3 * layer + behind)
+    assert workload.vision_flops(shape) == 2 * (embedding + 3 * layer + behind)
 
 
 def test_clip_l14_at_336_is_near_its_published_operations() -> None:
@@ -52,17 +52,17 @@ def test_clip_l14_at_336_is_near_its_published_operations() -> None:
     shape = VisionShape(
         frames=1, layers=24, width=1024, intermediate=4096, patch=14, patches=576, kept=0, projections=()
     )
-    assert roofline.vision_flops(shape) / 2 == pytest.approx(191.1e9, rel=0.01)
+    assert workload.vision_flops(shape) / 2 == pytest.approx(191.1e9, rel=0.01)
 
 
 def test_shares_of_the_limit() -> None:
-    assert roofline.bandwidth_share(13.2e9, 0.010, 2000e9) == pytest.approx(0.66)
-    assert roofline.compute_share(9e12, 0.030, 600e12) == pytest.approx(0.5)
-    per_token = roofline.weight_bytes_per_token(VICUNA, 2) + 640 * roofline.kv_bytes_per_position(VICUNA, 2)
+    assert workload.bandwidth_share(13.2e9, 0.010, 2000e9) == pytest.approx(0.66)
+    assert workload.compute_share(9e12, 0.030, 600e12) == pytest.approx(0.5)
+    per_token = workload.weight_bytes_per_token(VICUNA, 2) + 640 * workload.kv_bytes_per_position(VICUNA, 2)
     at_the_ceiling_s = per_token / 2039e9
-    assert roofline.bandwidth_share(per_token, at_the_ceiling_s, 2039e9) == pytest.approx(1)
+    assert workload.bandwidth_share(per_token, at_the_ceiling_s, 2039e9) == pytest.approx(1)
 
 
 def test_context_grows_while_decoding() -> None:
     # After a prompt of 10, three steps see 11, 12 and 13 positions.
-    assert roofline.mean_context(10, 3) == 12
+    assert workload.mean_context(10, 3) == 12

@@ -6,8 +6,7 @@ from cell_runs import Cell
 from evprof.core.run_info import RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.expected_answer import ExpectedAnswer
-from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
+from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1, ExpectedAnswer
 from evprof.metrics.figures.kept import KEPT
 from evprof.metrics.figures.scores import named_choice, score, score_of, scores_document
 

@@ -16,8 +16,7 @@ from evprof.core.records import FrameRecord
 from evprof.core.run_info import LengthFacts, LoadingFacts
 from evprof.core.run_log import RunLog
 from evprof.loaders.pictures.motion import motion_of
-from evprof.metrics.costs.second_costs import SecondCosts, second_costs, second_sentences
-from evprof.metrics.costs.visual_costs import visual_costs
+from evprof.metrics.costs.visual_costs import SecondCosts, second_costs, second_sentences, visual_costs
 
 
 def png(brightness: int, side: int = 8) -> bytes:

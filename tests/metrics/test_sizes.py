@@ -9,8 +9,8 @@ import pytest
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.limits.roofline import kv_bytes_per_position, vision_flops
 from evprof.metrics.limits.sizes import PUBLISHED_VISION, VICUNA_7B, ceiling_of, read_ceilings, read_models, sizes_of
+from evprof.metrics.limits.workload import kv_bytes_per_position, vision_flops
 
 SEVEN_B = {"layers": 32, "kv_heads": 32, "head_dim": 128, "kv_element_bytes": 2, "dtype": "bfloat16"}
 CEILING = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from evprof.core.speculation import SpeculationFacts
+from evprof.core.run_info import SpeculationFacts
 from evprof.metrics.document import run_document, session_document
 from evprof.metrics.speculation.verdicts import speculation_document
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from evprof.core.records import RoundRecord
 from evprof.core.run_info import RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
-from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.settings import settings_from_json
 from evprof.metrics.configurations.baselines import baseline_of, candidates_for
 from evprof.metrics.speculation import outcome as speculation
 from evprof.metrics.speculation.payoff import payoff_of

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from evprof.core.records import SETTLED, STAGES, TARGET, SpanRecord
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.metrics.comparison.differences import stage_deltas
 from evprof.metrics.comparison.document import Configuration, comparison_rows
-from evprof.metrics.comparison.stage_deltas import stage_deltas
 from told import in_processes
 
 MS = 1_000_000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.metrics.figures.texts import (
+from evprof.metrics.figures.scores import (
     common_subsequence,
     jaccard,
     rouge_l,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.metrics.speculation.what_if import (
+from evprof.metrics.speculation.break_even import (
     AnswerPace,
     accepted_of,
     faster_stage,

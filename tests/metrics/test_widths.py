@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from evprof.core.run_info import SpeculationFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.speculation.verdicts import speculation_document
 from evprof.metrics.speculation.widths import FEWEST_ROUNDS, fastest, measured_widths, width_sentence
 from told import told

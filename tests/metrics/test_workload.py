@@ -9,28 +9,31 @@ import pytest
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.generation import (
+from evprof.metrics.estimates.paired import (
+    by_sample,
+    compare,
     fewer_or_faster,
     generation_stages,
     is_mostly_cut_off,
+    mean_of,
+    values_of,
 )
-from evprof.metrics.estimates.paired import by_sample, compare, mean_of, values_of
 from evprof.metrics.figures.decoding import decode_steps
 from evprof.metrics.figures.stages import stage_ms
-from evprof.metrics.limits.roofline import prefill_flops
 from evprof.metrics.limits.sizes import PUBLISHED_VISION, VICUNA_7B, DeviceCeiling, ModelSizes
 from evprof.metrics.limits.workload import (
     COMPUTE,
     MEMORY,
     Work,
     decode_work,
+    prefill_flops,
     prefill_work,
     typical,
     vision_weights,
     vision_work,
 )
-from evprof.metrics.speculation.pace import pace_of
-from evprof.metrics.speculation.what_if import AnswerPace
+from evprof.metrics.speculation.break_even import AnswerPace
+from evprof.metrics.speculation.payoff import pace_of
 
 EVENTGPT = ModelSizes("EventGPT-7b", "eventgpt", VICUNA_7B, PUBLISHED_VISION["eventgpt"])
 LLAVA = ModelSizes("llava", "llava", VICUNA_7B, PUBLISHED_VISION["llava"])

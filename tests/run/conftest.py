@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.messages import RequestEnded, RunEnded
+from evprof.core.protocols import RequestEnded, RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS
 from evprof.core.request import RunRequest

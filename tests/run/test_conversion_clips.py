@@ -12,7 +12,7 @@ from evprof.loaders.clips import clip_frames, read_clip
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.writers.manifest import write_manifest
+from evprof.loaders.writers.frames import write_manifest
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.plan import converted, plan_rows
 from evprof.run.conversion.task import ConversionRecipe, Step

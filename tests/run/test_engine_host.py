@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
+from evprof.core.protocols import EngineChanged, RequestEnded, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.run.processes import engine_host, silence
+from evprof.run.processes import engine_host, open_runs
 from evprof.run.processes.engine_host import EngineHost
 from scripted_process import engine_argv
 
@@ -254,7 +254,7 @@ def test_a_lost_gpu_ends_its_process_and_the_next_run_has_a_fresh_one(start_host
 
 
 def test_an_engine_that_hangs_is_told_once_and_stop_ends_it(start_host, request_for, wait_until, book_of, monkeypatch):
-    monkeypatch.setattr(silence.Silence.__init__, "__defaults__", (None, 0.2))
+    monkeypatch.setattr(open_runs.Silence.__init__, "__defaults__", (None, 0.2))
     monkeypatch.setattr(engine_host, "STOP_PATIENCE_S", 0.1)
     host, recording = start_host("hang:draft")
     host.submit(request_for(mode="draft"))

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RequestEnded
+from evprof.core.protocols import RequestEnded
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.run.processes.channel import ListeningChannel, Stop, Submit, apply_part

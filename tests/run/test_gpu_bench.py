@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.run.gpu_bench import cuda_tests
-from evprof.run.gpu_bench.child import hear_out
-from evprof.run.gpu_bench.cuda_tests import counts_of, run_cuda_tests
-from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
+from evprof.run.gpu_bench import engine_sections
+from evprof.run.gpu_bench.driving import GpuBench, hear_out, measure_gpu
+from evprof.run.gpu_bench.engine_sections import counts_of, run_cuda_tests
 from evprof.run.gpu_bench.plan import (
     MET,
     MISSED,
@@ -299,7 +298,7 @@ def checkout(tmp_path, monkeypatch) -> Path:
     folder.mkdir(parents=True)
     option = 'def pytest_addoption(parser): parser.addoption("--for-seconds", type=float)\n'
     (tmp_path / "conftest.py").write_text(option)
-    monkeypatch.setattr(cuda_tests, "tests_folder", lambda: folder)
+    monkeypatch.setattr(engine_sections, "tests_folder", lambda: folder)
     return folder
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.synthetic_engine import SyntheticEngine
 from evprof.core.errors import UserError
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.run.processes.runner import LocalRunner

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.messages import RunDescribed, RunEnded
+from evprof.core.protocols import RunDescribed, RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FINISHED
 from evprof.run.meters import memory_sampler

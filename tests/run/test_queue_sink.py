@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.messages import RunWarned
+from evprof.core.protocols import RunWarned
 from evprof.core.records import BEGIN, TARGET, KvRecord, SpanRecord, TokenRecord
 from evprof.run.processes.channel import LARGEST_BATCH, QueueSink
 

@@ -23,8 +23,8 @@ from evprof.core.errors import UserError
 from evprof.core.records import STREAMS
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, ENGINE_SESSION, FAILED, FINISHED, PLACE
-from evprof.metrics.configurations.attempts import last_attempts
-from evprof.run.places.engine_seat import SeatTerms
+from evprof.metrics.configurations.gathering import last_attempts
+from evprof.run.places.place import SeatTerms
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.suite import MOST_LOSSES, SuiteEnd

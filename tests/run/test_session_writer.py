@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.processes import run_argv
 from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted, RunWarned
+from evprof.core.protocols import EngineChanged, RequestEnded, RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo

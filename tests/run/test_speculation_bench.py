@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted
+from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.records import (
     ORIGIN_ACCEPTED,
     ORIGIN_BONUS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, RunWarned
+from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted, RunWarned
 from evprof.core.records import ORIGIN_TARGET, SETTLED, STAGES, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import (
@@ -26,9 +26,8 @@ from evprof.core.run_info import (
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.switches.batches import BatchModel, BatchTurn
 from evprof.run.switches.bench import SwitchPlan, measure_switches
-from evprof.run.switches.figures import agreement, pair_ratio, verdict
+from evprof.run.switches.figures import BatchModel, BatchTurn, agreement, pair_ratio, verdict
 from evprof.run.switches.variants import (
     BATCHING,
     LLM,

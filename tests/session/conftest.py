@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
+from evprof.core.protocols import EngineChanged, RequestEnded, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,

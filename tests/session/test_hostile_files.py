@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.session import chunk
-from evprof.session.header import is_session
+from evprof.session.opening import is_session
 from evprof.session.reading import load_session, read_session
-from evprof.session.schema import APPLICATION_ID, FORMAT
 from evprof.session.store import SessionFile
+from evprof.session.tables import APPLICATION_ID, FORMAT
 from sealed import seal
 
 

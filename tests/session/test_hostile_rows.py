@@ -12,7 +12,7 @@ import pytest
 
 from evprof.cli import main
 from evprof.core.errors import UserError
-from evprof.core.messages import RunEnded
+from evprof.core.protocols import RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SpanRecord
 from evprof.core.request import RunRequest

@@ -19,7 +19,7 @@ from evprof.session import migrations, reading, tables
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
 from evprof.session.opened import open_session
 from evprof.session.reading import StoredSession, load_session
-from evprof.session.schema import FORMAT
+from evprof.session.tables import FORMAT
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from evprof.core.messages import RunDescribed
+from evprof.core.protocols import RunDescribed
 from evprof.core.run_book import RunBook
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
-from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted
+from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.run_book import RunBook

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.messages import RunDescribed
+from evprof.core.protocols import RunDescribed
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.run.session_writer import SessionWriter

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.view.decimate import nearest_edge
-from evprof.view.lanes import SpanRow
-from evprof.view.range_figures import figures_in
+from evprof.view.lanes import SpanRow, figures_in
 from evprof.view.timescale import shows_enough
 
 COLUMNS = st.lists(st.lists(st.integers(-50, 50), max_size=8).map(sorted), max_size=3)

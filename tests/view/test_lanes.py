@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.messages import RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,

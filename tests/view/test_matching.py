@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.view.matching import match
+from evprof.view.labels import match
 
 WORDS = st.lists(st.sampled_from(["run", "runs", "open", "session", "prefill", "γ"]), min_size=1, max_size=4)
 

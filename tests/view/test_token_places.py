@@ -5,7 +5,7 @@ from __future__ import annotations
 from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.view.token_places import round_of_span, step_of
+from evprof.view.alignment import round_of_span, step_of
 
 DECODE, DRAFT_0, VERIFY_0, DRAFT_1, VERIFY_1, FINISH, PREFILL = range(7)
 

@@ -18,13 +18,12 @@ from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, mode_of
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.break_even import GAMMAS, Chance, RoundCosts, steady_rounds
 from evprof.metrics.speculation.payoff import DECODE, MeasuredSpeedup, Prediction
-from ui.clinic.figures import Clinic
+from ui.clinic.pages import Clinic
 from ui.clinic.plots import BreakEvenPlot
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import ToneLabel, scrolling, sentence
+from ui.widgets.panel_parts import EmptyState, ToneLabel, scrolling, sentence
 
 GAMMA, ALPHA, TOKENS, VERIFY = "gamma", "alpha", "tokens", "verify"
 """What can be changed."""

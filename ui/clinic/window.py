@@ -10,18 +10,16 @@ from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.speculation.failure_modes import Rejection
 from evprof.metrics.speculation.outcome import is_lossy
 from ui.clinic.break_even import BreakEvenPage
-from ui.clinic.figures import Clinic, clinic_of, key_of
-from ui.clinic.pages import DefinitionsPage, FailuresPage
+from ui.clinic.pages import Clinic, DefinitionsPage, FailuresPage, clinic_of, key_of
 from ui.clinic.plots import HistogramPlot, PlacePlot
 from ui.columns.model_column import LOSSY
 from ui.state.cells import speculative_run
 from ui.state.selection import RoundRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.empty_state import EmptyState
-from ui.widgets.following_dialog import FollowingDialog
+from ui.widgets.following import FollowingDialog
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import say, scrolling, section_head, sentence
+from ui.widgets.panel_parts import EmptyState, say, scrolling, section_head, sentence
 
 _PLACES = (
     "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted, where all that follows a "

@@ -15,8 +15,8 @@ import numpy as np
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_REJECTED, TokenRecord
 from evprof.core.run_log import RunLog
-from evprof.core.text import is_byte, is_control, join_pieces
-from evprof.view.token_places import round_of_span
+from evprof.core.texts import is_byte, is_control, join_pieces
+from evprof.view.alignment import round_of_span
 from ui.state.chosen import Chosen, RoundRef, TimeRange, TokenRef
 
 MOST_TOKENS = 2_000

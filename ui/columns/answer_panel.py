@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QShowEvent
 from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QWidget
 
-from evprof.core.safe_text import one_line, plain
+from evprof.core.texts import one_line, plain
 from evprof.core.units import count_text, ms_from_ns, ms_text
 from evprof.metrics.comparison.answers import AHEAD, SAME, AnswerDiff, AnswerSpan, SaidWord
 from ui.columns.answer_comparison import AnswerComparison
@@ -14,8 +14,7 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
-from ui.widgets.empty_state import EmptyState
-from ui.widgets.panel_parts import say, sentence
+from ui.widgets.panel_parts import EmptyState, say, sentence
 
 _LONGEST_QUOTE = 60
 _HEADS = ("A", "A at", "earlier", "B at", "B")

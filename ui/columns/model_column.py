@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLayout, QStackedLayout, QWidget
 
 from evprof.core.records import DRAFT
 from evprof.core.run_info import FAILED, ModelFacts
-from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
+from evprof.core.texts import plain
 from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.families import READ_BY
@@ -44,10 +44,8 @@ from ui.run_facts.run_text import (
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
-from ui.widgets.elided import elided_text
-from ui.widgets.empty_state import EmptyState
-from ui.widgets.label import Label
-from ui.widgets.panel_parts import ToneLabel
+from ui.widgets.label import Label, elided_text
+from ui.widgets.panel_parts import EmptyState, ToneLabel
 
 LOSSY = "This answer may differ from the target's own: a trained map made its cache from the draft's."
 

@@ -9,8 +9,8 @@ from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.core.clock import monotonic_ns
-from evprof.core.rows.span import Span
+from evprof.core.protocols import monotonic_ns
+from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.view.columns import ShownModel
@@ -19,8 +19,8 @@ from ui.run_facts.run_text import stages_in_order
 from ui.state.selection import Selection, SpanRef
 from ui.style.theme import RADIUS, SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
-from ui.widgets.elided import elided_text
-from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
+from ui.widgets.figure_table import is_striped, paint_label_ground, stage_brush
+from ui.widgets.label import elided_text
 
 HEIGHT = 20
 LINE_PX = 20

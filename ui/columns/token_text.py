@@ -26,7 +26,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QTextEdit, QWidget
 
 from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
 from ui.columns.answer import AnswerFlow, TokenMark, chosen_of, marks_of

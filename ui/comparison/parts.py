@@ -11,14 +11,13 @@ from PySide6.QtWidgets import QCheckBox, QMenu, QPushButton, QToolButton, QWidge
 from evprof.core.units import count_text
 from evprof.metrics.configurations.saved_view import ColumnName
 from evprof.metrics.figures.stages import BASES
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, OpenSession
+from ui.comparison.book import FORMATS, OPEN_SESSION, ComparisonBook, OpenSession
 from ui.comparison.sheet import ComparisonSheet, title_parts
-from ui.comparison.sources import FORMATS
 from ui.comparison.table import SIGNS, ComparisonTable
 from ui.run_facts.figures import BASIS_NAMES
 from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import beside, stacked
-from ui.widgets.elided import literal
+from ui.widgets.label import literal
 from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import WordSwitch, say, sentence
 

@@ -14,8 +14,8 @@ from PySide6.QtWidgets import (
 
 from ui.comparison.sheet import BAD, GOOD, ComparisonSheet, FigureCell, SheetRow
 from ui.style.theme import ThemeHolder
-from ui.widgets.elided import elided_text
-from ui.widgets.stage_fill import paint_swatch
+from ui.widgets.figure_table import paint_swatch
+from ui.widgets.label import elided_text
 
 NAME_PX = 152
 LEAST_PX, MOST_PX = 224, 288

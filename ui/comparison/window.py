@@ -29,10 +29,17 @@ from evprof.core.errors import UserError
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.saved_view import ColumnName, SavedView
 from evprof.session.facts import VIEWS, saved_views
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, place_of
+from ui.comparison.book import (
+    FORMATS,
+    OPEN_SESSION,
+    ComparisonBook,
+    ReadSession,
+    SessionShelf,
+    place_of,
+    write_comparison_as,
+)
 from ui.comparison.parts import ComparisonBar, ComparisonBody, ConfigurationList
 from ui.comparison.sheet import ComparisonSheet, sheet
-from ui.comparison.sources import FORMATS, ReadSession, SessionShelf, write_comparison_as
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -40,9 +47,8 @@ from ui.state.window_session import WindowSession
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import FAILURE, INFO, UNDO, MessageBar
-from ui.widgets.panel_parts import section_head
+from ui.widgets.panel_parts import EmptyState, section_head
 
 LIST_PX = 216
 _SESSIONS = "Sessions and results (*.evprof *.json);;All files (*)"

@@ -13,8 +13,8 @@ from evprof.core.units import bytes_text
 from evprof.metrics.costs.cache_map import RESERVED, ROLLED_BACK, SYSTEM, TEXT, VISUAL, CacheMap
 from evprof.view.decimate import nice_ceiling
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder
-from ui.widgets.elided import elided_text
-from ui.widgets.picked_picture import PickedPicture
+from ui.widgets.drawn import PickedPicture
+from ui.widgets.label import elided_text
 
 STAGE_OF_ORIGIN = {SYSTEM: "load", TEXT: "prefill", VISUAL: "vision", "generated": "decode", "draft": "draft"}
 """Whose colour an origin has: that of the stage that brought it."""

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QBrush, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QBrush, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QLabel, QScrollArea, QSizePolicy, QWidget
 
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics.costs.visual_costs import FrameCost, TokenCost, VisualCosts
 from evprof.view.decimate import nice_ceiling
 from evprof.view.labels import axis_text
-from ui.style.theme import SMALL_PX, Theme, ThemeHolder
-from ui.widgets.elided import elided_text
-from ui.widgets.picked_picture import PickedPicture
+from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
+from ui.widgets.boxes import Part, beside, in_role, stacked
+from ui.widgets.drawn import PickedPicture
+from ui.widgets.label import elided_text
+from ui.widgets.panel_parts import scrolling
 
 _TITLE, FOOT, _GAP, _AXIS = 22.0, 40.0, 10.0, 54.0
 FOOT_ROWS = (9.0, 23.0)
@@ -205,3 +207,40 @@ class FrameBars(PickedPicture):
 
 def _total(cost: TokenCost) -> float:
     return sum(getattr(cost, name) or 0.0 for _, name in PARTS)
+
+
+SIDE_PX = 360
+"""Width of a side in logical px, as long as it leaves the picture as much."""
+
+LEAST_PX = 160, 192
+"""Of picture and side in the narrowest window."""
+
+
+def side_page(*parts: Part) -> QScrollArea:
+    """Parts on panel ground."""
+    ground = in_role(QWidget(), "panel")
+    ground.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    stacked(*parts, None, on=ground, margins=(2, 0, GRID, 0), spacing=GRID // 2)
+    for part in parts:
+        if isinstance(part, QLabel):
+            part.setMinimumWidth(1)  # a head is cut sooner than the figures below it
+    return scrolling(ground)
+
+
+class PictureAndSide(QWidget):
+    """Both beside one another; where there is little room, each has half of it."""
+
+    def __init__(self, picture: QWidget, side: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._side = side
+        picture.setMinimumWidth(LEAST_PX[0])
+        beside((picture, 3), (side, 2), on=self, spacing=2 * GRID)
+
+    def minimumSizeHint(self) -> QSize:
+        """What the layout holds now is no least width."""
+        return QSize(sum(LEAST_PX) + 2 * GRID, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Gives the side its width."""
+        self._side.setMinimumWidth(max(LEAST_PX[1], min(SIDE_PX, self.width() // 2 - GRID)))
+        super().resizeEvent(event)

@@ -21,14 +21,13 @@ from evprof.metrics.costs.cache_map import (
 from evprof.view.columns import ShownModel
 from evprof.view.labels import model_title
 from ui.costs.cache_picture import ORIGIN_WORDS, STAGE_OF_ORIGIN, CacheBlock, CachePicture, CachePiece
-from ui.costs.side_page import PictureAndSide, side_page
+from ui.costs.frame_bars import PictureAndSide, side_page
 from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.following_panel import FollowingPanel
-from ui.widgets.panel_parts import say, section_head, sentence
+from ui.widgets.following import FollowingPanel
+from ui.widgets.panel_parts import EmptyState, say, section_head, sentence
 
 _NOTHING = "–"
 

@@ -10,23 +10,28 @@ from PySide6.QtWidgets import QSlider, QWidget
 
 from evprof.core.units import bytes_text, ms_text, number_text, percent_text
 from evprof.metrics.costs.cache_map import cache_map
-from evprof.metrics.costs.second_costs import second_costs, second_sentences
 from evprof.metrics.costs.sweeps import roof_of
-from evprof.metrics.costs.visual_costs import PrunedRuns, VisualCosts, pruned_runs, pruning, visual_costs
+from evprof.metrics.costs.visual_costs import (
+    PrunedRuns,
+    VisualCosts,
+    pruned_runs,
+    pruning,
+    second_costs,
+    second_sentences,
+    visual_costs,
+)
 from evprof.metrics.estimates.estimates import Estimate
 from evprof.metrics.limits.sizes import ModelSizes, read_ceilings, read_models, sizes_of
 from evprof.view.columns import ShownModel
 from evprof.view.labels import model_title
-from ui.costs.frame_bars import CostBar, FrameBars, FrameGroup
-from ui.costs.side_page import PictureAndSide, side_page
+from ui.costs.frame_bars import CostBar, FrameBars, FrameGroup, PictureAndSide, side_page
 from ui.state.selection import SpanRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.following_panel import FollowingPanel
+from ui.widgets.following import FollowingPanel
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import say, section_head, sentence
+from ui.widgets.panel_parts import EmptyState, say, section_head, sentence
 
 _NOTHING = "–"
 

@@ -24,9 +24,9 @@ from PySide6.QtWidgets import QDialog, QPlainTextEdit, QPushButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.files.user_folders import log_folder
-from evprof.core.messages import Message
+from evprof.core.protocols import Message
 from evprof.core.records import STREAM_OF, SpanRecord
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from evprof.version import __version__
 from ui.state.run_controller import RunController
 from ui.style.theme import GRID

@@ -23,10 +23,9 @@ from ui.state.cells import configuration_runs
 from ui.state.newest_errand import MANY_RUNS, NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.following_dialog import FollowingDialog
-from ui.widgets.panel_parts import say, section_head, sentence
+from ui.widgets.following import FollowingDialog
+from ui.widgets.panel_parts import EmptyState, say, section_head, sentence
 from ui.widgets.plots import AcceptancePlot, Curve, LatencyPlot
 
 Pair = tuple[ShownModel | None, ShownModel | None]

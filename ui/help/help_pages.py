@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
 
-from evprof.loaders.help_pages import page_source, site_page
+from evprof.loaders.bundled import page_source, site_page
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID
 from ui.widgets.boxes import stacked

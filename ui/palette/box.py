@@ -15,14 +15,14 @@ from shiboken6 import isValid
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.setting import Setting
+from evprof.view.labels import match
 from evprof.view.lanes import SpanTable, Track
-from evprof.view.matching import match
 from evprof.view.timescale import time_text
 from ui.run_facts.run_text import run_title
 from ui.state.chosen import SpanRef, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
-from ui.widgets.escape import asks_for_escape
+from ui.widgets.drawn import asks_for_escape
 from ui.widgets.label import Label
 from ui.widgets.line_list import LineList, ListLine
 

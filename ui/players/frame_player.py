@@ -12,7 +12,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from evprof.loaders.pictures.frame_folder import is_there
 from evprof.view.event_rates import Rates
 from ui.players.clip_range import moment_words

@@ -14,7 +14,7 @@ from evprof.view.columns import ShownModel
 from ui.players.play_clock import PlayClock
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
-from ui.widgets.elided import elided_text
+from ui.widgets.label import elided_text
 
 if TYPE_CHECKING:
     from evprof.metrics.costs.two_clocks import SensorSpan

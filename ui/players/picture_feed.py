@@ -120,7 +120,7 @@ class VideoPictures(PictureSource):
     """Frames of a video."""
 
     def __init__(self, given: PlayerInput) -> None:
-        from evprof.loaders.videos.player import SeekableVideo
+        from evprof.loaders.videos.opening import SeekableVideo
 
         self._player = SeekableVideo(given.path, longest_edge=LONGEST_EDGE, times_path=given.times_path)
         try:

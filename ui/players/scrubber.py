@@ -29,8 +29,7 @@ from ui.style.icons import SIZE, icon
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.widgets.boxes import beside, in_role
 from ui.widgets.drawn import Drawn
-from ui.widgets.elided import elided_text, literal
-from ui.widgets.label import Label
+from ui.widgets.label import Label, elided_text, literal
 
 HEIGHT = 28
 _CLIP_BOTTOM = 10.0

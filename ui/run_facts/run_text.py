@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT, STAGES, TARGET
-from evprof.core.rows.answer_rows import NO_ANSWER
-from evprof.core.rows.span import Span
+from evprof.core.rows.blocks import NO_ANSWER
+from evprof.core.rows.spans import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.safe_text import one_line
+from evprof.core.texts import one_line
 from evprof.core.units import NS_PER_S, amount_text, percent_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QLabel, QWidget
 
-from evprof.core.clock import monotonic_ns
+from evprof.core.protocols import monotonic_ns
 from evprof.view.columns import columns_of
 from evprof.view.lanes import Track
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import stacked
-from ui.widgets.empty_state import EmptyState
+from ui.widgets.boxes import bring_into_sight, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.layout import bring_into_sight
-from ui.widgets.panel_parts import section_head, sentence
+from ui.widgets.panel_parts import EmptyState, section_head, sentence
 
 if TYPE_CHECKING:
     from ui.runs.run_details import DetailSection
@@ -106,10 +104,8 @@ class Inspector(QWidget):
         controller = self._controller
         if not controller.runs:
             return []
-        from ui.runs.range_details import range_sections
-        from ui.runs.run_details import span_sections
-        from ui.runs.run_summary import summary_sections
-        from ui.runs.token_details import drafted_sections, round_sections, token_sections
+        from ui.runs.run_details import span_sections, summary_sections
+        from ui.runs.token_details import drafted_sections, range_sections, round_sections, token_sections
 
         match self._selection.chosen:
             case SpanRef(run_id, span_id):

@@ -14,10 +14,8 @@ from ui.run_facts import figures
 from ui.state.newest_errand import MANY_RUNS, NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.disclosure import Disclosure
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
+from ui.widgets.panel_parts import Disclosure, EmptyState, WordSwitch, say, section_head, sentence
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.comparability import Comparability

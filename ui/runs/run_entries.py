@@ -18,7 +18,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.run_text import cell_names, mode_name, mode_words, nearness_words, right_words, stage_now, verdicts_of
-from ui.runs.payoffs import Payoffs
+from ui.runs.run_remarks import Payoffs
 from ui.state.cells import configuration_counts
 from ui.widgets.line_list import ListLine
 

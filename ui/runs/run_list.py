@@ -13,19 +13,17 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
 from evprof.view.columns import pair_for
-from ui.runs.payoffs import Payoffs
 from ui.runs.run_entries import CELL, OPEN, REPEATS, FoldKey, RunEntries, Slot
-from ui.runs.run_remarks import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, RunRemarks, baseline_menu
+from ui.runs.run_remarks import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, Payoffs, RunRemarks, baseline_menu
 from ui.state.cells import typical_pair, typical_repeat
 from ui.state.run_controller import RunController
-from ui.state.run_drag import dragged, matching, put_run
+from ui.state.run_following import dragged, matching, put_run
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
-from ui.widgets.elided import literal
-from ui.widgets.empty_state import EmptyState
+from ui.widgets.label import literal
 from ui.widgets.line_list import LineList, ListLine, PagedLines
-from ui.widgets.panel_parts import section_head
+from ui.widgets.panel_parts import EmptyState, section_head
 
 MOST_MADE = 500
 """Lines of a longer list are made when they come into sight."""

@@ -12,14 +12,12 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
 from ui.run_facts.figures import NOTHING
 from ui.run_facts.run_text import judgement_of
-from ui.runs.payoffs import Payoffs
 from ui.runs.run_entries import against_of
-from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE
+from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE, Payoffs
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, put_parts, stacked
-from ui.widgets.disclosure import Disclosure
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.panel_parts import ToneLabel, section_head
+from ui.widgets.panel_parts import Disclosure, ToneLabel, section_head
 
 _HEAD, _LOSSY_HEAD = "Draft acceptance", "Adapted cache · lossy"
 

@@ -13,8 +13,7 @@ from ui.samples.openings import Opening
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.drawn import Drawn
-from ui.widgets.elided import elided_text
-from ui.widgets.label import Label
+from ui.widgets.label import Label, elided_text
 
 MOST_LINES = 6
 _CARD_PX, _NAME_PX = 440, 260

@@ -9,7 +9,7 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.units import count_text
-from evprof.session.header import is_session
+from evprof.session.opening import is_session
 from ui.run_facts.run_text import input_name
 
 MOST_LOOKED_AT = 200

@@ -15,9 +15,8 @@ from evprof.core.units import ms_text
 from ui.samples.clip_choice import clip_of, identity, sample_name
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.line_list import LineList, ListLine
-from ui.widgets.panel_parts import section_head
+from ui.widgets.panel_parts import EmptyState, section_head
 
 MOST_LINES = 10
 LARGEST_READ = 64 << 20

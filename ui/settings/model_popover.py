@@ -13,22 +13,19 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QGridLayout, QPushButton, QTo
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT
 from evprof.core.vocabulary.families import FAMILIES
-from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
-from evprof.core.vocabulary.offered import drawback_of, remark_on
+from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice, drawback_of, remark_on
 from evprof.core.vocabulary.setting import Setting
-from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.run_facts.run_text import input_name, role_name
 from ui.settings.examiner import Examiner
 from ui.settings.model_report import ModelReport, clip_problem, family_of, model_report, pending_report
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role, put_parts, stacked
+from ui.widgets.boxes import beside, in_role, put_parts, rule, stacked
 from ui.widgets.choice_box import ChoiceBox
-from ui.widgets.elided import elided_text, literal
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.label import Label
-from ui.widgets.layout import rule
+from ui.widgets.label import Label, elided_text, literal
 from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import ToneLabel, say, section_head, sentence
 

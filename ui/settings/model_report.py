@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.files.regular_file import regular_file
+from evprof.core.files.whole_file import regular_file
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.units import memory_text
 from evprof.core.vocabulary.families import FAMILIES, family_by_type, family_by_word, family_title

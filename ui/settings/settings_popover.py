@@ -36,11 +36,10 @@ from ui.settings.request_form import (
     value_shown,
 )
 from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
-from ui.widgets.boxes import Part, beside, in_role, stacked
+from ui.widgets.boxes import Part, beside, in_role, rule, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.drawn import Drawn
 from ui.widgets.label import Label
-from ui.widgets.layout import rule
 from ui.widgets.panel_parts import section_head
 
 NAME_PX, FIELD_PX = 14 * GRID, 14 * GRID

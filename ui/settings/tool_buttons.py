@@ -9,8 +9,8 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetrics
 from PySide6.QtWidgets import QFileDialog, QMenu, QSizePolicy, QToolButton, QWidget
 
-from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
+from evprof.core.texts import plain
 from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
 from evprof.core.vocabulary.modes import MODES
 from evprof.export.formats import FORMATS, ExportFormat
@@ -18,7 +18,7 @@ from evprof.loaders.bundled import assets_folder
 from ui.run_facts.run_text import input_name, mode_name, role_name
 from ui.settings.request_form import RequestForm
 from ui.style.theme import BUTTON_PX
-from ui.widgets.elided import elided_text, literal
+from ui.widgets.label import elided_text, literal
 
 ICON = 14
 """Size of the icons in logical px."""

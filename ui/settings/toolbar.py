@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QFrame, QLayout, QLineEdit, QPushButton, QSpinBox,
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
+from evprof.core.texts import plain
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
 from ui.run_facts.run_text import mode_name

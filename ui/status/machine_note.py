@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject
 
-from evprof.core.messages import EngineChanged, Message
+from evprof.core.protocols import EngineChanged, Message
 from evprof.core.records import MemoryRecord
 from evprof.core.units import bytes_text
 from evprof.run.kept_overhead import ObserverEffect, observer_effect

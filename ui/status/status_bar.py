@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.core.messages import (
+from evprof.core.protocols import (
     SILENT,
     EngineChanged,
     Message,
@@ -23,7 +23,7 @@ from evprof.view.timescale import time_text
 from ui.state.selection import Selection
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import show_tip
-from ui.widgets.elided import elided_text
+from ui.widgets.label import elided_text
 
 HEIGHT_PX = 26
 

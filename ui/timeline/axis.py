@@ -18,7 +18,7 @@ from ui.timeline.lane import ticks_px
 from ui.timeline.scene import GUTTER_PX, TimelineScene
 from ui.widgets.boxes import beside, in_role
 from ui.widgets.drawn import show_tip
-from ui.widgets.elided import elided_text
+from ui.widgets.label import elided_text
 
 HEIGHT_PX = 30
 _UNIT_PX = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evprof.core.safe_text import one_line
+from evprof.core.texts import one_line
 from evprof.view.labels import stage_title
 from evprof.view.lanes import Ints, Track
 from evprof.view.timescale import time_text

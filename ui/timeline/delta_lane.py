@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
-from evprof.metrics.comparison.stage_deltas import StageDelta, stage_deltas
+from evprof.metrics.comparison.differences import StageDelta, stage_deltas
 from evprof.view.columns import ShownModel, columns_of
 from evprof.view.labels import stage_title, stages_in, widest_that_fits
 from ui.run_facts.figures import interval_text, ratio_text

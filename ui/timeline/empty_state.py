@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from ui.style.theme import GRID
 from ui.timeline.scene import GUTTER_PX
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.elided import elided_text, literal
-from ui.widgets.empty_state import EmptyState
+from ui.widgets.label import elided_text, literal
+from ui.widgets.panel_parts import EmptyState
 
 _NAME_PX = 320
 """Longer names of samples are shortened."""

@@ -16,7 +16,7 @@ from evprof.view.decimate import Floats
 from evprof.view.timescale import Timescale
 from ui.style.theme import SMALL_PX
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
-from ui.widgets.elided import elided_text
+from ui.widgets.label import elided_text
 
 Shades: TypeAlias = "npt.NDArray[np.uint32]"
 

@@ -8,15 +8,13 @@ from PySide6.QtWidgets import QInputDialog, QMenu, QWidget
 
 from evprof.session.facts import LONGEST_NOTE, Mark
 from evprof.view.timescale import time_text
-from ui.state.mark_book import MarkBook, go_to
-from ui.state.run_controller import RunController
+from ui.state.run_controller import MarkBook, RunController, go_to
 from ui.state.selection import Selection, TimeRange
 from ui.style.theme import GRID, ThemeHolder
 from ui.timeline.scene import TimelineScene
 from ui.widgets.boxes import in_role, stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.line_list import LineList, ListLine
-from ui.widgets.panel_parts import section_head
+from ui.widgets.panel_parts import EmptyState, section_head
 
 
 def ask_note(book: MarkBook, mark: Mark, parent: QWidget) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QByteArray, QMimeData, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QImage, QPainter
 from PySide6.QtWidgets import QMenu, QWidget
 
-from evprof.core.safe_text import one_line
+from evprof.core.texts import one_line
 from evprof.core.vocabulary.modes import mode_of
 from evprof.session.facts import Mark
 from evprof.view.timescale import time_text
@@ -20,7 +20,7 @@ from ui.timeline.marks import Marking
 from ui.timeline.navigation import Zooming
 from ui.timeline.scene import Hit, TimelineScene
 from ui.timeline.stage_lane import StageLane
-from ui.widgets.elided import literal
+from ui.widgets.label import literal
 
 Line = Sequence[str]
 """The cells of a line; the first line of a table names its columns."""

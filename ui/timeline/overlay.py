@@ -9,14 +9,14 @@ from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QWidget
 
-from evprof.core.safe_text import one_line
+from evprof.core.texts import one_line
 from ui.state.selection import TimeRange
 from ui.style.theme import GRID
 from ui.timeline.lane import Lane
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.figure_table import paint_swatch
 from ui.widgets.label import Label
-from ui.widgets.stage_fill import paint_swatch
 
 
 class Overlay(QWidget):

@@ -12,7 +12,7 @@ from PySide6.QtGui import QPainter
 from evprof.core.records import PowerRecord
 from evprof.core.run_log import RunLog
 from evprof.core.units import amount_text
-from evprof.metrics.figures.throttling import slowed_samples
+from evprof.metrics.figures.energy import slowed_samples
 from evprof.view.lanes import Track
 from ui.timeline.level_lane import LevelLane, LevelSeries
 from ui.timeline.scene import Hit, TimelineScene

@@ -10,7 +10,7 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen, QPolygonF
 
 from evprof.core.records import STAGES
-from evprof.core.rows.span import Span
+from evprof.core.rows.spans import Span
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import bytes_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
@@ -24,7 +24,7 @@ from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane, blended, paint_row, palette_of, pixels_per_px
 from ui.timeline.scene import Hit, TimelineScene
 from ui.timeline.speculation_lanes import paint_overlap_ground
-from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
+from ui.widgets.figure_table import is_striped, paint_label_ground, stage_brush
 
 BAR_TOP, BAR_HEIGHT = 7.0, 22.0
 PART_TOP, PART_HEIGHT = 31.0, 13.0

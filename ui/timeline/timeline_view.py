@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, QSettings, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QScrollArea, QWidget
 
-from evprof.core.clock import Clock, monotonic_ns
+from evprof.core.protocols import Clock, monotonic_ns
 from evprof.view.columns import tracks_of
 from evprof.view.timescale import Timescale, shows_enough
 from ui.state.run_controller import RunController

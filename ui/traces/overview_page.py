@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHeaderView, QSizePolicy, QToolTip, QTreeWidget, QTreeWidgetItem, QWidget
 
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from evprof.core.units import bytes_text, count_text, percent_text
 from evprof.metrics.traces.memory import MemoryCurve
 from evprof.metrics.traces.modules import ModuleRow
@@ -21,9 +21,8 @@ from ui.traces.reading import MOST_ALLOCATIONS, ReadTrace
 from ui.traces.record_table import ALLOCATIONS, OPERATOR_MEMORY, RecordTable, share_text, time_of
 from ui.widgets.boxes import beside, stacked
 from ui.widgets.drawn import Drawn
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.panel_parts import WordSwitch, say, scrolling, section_head, sentence
+from ui.widgets.panel_parts import EmptyState, WordSwitch, say, scrolling, section_head, sentence
 from ui.widgets.plots import PlotView
 
 _BAR_PX, _TABLE_PX = 22, 420

@@ -11,7 +11,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLineEdit, QTableView, QWidget
 
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from evprof.core.units import bytes_text, count_text, ms_text, percent_text
 from ui.style.theme import GRID
 from ui.widgets.boxes import beside, in_role, stacked

@@ -13,7 +13,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from evprof.core.records import STAGES
-from evprof.core.rows.distinct import Ints
+from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import NONE
 from evprof.core.units import bytes_text
 from evprof.metrics.traces.roles import (
@@ -33,7 +33,7 @@ from ui.state.selection import TimeRange
 from ui.style.theme import Theme
 from ui.timeline.lane import FOLDED_PX, Lane, blended, paint_row, palette_of, pixels_per_px
 from ui.timeline.scene import Hit, TimelineScene
-from ui.widgets.elided import elided_text
+from ui.widgets.label import elided_text
 
 if TYPE_CHECKING:
     from evprof.metrics.traces.analysis import TraceAnalysis

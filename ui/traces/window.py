@@ -33,9 +33,8 @@ from ui.traces.record_table import (
 )
 from ui.traces.timeline_page import TimelinePage
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import MessageBar
-from ui.widgets.panel_parts import WordSwitch, say, sentence
+from ui.widgets.panel_parts import EmptyState, WordSwitch, say, sentence
 
 _MOST = 1000
 """The name's share of its line, beside all other room's."""

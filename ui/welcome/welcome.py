@@ -14,7 +14,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPushButton, QWidget
 
-from evprof.core.safe_text import one_line, plain
+from evprof.core.texts import one_line, plain
 from evprof.core.units import count_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.session.autosave import autosave_folder
@@ -24,7 +24,7 @@ from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.escape import asks_for_escape, is_escape
+from ui.widgets.drawn import asks_for_escape, is_escape
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
 

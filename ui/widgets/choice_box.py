@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox, QStylePainter, QWidget
+from PySide6.QtGui import QAction, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QComboBox, QMenu, QStyle, QStyleOptionComboBox, QStylePainter, QWidget
 
 from ui.style.icons import pixmap
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.elided import elided_text
+from ui.widgets.label import elided_text
 
 _ARROW = 12
 _AROUND = _ARROW + 3 * GRID
@@ -48,3 +48,27 @@ class ChoiceBox(QComboBox):
         painter = QStylePainter(self)
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+
+
+class ChoiceMenu(QMenu):
+    """Clicking, or pressing Space on, a line that can be ticked ticks it; everything else is as in any menu."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        action = self.activeAction()
+        if not _tick(action):
+            super().mouseReleaseEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() != Qt.Key.Key_Space or not _tick(self.activeAction()):
+            super().keyPressEvent(event)
+
+
+def _tick(action: QAction | None) -> bool:
+    if action is None or not action.isCheckable() or not action.isEnabled():
+        return False
+    action.trigger()
+    return True

@@ -7,7 +7,7 @@ from PySide6.QtGui import QDragMoveEvent, QDropEvent
 from PySide6.QtWidgets import QWidget
 
 from ui.state.run_controller import RunController
-from ui.state.run_drag import put_run, runs_dragged
+from ui.state.run_following import put_run, runs_dragged
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.label import Label

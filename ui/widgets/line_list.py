@@ -30,9 +30,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from ui.style.theme import BASE_PX, GRID, SMALL_PX, ThemeHolder
-from ui.widgets.elided import elided_text
+from ui.widgets.label import elided_text
 
 LINE = 28
 SECOND_LINE = 16

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWi
 from ui.style.icons import SIZE, icon, pixmap
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
-from ui.widgets.escape import asks_for_escape, is_escape
+from ui.widgets.drawn import asks_for_escape, is_escape
 from ui.widgets.label import Label
 
 READING_MS = 8000

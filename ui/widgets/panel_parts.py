@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 from ui.style.theme import GRID
-from ui.widgets.boxes import beside, in_role
+from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
 
 
@@ -155,3 +155,86 @@ class WordSwitch(QWidget):
     def choose(self, key: str) -> None:
         self.hold(key)
         self.chosen.emit(key)
+
+
+class Disclosure(QWidget):
+    """The word opens and closes it, by mouse or by Space; hidden while there is nothing to say."""
+
+    def __init__(self, word: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._word = word
+        self._text = ""
+        self.button = in_role(QPushButton(), "link")
+        self.button.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.button.setCheckable(True)
+        self.button.toggled.connect(self._show)
+        self.label = sentence()
+        stacked(beside(self.button, None), self.label, on=self, spacing=GRID // 2)
+        self._show()
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    def say(self, text: str, word: str = "") -> None:
+        """Says something else, behind another word where one is given; an empty text hides it."""
+        self._text, self._word = text, word or self._word
+        self._show()
+
+    def _show(self, *_: object) -> None:
+        is_open = self.button.isChecked()
+        self.button.setText(f"{self._word} {'▾' if is_open else '▸'}")
+        say(self.label, self._text if is_open else "")
+        self.setVisible(bool(self._text))
+
+
+class EmptyState(QWidget):
+    """A heading, one or two sentences, and at most one button.
+
+    With `does` the button triggers the action of that name of the window, or of the window that it was opened from.
+
+    Signals:
+        activated(): the button was pressed.
+    """
+
+    activated = Signal()
+
+    def __init__(
+        self, heading: str, sentence: str, action: str = "", parent: QWidget | None = None, *, does: str = ""
+    ) -> None:
+        super().__init__(parent)
+        self._does = does
+        column = stacked(on=self, margins=(0, GRID, 0, GRID), spacing=GRID // 2)
+        self._heading, self._sentence = _label(heading, "title"), _label(sentence, "dim")
+        column.addWidget(self._heading)
+        column.addWidget(self._sentence)
+        if action:
+            button = in_role(QPushButton(action), "link")
+            button.setCursor(Qt.CursorShape.PointingHandCursor)
+            button.clicked.connect(self._act)
+            column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addStretch(1)
+
+    def say(self, heading: str, sentence: str) -> None:
+        self._heading.setText(heading)
+        self._sentence.setText(sentence)
+
+    @property
+    def words(self) -> tuple[str, str]:
+        return self._heading.text(), self._sentence.text()
+
+    def _act(self) -> None:
+        self.activated.emit()
+        place: QObject | None = self if self._does else None
+        while place is not None:
+            action = place.findChild(QAction, self._does, Qt.FindChildOption.FindDirectChildrenOnly)
+            if action is not None:
+                action.trigger()
+                return
+            place = place.parent()
+
+
+def _label(text: str, role: str) -> QLabel:
+    label = in_role(Label(text), role)
+    label.setWordWrap(True)
+    return label

@@ -15,7 +15,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QToolTip, QWidget
 
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from evprof.core.units import ms_text
 from evprof.view.distributions import (
     CumulativeShares,

@@ -32,9 +32,8 @@ from ui.defects.defect_net import CrashDialog, DefectNet, FaultFile, LastRecords
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
-from ui.style.screen_fit import fit_to_screen, room_on_screen
+from ui.style.screen_fit import apply_scale, fit_to_screen, forget_scale, room_on_screen
 from ui.style.theme import ThemeHolder, theme_named
-from ui.style.ui_scale import apply_scale, forget_scale
 from ui.widgets.message_bar import WARNING
 from ui.window.exporting import save_picture
 from ui.window.main_window import MainWindow

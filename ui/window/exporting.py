@@ -162,7 +162,7 @@ class Results(QObject):
             self._post(found.sentence, kind)
 
     def show_problems(self, problems: Sequence[str]) -> None:
-        from ui.widgets.problems import ProblemsDialog
+        from ui.widgets.text_dialogs import ProblemsDialog
 
         ProblemsDialog("What to know about the imported files", problems, self._window).show()
 

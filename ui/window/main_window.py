@@ -15,11 +15,11 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEv
 from PySide6.QtWidgets import QDialog, QToolButton, QWidget
 
 from evprof.core.errors import UserError
-from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunWarned
+from evprof.core.protocols import SILENT, EngineChanged, Message, RunEnded, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
-from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
+from evprof.core.texts import one_line
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.works.work_form import OFFERS, OVERHEAD
 from evprof.session.facts import MARKS, Mark
@@ -42,15 +42,14 @@ from ui.state.window_session import WindowSession
 from ui.status.machine_note import MachineNote
 from ui.status.status_bar import OBSERVER, WAITING, StatusBar
 from ui.style.icons import icon
+from ui.style.screen_fit import UiScale
 from ui.style.theme import Theme, ThemeHolder
-from ui.style.ui_scale import UiScale
 from ui.timeline.timeline_view import TimelineView
 from ui.traces.trace_pages import TracePages
 from ui.welcome.welcome import Welcome
-from ui.widgets.boxes import in_role, stacked
+from ui.widgets.boxes import in_role, rule, side_panel, stacked
 from ui.widgets.column_drop import ColumnDrop
-from ui.widgets.following_panel import FollowingPanel
-from ui.widgets.layout import rule, side_panel
+from ui.widgets.following import FollowingPanel
 from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
 from ui.window.body import Body
@@ -501,8 +500,8 @@ _NEEDED_BY_RUNS = (
     "evprof.metrics.run_summary",
     "evprof.metrics.speculation.clinic",
     "evprof.metrics.speculation.verdicts",
-    "ui.runs.range_details",
-    "ui.runs.run_summary",
+    "ui.runs.token_details",
+    "ui.runs.run_details",
     "ui.runs.token_details",
 )
 

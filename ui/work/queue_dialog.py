@@ -13,10 +13,9 @@ from ui.run_facts.run_text import mode_name
 from ui.state.run_controller import RunController, WaitingRun
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.empty_state import EmptyState
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import ToneLabel, scrolling, section_head
-from ui.widgets.problems import ProblemsDialog
+from ui.widgets.panel_parts import EmptyState, ToneLabel, scrolling, section_head
+from ui.widgets.text_dialogs import ProblemsDialog
 from ui.work.work_queue import DONE, FAILED, STOPPED, STOPPING, WAITING, WorkItem, WorkQueue
 
 _EMPTY = (

@@ -20,11 +20,11 @@ from evprof.core.sample import Sample
 from evprof.core.units import count_text
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.settings import option_words
-from evprof.run.demo import BUNDLED_DRAFT
+from evprof.run.again import BUNDLED_DRAFT
 
 if TYPE_CHECKING:
     from evprof.loaders.adapters import AdapterInfo
-    from evprof.run.benches.adapter import AdapterPlan
+    from evprof.run.benches.speculation import AdapterPlan
 
 _DEFAULT_TOKENS = 128
 
@@ -131,7 +131,7 @@ def _samples(options: argparse.Namespace) -> tuple[list[Sample], list[str]]:
 
 
 def _plan(adapter: AdapterInfo, samples: Sequence[Sample], options: argparse.Namespace) -> AdapterPlan:
-    from evprof.run.benches.adapter import AdapterPlan
+    from evprof.run.benches.speculation import AdapterPlan
 
     training = adapter.training
     names = training.get("models")
@@ -208,7 +208,7 @@ def _tell(evaluated: Evaluated, options: argparse.Namespace, console: Console) -
 
 def tell_figures(evaluated: Evaluated, console: Console) -> None:
     from engines.training.card import evaluation_rows
-    from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
+    from evprof.loaders.bundled import pair_evaluation, pair_sentences
 
     adapter, found = evaluated.adapter, evaluated.figures
     console.print(

@@ -18,10 +18,10 @@ from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.tables import Block, Row
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
-from evprof.core.suggestions import guess_among
+from evprof.core.texts import guess_among
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.settings import SETTINGS
-from evprof.run.demo import BUNDLED_TARGET
+from evprof.run.again import BUNDLED_TARGET
 
 if TYPE_CHECKING:
     from evprof.run.benches.drafting import DraftingContender
@@ -122,7 +122,7 @@ def _gpu(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Environment, rows, sweep, summary and what is known of the pair. Ctrl-C stops it and keeps the rows so far."""
     from evprof.cli.run.recorded_session import make_engine
-    from evprof.loaders.bundled_evaluation import pair_evaluation
+    from evprof.loaders.bundled import pair_evaluation
     from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
     from evprof.run.processes.interrupts import stop_flag
 

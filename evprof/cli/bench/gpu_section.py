@@ -25,8 +25,7 @@ from evprof.core.errors import FAILURE, EngineLost, UserError
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
-from evprof.run.gpu_bench.cuda_tests import run_cuda_tests
+from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.gpu_bench.engine_sections import (
     Emit,
     PairBench,
@@ -34,6 +33,7 @@ from evprof.run.gpu_bench.engine_sections import (
     measure_memory,
     measure_parallel_prefill,
     measure_trace,
+    run_cuda_tests,
     write_picture_scene,
 )
 from evprof.run.gpu_bench.plan import SIZES, SectionSize

@@ -8,7 +8,7 @@ from textwrap import fill
 
 from evprof.cli.terminal.tables import Block, Column, PrintedTable, Row, filled
 from evprof.core.units import count_text, ms_text
-from evprof.loaders.bundled_evaluation import pair_sentences
+from evprof.loaders.bundled import pair_sentences
 
 
 def _range(row: Row) -> str:

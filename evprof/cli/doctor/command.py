@@ -15,9 +15,8 @@ from evprof.cli.command import Command, CommandExample, advanced
 from evprof.cli.doctor.examination import Examinations, Problem
 from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
-from evprof.core.build import commit
 from evprof.core.errors import USAGE, UserError
-from evprof.core.installation import EXTRAS, how_to_add, how_to_mend, is_bundle
+from evprof.core.installation import EXTRAS, commit, how_to_add, how_to_mend, is_bundle
 from evprof.core.units import bytes_text, count_text
 from evprof.version import __version__
 

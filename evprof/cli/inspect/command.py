@@ -14,7 +14,7 @@ from evprof.cli.options import add_json_option, add_setting, check_least, choice
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
-from evprof.core.suggestions import did_you_mean
+from evprof.core.texts import did_you_mean
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.settings import SETTINGS
 
@@ -123,7 +123,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     from evprof.loaders.inspection import inspect_events, inspect_sequence, inspect_video
     from evprof.loaders.probe import probe
     from evprof.loaders.videos.apart import keep_apart
-    from evprof.session.schema import APPLICATION_ID
+    from evprof.session.tables import APPLICATION_ID
 
     keep_apart(program_argv("_video"))
     kind = probe(path, session_id=APPLICATION_ID)
@@ -306,7 +306,7 @@ def _save_frames(options: argparse.Namespace, kind: str, times_us: list[int] | N
         raise UserError(f"{options.path}: is a sequence; give its event recording or its video.")
     if kind not in ("events", "video"):
         raise UserError(f"{options.path}: is a {kind}, which has no frames; give an event recording or a video.")
-    from evprof.loaders.model_frames import save_frames_at, save_model_frames
+    from evprof.loaders.clips import save_frames_at, save_model_frames
 
     if times_us is not None:
         return [str(path) for path in save_frames_at(options.path, times_us, options.save_frames)]

@@ -10,7 +10,7 @@ from typing import Any
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.tables import Column, PrintedTable, filled, print_blocks
 from evprof.core.files.user_folders import hub_cache_folder
-from evprof.core.safe_text import visible
+from evprof.core.texts import visible
 from evprof.core.units import flops_text, memory_text, percent_text
 from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters

@@ -13,7 +13,7 @@ from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 
 if TYPE_CHECKING:
-    from evprof.core.batches import BatchRow
+    from evprof.core.records import BatchRow
     from evprof.core.request import RunRequest
 
 _MOST_AT_ONCE = 256
@@ -110,8 +110,8 @@ def _measure_batches(session: Path, request: RunRequest, sizes: Sequence[int], c
     Reports what cannot be measured; Ctrl-C stops it and keeps the models that were done.
     """
     from engines.suites.document_facts import batch_facts
-    from evprof.core.batches import BATCHES
     from evprof.core.errors import Cancelled
+    from evprof.core.records import BATCHES
     from evprof.run.processes.interrupts import stop_flag
     from evprof.session.facts import add_facts
 

@@ -13,12 +13,20 @@ from typing import Any
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.batches import BatchRow
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, USAGE, UserError
-from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunStarted, RunWarned, SetupProgressed
-from evprof.core.protocols import Engine
+from evprof.core.protocols import (
+    SILENT,
+    Engine,
+    EngineChanged,
+    Message,
+    RunEnded,
+    RunStarted,
+    RunWarned,
+    SetupProgressed,
+)
 from evprof.core.recording import RecordLog
+from evprof.core.records import BatchRow
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
@@ -227,7 +235,7 @@ def reserved_place(path: Path) -> Iterator[None]:
 
 def check_place(path: Path) -> None:
     """Raises UserError unless a session can be made at `path` or continued there."""
-    from evprof.session.header import is_session
+    from evprof.session.opening import is_session
 
     folder = path.absolute().parent
     try:

@@ -7,10 +7,9 @@ from functools import partial
 
 from evprof.cli.terminal.console import Cell, Console
 from evprof.cli.terminal.tables import Column, PrintedTable, print_blocks
-from evprof.core.batches import BatchRow
-from evprof.core.records import STAGES
+from evprof.core.records import STAGES, BatchRow
 from evprof.core.run_log import RunLog
-from evprof.core.safe_text import plain
+from evprof.core.texts import plain
 from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
@@ -27,9 +26,9 @@ from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.facts import ACCURACY, IMPORTED, KV_CACHE, LAYOUT, LOADING, SETTINGS, WARNINGS, facts
 from evprof.metrics.figures import decoding, stages
-from evprof.metrics.figures.loading import part_times_ms
+from evprof.metrics.figures.energy import throttle_sentence
+from evprof.metrics.figures.kv_cache import part_times_ms
 from evprof.metrics.figures.partition import shape_of
-from evprof.metrics.figures.throttling import throttle_sentence
 from evprof.metrics.speculation.clinic import SHARE, definitions, per_position, plain_answer, round_histogram
 from evprof.metrics.speculation.failure_modes import Rejection, counts, first_rejections
 from evprof.metrics.speculation.payoff import Prediction, prediction_of

@@ -11,7 +11,7 @@ from evprof.cli.command import Command, CommandExample
 from evprof.cli.options import BASES, add_comparable_option, add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import guess_among
+from evprof.core.texts import guess_among
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -153,7 +153,7 @@ def _columns(path: str, console: Console, session: OpenedSession | None = None) 
 def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     from evprof.core.run_info import CANCELLED, FAILED, RUNNING
     from evprof.metrics.comparison.document import configurations_of, failed_only, is_comparable
-    from evprof.metrics.configurations.attempts import last_attempts
+    from evprof.metrics.configurations.gathering import last_attempts
 
     kept = last_attempts(runs)
     unfinished = [run for run in kept if run.info.status in (RUNNING, FAILED, CANCELLED) and not run.info.warmup]

@@ -9,9 +9,8 @@ from evprof.cli.terminal.console import Console
 from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, ms_text, number_text, percent_text
 from evprof.metrics.costs.cache_map import HELD_ORIGINS, cache_map, reason_without
-from evprof.metrics.costs.second_costs import second_costs, second_sentences
 from evprof.metrics.costs.sweeps import Ribbon, RoofShare, ribbons_of, roof_of
-from evprof.metrics.costs.visual_costs import TokenCost, visual_costs
+from evprof.metrics.costs.visual_costs import TokenCost, second_costs, second_sentences, visual_costs
 from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
 
 

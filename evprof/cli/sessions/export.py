@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from evprof.cli.command import Command, CommandExample
 from evprof.cli.terminal.console import HELP_WIDTH, Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import guess_among
+from evprof.core.texts import guess_among
 from evprof.export.formats import FORMATS
 
 if TYPE_CHECKING:

@@ -131,7 +131,7 @@ def _show_session(path: Path, options: argparse.Namespace, console: Console) -> 
 
 def _cost_document(runs: Sequence[RunLog], facts: dict[str, Any]) -> dict[str, Any]:
     from evprof.loaders.pictures.motion import motion_of
-    from evprof.metrics.costs.document import scaling_document, second_document
+    from evprof.metrics.costs.sweeps import scaling_document, second_document
 
     return {
         "scaling": scaling_document(runs, facts),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.safe_text import one_line
+from evprof.core.texts import one_line
 from evprof.core.units import bytes_text, count_text, ms_text, percent_text
 from evprof.loaders.paths import readable_file
 from evprof.loaders.traces.reading import TraceProgress, read_trace, trace_at

@@ -84,7 +84,7 @@ class Machines:
         """As many as there are rows for; None without a cluster, where the driver makes its own."""
         if self._cluster is None:
             return None
-        from evprof.run.places.engine_seat import SeatTerms
+        from evprof.run.places.place import SeatTerms
 
         terms = SeatTerms(
             program.engine_argv, self._options.timeout, plan.spec.cooldown, threads=self._options.ray_threads

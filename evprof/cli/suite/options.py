@@ -23,8 +23,8 @@ from evprof.cli.options import (
 from evprof.cli.preflight import nearest_path
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
-from evprof.core.suggestions import did_you_mean
-from evprof.run.meters.cooldown import Cooldown
+from evprof.core.texts import did_you_mean
+from evprof.run.meters.memory_sampler import Cooldown
 from evprof.run.suites.cell import FamilyOf
 from evprof.run.suites.ready import READY, chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
@@ -163,8 +163,8 @@ def _grid(path: Path) -> Mapping[str, Any] | None:
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json") or path.stat().st_size > _LARGEST_GRID:
         return None
+    from evprof.loaders.json_lines import parse_toml
     from evprof.loaders.paths import opened_file
-    from evprof.loaders.toml_text import parse_toml
 
     try:
         with opened_file(path) as file:

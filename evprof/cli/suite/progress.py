@@ -21,10 +21,9 @@ from evprof.export.report.data import Source
 from evprof.export.report.figures import number_text, spread_text
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged, rules_document
-from evprof.metrics.configurations.attempts import last_attempts
-from evprof.metrics.configurations.gathering import Configuration, warm_of
+from evprof.metrics.configurations.gathering import Configuration, last_attempts, warm_of
+from evprof.metrics.figures.energy import is_throttled, slowed_down
 from evprof.metrics.figures.stages import stage_total_ms, total_ms
-from evprof.metrics.figures.throttling import is_throttled, slowed_down
 from evprof.run.suites.plan import SuitePlan, SuiteRow
 from evprof.run.suites.record import SUITE
 

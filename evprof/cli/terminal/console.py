@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TextIO
 
-from evprof.core.safe_text import visible
+from evprof.core.texts import visible
 from evprof.core.units import number_text
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TextIO
 from evprof.core.errors import FAILURE
 from evprof.core.files.user_folders import log_folder
 from evprof.core.installation import missing_package
-from evprof.core.safe_text import visible
+from evprof.core.texts import visible
 from evprof.version import __version__
 
 KEPT_REPORTS = 20

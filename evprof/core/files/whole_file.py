@@ -6,15 +6,87 @@ import contextlib
 import gzip
 import io
 import os
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from evprof.core.errors import UserError
-from evprof.core.files.new_file import make_part
-from evprof.core.files.sqlite import SQLITE_MAGIC
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+def hidden_name() -> str:
+    """A name that nobody can have put a link under."""
+    return f".evprof-{secrets.token_hex(8)}.part"
+
+
+def is_part(path: Path) -> bool:
+    """Whether `path` has such a name: a killed program's, where nobody writes it."""
+    return path.name.startswith(".evprof-") and path.suffix == ".part"
+
+
+def make_part(folder: Path) -> Path:
+    """A new empty file in `folder`, with the rights that the user's other files get. Raises OSError."""
+    path = folder / hidden_name()
+    os.close(os.open(path, _NEW, 0o666))
+    return path
+
+
+def put_new(path: Path, content: bytes) -> None:
+    """Makes the file `path` with all of `content`. Raises FileExistsError where something is already, OSError."""
+    part = make_part(path.parent)
+    try:
+        part.write_bytes(content)
+        _link_or_rename(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _link_or_rename(part: Path, path: Path) -> None:
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if path.exists():
+            raise FileExistsError(f"{path} exists") from None
+        os.rename(part, path)
+
+
+def regular_file(path: str | Path, remedy: str = "copy it to one first") -> Path:
+    """The path of an existing ordinary file; links are followed. Raises UserError for a missing file, a folder, a pipe,
+    a device or a socket, with `remedy` as the way out where the path is there."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; check the path.") from None
+    except (OSError, ValueError) as error:
+        words = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{path}: cannot be reached ({words}); check the path and its permissions.") from None
+    if stat.S_ISDIR(mode):
+        raise UserError(f"{path}: is a folder, where a file is expected; name the file in it.")
+    if not stat.S_ISREG(mode):
+        raise UserError(f"{path}: is {_kind(mode)}, no ordinary file; {remedy}.")
+    return Path(path)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device"
+
+
+SQLITE_MAGIC = b"SQLite format 3\x00"
+"""Their first bytes."""
+
+APPLICATION_ID_AT = 68
+"""Where the big-endian number of four bytes stands that tells whose they are."""
 
 
 def part_of(path: Path) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.rows.distinct import Ints
+from evprof.core.rows.blocks import Ints
 
 Codes = npt.NDArray[np.int32]
 Shares = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from evprof.core.records import COVERS
-from evprof.core.safe_text import one_line
+from evprof.core.texts import one_line
 from evprof.export.report.figures import interval_text, number_text
 from evprof.export.report.parts import (
     NOT_AVAILABLE,

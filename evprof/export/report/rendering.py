@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evprof.core.safe_text import one_line, plain
+from evprof.core.texts import one_line, plain
 from evprof.export.report.parts import Badge, Cell, Paragraph, Report, Section, Table
 from evprof.export.report.plots import plot_svg, plot_table, variables
 from evprof.version import __version__

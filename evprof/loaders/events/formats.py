@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from evprof.loaders.events.file_head import NPY_MAGIC, ZIP_MAGIC
-from evprof.loaders.events.hdf5.container import begins_as_hdf5
+from evprof.loaders.events.hdf5.stored import begins_as_hdf5
 from evprof.loaders.events.ncaltech import begins_as_ncaltech
-from evprof.loaders.events.prophesee.header import names
+from evprof.loaders.events.prophesee.word_recording import names
 from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.events.text_sniffing import begins_as_text
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.budget import RATIO, Budget
-from evprof.core.closing import Closing
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
+from evprof.core.protocols import Closing
 from evprof.loaders.paths import raw_file, readable_file, unreadable
 
 MOST_EVENTS = 200_000_000

@@ -16,8 +16,15 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.file_head import HEAD_BYTES
-from evprof.loaders.events.hdf5.container import begins_as_hdf5, find, is_dataset, listing, open_file, sentences
-from evprof.loaders.events.hdf5.stored import StoredArray
+from evprof.loaders.events.hdf5.stored import (
+    StoredArray,
+    begins_as_hdf5,
+    find,
+    is_dataset,
+    listing,
+    open_file,
+    sentences,
+)
 from evprof.loaders.events.recording import NO_EVENTS, EventRecording, RecordingInfo
 from evprof.loaders.paths import first_bytes
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, RowCheck, differs, finite, mapping
-from evprof.loaders.legacy.failures import shortened
+from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, RowCheck, differs, finite, mapping, shortened
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import (
     AnswerField,

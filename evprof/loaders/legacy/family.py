@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.loaders.legacy.checks import FileProblems
+from evprof.loaders.legacy.checks import FileProblems, error_kind
 from evprof.loaders.legacy.drafts import EndToEnd, MatchedAnswers, VerifiedDrafts
-from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import DOCUMENTS, JsonRows, Place
 from evprof.loaders.legacy.reading import Preview, RowReader
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.servers.aiperf import AiperfRecords
+from evprof.loaders.legacy.servers.serving import VllmServing
 from evprof.loaders.legacy.servers.sglang import SglangBatches, SglangServing
-from evprof.loaders.legacy.servers.vllm import VllmServing
 from evprof.loaders.legacy.stages import FiveStages, FourStages, OneVersusEight, PrefillRows, SampleRows
 from evprof.loaders.paths import opened_file
 

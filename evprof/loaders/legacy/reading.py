@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping, sample_name
-from evprof.loaders.legacy.failures import failed_rows
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, failed_rows, finite, mapping, sample_name
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, NO_TIME, SIDE_BY_SIDE, LegacyModel, LegacyRow, eventgpt_lengths
 

@@ -10,8 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, STAGES, TARGET
-from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, RowCheck, differs, finite, mapping, mib_bytes
-from evprof.loaders.legacy.failures import error_kind
+from evprof.loaders.legacy.checks import (
+    MS_PER_S,
+    FileProblems,
+    RowCheck,
+    differs,
+    error_kind,
+    finite,
+    mapping,
+    mib_bytes,
+)
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import (
     NO_SAMPLE,

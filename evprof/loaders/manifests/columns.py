@@ -12,11 +12,10 @@ from typing import ClassVar
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample, clip_name
-from evprof.core.vocabulary.expected_answer import ExpectedAnswer, with_choices
+from evprof.core.vocabulary.scoring import ExpectedAnswer, with_choices
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
 from evprof.loaders.manifests.expected_cells import EXPECTED, TIMES, ExpectedCells, time_columns, time_us
-from evprof.loaders.manifests.problems import MAX_TURNS, Choices, ManifestProblems, shown
-from evprof.loaders.manifests.rows import ManifestRow
+from evprof.loaders.manifests.rows import MAX_TURNS, Choices, ManifestProblems, ManifestRow, shown
 from evprof.loaders.sequences.sequence import Sequence, find_sequence, open_sequence
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import islice
 
-from evprof.loaders.manifests.problems import shown
+from evprof.loaders.manifests.rows import shown
 from evprof.loaders.pictures.frame_folder import FRAME_NUMBER
 from evprof.loaders.sequences.folder_content import PICTURE_SUFFIXES
 

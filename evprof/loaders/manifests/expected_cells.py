@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from evprof.core.vocabulary.expected_answer import LETTERS, MOST_ANSWERS, ExpectedAnswer
-from evprof.loaders.decimals import decimal_of
+from evprof.core.vocabulary.scoring import LETTERS, MOST_ANSWERS, ExpectedAnswer
+from evprof.loaders.json_lines import decimal_of
 from evprof.loaders.manifests.counterparts import type_name
-from evprof.loaders.manifests.problems import ManifestProblems, shown
+from evprof.loaders.manifests.rows import ManifestProblems, shown
 
 TIMES: Mapping[str, str] = {"start": "start_us", "duration": "duration_us", "video_offset": "video_offset_us"}
 """Field of a row -> field of a sample."""

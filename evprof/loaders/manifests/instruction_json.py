@@ -17,7 +17,7 @@ from evprof.loaders.manifests.columns import ODD_TEXTS, Entry, RowSamples, colum
 from evprof.loaders.manifests.columns import SYNONYMS as OWN
 from evprof.loaders.manifests.counterparts import NOTHING, Half, path_problem, type_name
 from evprof.loaders.manifests.expected_cells import EXPECTED
-from evprof.loaders.manifests.problems import MAX_TURNS, shown
+from evprof.loaders.manifests.rows import MAX_TURNS, shown
 from evprof.loaders.pictures.frame_folder import FRAME_NUMBER
 
 MARKS = frozenset({"event_data", "event_image", "event_image_1f", "video_data", "mp4_data", "conversations"})

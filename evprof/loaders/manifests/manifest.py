@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.core.suggestions import nearest
+from evprof.core.texts import nearest
 from evprof.core.units import count_text
 from evprof.loaders.manifests.columns import (
     HALVES,
@@ -26,8 +26,20 @@ from evprof.loaders.manifests.columns import (
 )
 from evprof.loaders.manifests.counterparts import Counterparts
 from evprof.loaders.manifests.instruction_json import MARKS, InstructionSamples
-from evprof.loaders.manifests.problems import Choices, EventsFrom, ManifestProblems, Questions, VideoFrom
-from evprof.loaders.manifests.rows import CSV, HEAD_BYTES, JSON, ManifestRow, first_row, read_rows, text_format
+from evprof.loaders.manifests.rows import (
+    CSV,
+    HEAD_BYTES,
+    JSON,
+    Choices,
+    EventsFrom,
+    ManifestProblems,
+    ManifestRow,
+    Questions,
+    VideoFrom,
+    first_row,
+    read_rows,
+    text_format,
+)
 from evprof.loaders.paths import first_bytes, unreadable
 
 INSTRUCTION = "instruction"

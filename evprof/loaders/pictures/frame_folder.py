@@ -7,12 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from evprof.core.errors import UserError
-from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.paths import reason
 
 if TYPE_CHECKING:
     from evprof.loaders.pictures.render import Picture
+
+
+def uniform_indices(total: int, count: int) -> npt.NDArray[np.int64]:
+    """`count` frame numbers spread evenly over `total` frames, first and last included.
+
+    The rule is round(linspace(0, total - 1, count)); with more frames asked for than there are, frames repeat. A single
+    one is the first.
+    """
+    indices: npt.NDArray[np.int64] = np.linspace(0, total - 1, count).round().astype(np.int64)
+    return indices
+
 
 MAX_FILES = 100_000
 MAX_READ_BYTES = 2 << 30

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evprof.core.budget import Budget
-from evprof.core.rows.distinct import Ints
+from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import (
     FLOW_PHASES,
     NONE,
@@ -25,7 +25,7 @@ from evprof.core.rows.trace_columns import (
     TraceHead,
     TraceTrack,
 )
-from evprof.loaders.traces.entries import Arguments, TraceEntry
+from evprof.loaders.traces.scanning import Arguments, TraceEntry
 
 LONGEST_TEXT = 4_000
 """Characters kept of a name; templates of C++ may have more."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.decimals import decimal_of
+from evprof.loaders.json_lines import decimal_of
 from evprof.loaders.paths import opened_file, readable_file, reason
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set, natural_key
 from evprof.loaders.pictures.png import scaled_down

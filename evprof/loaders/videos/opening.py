@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.frame_folder import is_frame_set
+from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.apart import ApartVideo, crash_of, is_kept_apart
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.folder import ImageFolder, is_picture
@@ -30,3 +34,76 @@ def open_video(path: str | Path, times_path: str | Path | None = None) -> VideoS
     if (crash := crash_of(path)) is not None:
         raise UserError(crash)
     return VideoFile(path)
+
+
+CACHE_BYTES = 64 << 20
+
+_KEPT_ON_THE_WAY = 12
+"""Frames before the wanted one that are kept when they were decoded anyway: stepping back then costs nothing."""
+
+
+@dataclass(frozen=True)
+class ShownFrame:
+    """One picture, uint8 [H, W, 3] RGB, and when it is shown: µs since the first frame."""
+
+    index: int
+    time_us: int
+    picture: Picture
+
+
+class SeekableVideo:
+    """Opens the file or folder (see `open_video`) at once and indexes it on first use, in whichever thread asks.
+
+    Raises UserError.
+    """
+
+    def __init__(
+        self, path: str | Path, *, longest_edge: int | None = None, times_path: str | Path | None = None
+    ) -> None:
+        self._lock = threading.Lock()
+        self._video: VideoSource | None = open_video(path, times_path)
+        self._path = str(path)
+        self._longest_edge = longest_edge
+        self._kept: OrderedDict[int, Picture] = OrderedDict()
+        self._kept_bytes = 0
+
+    @property
+    def duration_us(self) -> int:
+        """From the first frame's start to the last one's end."""
+        with self._lock:
+            return self._opened().table.duration_us
+
+    def frame_at(self, t_us: int) -> ShownFrame:
+        """The frame on show `t_us` after the first one; the first or the last outside the video."""
+        with self._lock:
+            return self._show(self._opened().table.index_at(t_us))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._video is not None:
+                self._video.close()
+            self._video = None
+            self._kept.clear()
+            self._kept_bytes = 0
+
+    def _opened(self) -> VideoSource:
+        if self._video is None:
+            raise UserError(f"{self._path}: the player is closed; open the video again.")
+        return self._video
+
+    def _show(self, index: int) -> ShownFrame:
+        video = self._opened()
+        if index in self._kept:
+            self._kept.move_to_end(index)
+        else:
+            for passed, frame in video.walk(index):
+                if passed > index - _KEPT_ON_THE_WAY and passed not in self._kept:
+                    self._keep(passed, video.to_rgb(frame, longest_edge=self._longest_edge))
+        return ShownFrame(index, video.table.time_us(index), self._kept[index])
+
+    def _keep(self, index: int, picture: Picture) -> None:
+        self._kept[index] = picture
+        self._kept_bytes += picture.nbytes
+        while self._kept_bytes > CACHE_BYTES and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
+            self._kept_bytes -= oldest.nbytes

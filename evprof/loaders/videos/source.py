@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evprof.core.closing import Closing
 from evprof.core.errors import UserError
-from evprof.core.protocols import UNMEASURED, PartClock
-from evprof.loaders.even_spread import uniform_indices
+from evprof.core.protocols import UNMEASURED, Closing, PartClock
+from evprof.loaders.pictures.frame_folder import uniform_indices
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.frame_table import FrameTable
 

@@ -24,14 +24,12 @@ from evprof.metrics.claims.evidence import (
     open_,
 )
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.generation import fewer_or_faster, is_mostly_cut_off
-from evprof.metrics.estimates.paired import compare, mean_of, values_of
+from evprof.metrics.estimates.paired import compare, fewer_or_faster, is_mostly_cut_off, mean_of, values_of
 from evprof.metrics.figures.decoding import answer_text, decode_ms_per_token, input_length
 from evprof.metrics.figures.kv_cache import bytes_per_position
 from evprof.metrics.figures.stages import stage_ms
-from evprof.metrics.limits.roofline import prefill_flops
 from evprof.metrics.limits.sizes import ModelSizes, ceiling_of, sizes_of
-from evprof.metrics.limits.workload import MEMORY, Work, decode_work, linear_share, prefill_work, typical
+from evprof.metrics.limits.workload import MEMORY, Work, decode_work, linear_share, prefill_flops, prefill_work, typical
 
 CACHE_HIT = "vision cache hit"
 """The part of stage vision that stands for a hit."""

@@ -18,9 +18,9 @@ from evprof.metrics.estimates.estimates import Verdict, observe, verdict
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
+from evprof.metrics.speculation.break_even import ParallelPrefillEstimate, parallel_prefill
 from evprof.metrics.speculation.outcome import acceptance
-from evprof.metrics.speculation.pace import pace_of
-from evprof.metrics.speculation.what_if import ParallelPrefillEstimate, parallel_prefill
+from evprof.metrics.speculation.payoff import pace_of
 
 EQUIVALENT, TOLERANCE = 0.137, 0.005
 ADAPTER_RATE = 0.8

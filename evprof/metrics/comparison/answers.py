@@ -12,9 +12,9 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from evprof.core.run_log import RunLog
-from evprof.core.text import is_byte, is_control, join_pieces
+from evprof.core.texts import is_byte, is_control, join_pieces
 from evprof.core.units import ms_from_ns
-from evprof.metrics.figures.texts import rouge_words, squad_words, words
+from evprof.metrics.figures.scores import rouge_words, squad_words, words
 
 TEXT_DIFF_DEFINITION = "words without case and punctuation, longest common blocks first; ms from each run's zero"
 

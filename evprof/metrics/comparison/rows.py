@@ -16,9 +16,9 @@ from evprof.metrics.comparison.differences import ratio_of
 from evprof.metrics.comparison.figures import FigureReading, compared_figures
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import Estimate, Observation, facts_of, mean_of, verdict
+from evprof.metrics.figures.energy import slowed_down
 from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END
-from evprof.metrics.figures.throttling import slowed_down
 
 TOTAL = "total_ms"
 

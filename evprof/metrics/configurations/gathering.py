@@ -153,7 +153,6 @@ def warm_of(runs: Sequence[RunLog]) -> list[RunLog]:
 
 def failed_only(runs: Sequence[RunLog]) -> list[RunLog]:
     """Failed and cancelled runs of the configurations that have no other: those that give no column."""
-    from evprof.metrics.configurations.attempts import last_attempts
 
     kept = {key for key, (runs_of, _) in _gathered(runs).items() if runs_of}
     return [
@@ -181,7 +180,6 @@ def typical_of(runs: Sequence[RunLog], basis: str = END_TO_END) -> RunLog:
 
 
 def _gathered(runs: Sequence[RunLog]) -> dict[tuple[str | int, str, str], tuple[list[RunLog], int]]:
-    from evprof.metrics.configurations.attempts import last_attempts
 
     found: dict[tuple[str | int, str, str], tuple[list[RunLog], int]] = {}
     for run in last_attempts(runs):
@@ -202,3 +200,8 @@ def configuration_key(info: RunInfo) -> tuple[str | int, str, str]:
 
 def _is_failure(run: RunLog) -> bool:
     return run.info.status in (FAILED, CANCELLED)
+
+
+def last_attempts(runs: Iterable[RunLog]) -> list[RunLog]:
+    """Runs, of a suite's row that was begun more than once only the last; runs outside suites are all kept."""
+    return sorted({run.info.row: run for run in runs}.values(), key=lambda run: run.run_id)

@@ -6,9 +6,10 @@ The window, the report and the command line share this choice of runs. Intervals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
+from typing import Any
 
 from evprof.core.records import STAGES
 from evprof.core.run_info import FINISHED
@@ -16,13 +17,13 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import number_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, FittedLine, fit_line
-from evprof.metrics.configurations.attempts import last_attempts
-from evprof.metrics.configurations.gathering import configuration_key, is_comparable, sample_key, warm_of
+from evprof.metrics.configurations.gathering import configuration_key, is_comparable, last_attempts, sample_key, warm_of
 from evprof.metrics.configurations.settings_text import settings_of
+from evprof.metrics.costs.visual_costs import second_costs, visual_costs
 from evprof.metrics.estimates.estimates import Estimate, Read, mean_of, observe, scene_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, frames_shown
 from evprof.metrics.figures.stages import stage_ms
-from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, sizes_of
+from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
 from evprof.metrics.limits.workload import works_of
 
 DECODE_STEP = "decode per token"
@@ -265,3 +266,91 @@ def slope_sentence(line: FittedLine, axis: SweepAxis, unit: str = "ms") -> str:
         meaning = "flat" if verdict == FLAT else "not told apart from flat"
         return f"{ends or slope_text(line)} {per}: {meaning}, {basis}"
     return f"{slope_text(line)} {per}" + (f" ({ends})" if ends else "") + f", {basis}"
+
+
+def visual_document(run: RunLog, role: str | None = None) -> dict[str, Any] | None:
+    """What the visual tokens of one model of a run cost, in all and by frame; None where there are none to tell of."""
+    role = role or run.info.role
+    found = visual_costs(run, role, sizes_of(run.info.models.get(role), {}))
+    if found is None:
+        return None
+    return {
+        **asdict(found.whole),
+        "first_token_share": found.share_of_first_token,
+        "sensor_s": found.sensor_s,
+        "shared": asdict(found.shared),
+        "frames": [
+            {
+                "frame": entry.frame,
+                "label": entry.label,
+                "start_us": entry.start_us,
+                "end_us": entry.end_us,
+                **asdict(entry.cost),
+            }
+            for entry in found.frames
+        ],
+        "not_known": list(found.why),
+    }
+
+
+def second_document(run: RunLog, role: str, motions: Sequence[float | None]) -> dict[str, Any] | None:
+    """What a second of input costs one model of a run, in all and by frame; None where that is not known."""
+    costs = visual_costs(run, role, sizes_of(run.info.models.get(role), {}))
+    found = None if costs is None else second_costs(run, role, costs, motions)
+    if found is None:
+        return None
+    return {
+        "run_id": run.run_id,
+        "role": role,
+        "reads": found.reads,
+        **asdict(found.whole),
+        "frames": [
+            {"frame": entry.frame, found.activity_key: entry.activity, **asdict(entry.cost)} for entry in found.frames
+        ],
+    }
+
+
+def scaling_document(runs: Sequence[RunLog], facts: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Every sweep over frames or clip lengths that these runs hold. `facts` are the session's: shapes and ceilings."""
+    told = facts or {}
+    ribbons = ribbons_of(runs, read_models([told.get("models")]), read_ceilings([told.get("ceilings")]))
+    return [_ribbon_of_document(ribbon) for ribbon in ribbons]
+
+
+def _ribbon_of_document(ribbon: Ribbon) -> dict[str, Any]:
+    return {
+        "model": ribbon.sweep.model,
+        "role": ribbon.sweep.role,
+        "axis": ribbon.sweep.axis.key,
+        "runs": ribbon.run_count,
+        "points": [_point(point) for point in ribbon.points],
+        "slopes": [_slope(slope) for slope in ribbon.slopes],
+    }
+
+
+def _point(point: SweepPoint) -> dict[str, Any]:
+    return {
+        "at": point.place,
+        "run_ids": list(point.run_ids),
+        "total": None if point.total is None else _estimate(point.total),
+        "stages": {stage: _estimate(found) for stage, found in point.stages.items()},
+        "roof": [{"stage": share.stage, "figure": share.figure, "share": share.share} for share in point.roof],
+    }
+
+
+def _slope(slope: StageSlope) -> dict[str, Any]:
+    interval = slope.line.slope_interval
+    return {
+        "stage": slope.stage,
+        "ms_per_step": slope.line.slope,
+        "ci95": None if interval is None else list(interval),
+        "runs": slope.line.count,
+        "amounts": slope.line.places,
+        "fewest_runs": slope.line.fewest,
+        "verdict": slope.verdict,
+        "sentence": slope.sentence,
+    }
+
+
+def _estimate(found: Estimate) -> dict[str, Any]:
+    return {"ms": found.value, "ci95": None if found.interval is None else list(found.interval)}

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
+from dataclasses import dataclass
 from statistics import fmean
 
+from evprof.core.records import COVERS
+from evprof.core.run_log import RunLog
+from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
+from evprof.metrics.figures.decoding import decode_steps, output_length
+from evprof.metrics.figures.partition import Block, measured_ms, partition, shape_of
 
 
 def by_sample(column: Configuration, read: Read) -> dict[Hashable, float]:
@@ -35,3 +42,90 @@ def compare(base: Configuration, other: Configuration, read: Read, other_read: R
     `other_read` reads the other's, where that is another figure.
     """
     return verdict(observe(base.runs, read, base.session), observe(other.runs, other_read or read, other.session))
+
+
+DECODE: Block = ("decode",)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Two configurations' answers: `stages` are those whose time is told, `tokens` what they gave, `total_ms` their
+    time, `each_ms` the time per token."""
+
+    stages: Block
+    tokens: Verdict
+    total_ms: Verdict
+    each_ms: Verdict
+
+    @property
+    def name(self) -> str:
+        """The stages: `decode`, or `vision+prefill+decode` where they were timed in one piece."""
+        return COVERS.join(self.stages)
+
+    @property
+    def step_ms(self) -> tuple[float, float]:
+        (before, after), (first, second) = self.total_ms.means, self.tokens.means
+        return before / first, after / second
+
+    @property
+    def step_ratio(self) -> float:
+        """Ratio of the times per token: with the ratio of the counts it multiplies to that of the times."""
+        before, after = self.step_ms
+        return after / before
+
+    @property
+    def step_interval(self) -> Interval | None:
+        """95 % interval of that ratio; None where the runs allow none."""
+        interval = self.each_ms.interval
+        return None if interval is None else (min(interval[0], self.step_ratio), max(interval[1], self.step_ratio))
+
+    @property
+    def token_share(self) -> float | None:
+        """The part of the logarithm of the time ratio that the token counts make up; None when times are equal.
+
+        Logarithms, because the ratios multiply. Above 1 when more time per token takes some of it back.
+        """
+        tokens, whole = self.tokens.ratio, self.total_ms.ratio
+        if not tokens or not whole or math.isclose(whole, 1.0, rel_tol=1e-9):
+            return None
+        return math.log(tokens) / math.log(whole)
+
+
+def generation_stages(*columns: Configuration) -> Block:
+    """The smallest piece with decode in it that all runs of these configurations timed."""
+    shapes = {shape_of(run) for column in columns for run in column.runs}
+    return next((block for block in partition(shapes) if "decode" in block), DECODE)
+
+
+def fewer_or_faster(base: Configuration, other: Configuration) -> Generation | None:
+    """Token counts and times of two configurations; None while either was not measured."""
+    stages = generation_stages(base, other)
+
+    def tokens(run: RunLog) -> float | None:
+        return None if duration(run) is None else _count(run, stages)
+
+    def duration(run: RunLog) -> float | None:
+        # A time of 0 counts as not measured: nothing can be divided by it.
+        return (measured_ms(run, shape_of(run), stages) or None) if _count(run, stages) else None
+
+    def each(run: RunLog) -> float | None:
+        spent, count = duration(run), _count(run, stages)
+        return spent / count if spent and count else None
+
+    found = [compare(base, other, read) for read in (tokens, duration, each)]
+    known = [compared for compared in found if compared is not None]
+    return Generation(stages, *known) if len(known) == len(found) else None
+
+
+def _count(run: RunLog, stages: Block) -> float | None:
+    """Tokens that the piece gave: the decode steps' alone, or, where the piece begins before them, all."""
+    return decode_steps(run) if stages == DECODE else output_length(run)
+
+
+def is_mostly_cut_off(column: Configuration) -> bool:
+    """Whether most answers are as long as allowed though they might have ended: their length is the limit's."""
+    if any(run.info.settings.ignore_eos for run in column.runs):
+        return False
+    limits = [(output_length(run), run.info.given_settings.get("max_new_tokens")) for run in column.runs]
+    cut = sum(isinstance(limit, int) and length is not None and length >= limit for length, limit in limits)
+    return cut > len(limits) / 2

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from evprof.core.records import NO_TOKEN_ID, TokenRecord
 from evprof.core.run_log import RunLog
-from evprof.core.text import join_pieces
+from evprof.core.texts import join_pieces
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, stage_ms, stage_total_ms, total_ms

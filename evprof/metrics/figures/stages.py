@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from evprof.core.records import DRAFT, STAGES, TARGET
-from evprof.core.rows.span import Span
+from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
-from evprof.metrics.arithmetic.intervals import Interval, merged
+from evprof.metrics.arithmetic.energy_curve import Interval, merged
 from evprof.metrics.figures.kept import kept
 
 END_TO_END, WITHOUT_LOAD, MODEL_ONLY = "end-to-end", "without-load", "model-only"

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from evprof.core.plain import UnfitError, read
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.families import FAMILIES, Family
-from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
+from evprof.core.vocabulary.families import FAMILIES, Family, TextShape, VisionShape
 
 VICUNA_7B = TextShape(
     layers=32, hidden=4096, intermediate=11_008, heads=32, kv_heads=32, head_dim=128, vocabulary=32_000

@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import Any
 
 from evprof.core.records import DRAFT
+from evprof.core.run_info import REENCODED
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import REENCODED
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone
 from evprof.metrics.figures.decoding import matching_ids
 from evprof.metrics.speculation.outcome import Acceptance, acceptance, draft_depth, has_rejection, is_lossy

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.text import join_pieces
+from evprof.core.texts import join_pieces
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.speculation.outcome import has_rejection
 

@@ -19,7 +19,7 @@ from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.arithmetic.intervals import Interval
+from evprof.metrics.arithmetic.energy_curve import Interval
 from evprof.metrics.configurations.gathering import sample_key
 from evprof.metrics.figures.decoding import answer_ids
 from evprof.metrics.figures.kept import kept

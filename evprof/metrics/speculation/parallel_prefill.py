@@ -15,7 +15,7 @@ from evprof.core.records import DRAFT, STAGES, RoundRecord
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.arithmetic.intervals import Interval
+from evprof.metrics.arithmetic.energy_curve import Interval
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone, is_counted, repeats_of
 from evprof.metrics.estimates.estimates import observe, verdict
 from evprof.metrics.figures.decoding import answer_length

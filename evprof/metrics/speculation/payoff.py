@@ -13,12 +13,14 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import is_clear
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import Baseline, baseline_of, baseline_over, draft_alone, repeats_of
-from evprof.metrics.configurations.gathering import sample_key
+from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
-from evprof.metrics.figures.decoding import answer_length, decode_ms_per_token
+from evprof.metrics.estimates.paired import mean_of
+from evprof.metrics.figures.decoding import answer_length, decode_ms_per_token, decode_steps, output_length
+from evprof.metrics.figures.partition import measured_ms, shape_of
 from evprof.metrics.figures.stages import END_TO_END, WITHOUT_LOAD, total_ms
 from evprof.metrics.speculation import break_even
-from evprof.metrics.speculation.break_even import RoundCosts
+from evprof.metrics.speculation.break_even import OUTPUT_LENGTHS, AnswerPace, RoundCosts, parallel_prefill
 from evprof.metrics.speculation.clinic import per_position
 from evprof.metrics.speculation.outcome import (
     AcceptanceCeiling,
@@ -27,8 +29,23 @@ from evprof.metrics.speculation.outcome import (
     distinct_answers,
     preparation_ms,
 )
-from evprof.metrics.speculation.pace import prefix_ms
-from evprof.metrics.speculation.what_if import OUTPUT_LENGTHS, AnswerPace, parallel_prefill
+
+
+def prefix_ms(run: RunLog) -> float | None:
+    """Vision and prefill together, in one piece or two; None where they were timed with something else."""
+    return measured_ms(run, shape_of(run), ("vision", "prefill"))
+
+
+def pace_of(column: Configuration) -> AnswerPace | None:
+    """The means of a plain configuration; None of a speculative one, and unless vision and prefill were timed apart
+    from decoding, and steps counted."""
+    run = column.runs[0]
+    before, step = mean_of(column, prefix_ms), mean_of(column, decode_ms_per_token)
+    if before is None or step is None or mode_of(run.info.mode).is_paired:
+        return None
+    counts_steps = run.info.imported is not None and output_length(run) in (None, decode_steps(run))
+    return AnswerPace(before, step, 0 if counts_steps else 1)
+
 
 DECODE = "decode"
 MEASURED_BASES = (DECODE, WITHOUT_LOAD, END_TO_END)

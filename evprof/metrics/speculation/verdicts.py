@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from evprof.core.records import DRAFT, RoundRecord
+from evprof.core.run_info import SpeculationFacts
 from evprof.core.run_log import RunLog
-from evprof.core.speculation import SpeculationFacts
 from evprof.core.units import count_text, ms_from_ns, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.blocks import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.core.units import count_text, ms_text
 from evprof.metrics.traces.roles import DEVICE_WORK, KERNEL, RUNTIME, Mask, slice_roles, text_mask

@@ -11,7 +11,7 @@ from typing import overload
 
 import numpy as np
 
-from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.blocks import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.metrics.traces.tree import ScopeTree, summed
 

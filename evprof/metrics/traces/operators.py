@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.blocks import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, Shares, TraceColumns
 from evprof.metrics.traces.launches import Launches, eligible
 from evprof.metrics.traces.roles import Mask

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.rows.distinct import Ints
+from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import NONE, Shares, TraceColumns
 from evprof.metrics.traces.launches import Launches, joined
 from evprof.metrics.traces.memory import MOST_DEVICES

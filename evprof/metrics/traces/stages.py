@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evprof.core.records import STAGES
-from evprof.core.rows.distinct import Ints
+from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import TraceColumns
 from evprof.metrics.traces.launches import Launches
 from evprof.metrics.traces.roles import ANNOTATION, slice_roles, text_mask

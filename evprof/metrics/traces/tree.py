@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evprof.core.rows.distinct import Ints
+from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.metrics.traces.roles import (
     COMMUNICATION,

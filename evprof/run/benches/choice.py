@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import guess_among
+from evprof.core.texts import guess_among
 
 T = TypeVar("T")
 

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from evprof.core.closing import Closing
 from evprof.core.errors import UserError
-from evprof.core.files.new_file import is_part
-from evprof.core.files.whole_file import whole_file
+from evprof.core.files.whole_file import is_part, whole_file
 from evprof.core.plain import Plain
+from evprof.core.protocols import Closing
 from evprof.core.sample import Sample
 from evprof.loaders.json_lines import json_line, read_lines
 from evprof.loaders.paths import reason
-from evprof.loaders.writers.manifest import write_manifest
+from evprof.loaders.writers.frames import write_manifest
 from evprof.run.conversion.plan import OUTPUTS, ConversionPlan, converted
 from evprof.run.conversion.task import EVENTS, SUFFIXES, VIDEO, Step, Task, Written, size_of, stamp
 from evprof.run.conversion.workers import MakeWorkers, Outcome, Workers, check_place

@@ -18,8 +18,7 @@ from evprof.loaders.events.windows import EventWindow, windows_by_count, windows
 from evprof.loaders.pictures.render import EVENTGPT_FRAMES, Picture, render_events
 from evprof.loaders.pictures.renderings import Painter
 from evprof.loaders.writers.hdf5 import write_dsec
-from evprof.loaders.writers.npy import write_npy
-from evprof.loaders.writers.npz import write_npz
+from evprof.loaders.writers.npy import write_npy, write_npz
 from evprof.loaders.writers.raw import write_dat, write_evt2, write_evt3
 from evprof.run.conversion.task import ConversionRecipe, Step, Task, Written, size_of
 
@@ -88,8 +87,7 @@ def to_frames(task: Task, step: Step) -> Written:
 
 def to_mp4(task: Task, step: Step) -> Written:
     """A rendered video: real time, or a window a frame at the rate that is asked for."""
-    from evprof.loaders.writers.encoder import Encoding
-    from evprof.loaders.writers.mp4 import write_mp4
+    from evprof.loaders.writers.mp4 import Encoding, write_mp4
 
     recipe = task.recipe
     with _opened(task) as recording:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.core.units import number_text
-from evprof.loaders.even_spread import uniform_indices
+from evprof.loaders.pictures.frame_folder import uniform_indices
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.folder import ImageFolder
 from evprof.loaders.videos.frame_table import FrameTable
@@ -54,8 +54,7 @@ def to_frames(task: Task, step: Step) -> Written:
 
 def to_mp4(task: Task, step: Step) -> Written:
     """Every frame at its own time, or at a fixed rate those on show."""
-    from evprof.loaders.writers.encoder import Encoding
-    from evprof.loaders.writers.mp4 import write_mp4
+    from evprof.loaders.writers.mp4 import Encoding, write_mp4
 
     recipe = task.recipe
     with open_video(task.path, task.sample.video_times_path) as video:

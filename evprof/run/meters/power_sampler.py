@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from evprof.core.clock import Clock, monotonic_ns
-from evprof.core.messages import Message, RunDescribed
+from evprof.core.protocols import Clock, Message, RunDescribed, monotonic_ns
 from evprof.core.records import PowerRecord
 from evprof.core.run_info import ModelFacts
 from evprof.core.units import NS_PER_S

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evprof.core.messages import EngineChanged, Message, RequestEnded, RunDescribed, RunEnded, RunStarted
+from evprof.core.protocols import EngineChanged, Message, RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
 from evprof.core.request import RunRequest
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, PLACE, PLACES_AT_WORK, RunInfo
 from evprof.core.sample import Sample
-from evprof.run.meters.cooldown import CoolingPause
+from evprof.run.meters.memory_sampler import Cooldown, CoolingPause
+from evprof.run.processes.open_runs import NO_PROGRESS, OpenRuns
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
+from evprof.version import __version__
 
 FIRST_RUN_ID = 1
 """Whoever works elsewhere numbers its runs from here on."""
@@ -181,3 +186,94 @@ class OnePlace:
     def close(self, *, is_broken_off: bool = False) -> None:
         if not is_broken_off:
             self._runner.close()
+
+
+@dataclass(frozen=True)
+class SeatTerms:
+    """What a place works with. `make_argv` gives the argument list of an engine process on the place's own machine;
+    `threads` are the CPU threads of its engine (None: as PyTorch finds), `neighbours` the places of its machine."""
+
+    make_argv: Callable[[], Sequence[str]]
+    timeout_s: float | None = None
+    cooldown: Cooldown = field(default_factory=Cooldown)
+    threads: int | None = None
+    neighbours: int = 1
+
+
+@dataclass(frozen=True)
+class SeatAnswer:
+    """The result of a request. `lost`: why its engine process ended unexpectedly; `notes` are sentences."""
+
+    arrival: Arrival
+    lost: str | None = None
+    is_cold: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class EngineSeat:
+    """Carries out one request at a time; `stop` may be called meanwhile, from another thread."""
+
+    def __init__(self, terms: SeatTerms) -> None:
+        os.environ.pop("OMP_NUM_THREADS", None)
+        if terms.threads is not None:
+            os.environ["OMP_NUM_THREADS"] = str(terms.threads)
+        self._notes: list[str] = []
+        self._stop = threading.Event()
+        pause = CoolingPause(terms.cooldown, self._stop, self._notes.append)
+        runner = ProcessRunner(terms.make_argv(), RecordLog(), timeout_s=terms.timeout_s)
+        self._place = OnePlace(runner, pause, self._stop.is_set)
+        self._environment = {PLACE: place_name(), PLACES_AT_WORK: terms.neighbours}
+
+    def describe(self) -> dict[str, Any]:
+        return {PLACE: self._environment[PLACE], "evprof": __version__, "pid": os.getpid()}
+
+    def carry_out(self, values: dict[str, Any], *, is_fresh: bool = False) -> SeatAnswer:
+        """The request of these values (`RunRequest.to_json`), in a new engine process where it `is_fresh`."""
+        asked = replace(RunRequest.from_json(values), first_run_id=FIRST_RUN_ID)
+        recording = RecordLog()
+        self._place.record_into(recording)
+        self._place.begin(HERE, asked, is_fresh=is_fresh)
+        ended = self._place.next_ended(self._look)
+        if not ended.is_begun:
+            return self._stopped(asked)
+        notes, self._notes[:] = tuple(self._notes), ()
+        arrival = Arrival.of(recording).told(asked.sample, self._environment)
+        return SeatAnswer(arrival, self._loss(arrival) if ended.is_cold else None, ended.is_cold, notes)
+
+    def stop(self) -> None:
+        """Asks what is at work to stop, and lets nothing else begin."""
+        self._stop.set()
+        self._place.stop()
+
+    def close(self) -> None:
+        self._place.close()
+
+    def _look(self) -> None:
+        if self._stop.is_set():
+            self._place.stop()
+
+    def _stopped(self, request: RunRequest) -> SeatAnswer:
+        """A request that no engine received still has a run."""
+        recording, begun = RecordLog(), OpenRuns()
+        begun.begin(request)
+        for message in begun.close(CANCELLED, "Stopped before it began."):
+            recording.post(message)
+        return SeatAnswer(Arrival.of(recording).told(request.sample, self._environment))
+
+    def _loss(self, arrival: Arrival) -> str | None:
+        """Why the engine process ended, unless a person or a limit had it ended."""
+        errors = [
+            message.error
+            for message in arrival.messages
+            if isinstance(message, RunEnded) and message.status == FAILED and message.error
+        ]
+        if not errors or self._stop.is_set() or errors[-1].startswith(NO_PROGRESS):
+            return None
+        return errors[-1]
+
+
+def place_name() -> str:
+    """This machine, and the GPUs of it that this process is given."""
+    host = socket.gethostname()
+    cards = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return f"{host} GPU {cards}" if cards and cards != "-1" else host

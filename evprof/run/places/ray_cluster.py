@@ -18,11 +18,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evprof.core.closing import Closing
 from evprof.core.errors import USAGE, UserError
 from evprof.core.installation import how_to_add
+from evprof.core.protocols import Closing
 from evprof.core.units import count_text
-from evprof.run.places.engine_seat import EngineSeat, SeatTerms
+from evprof.run.places.place import EngineSeat, SeatTerms
 from evprof.run.places.ray_places import PlaceRoom, RayCrew, RayPlaces, reason_of
 
 AUTO, LOCAL = "auto", "local"

@@ -20,8 +20,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import PLACE
 from evprof.core.sample import Sample
-from evprof.run.places.engine_seat import SeatAnswer
-from evprof.run.places.place import Ended
+from evprof.run.places.place import Ended, SeatAnswer
 from evprof.version import __version__
 
 LOOK_S = 0.05

@@ -24,7 +24,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.messages import Message
+from evprof.core.protocols import Message
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, STREAM_OF, Record, SpanRecord
 from evprof.core.request import RunRequest

@@ -12,9 +12,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Pipe, wait
 
-from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.errors import UserError
-from evprof.core.messages import BUSY, GONE, SILENT, STARTING, EngineChanged, Message
+from evprof.core.protocols import BUSY, GONE, SILENT, STARTING, Clock, EngineChanged, Message, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
@@ -23,8 +22,7 @@ from evprof.run.meters.memory_sampler import RunSamplers
 from evprof.run.meters.power_sampler import INTERVAL_NS
 from evprof.run.processes.channel import Command, Part, Stop, Submit, apply_part
 from evprof.run.processes.engine_process import EngineGone, EngineProcess
-from evprof.run.processes.open_runs import OpenRuns
-from evprof.run.processes.silence import Silence
+from evprof.run.processes.open_runs import OpenRuns, Silence
 
 STOP_PATIENCE_S = 2.0
 """How long an engine may take to answer Stop before its process is ended."""

@@ -19,8 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evprof.core.errors import FAILURE, EngineLost, UserError
-from evprof.core.messages import BUSY, GONE, READY, EngineChanged
-from evprof.core.protocols import Engine
+from evprof.core.protocols import BUSY, GONE, READY, Engine, EngineChanged
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.run.processes.channel import Batch, Command, QueueSink, Stop, Submit, Wire, connect_to_host, greeting

@@ -12,11 +12,8 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 
-from evprof.core.clock import monotonic_ns
-from evprof.core.closing import Closing
 from evprof.core.errors import Cancelled, EngineLost, UserError
-from evprof.core.messages import READY, SILENT, EngineChanged, RequestEnded
-from evprof.core.protocols import Engine, StopFlag
+from evprof.core.protocols import READY, SILENT, Closing, Engine, EngineChanged, RequestEnded, StopFlag, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
@@ -26,8 +23,7 @@ from evprof.run.meters.memory_sampler import RunSamplers
 from evprof.run.processes.channel import Part, QueueSink, apply_part
 from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost
 from evprof.run.processes.interrupts import first_interrupt
-from evprof.run.processes.open_runs import OpenRuns
-from evprof.run.processes.silence import Silence
+from evprof.run.processes.open_runs import OpenRuns, Silence
 
 __all__ = ["EngineHost", "LocalRunner"]
 

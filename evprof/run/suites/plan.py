@@ -16,9 +16,9 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.request import RunRequest
 from evprof.core.run_info import REFERENCE, RowKey
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.expected_answer import with_choices
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.scoring import with_choices
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import SuiteSpec
 

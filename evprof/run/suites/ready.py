@@ -11,7 +11,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
-from evprof.core.suggestions import guess_among
+from evprof.core.texts import guess_among
 from evprof.run.suites.cell import PNG, SuiteConfiguration, free_name
 
 ADAPTERS = ("evprof-tiny-lora", "evprof-tiny-hidden", "evprof-tiny-eagle", "evprof-tiny-ngram")
@@ -196,7 +196,7 @@ class DrawnFrames:
 
     def draw(self, cells: Sequence[SuiteConfiguration], samples: Sequence[Sample]) -> list[str]:
         """Draws what is not there yet; returns what could not be drawn, in sentences."""
-        from evprof.loaders.model_frames import save_event_frames
+        from evprof.loaders.clips import save_event_frames
 
         problems: dict[str, None] = {}
         for cell in cells:

@@ -14,14 +14,14 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.suggestions import guess_among
+from evprof.core.texts import guess_among
 from evprof.core.vocabulary.generation import OF_MODEL, OF_RUN, GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
 from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS, with_value
 from evprof.loaders.adapters import check_mode, drafter_of
-from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
-from evprof.run.meters.cooldown import Cooldown
+from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.meters.memory_sampler import Cooldown
 from evprof.run.suites.cell import (
     EVENT_SOURCES,
     FILE,

@@ -24,8 +24,16 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.processes.channel import QueueSink
 from evprof.run.processes.runner import recorded_run
-from evprof.run.switches.batches import BatchEngine, measure_batch
-from evprof.run.switches.figures import head_of, in_turns, row_of, row_without, side_of, summary_of
+from evprof.run.switches.figures import (
+    BatchEngine,
+    head_of,
+    in_turns,
+    measure_batch,
+    row_of,
+    row_without,
+    side_of,
+    summary_of,
+)
 from evprof.run.switches.variants import BATCH, VARIANTS, Basis, Variant, VariantChange, plain_settings
 
 

@@ -12,7 +12,7 @@ from itertools import combinations
 from statistics import fmean
 
 from evprof.core.run_log import RunLog
-from evprof.core.text import join_pieces
+from evprof.core.texts import join_pieces
 from evprof.core.units import percent_text
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
@@ -53,7 +53,7 @@ from evprof.metrics.comparison.differences import configuration_token_match, sam
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
 from evprof.metrics.estimates.estimates import Estimate
 from evprof.metrics.estimates.paired import compare, values_of
-from evprof.metrics.figures import texts
+from evprof.metrics.figures import scores
 from evprof.metrics.figures.decoding import frames_shown, has_pieces, input_length, output_length
 from evprof.metrics.figures.stages import stage_ms, total_ms
 
@@ -156,7 +156,7 @@ def answer_of(run: RunLog) -> str | None:
 
 def words_of(run: RunLog) -> int | None:
     """Words of the answer."""
-    return texts.word_count(answer_of(run))
+    return scores.word_count(answer_of(run))
 
 
 def generation_text(run: RunLog) -> str:
@@ -254,7 +254,7 @@ def _shared(data: ReportData) -> Iterator[Block]:
         if match["rate"] is not None:
             text = f"{share_text(match['rate'])} ({match['matched']:,} of {match['compared']:,})"
             equal = Cell(text, Badge.DERIVED)
-        overlap, jaccard = answers.cell(texts.word_overlap), answers.cell(texts.jaccard)
+        overlap, jaccard = answers.cell(scores.word_overlap), answers.cell(scores.jaccard)
         rows.append(row_of(data.name(left), data.name(right), rows_cell(len(answers.pairs)), overlap, jaccard, equal))
     if rows:
         heads = ("answer", "compared with", "n", "word overlap", "Jaccard", "token match")
@@ -262,9 +262,9 @@ def _shared(data: ReportData) -> Iterator[Block]:
         yield Table(heads, tuple(rows), caption, text_columns=2)
         yield Bullets(
             (
-                f"Word overlap: {texts.OVERLAP_DEFINITION}. It is not symmetric, and it is what earlier result files "
+                f"Word overlap: {scores.OVERLAP_DEFINITION}. It is not symmetric, and it is what earlier result files "
                 "call word overlap.",
-                f"Jaccard: {texts.JACCARD_DEFINITION}.",
+                f"Jaccard: {scores.JACCARD_DEFINITION}.",
                 "Token match: same id at the same position, of the shorter answer's tokens; between models of "
                 "different vocabularies it means nothing.",
             )
@@ -298,7 +298,7 @@ def _answers_table(data: ReportData, key: SampleKey, runs: Sequence[RunLog | Non
         rows.append(row_of(name, _text_cell(text), *counts))
     reference = next((text for _, run, _ in answers if (text := run.info.sample.reference)), None)
     if reference is not None:
-        words = rows_cell(texts.word_count(reference))
+        words = rows_cell(scores.word_count(reference))
         rows.append(row_of("reference answer", _text_cell(reference), not_available(), words))
     more = len(answers) - SHOWN_CONFIGURATIONS
     caption = f"{sample or 'The sample'}: “{prompt}”" + (f" ({more} more configurations not shown)" if more > 0 else "")

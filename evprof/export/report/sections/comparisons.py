@@ -47,8 +47,15 @@ from evprof.metrics.comparison.differences import part_reader
 from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.estimates import Read
-from evprof.metrics.estimates.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off
-from evprof.metrics.estimates.paired import compare, mean_of, values_of
+from evprof.metrics.estimates.paired import (
+    DECODE,
+    Generation,
+    compare,
+    fewer_or_faster,
+    is_mostly_cut_off,
+    mean_of,
+    values_of,
+)
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.partition import Block as Stages
 from evprof.metrics.figures.partition import name_of, partition, shape_of

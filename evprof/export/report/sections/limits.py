@@ -44,9 +44,8 @@ from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import input_length
 from evprof.metrics.figures.kv_cache import bytes_per_position, formula_bytes, measured_bytes
 from evprof.metrics.figures.stages import stage_ms
-from evprof.metrics.limits.roofline import prefill_flops
 from evprof.metrics.limits.sizes import ITEM_BYTES, Capacity, DeviceCeiling, ModelSizes
-from evprof.metrics.limits.workload import NEAR, Work, holds_vision, linear_share, works_of
+from evprof.metrics.limits.workload import NEAR, Work, holds_vision, linear_share, prefill_flops, works_of
 
 CARD_BYTES = 24_000 * MIB
 """A "24 GB" card as the documents count it; PyTorch sees about 23.5 GiB on one."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from evprof.core.batches import BatchRow
-from evprof.core.records import COVERS, STAGES
+from evprof.core.records import COVERS, STAGES, BatchRow
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import ENERGY, FIGURES
 from evprof.export.report.data import ReportData, badge_of
@@ -35,14 +34,19 @@ from evprof.export.report.parts import (
 )
 from evprof.export.report.readings import ReportReading, figure
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.comparison.circumstances import meters
+from evprof.metrics.comparison.comparability import meters
 from evprof.metrics.comparison.figures import remembered_bytes
 from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import values_of
-from evprof.metrics.figures.energy import computing_devices, energy_document
+from evprof.metrics.figures.energy import (
+    computing_devices,
+    energy_document,
+    is_throttled,
+    slowed_down,
+    throttle_sentence,
+)
 from evprof.metrics.figures.kv_cache import measured_bytes
-from evprof.metrics.figures.throttling import is_throttled, slowed_down, throttle_sentence
 from evprof.session.facts import read_batches
 
 

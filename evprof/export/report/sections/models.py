@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from evprof.core.records import TensorRecord
-from evprof.core.rows.span import Span
+from evprof.core.rows.spans import Span
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData, badge_of

@@ -52,7 +52,6 @@ from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures.stages import END_TO_END, total_ms
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.clinic import SHARE, definitions_over
-from evprof.metrics.speculation.cross_prediction import CrossPrediction, predict_across
 from evprof.metrics.speculation.outcome import ceiling_of, distinct_answers, round_count
 from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
 from evprof.metrics.speculation.payoff import (
@@ -64,6 +63,7 @@ from evprof.metrics.speculation.payoff import (
     step_ms_of,
 )
 from evprof.metrics.speculation.verdicts import detail, payoff_sentence
+from evprof.metrics.speculation.widths import CrossPrediction, predict_across
 
 MOST_DRAWN = 4
 """Configurations in one plot."""

@@ -9,7 +9,7 @@ from functools import partial
 from statistics import fmean
 
 from evprof.core.records import COVERS, DRAFT, STAGES, TARGET, TensorRecord
-from evprof.core.rows.span import Span
+from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.export.report import readings
@@ -44,7 +44,7 @@ from evprof.export.report.parts import (
 from evprof.export.report.readings import UNATTRIBUTED, ReportReading, part_title
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.figures.loading import Loading, loading_of
+from evprof.metrics.figures.kv_cache import Loading, loading_of
 from evprof.metrics.figures.partition import is_in_pieces, shape_of
 from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD, is_measured, stage_ms
 

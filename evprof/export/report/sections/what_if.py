@@ -1,6 +1,6 @@
 """What would change if a stage were faster, answers longer, or drafts were made while the target prefills.
 
-Nothing of it was measured: everything follows from measured means by `evprof.metrics.speculation.what_if`.
+Nothing of it was measured: everything follows from measured means by `evprof.metrics.speculation.break_even`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.decoding import output_length
-from evprof.metrics.speculation.chains import Chains, chains_of
-from evprof.metrics.speculation.pace import pace_of
-from evprof.metrics.speculation.what_if import (
+from evprof.metrics.speculation.break_even import (
     FACTORS,
     OUTPUT_LENGTHS,
     AnswerPace,
@@ -40,7 +38,8 @@ from evprof.metrics.speculation.what_if import (
     free_tokens,
     parallel_prefill,
 )
-from evprof.metrics.speculation.widths import width_sentence, widths_over
+from evprof.metrics.speculation.payoff import pace_of
+from evprof.metrics.speculation.widths import Chains, chains_of, width_sentence, widths_over
 
 ASSUMED_RATES = (0.5, 0.8, 0.95)
 """Acceptance rates that totals are given for; 80 % is the rate that document 002 wants of its adapter."""

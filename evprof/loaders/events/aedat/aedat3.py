@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.core.safe_text import one_line
+from evprof.core.texts import one_line
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
 from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo, check_sensor
 

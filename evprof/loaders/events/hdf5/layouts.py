@@ -10,8 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.hdf5.container import find, is_dataset, is_elsewhere, is_group, listing, printable
-from evprof.loaders.events.hdf5.stored import StoredArray, StoredColumn
+from evprof.loaders.events.hdf5.stored import (
+    StoredArray,
+    StoredColumn,
+    find,
+    is_dataset,
+    is_elsewhere,
+    is_group,
+    listing,
+    printable,
+)
 from evprof.loaders.events.tables import NAMES
 
 DSEC, M3ED, OTHER = "dsec-h5", "m3ed-h5", "h5"

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.hdf5.container import open_file, sentences
 from evprof.loaders.events.hdf5.layouts import Hdf5Layout, layout_of
-from evprof.loaders.events.hdf5.stored import StoredColumn
+from evprof.loaders.events.hdf5.stored import StoredColumn, open_file, sentences
 from evprof.loaders.events.recording import (
     CHUNK_EVENTS,
     MOST_EVENTS,

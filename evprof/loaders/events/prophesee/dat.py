@@ -14,13 +14,15 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
-from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
 from evprof.loaders.events.prophesee.word_recording import (
     BLOCK_WORDS,
+    LONGEST_HEADER,
     BlockScan,
     Decoded,
+    PropheseeHeader,
     WordRecording,
     Words,
+    read_header,
 )
 from evprof.loaders.events.recording import NO_EVENTS, EventRecording
 from evprof.loaders.paths import first_bytes

@@ -11,8 +11,13 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.loaders.events.prophesee.evt2 import Evt2, Evt21, looks_legacy
 from evprof.loaders.events.prophesee.evt3 import Evt3
-from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
-from evprof.loaders.events.prophesee.word_recording import BLOCK_WORDS, WordRecording
+from evprof.loaders.events.prophesee.word_recording import (
+    BLOCK_WORDS,
+    LONGEST_HEADER,
+    PropheseeHeader,
+    WordRecording,
+    read_header,
+)
 from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.paths import first_bytes
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 from evprof.core.records import TARGET
 from evprof.core.run_info import NOT_TOLD
 from evprof.core.units import count_text
-from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite, mapping, ratio
-from evprof.loaders.legacy.failures import error_kind
+from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, error_kind, finite, mapping, ratio
 from evprof.loaders.legacy.json_rows import DOCUMENTS, REQUESTS, Place
 from evprof.loaders.legacy.reading import Covers, Preview, Published, RowReader, Statistic
 from evprof.loaders.legacy.rows import NO_TIME, Interval, LegacyModel, LegacyRow
@@ -386,3 +385,27 @@ def traffic(head: Mapping[str, Any]) -> str:
     parts += ["as in a trace"] if head.get("request_rate") == "trace" else []
     parts += [] if most is None else [f"at most {most:g} at once"]
     return ", ".join(parts) or "all at once"
+
+
+class VllmServing(ServingReader):
+    name = "vLLM serving benchmark"
+    looks_for = "model_id with completed and request_throughput (vllm bench serve)"
+    keys = frozenset({"model_id", "completed", "request_throughput"})
+    model_keys = ("model_id",)
+    settings = (
+        *("date", "endpoint_type", "backend", "label", "model_id", "tokenizer_id", "num_prompts", "request_rate"),
+        *("burstiness", "max_concurrency", "ramp_up_strategy", "ramp_up_start_rps", "ramp_up_end_rps"),
+    )
+    rows: ClassVar = {
+        "completed": ("one", "sum"),
+        "total_input_tokens": ("input", "sum"),
+        "total_output_tokens": ("output", "sum"),
+        **{f"mean_{name}_ms": (f"{name}_ms", "avg") for name in ("ttft", "tpot", "e2el")},
+        **{f"std_{name}_ms": (f"{name}_ms", "std") for name in ("ttft", "tpot", "e2el")},
+    }
+
+    def _label(self, head: Mapping[str, Any]) -> str:
+        # Without a name of its own a benchmark is labelled by its backend.
+        named = head.get("label") if head.get("label") != head.get("backend") else None
+        parts = (str(head["model_id"])[:120], str(named)[:60] if named else "vLLM", traffic(head))
+        return ", ".join(parts)

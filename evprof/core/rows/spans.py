@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -9,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.recording import Texts, WordCodes
-from evprof.core.records import BEGIN, COVERS, END, STAGES
-from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.records import BEGIN, COVERS, END, STAGES, TensorRecord
+from evprof.core.rows.blocks import Ints, distinct
 
 RUNNING, ENDED, SETTLED = 0, 1, 2
 """States of a span: begun; ended on the host's clock; device times known."""
@@ -241,3 +242,39 @@ def _own_codes(known: WordCodes, texts: Texts, sources: Ints) -> Ints:
     for code in found[np.argsort(firsts)].tolist():
         own[code] = known[texts.words[code]]
     return own[texts.codes[sources]]
+
+
+@dataclass
+class Span:
+    """A measured interval as known so far. Provisional until settled: then start and end are device times."""
+
+    span_id: int
+    parent_id: int
+    role: str
+    name: str
+    start_ns: int
+    end_ns: int | None = None
+    is_settled: bool = False
+    host_start_ns: int = 0
+    host_end_ns: int | None = None
+    tensors: list[TensorRecord] = field(default_factory=list)
+
+    @property
+    def duration_ns(self) -> int | None:
+        """Length in ns, None while it runs."""
+        return None if self.end_ns is None else self.end_ns - self.start_ns
+
+    @property
+    def covers(self) -> tuple[str, ...]:
+        """The stages this one interval holds: itself, or several that imported data measured in one piece."""
+        return tuple(self.name.split(COVERS))
+
+    @property
+    def stage_name(self) -> str:
+        """The stage it is told under: the last one that it covers."""
+        return self.covers[-1]
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether this is one or several of the five stages rather than a part of one."""
+        return self.parent_id < 0 and is_stage_name(self.name)
