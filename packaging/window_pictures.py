@@ -113,7 +113,7 @@ def _begin_anew(application: QApplication, window: MainWindow, session: Path) ->
 def _scenes(
     application: QApplication, window: MainWindow
 ) -> Iterator[tuple[str, Callable[[], object], Callable[[], object]]]:
-    from ui.state.chosen import TokenRef
+    from ui.state.selection import TokenRef
     from ui.traces.window import TraceDialog
     from ui.window import app
     from ui.window.actions import ENTRIES

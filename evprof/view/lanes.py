@@ -20,7 +20,7 @@ from evprof.core.rows.spans import IntTable, SpanColumns
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 from evprof.view.decimate import Bars, merged_bars
-from evprof.view.power_line import power_line
+from evprof.view.range_figures import power_line
 from evprof.view.timescale import Timescale
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"

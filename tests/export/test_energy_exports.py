@@ -11,7 +11,7 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source, gather
 from evprof.export.report.sections.memory import energy
-from evprof.view.power_line import power_line
+from evprof.view.range_figures import power_line
 from exported import chrome_trace, tables
 from fake_nvml import MS, powered_recording
 from report_blocks import said

@@ -20,7 +20,7 @@ from evprof.core.run_log import RunLog
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.stretches import trace_stretch
-from ui.state.chosen import TimeRange
+from ui.state.selection import TimeRange
 from ui.style.theme import ThemeHolder
 from ui.traces.record_table import Column, RecordTable, time_of
 from ui.traces.slice_lane import SliceHit, SliceLane

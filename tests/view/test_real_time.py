@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.view.real_time import factor_curve
+from evprof.view.overlap import factor_curve
 
 intervals = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 200)), max_size=12)
 

@@ -17,7 +17,7 @@ from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_REJECTED, TokenRecord
 from evprof.core.run_log import RunLog
 from evprof.core.texts import is_byte, is_control, join_pieces
 from evprof.view.alignment import round_of_span
-from ui.state.chosen import Chosen, RoundRef, TimeRange, TokenRef
+from ui.state.selection import Chosen, RoundRef, TimeRange, TokenRef
 
 MOST_TOKENS = 2_000
 """Tokens of an answer that are shown; the window's longest answer has 4,096."""

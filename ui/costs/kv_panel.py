@@ -22,7 +22,7 @@ from evprof.view.columns import ShownModel
 from evprof.view.labels import model_title
 from ui.costs.cache_picture import ORIGIN_WORDS, STAGE_OF_ORIGIN, CacheBlock, CachePicture, CachePiece
 from ui.costs.frame_bars import PictureAndSide, side_page
-from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
+from ui.state.selection import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import FigureTable, TableRow

@@ -19,7 +19,7 @@ from evprof.view.labels import match
 from evprof.view.lanes import SpanTable, Track
 from evprof.view.timescale import time_text
 from ui.run_facts.run_text import run_title
-from ui.state.chosen import SpanRef, TokenRef
+from ui.state.selection import SpanRef, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.drawn import asks_for_escape

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from evprof.view.event_rates import Rates, rate_words
 from evprof.view.lanes import Floats
-from evprof.view.real_time import KEEPS_UP
+from evprof.view.overlap import KEEPS_UP
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook
 from ui.players.frame_player import ASPECT, INPUT_PX, FramePlayer

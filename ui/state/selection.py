@@ -5,13 +5,46 @@ It holds plain values and knows neither runs nor widgets; who needs the run behi
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
 from evprof.view.alignment import RunAlignment
 from evprof.view.columns import RunPair
-from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
+
+
+class TimeRange(NamedTuple):
+    """A stretch of time on the axis, in ns from run A's zero; run B may be moved on it. start_ns <= end_ns."""
+
+    start_ns: int
+    end_ns: int
+
+
+class SpanRef(NamedTuple):
+    """One measured interval of one run."""
+
+    run_id: int
+    span_id: int
+
+
+class RoundRef(NamedTuple):
+    """One round of speculation of one run; `drafted` is the place in the answer of a rejected token of it that was
+    pointed at."""
+
+    run_id: int
+    round_index: int
+    drafted: int | None = None
+
+
+class TokenRef(NamedTuple):
+    """One place in the answer of one run."""
+
+    run_id: int
+    position: int
+
+
+Chosen = TimeRange | SpanRef | RoundRef | TokenRef
+
 
 __all__ = ["Chosen", "RoundRef", "Selection", "SpanRef", "TimeRange", "TokenRef"]
 

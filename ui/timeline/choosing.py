@@ -8,8 +8,7 @@ from evprof.core.texts import one_line
 from evprof.view.labels import stage_title
 from evprof.view.lanes import Ints, Track
 from evprof.view.timescale import time_text
-from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
-from ui.state.selection import Selection
+from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.timeline.scene import TimelineScene
 
 

@@ -23,7 +23,7 @@ from evprof.metrics.costs.two_clocks import (
 )
 from evprof.view.labels import widest_that_fits
 from evprof.view.lanes import Track
-from evprof.view.real_time import KEEPS_UP, FactorCurve, factor_curve
+from evprof.view.overlap import KEEPS_UP, FactorCurve, factor_curve
 from evprof.view.timescale import time_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX

@@ -15,8 +15,8 @@ from evprof.view.lanes import Track
 from evprof.view.trace_rows import TraceLane
 from ui.runs.inspector import Inspector
 from ui.runs.run_details import Detail, DetailSection
-from ui.state.chosen import Chosen
 from ui.state.run_controller import RunController
+from ui.state.selection import Chosen
 from ui.style.theme import ThemeHolder
 from ui.timeline.scene import TimelineScene
 from ui.timeline.timeline_view import TimelineView

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt, QTimer, Signal
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget, QWidget
 
+from ui.state.recent import Recent
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.style.theme import GRID, ThemeHolder
+from ui.style.theme import GRID, ThemeHolder, theme_named
 from ui.widgets.boxes import beside, in_role
 from ui.widgets.panel_parts import section_head
 from ui.window.panels import LEFT, LOWER, PANELS, RIGHT, PanelEntry
@@ -169,3 +171,34 @@ class Body(QMainWindow):
 
     def tab_bars(self) -> list[QTabBar]:
         return [bar for bar in self.findChildren(QTabBar) if bar.parent() is self]
+
+
+class WindowMemory:
+    """Reads and writes the settings; without any, nothing is remembered."""
+
+    def __init__(self, settings: QSettings | None) -> None:
+        self.settings = settings
+
+    def recent(self) -> Recent:
+        """What was opened before, in a file of the user's."""
+        if self.settings is None:
+            return Recent(None)
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.AppDataLocation)
+        return Recent(Path(folder) / "recent.json" if folder else None)
+
+    def remember(self, window: QMainWindow, body: Body, holder: ThemeHolder) -> None:
+        if self.settings is None:
+            return
+        self.settings.setValue("window/geometry", window.saveGeometry())
+        self.settings.setValue("window/layout", body.layout_bytes())
+        self.settings.setValue("window/theme", holder.theme.name)
+
+    def restore(self, window: QMainWindow, body: Body, holder: ThemeHolder) -> bool:
+        """Puts the window back; False when its division is not known."""
+        if self.settings is None:
+            return False
+        holder.set_theme(theme_named(str(self.settings.value("window/theme", holder.theme.name))))
+        geometry, layout = (self.settings.value(f"window/{key}") for key in ("geometry", "layout"))
+        if isinstance(geometry, QByteArray):
+            window.restoreGeometry(geometry)
+        return isinstance(layout, QByteArray) and body.restore_layout(layout)

@@ -52,13 +52,12 @@ from ui.widgets.column_drop import ColumnDrop
 from ui.widgets.following import FollowingPanel
 from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
-from ui.window.body import Body
+from ui.window.body import Body, WindowMemory
 from ui.window.exporting import Exporting, Results
 from ui.window.opening import Opener
 from ui.window.pair_views import TAKE, Clips, PairViews
 from ui.window.panels import PANELS
 from ui.window.window_dialogs import AbandonedSessions, TraceViewer, WindowDialogs, WindowPalette, WindowParts
-from ui.window.window_memory import WindowMemory
 from ui.work.long_work import LongWork, Requests, is_of_demo
 
 SWITCH_INTERVAL_S = 0.0003

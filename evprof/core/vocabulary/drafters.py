@@ -161,5 +161,15 @@ TREE_WORDS = ", ".join(drafter.word for drafter in DRAFTERS.values() if drafter.
 GROWING_WORDS = ", ".join(drafter.word for drafter in DRAFTERS.values() if drafter.grows_trees)
 """Those that draft dynamic ones."""
 
-MODEL, LOOKUP, SUFFIX, RECYCLING, SELF, EAGLE, MEDUSA, HIDDEN, LORA, NGRAM, KV = KINDS
-"""Names for who has to ask for one of them."""
+# Names of the drafters that other code refers to.
+MODEL = "model"
+LOOKUP = "lookup"
+SUFFIX = "suffix"
+RECYCLING = "recycling"
+SELF = "self"
+EAGLE = "eagle"
+MEDUSA = "medusa"
+HIDDEN = "hidden"
+LORA = "lora"
+NGRAM = "ngram"
+KV = "kv"

@@ -10,7 +10,7 @@ from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_DRAFT, ORIGIN_REJ
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.view.real_time import factor_curve
+from evprof.view.overlap import factor_curve
 
 
 class SensorSpan(NamedTuple):
