@@ -19,7 +19,7 @@ from evprof.core.protocols import RequestEnded, Sink, StopFlag
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.again import run_order
+from evprof.run.requests import run_order
 
 TRACE, SNAPSHOT, RANGES = "trace", "snapshot", "ranges"
 """Kinds of profiled runs: a torch trace, a memory snapshot, NVTX ranges."""

@@ -20,8 +20,8 @@ def run_in_engine_process(program: list[str]) -> str:
     """Runs the bundled demo's first request in the program's own engine process, as the window does; its answer."""
     from evprof.core.recording import RecordLog
     from evprof.core.run_book import RunBook
-    from evprof.run.again import demo_requests
     from evprof.run.processes.engine_host import EngineHost
+    from evprof.run.requests import demo_requests
 
     recording = RecordLog()
     book = RunBook(recording)

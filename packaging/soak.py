@@ -32,7 +32,7 @@ Note = Callable[[int], None]
 def _parallel(count: int, note: Note) -> None:
     from engines.start import make_engine
     from evprof.core.recording import RecordLog
-    from evprof.run.again import demo_requests
+    from evprof.run.requests import demo_requests
 
     first = demo_requests()[0]
     settings = replace(first.settings, max_new_tokens=4, ignore_eos=True)
@@ -64,7 +64,7 @@ def _redraws(count: int, note: Note) -> None:
     from PySide6.QtWidgets import QApplication
 
     from evprof.core.recording import RecordLog
-    from evprof.run.again import demo_requests
+    from evprof.run.requests import demo_requests
     from scripted_engine import ScriptedEngine
     from ui.style.theme import ThemeHolder, theme_named
     from ui.window.main_window import MainWindow

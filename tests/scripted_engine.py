@@ -54,7 +54,7 @@ from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.drafters import KV, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.run.again import run_order
+from evprof.run.requests import run_order
 from scripted_pair import Script, token_id_of
 from scripted_records import ScriptedRecords
 

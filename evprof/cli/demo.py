@@ -106,7 +106,7 @@ def run_headless(options: argparse.Namespace, console: Console) -> int:
         exit_code,
         reserved_place,
     )
-    from evprof.run.again import demo_requests
+    from evprof.run.requests import demo_requests
 
     path = options.output or default_session_path()
     console.is_brief = not options.verbose

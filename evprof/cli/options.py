@@ -17,7 +17,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import SETTINGS, with_value
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 
 _NOT_TYPED = frozenset({"command", "instance", "whole_parser", "debug", "quiet", "json", "output"})
 """Values of every command that no option of its own sets."""

@@ -26,8 +26,8 @@ from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_sample
 from evprof.metrics.estimates.estimates import Observation, Verdict, verdict
-from evprof.run.again import BUNDLED_TARGET
 from evprof.run.processes.engine_host import EngineHost
+from evprof.run.requests import BUNDLED_TARGET
 from ui.state.run_controller import Host
 from ui.window.main_window import MainWindow
 

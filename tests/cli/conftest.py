@@ -18,7 +18,7 @@ from evprof.cli.terminal import program
 from evprof.core.recording import RecordLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.loaders.videos.apart import decode_here
-from evprof.run.again import demo_requests
+from evprof.run.requests import demo_requests
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
 from scripted_process import engine_argv

@@ -20,7 +20,7 @@ from evprof.cli import main
 from evprof.cli.run import recorded_session
 from evprof.cli.terminal.console import Console
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.run.again import demo_requests
+from evprof.run.requests import demo_requests
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from evprof.cli.bench.model_reports import speculation_blocks
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples, held_out_scenes, pair_evaluation, pair_sentences
 from evprof.loaders.writers.frames import write_manifest
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.benches import speculation
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 
 
 @pytest.fixture

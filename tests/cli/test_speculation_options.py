@@ -110,7 +110,7 @@ def counted(evprof: Callable[..., Any], computed: None, tmp_path: Path) -> Path:
     from engines.training.trainees import NgramTrainee
     from evprof.core.vocabulary.generation import ModelChoice
     from evprof.loaders.adapters import AdapterInfo
-    from evprof.run.again import BUNDLED_TARGET
+    from evprof.run.requests import BUNDLED_TARGET
 
     model = load_model(ModelChoice(BUNDLED_TARGET), "target", lambda *_: None, threading.Event())
     (plain,) = evprof("run", "--mode", "target", "-o", tmp_path / "plain.evprof", "--json").document["runs"]

@@ -32,7 +32,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import REENCODED, SAME, SHARED
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from run_logs import runs_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")

@@ -29,10 +29,10 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import JOURNAL, read_collection
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.collection_journal import LOCK
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
 from evprof.run.places.ray_places import Done
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from processes_below import processes_named
 
 NEW_TOKENS = 5

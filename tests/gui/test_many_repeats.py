@@ -11,7 +11,7 @@ import pytest
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.metrics.speculation.payoff import payoff_of, payoff_over
-from evprof.run.again import demo_requests
+from evprof.run.requests import demo_requests
 from scripted_engine import ScriptedEngine
 from ui.run_facts.figures import interval_text, spread_text
 from ui.runs.run_entries import RunEntries

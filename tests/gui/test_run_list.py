@@ -19,7 +19,7 @@ from evprof.core.run_book import RunBook
 from evprof.core.vocabulary.settings import with_value
 from evprof.metrics.document import run_document
 from evprof.metrics.speculation.payoff import payoff_of
-from evprof.run.again import demo_requests
+from evprof.run.requests import demo_requests
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from evprof.view.columns import columns_of

@@ -19,7 +19,7 @@ from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.model_report import family_named
 from ui.settings.request_form import RequestForm, controls, lowest, value_of, value_shown
 from ui.settings.settings_popover import CHANGED, IDLE, INEXACT, PLAIN, SettingsPopover

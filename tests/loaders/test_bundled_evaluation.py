@@ -6,7 +6,7 @@ import pytest
 
 from evprof.core.units import number_text, percent_text
 from evprof.loaders.bundled import assets_folder, pair_evaluation, pair_sentences
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 
 
 def test_the_bundled_pair_is_known_with_and_without_its_draft() -> None:

@@ -12,7 +12,7 @@ import pytest
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.metrics.figures.stages import wall_ms
-from evprof.run.again import demo_requests
+from evprof.run.requests import demo_requests
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from scripted_engine import ScriptedEngine

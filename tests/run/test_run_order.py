@@ -7,7 +7,7 @@ from typing import Any
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.again import run_order
+from evprof.run.requests import run_order
 
 
 def order(mode: str, loaded: set[str], *, room: int = 2, **changes: int | None) -> list[str]:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.again import request_again
+from evprof.run.requests import request_again
 from evprof.view.columns import pair_for
 from ui.runs.run_entries import CELL, OPEN, REPEATS, FoldKey, RunEntries, Slot
 from ui.runs.run_remarks import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, Payoffs, RunRemarks, baseline_menu

@@ -15,7 +15,7 @@ from evprof.core.records import DRAFT
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice, drawback_of, remark_on
 from evprof.core.vocabulary.setting import Setting
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.run_facts.run_text import input_name, role_name
 from ui.settings.examiner import Examiner
 from ui.settings.model_report import ModelReport, clip_problem, family_of, model_report, pending_report

@@ -21,7 +21,7 @@ from evprof.core.vocabulary.settings import SETTINGS, setting_value, with_value
 from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION, SpeculationSettings
 from evprof.core.vocabulary.switches import LANGUAGE_MODEL, VISION
 from evprof.loaders.pictures.frame_folder import is_there
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.model_report import family_named
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from evprof.core.errors import UserError
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
-from evprof.run.again import demo_requests
+from evprof.run.requests import demo_requests
 from evprof.run.works.work_form import WorkForm, Works
 from ui.samples.clip_choice import identity
 from ui.state.run_controller import RunController
@@ -153,7 +153,7 @@ class Requests:
         self._hand_over(request)
 
     def run_demo(self) -> None:
-        """Runs the bundled models on the bundled sample (see `evprof.run.again`)."""
+        """Runs the bundled models on the bundled sample (see `evprof.run.requests`)."""
         self.submit(*demo_requests())
 
     def run_chosen(self) -> None:

@@ -20,7 +20,7 @@ from evprof.core.sample import Sample
 from evprof.core.units import count_text
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.settings import option_words
-from evprof.run.again import BUNDLED_DRAFT
+from evprof.run.requests import BUNDLED_DRAFT
 
 if TYPE_CHECKING:
     from evprof.loaders.adapters import AdapterInfo

@@ -21,7 +21,7 @@ from evprof.core.sample import Sample
 from evprof.core.texts import guess_among
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.settings import SETTINGS
-from evprof.run.again import BUNDLED_TARGET
+from evprof.run.requests import BUNDLED_TARGET
 
 if TYPE_CHECKING:
     from evprof.run.benches.drafting import DraftingContender

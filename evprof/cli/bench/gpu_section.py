@@ -25,7 +25,6 @@ from evprof.core.errors import FAILURE, EngineLost, UserError
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.again import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.gpu_bench.engine_sections import (
     Emit,
     PairBench,
@@ -37,6 +36,7 @@ from evprof.run.gpu_bench.engine_sections import (
     write_picture_scene,
 )
 from evprof.run.gpu_bench.plan import SIZES, SectionSize
+from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 
 FROM_FILES = ("prefetch",)
 """Switches that are about files and decoders, of which a GPU shows nothing."""

@@ -157,8 +157,8 @@ def _engine() -> dict[str, Any]:
     from evprof.core.run_book import RunBook
     from evprof.core.run_info import FINISHED
     from evprof.loaders.bundled import bundled_sample
-    from evprof.run.again import BUNDLED_DRAFT
     from evprof.run.processes.runner import LocalRunner
+    from evprof.run.requests import BUNDLED_DRAFT
 
     complaints = gpu_complaints()
     recording = RecordLog()

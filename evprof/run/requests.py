@@ -1,17 +1,20 @@
-"""The request that would make more runs like one that was made: told from what the run recorded."""
+"""Requests that are made for the user: a run again, the demo, and the order of the runs of a request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest, roles_of
 from evprof.core.run_info import ModelFacts
-from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.bundled import bundled_sample
+
+if TYPE_CHECKING:
+    from evprof.core.run_log import RunLog
 
 
 def request_again(run: RunLog, mode: str, repeat: int) -> RunRequest:
