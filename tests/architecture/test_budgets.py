@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 MOST_LINES = {"evprof": 68_200, "ui": 26_900, "engines": 22_500, "packaging": 5_100, "tests": 77_700}
-MOST_FILES = 664
+MOST_FILES = 665
 """Python files of evprof, ui and engines together."""
 PRODUCT = ("evprof", "ui", "engines")
 

@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.run.meters import memory_sampler
-from evprof.run.meters.memory_sampler import LIMIT_S, CoolingPause, nvml_thermometer
+from evprof.run.meters import cooldown
+from evprof.run.meters.cooldown import LIMIT_S, CoolingPause, nvml_thermometer
 from fake_nvml import FakeClock, FakeGpu, FakeNvml
 
-Cooldown = memory_sampler.Cooldown
+Cooldown = cooldown.Cooldown
 S = 1_000_000_000
 
 
@@ -81,7 +81,7 @@ def test_a_stop_ends_the_waiting():
 
 def test_the_hottest_gpu_counts(monkeypatch):
     gpus = [FakeGpu(temperature_c=lambda _: 44), FakeGpu(temperature_c=lambda _: 71), FakeGpu()]
-    monkeypatch.setattr(memory_sampler, "nvml_meters", FakeNvml(gpus, FakeClock()).meters)
+    monkeypatch.setattr(cooldown, "nvml_meters", FakeNvml(gpus, FakeClock()).meters)
     assert nvml_thermometer()() == 71
-    monkeypatch.setattr(memory_sampler, "nvml_meters", list)
+    monkeypatch.setattr(cooldown, "nvml_meters", list)
     assert nvml_thermometer()() is None

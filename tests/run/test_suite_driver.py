@@ -23,7 +23,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED
 from evprof.metrics.configurations.gathering import last_attempts
-from evprof.run.meters.memory_sampler import CoolingPause
+from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, made_folder, suite_fact

@@ -24,7 +24,7 @@ from evprof.cli.preflight import nearest_path
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.texts import did_you_mean
-from evprof.run.meters.memory_sampler import Cooldown
+from evprof.run.meters.cooldown import Cooldown
 from evprof.run.suites.cell import FamilyOf
 from evprof.run.suites.ready import READY, chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite

@@ -15,7 +15,7 @@ from evprof.core.records import column_kinds
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, PLACE, PLACES_AT_WORK, RunInfo
 from evprof.core.sample import Sample
-from evprof.run.meters.memory_sampler import Cooldown, CoolingPause
+from evprof.run.meters.cooldown import Cooldown, CoolingPause
 from evprof.run.processes.open_runs import NO_PROGRESS, OpenRuns
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
 from evprof.version import __version__

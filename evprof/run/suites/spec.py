@@ -20,7 +20,7 @@ from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
 from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS, with_value
 from evprof.loaders.adapters import check_mode, drafter_of
-from evprof.run.meters.memory_sampler import Cooldown
+from evprof.run.meters.cooldown import Cooldown
 from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.suites.cell import (
     EVENT_SOURCES,

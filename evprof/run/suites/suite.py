@@ -21,7 +21,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, RowKey
 from evprof.core.run_log import RunLog
-from evprof.run.meters.memory_sampler import CoolingPause
+from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.noted_baselines import note_baselines
 from evprof.run.places.place import Ended, OnePlace
 from evprof.run.processes.interrupts import first_interrupt
