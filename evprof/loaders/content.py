@@ -157,7 +157,7 @@ def _remove(path: Path) -> None:
 
 OFF, WARM, COLD = choices_of("prefetch")
 
-_CHUNK_BYTES_of_page_cache = 4 << 20
+_WARMING_BYTES = 4 << 20
 _MEMORY_SHARE = 0.5
 """Of the memory that is free: what is read beyond it would drive out what was read first."""
 
@@ -190,7 +190,7 @@ def _files(path: str | Path) -> Iterator[Path]:
 
 def _warm(files: list[Path], is_stopped: Callable[[], bool]) -> list[str]:
     left = int(_free_bytes() * _MEMORY_SHARE)
-    buffer = bytearray(_CHUNK_BYTES_of_page_cache)
+    buffer = bytearray(_WARMING_BYTES)
     for number, path in enumerate(files):
         try:
             size = path.stat().st_size

@@ -137,13 +137,13 @@ def is_session(path: Path) -> bool:
         header = _read_header(path)
     except UserError:
         return False
-    return _is_ours_of_header(header)
+    return _has_session_header(header)
 
 
 def check_header(path: Path) -> None:
     """Raises UserError unless `path` is a session this program can read."""
     header = _read_header(path)
-    if not _is_ours_of_header(header):
+    if not _has_session_header(header):
         raise UserError(f"{path} is no evprof session; choose a file that evprof wrote, or another name to write to.")
     found = _number(header, _USER_VERSION_AT)
     if found > FORMAT:
@@ -178,7 +178,7 @@ def _read_header(path: Path) -> bytes:
     return header
 
 
-def _is_ours_of_header(header: bytes) -> bool:
+def _has_session_header(header: bytes) -> bool:
     return header.startswith(SQLITE_MAGIC) and _number(header, APPLICATION_ID_AT) == APPLICATION_ID
 
 

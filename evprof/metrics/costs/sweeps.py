@@ -314,10 +314,10 @@ def scaling_document(runs: Sequence[RunLog], facts: Mapping[str, Any] | None = N
     """Every sweep over frames or clip lengths that these runs hold. `facts` are the session's: shapes and ceilings."""
     told = facts or {}
     ribbons = ribbons_of(runs, read_models([told.get("models")]), read_ceilings([told.get("ceilings")]))
-    return [_ribbon_of_document(ribbon) for ribbon in ribbons]
+    return [_ribbon_document(ribbon) for ribbon in ribbons]
 
 
-def _ribbon_of_document(ribbon: Ribbon) -> dict[str, Any]:
+def _ribbon_document(ribbon: Ribbon) -> dict[str, Any]:
     return {
         "model": ribbon.sweep.model,
         "role": ribbon.sweep.role,
