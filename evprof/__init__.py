@@ -72,13 +72,16 @@ if not TYPE_CHECKING:  # a checker is to see a slip in a name
 
     def __getattr__(name: str) -> Any:
         """The classes, imported when they are first named."""
-        places = {"DataTable": "data_table", "Run": "session", "Session": "session"}
         if name == "UserError":
             from evprof.core.errors import UserError
 
             return UserError
-        if name in places:
-            from importlib import import_module
+        if name == "DataTable":
+            from evprof.notebook.data_table import DataTable
 
-            return getattr(import_module(f"evprof.notebook.{places[name]}"), name)
+            return DataTable
+        if name in ("Run", "Session"):
+            from evprof.notebook.session import Run, Session
+
+            return {"Run": Run, "Session": Session}[name]
         raise AttributeError(f"module 'evprof' has no attribute '{name}'")

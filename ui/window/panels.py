@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
+from ui.columns.answer_panel import AnswerPanel
+from ui.costs.kv_panel import KvPanel
+from ui.costs.visual_panel import VisualPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
+from ui.timeline.marks import MarkPanel
 
 Area = Qt.DockWidgetArea
 LEFT, RIGHT, LOWER = Area.LeftDockWidgetArea, Area.RightDockWidgetArea, Area.BottomDockWidgetArea
@@ -33,24 +36,13 @@ class PanelEntry:
     make: MakePanel | None = None
 
 
-def _later(module: str, name: str) -> MakePanel:
-    """Makes a panel of a class that is imported only then: none may hold up the first paint."""
-
-    def make(controller: RunController, selection: Selection, themes: ThemeHolder) -> QWidget:
-        made = getattr(import_module(module), name)(controller, selection, themes)
-        assert isinstance(made, QWidget)
-        return made
-
-    return make
-
-
 PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples, runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
-    PanelEntry("answers", "Answers of A and B", LOWER, "Ctrl+Alt+D", _later("ui.columns.answer_panel", "AnswerPanel")),
-    PanelEntry("marks", "Marks", LEFT, "Ctrl+M", _later("ui.timeline.marks", "MarkPanel")),
-    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", _later("ui.costs.kv_panel", "KvPanel")),
-    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", _later("ui.costs.visual_panel", "VisualPanel")),
+    PanelEntry("answers", "Answers of A and B", LOWER, "Ctrl+Alt+D", AnswerPanel),
+    PanelEntry("marks", "Marks", LEFT, "Ctrl+M", MarkPanel),
+    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", KvPanel),
+    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", VisualPanel),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
 from pathlib import Path
 
 from evprof.cli.command import Command, CommandExample, add_command, add_commands
@@ -82,9 +81,12 @@ class AdapterCommand(Command):
             add_options(entry)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        module = import_module(f"evprof.cli.adapter.{options.action}")
-        code: int = getattr(module, options.action)(options, console)
-        return code
+        from evprof.cli.adapter.collect import collect
+        from evprof.cli.adapter.evaluate import evaluate
+        from evprof.cli.adapter.train import train
+
+        actions = {"collect": collect, "evaluate": evaluate, "train": train}
+        return actions[options.action](options, console)
 
 
 KEPT_POSITIONS = 32
