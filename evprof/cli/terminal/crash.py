@@ -65,6 +65,9 @@ def open_missing_streams() -> None:
             # The lowest free number is this one; child processes inherit it.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    if getattr(sys.stdout, "write_through", False):
+        # With PYTHONUNBUFFERED any print can fail, and argparse ignores that. A buffer fails when it is flushed.
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
