@@ -139,7 +139,7 @@ def print_verdict(runs: Sequence[RunLog], console: Console, known: Sequence[RunL
             answers.setdefault(answer_text(run).strip(), []).append(run.run_id)
     for answer, run_ids in answers.items():
         console.print(f'{runs_text(run_ids)}: "{answer}"')
-    console.print(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known)).head)
+    console.print(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known)).sentence)
 
 
 def draw(session: Path, *, is_named: bool, console: Console) -> None:

@@ -80,7 +80,14 @@ def _serve_records(words: list[str]) -> int:
     return serve(lambda: SyntheticEngine(records_per_s, seconds))
 
 
+def _effect(words: list[str]) -> int:
+    from benchmarks.window import print_effect
+
+    return print_effect(*words)
+
+
 _PARTS: dict[str, Callable[[list[str]], int]] = {
+    "_effect": _effect,
     "_engine": _serve_records,
     "_list-runs": _list_runs,
     "_paint": _paint,

@@ -57,6 +57,8 @@ SMALL = EffectOn(BUNDLED_TARGET, 1500)
 LARGE = EffectOn("random:160m-video-llava", 400, "_160m")
 """Tokens of a millisecond, and of some tens of them."""
 
+EFFECTS = {"small": SMALL, "large": LARGE}
+
 
 class WindowTurn(NamedTuple):
     """Whether the window worked, and from when to when, in ns on the clock."""

@@ -43,13 +43,13 @@ def _engine(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Without a display the window is drawn offscreen, and that is said."""
     from benchmarks.window import SIZES, measure_window
-    from evprof.cli.terminal.program import engine_argv, missing_display
+    from evprof.cli.terminal.program import missing_display
 
     if (reason := missing_display()) and "QT_QPA_PLATFORM" not in os.environ:
         console.note(f"Drawing offscreen: {reason}")
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
     sizes = SIZES.tenth() if options.quick else SIZES
-    return measure_window(engine_argv(), run_argv("_paint"), options.trials, options.seconds, console.note, sizes=sizes)
+    return measure_window(run_argv("_paint"), options.trials, options.seconds, console.note, sizes=sizes)
 
 
 def _events(options: argparse.Namespace, console: Console) -> dict[str, Any]:

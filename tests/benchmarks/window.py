@@ -10,6 +10,7 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -23,10 +24,11 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from benchmarks.crowd import RECORDS, SPANS, write_session
-from benchmarks.engine_effect import LARGE, SMALL, measure_engine_effect
+from benchmarks.engine_effect import EFFECTS, measure_engine_effect
 from benchmarks.first_paint import PAINTED, SIZE, paint_all, the_application
 from benchmarks.processes import run_argv
 from benchmarks.scale import SAMPLES, measure_long_text, measure_many_runs, timed_ms
+from evprof.cli.terminal.program import engine_argv
 from evprof.core.errors import USAGE, UserError
 from evprof.core.protocols import EngineChanged, Message, RequestEnded, monotonic_ns
 from evprof.core.recording import RecordLog
@@ -73,7 +75,6 @@ SIZES = Sizes(SPANS, RECORDS, SAMPLES, 20)
 
 
 def measure_window(
-    engine_argv: Sequence[str],
     paint_argv: Sequence[str],
     trials: int,
     seconds: float,
@@ -83,7 +84,7 @@ def measure_window(
 ) -> dict[str, Any]:
     """`environment`, `rows` (one per trial) and `summary` of the benchmark `ui`; `note` hears how far it is.
 
-    `engine_argv` starts an engine process, `paint_argv` a process that calls `paint_once`. Gaps are the longest time
+    `paint_argv` starts a process that calls `paint_once`. Gaps are the longest time
     between two heartbeats of a 5 ms timer in the window's thread during a trial; the summary gives their median.
     `token_to_picture_…` is the age of the oldest token that a picture is the first to hold. `million_…` is a session
     of a million records, or of `sizes`, opened in a process of its own, `crowd_…` the full timeline (`crowd_steps`).
@@ -107,10 +108,32 @@ def measure_window(
         scale: dict[str, Any] = _reopened(application, path) | _many_runs(application, Path(folder), sizes.samples)
         scale |= _million(paint_argv, Path(folder), trials, note, sizes.records)
         effect: dict[str, Any] = {}
-        for on in (SMALL, LARGE) if trials > 1 else (SMALL,):
-            effect |= measure_engine_effect(engine_argv, _window, Path(folder), sizes.turns * trials, note, on=on)
+        for key in EFFECTS if trials > 1 else ("small",):
+            effect |= _effect_of(key, sizes.turns * trials, note)
     scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note, sizes.spans) | effect
     return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
+
+
+def _effect_of(key: str, turns: int, note: Note) -> dict[str, Any]:
+    """The effect on one model, in a process of its own: an engine inherits the priority of the thread that starts it,
+    and the thread of a window keeps its lower one."""
+    done = subprocess.run(run_argv("_effect", key, str(turns)), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"The effect of the window was not measured: {done.stderr.strip()[-300:]}")
+    note(done.stderr.strip())
+    effect: dict[str, Any] = json.loads(done.stdout)
+    return effect
+
+
+def print_effect(key: str, turns: str) -> int:
+    """Print the effect of a window on a model of `EFFECTS` as JSON."""
+    the_application()
+    with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
+        effect = measure_engine_effect(
+            engine_argv(), _window, Path(folder), int(turns), lambda text: print(text, file=sys.stderr), on=EFFECTS[key]
+        )
+    print(json.dumps(effect))
+    return 0
 
 
 def _summary(rows: list[dict[str, Any]], scale: dict[str, Any]) -> dict[str, Any]:

@@ -24,9 +24,9 @@ MakePanel = Callable[[RunController, Selection, ThemeHolder], QWidget]
 
 @dataclass(frozen=True)
 class PanelEntry:
-    """A panel: its name in the code and in saved layouts, its title, its keys, and where it stands at first.
+    """A panel: the name that stored arrangements use, the title, the keys, and the first area.
 
-    `make` makes it when it is first shown; None: the window makes it at once, and it is open at first.
+    `make` is called when the panel is first shown. Without it, the window makes the panel at once, and it is open.
     """
 
     name: str

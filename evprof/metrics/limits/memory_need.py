@@ -1,7 +1,6 @@
 """What a run takes beside weights, from a model's sizes: its KV cache, and the activations of its largest moments.
 
-Caches are exact up to padding. It knows no device and no setting; `engines.fit.requirements` asks it before every load,
-the capacity planner for what would fit.
+Caches are exact up to padding. `engines.fit.requirements` calls it before every load.
 """
 
 from __future__ import annotations

@@ -131,7 +131,8 @@ def _runs(payoff: Payoff, found: MeasuredSpeedup) -> str:
     if found.plain_runs == len(payoff.baseline.runs) == 1:
         plain = f"plain {names}"
     against = f"{count_text(found.runs, 'run')} against {plain}"
-    return f"{against}; {found.note}." if found.note else f"{against}."
+    note = found.note.removeprefix("not called: ")  # the head says that
+    return f"{against}; {note}." if note else f"{against}."
 
 
 def interval_text(found: MeasuredSpeedup) -> str:
