@@ -15,7 +15,9 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch import nn
-from transformers import CLIPVisionConfig, CLIPVisionModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import CLIPVisionModel, Qwen2Config, Qwen2ForCausalLM
+
+from small_models import small_vision
 
 TOWER = "model.event_tower.vision_tower.vision_model."
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -135,14 +137,7 @@ class EventGptPlusParts:
     def small(cls, rows: int, **changes: Any) -> EventGptPlusParts:
         """Pictures of 4 x 4 patches."""
         language = qwen2(rows, **changes)
-        vision = CLIPVisionConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            image_size=56,
-            patch_size=14,
-        )
+        vision = small_vision()
         width = language.config.hidden_size
         projector = nn.Sequential(nn.Linear(32, width), nn.GELU(), nn.Linear(width, width))
         tower: Any = CLIPVisionModel(vision)

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.kv_cache import StaticKv
@@ -22,6 +22,7 @@ from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, packer
 from engines.kernels.tilings import MULTIPROCESSORS
 from recorded_launches import Launch, recorded
+from small_models import small_text
 
 META = torch.device("meta")
 H100, H200 = 3.35e12, 4.8e12
@@ -34,8 +35,8 @@ def vicuna(
     layers: int = 1, *, kv_heads: int = 32, dtype: torch.dtype = torch.bfloat16, quant: str | None = None
 ) -> Any:
     """A decoder of Vicuna-7B's shape, or with fewer heads of keys, that holds nothing."""
-    config = LlamaConfig(
-        vocab_size=32000,
+    config = small_text(
+        32000,
         hidden_size=4096,
         intermediate_size=11008,
         num_hidden_layers=layers,

@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from PIL import Image
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from evprof.core.errors import Cancelled
 from evprof.core.records import Record
 from painted_videos import paint
+from small_models import UNENDING, small_text, small_vision
 
 torch.set_num_threads(1)
 
@@ -87,18 +88,14 @@ def make_llama() -> Callable[..., LlamaForCausalLM]:
         seed: int = 0, *, layers: int = 2, hidden: int = 64, vocabulary: int = 257, std: float = 0.2, kv_heads: int = 2
     ) -> LlamaForCausalLM:
         torch.manual_seed(seed)
-        config = LlamaConfig(
-            vocab_size=vocabulary,
+        config = small_text(
+            vocabulary,
             hidden_size=hidden,
             intermediate_size=2 * hidden,
             num_hidden_layers=layers,
-            num_attention_heads=4,
             num_key_value_heads=kv_heads,
-            max_position_embeddings=512,
             initializer_range=std,
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=None,
+            **UNENDING,
         )
         return LlamaForCausalLM(config).eval()
 
@@ -121,7 +118,6 @@ class TinyModels:
         self.loaded: list[str] = []
 
     def __call__(self, choice: Any, role: str, progress: Any, stop: Any) -> Any:
-        from transformers import CLIPVisionConfig
 
         from engines.decoder.llama import LlamaDecoder
         from engines.families.eventgpt import EventGptConfig
@@ -132,24 +128,15 @@ class TinyModels:
         from engines.stages.pixel_values import ClipTransform
 
         self.loaded.append(role)
-        vision = CLIPVisionConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            image_size=28,
-            patch_size=14,
-            projection_dim=32,
-        )
+        vision = small_vision(num_attention_heads=2, image_size=28, projection_dim=32)
         rows = 32_000 if role == "draft" else 32_003
-        text = LlamaConfig(
-            vocab_size=rows,
+        text = small_text(
+            rows,
             hidden_size=32,
             intermediate_size=64,
             num_hidden_layers=2 if role == "draft" else 4,
             num_attention_heads=2,
             num_key_value_heads=1,
-            max_position_embeddings=512,
         )
         config = (
             EventGptConfig(vision, text)
@@ -205,7 +192,6 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="session")
 def make_model() -> Callable[..., Any]:
     """Makes a model of any family with random weights of wide spread: 16 patches of 14 pixels to a frame, fp32."""
-    from transformers import CLIPVisionConfig
 
     from engines.decoder.llama import LlamaDecoder
     from engines.families.eventgpt import EventGptConfig, EventGptModel
@@ -218,22 +204,9 @@ def make_model() -> Callable[..., Any]:
     def make(
         family: str, *, seed: int = 0, limit: int = 512, dtype: torch.dtype = torch.float32, device: str = "cpu"
     ) -> Any:
-        vision = CLIPVisionConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            image_size=56,
-            patch_size=14,
-        )
-        text = LlamaConfig(
-            vocab_size=32_003,
-            hidden_size=48,
-            intermediate_size=96,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=4,
-            max_position_embeddings=limit,
+        vision = small_vision(num_hidden_layers=3)
+        text = small_text(
+            32_003, hidden_size=48, intermediate_size=96, num_key_value_heads=4, max_position_embeddings=limit
         )
         if family == "eventgpt":
             config: Any = EventGptConfig(vision, text)

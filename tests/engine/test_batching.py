@@ -9,76 +9,29 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import (
-    CLIPVisionConfig,
-    LlamaConfig,
-    LlavaForConditionalGeneration,
-    LlavaNextVideoForConditionalGeneration,
-    VideoLlavaForConditionalGeneration,
-)
-from transformers import LlavaConfig as TheirLlavaConfig
-from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
-from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from engines.bench.batches import decode_batch, generate_batch
 from engines.decoder.decoding import DecodeStep, Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
-from engines.families.networks import build_network, engine_family, finish
-from engines.loading.shapes import random_vocabulary
-from engines.loading.weights import Checkpoint, model_facts
+from engines.families.llava_model import VideoLanguageModel
 from engines.measuring.timing import NullClock
-from engines.stages.pixel_values import ClipTransform
-from engines.tokens.prompts import SLOT
 from evprof.core.errors import Cancelled
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.switches import Switches
-from tensor_names import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
+from small_models import (
+    llava_config,
+    random_network,
+    transformers_ids,
+    transformers_model,
+    video_model,
+)
+from tensor_names import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
-ROWS, TOKENS, PATCH, PAD = 32_064, 64, 4, 0
-CPU = torch.device("cpu")
+TOKENS, PAD = 64, 0
 QUESTIONS = ("What is in the scene?", "Where?", "How many are there, and which way do they go?", "What moves here?")
-CLASSES = {
-    LLAVA: (LlavaForConditionalGeneration, TheirLlavaConfig, 32_000),
-    VIDEO_LLAVA: (VideoLlavaForConditionalGeneration, TheirVideoLlavaConfig, 32_001),
-    LLAVA_NEXT_VIDEO: (LlavaNextVideoForConditionalGeneration, TheirLlavaNextVideoConfig, 32_000),
-}
-
-
-def config_of(family: str) -> LlavaConfig:
-    vision = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        image_size=4 * PATCH,
-        patch_size=PATCH,
-    )
-    text = LlamaConfig(
-        vocab_size=ROWS,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    is_next = family == LLAVA_NEXT_VIDEO
-    return LlavaConfig(
-        vision,
-        text,
-        family=family,
-        slot_id=CLASSES[family][2],
-        keeps_cls=family == VIDEO_LLAVA,
-        image_token_id=32_001 if is_next else 32_000,
-        pooling="average" if is_next else None,
-        pool_stride=2,
-    )
 
 
 @dataclass
@@ -105,9 +58,7 @@ class Pair:
         for sample, question in self.requests:
             host = self.model.load(sample, self.settings(), clock)
             given = self.model.preprocess(host, question, self.settings(), clock)
-            share = given.lengths.visual // given.token_ids.count(SLOT)
-            ids = [part for token in given.token_ids for part in ([slot_id] * share if token == SLOT else [token])]
-            made.append((ids, given.pixel_values))
+            made.append((transformers_ids(given, slot_id), given.pixel_values))
         return made
 
     def expected(self, rows: int) -> list[list[int]]:
@@ -132,22 +83,15 @@ class Pairs:
         self.sample = sample
         self._models: dict[str, tuple[VideoLanguageModel, Any]] = {}
         self._expected: dict[tuple[str, int, int], list[list[int]]] = {}
-        first = self._drawn(VIDEO_LLAVA)
-        self.llama = first.language_model
+        self.llama = random_network(llava_config(VIDEO_LLAVA, layers=2)).language_model
         self.decoder = LlamaDecoder.take_over(self.llama)
         self._steps = DecodeSteps(self.decoder)
 
     def pair(self, family: str, frames: int) -> Pair:
         if family not in self._models:
-            config, network = config_of(family), self._drawn(family)
+            network = random_network(llava_config(family, layers=2))
             network.language_model = self.llama
-            facts = model_facts(Checkpoint("pair", config, None), network, CPU, torch.float32)
-            transform = ClipTransform.square(4 * PATCH)
-            template = engine_family(family).layout(config)
-            ours = VideoLanguageModel(
-                network, self.decoder, random_vocabulary(config), transform, facts=facts, template=template
-            )
-            self._models[family] = ours, self._theirs(config, network)
+            self._models[family] = video_model(network, self.decoder), transformers_model(network.config, network)
         return Pair(*self._models[family], self.sample, frames)
 
     def expected(self, family: str, frames: int, rows: int) -> list[list[int]]:
@@ -161,28 +105,6 @@ class Pairs:
         assert chosen.sentence is None
         assert chosen.kind == kind
         return chosen.step
-
-    @staticmethod
-    def _drawn(family: str) -> LlavaModel:
-        torch.manual_seed(1)
-        network = build_network(config_of(family)).eval().requires_grad_(False)
-        assert isinstance(network, LlavaModel)
-        for name, parameter in network.named_parameters():
-            if "norm" not in name:
-                torch.nn.init.normal_(parameter, std=0.2)
-        finish(network, CPU)
-        return network
-
-    @staticmethod
-    def _theirs(config: LlavaConfig, network: LlavaModel) -> Any:
-        model_class, config_class, _ = CLASSES[config.family]
-        values: dict[str, Any] = {"vision_config": config.vision, "text_config": config.text}
-        if config.family == LLAVA_NEXT_VIDEO:
-            values |= {"spatial_pool_mode": config.pooling, "spatial_pool_stride": config.pool_stride}
-        theirs = model_class(config_class(**values))
-        state = {vendor_name(name): value for name, value in network.named_parameters()}
-        theirs.load_state_dict(state)
-        return theirs.eval()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import CLIPVisionConfig, CLIPVisionModel
+from transformers import CLIPVisionModel
 
 from closeness import assert_close
 from engines.decoder import cuda_graphs as graph_recording
@@ -21,6 +21,7 @@ from engines.measuring.timing import NullClock
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.switches import Switches
 from fake_cuda import FakeCuda
+from small_models import small_vision
 
 FAMILIES = ("eventgpt", "llava", "video_llava", "llava_next_video")
 CLOCK = NullClock()
@@ -53,15 +54,7 @@ DECODER: Any = Decoder()
 
 def source(dtype: torch.dtype = torch.float32, activation: str = "quick_gelu") -> CLIPVisionModel:
     """A tower of three layers, 16 patches and CLIP's own spread of states."""
-    config = CLIPVisionConfig(
-        hidden_size=256,
-        intermediate_size=1024,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        image_size=56,
-        patch_size=14,
-        hidden_act=activation,
-    )
+    config = small_vision(hidden_size=256, intermediate_size=1024, num_hidden_layers=3, hidden_act=activation)
     model = CLIPVisionModel(config).eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(0)
     for name, parameter in model.named_parameters():

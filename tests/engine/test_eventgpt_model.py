@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 import torch
 from torch.nn import functional
-from transformers import CLIPVisionConfig, LlamaConfig
 
 from closeness import assert_close
 from engines.decoder.llama import LlamaDecoder
@@ -24,30 +23,22 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
+from small_models import small_text, small_vision
 
 EDGE, PATCH, WIDTH, HIDDEN = 28, 14, 32, 48
 HEADS = 4
 
 
 def tiny_config(*, has_adaptor: bool = True) -> EventGptConfig:
-    vision = CLIPVisionConfig(
+    vision = small_vision(
         hidden_size=WIDTH,
-        intermediate_size=64,
         num_hidden_layers=3,
         num_attention_heads=HEADS,
         image_size=EDGE,
         patch_size=PATCH,
         hidden_act="quick_gelu",
     )
-    text = LlamaConfig(
-        vocab_size=32_000,
-        hidden_size=HIDDEN,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=512,
-    )
+    text = small_text(32_000, hidden_size=HIDDEN, intermediate_size=96, num_key_value_heads=4)
     return EventGptConfig(vision, text, has_adaptor)
 
 

@@ -52,6 +52,7 @@ from evprof.metrics.limits.memory_need import weight_bytes
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import parse_suite
 from run_logs import saved_runs
+from small_models import small_vision
 from tensor_names import tensor_names
 
 GIB = 1 << 30
@@ -442,9 +443,7 @@ def test_a_model_that_is_not_there_is_left_to_its_rows() -> None:
 
 
 SHORT = GenerationSettings(max_new_tokens=6, frames=4)
-VISION = CLIPVisionConfig(
-    hidden_size=64, intermediate_size=256, num_hidden_layers=3, num_attention_heads=2, image_size=112, patch_size=14
-)
+VISION = small_vision(hidden_size=64, intermediate_size=256, num_hidden_layers=3, num_attention_heads=2, image_size=112)
 TEXT = LlamaConfig(
     vocab_size=32_000, hidden_size=128, intermediate_size=344, num_hidden_layers=3, num_attention_heads=4
 )

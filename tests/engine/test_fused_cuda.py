@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
+
+from small_models import small_text
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
@@ -104,11 +106,10 @@ def test_speculation_is_lossless(make_llama: Any, sink: Any, played_rounds: Any,
 
 def llama_7b(dtype: torch.dtype, kv_heads: int) -> LlamaDecoder:
     """Two layers in the shape of Llama's 7B, or of its successors with fewer heads of keys."""
-    config = LlamaConfig(
-        vocab_size=32000,
+    config = small_text(
+        32000,
         hidden_size=4096,
         intermediate_size=11008,
-        num_hidden_layers=2,
         num_attention_heads=32,
         num_key_value_heads=kv_heads,
         max_position_embeddings=8192,

@@ -14,147 +14,26 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sentencepiece import SentencePieceProcessor
-from transformers import (
-    CLIPVisionConfig,
-    LlamaConfig,
-    LlavaForConditionalGeneration,
-    LlavaNextVideoForConditionalGeneration,
-    VideoLlavaForConditionalGeneration,
-)
-from transformers import LlavaConfig as TheirLlavaConfig
-from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
-from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
 from checkpoint_folders import write_video_llava
 from closeness import assert_close, is_close
-from engines.decoder.decoding import decode
 from engines.decoder.kv_cache import DynamicKv
-from engines.decoder.llama import LlamaDecoder
-from engines.decoder.sampling import greedy
-from engines.families.llava_model import LlavaConfig, LlavaModel, VideoLanguageModel
-from engines.families.networks import build_empty, build_network, engine_family, finish, parameter_shapes, read_config
+from engines.families.llava_model import LlavaConfig
+from engines.families.networks import build_empty, parameter_shapes, read_config
 from engines.inspection import inspect_checkpoint
-from engines.loading.shapes import random_vocabulary
-from engines.loading.weights import Checkpoint, load_model, model_facts
-from engines.measuring.stage_memory import StageMemory
-from engines.measuring.timing import NullClock, StageClock
-from engines.stages.pipeline import ModelPass
-from engines.stages.pixel_values import ClipTransform
-from engines.tokens.answer import Answer
+from engines.loading.weights import load_model
+from engines.measuring.timing import NullClock
 from engines.tokens.prompts import SLOT
-from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
-from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.core.vocabulary.switches import Switches
-from tensor_names import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA, vendor_name
+from small_models import CLASSES, ROWS, llava_config, random_network, transformers_ids, transformers_model, video_model
+from tensor_names import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
-ROWS, TOKENS, PATCH = 32_064, 64, 4
-CPU = torch.device("cpu")
+PATCH = 4
 BUNDLED = Path(__file__).parents[2] / "assets" / "models"
-SLOTS = {LLAVA: 32_000, VIDEO_LLAVA: 32_001, LLAVA_NEXT_VIDEO: 32_000}
-CLASSES: dict[str, tuple[Any, Any]] = {
-    LLAVA: (LlavaForConditionalGeneration, TheirLlavaConfig),
-    VIDEO_LLAVA: (VideoLlavaForConditionalGeneration, TheirVideoLlavaConfig),
-    LLAVA_NEXT_VIDEO: (LlavaNextVideoForConditionalGeneration, TheirLlavaNextVideoConfig),
-}
-
-
-def our_config(family: str, side: int = 4, pooling: str = "average", stride: int = 2) -> LlavaConfig:
-    vision = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        image_size=side * PATCH,
-        patch_size=PATCH,
-    )
-    text = LlamaConfig(
-        vocab_size=ROWS,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    is_next = family == LLAVA_NEXT_VIDEO
-    return LlavaConfig(
-        vision,
-        text,
-        family=family,
-        slot_id=SLOTS[family],
-        keeps_cls=family == VIDEO_LLAVA,
-        image_token_id=32_001 if is_next else 32_000,
-        pooling=pooling if is_next else None,
-        pool_stride=stride,
-    )
-
-
-def drawn(config: LlavaConfig, seed: int = 1) -> LlavaModel:
-    """A network whose text does not settle: weights of spread 0.2, norms as they begin."""
-    torch.manual_seed(seed)
-    network = build_network(config).eval().requires_grad_(False)
-    assert isinstance(network, LlavaModel)
-    for name, parameter in network.named_parameters():
-        if "norm" not in name:
-            torch.nn.init.normal_(parameter, std=0.2)
-    finish(network, CPU)
-    return network
-
-
-def theirs_of(config: LlavaConfig, network: LlavaModel) -> Any:
-    model_class, config_class = CLASSES[config.family]
-    values: dict[str, Any] = {"vision_config": config.vision, "text_config": config.text}
-    if config.family == LLAVA_NEXT_VIDEO:
-        values |= {"spatial_pool_mode": config.pooling, "spatial_pool_stride": config.pool_stride}
-    theirs = model_class(config_class(**values))
-    theirs.load_state_dict({vendor_name(name): value for name, value in network.named_parameters()})
-    return theirs.eval()
-
-
-def ours_of(config: LlavaConfig, network: LlavaModel) -> VideoLanguageModel:
-    facts = model_facts(Checkpoint("pair", config, None), network, CPU, torch.float32)
-    decoder = LlamaDecoder.take_over(network.language_model)
-    edge = config.vision.image_size
-    assert isinstance(edge, int)
-    transform = ClipTransform.square(edge)
-    template = engine_family(config.family).layout(config)
-    return VideoLanguageModel(network, decoder, random_vocabulary(config), transform, facts=facts, template=template)
-
-
-def answered(model: VideoLanguageModel, settings: GenerationSettings, sample: Any, sink: Any, stop: Any) -> Any:
-    """The five stages by hand: the ids of the answer, and of the prompt with a slot's id for each visual token."""
-    clock = StageClock(sink, 1)
-    one = ModelPass(model, "target", settings, clock=clock, memory=StageMemory([CPU]), stop=stop)
-    answer = Answer(sink, 1, "target", model.vocabulary.pieces)
-    visual = one.up_to_vision(sample, lambda *_: None)
-    first = one.prefill(visual, answer, greedy)
-    decode(one.cached, first, answer, one.limits(), sampler=greedy, clock=clock, stop=stop)
-    share = len(visual) // one.inputs.token_ids.count(SLOT)
-    slot_id = model.network.config.slot_id
-    ids = [part for token in one.inputs.token_ids for part in ([slot_id] * share if token == SLOT else [token])]
-    return answer.ids, ids, one.inputs.pixel_values
-
-
-@pytest.mark.parametrize(("frames", "cache"), [(1, "static"), (8, "static"), (1, "dynamic"), (8, "dynamic")])
-@pytest.mark.parametrize("family", [LLAVA, VIDEO_LLAVA, LLAVA_NEXT_VIDEO])
-def test_text_is_that_of_generate(family: str, frames: int, cache: str, sample: Any, sink: Any) -> None:
-    config = our_config(family)
-    network = drawn(config)
-    theirs = theirs_of(config, network)
-    settings = GenerationSettings(max_new_tokens=TOKENS, ignore_eos=True, frames=frames, switches=Switches(cache=cache))
-    answer, ids, pixels = answered(ours_of(config, network), settings, sample, sink, threading.Event())
-    given = {"pixel_values": pixels} if family == LLAVA else {"pixel_values_videos": pixels[None]}
-    expected = theirs.generate(torch.tensor([ids]), **given, max_new_tokens=TOKENS, do_sample=False)
-    assert answer == expected[0, len(ids) :].tolist()
-    assert len(answer) == TOKENS
-    assert len(set(answer)) >= 40
 
 
 @pytest.mark.parametrize(
@@ -163,9 +42,9 @@ def test_text_is_that_of_generate(family: str, frames: int, cache: str, sample: 
 )
 def test_patches_are_pooled_as_transformers_does_it(side: int, pooling: str, stride: int, tokens: int) -> None:
     """Also where a square of the grid is left over, which is dropped."""
-    config = our_config(LLAVA_NEXT_VIDEO, side, pooling, stride)
-    network = drawn(config)
-    theirs = theirs_of(config, network)
+    config = llava_config(LLAVA_NEXT_VIDEO, side=side, pooling=pooling, stride=stride)
+    network = random_network(config)
+    theirs = transformers_model(config, network)
     pixels = torch.randn(3, 3, side * PATCH, side * PATCH)
     found = network.encode_frames(pixels)
     # One tensor or one for each video: that has changed between versions.
@@ -236,7 +115,7 @@ def written(folder: Path, family: str) -> Path:
     """A checkpoint with the bundled pair's tokenizer, its tokens in the family's order."""
     vocabulary = SentencePieceProcessor(model_file=str(BUNDLED / "evprof-tiny-eventgpt" / "tokenizer.model"))
     plain = vocabulary.get_piece_size()
-    config = our_config(family)
+    config = llava_config(family)
     config.text.vocab_size = plain + 3
     tokenizer = json.loads((BUNDLED / "evprof-tiny-video-llava" / "tokenizer.json").read_text())
     order = ["<video>", "<image>", "<pad>"] if family == LLAVA_NEXT_VIDEO else ["<image>", "<video>", "<pad>"]
@@ -245,7 +124,9 @@ def written(folder: Path, family: str) -> Path:
             token["id"] = plain + order.index(token["content"])
     slot = plain + order.index("<image>" if family == LLAVA else "<video>")
     config = replace(config, slot_id=slot, image_token_id=plain + order.index("<image>"))
-    write_video_llava(folder, drawn(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000)
+    write_video_llava(
+        folder, random_network(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000
+    )
     return folder
 
 
@@ -331,67 +212,6 @@ def test_variants_that_are_not_built_are_refused_by_name(changes: dict[str, Any]
     assert str(path) in caught.value.sentence
 
 
-EDGE, VIDEO_PATCH, HIDDEN, VIDEO_ROWS = 28, 14, 48, 32_064
-IMAGE_ID, VIDEO_ID = 32_000, 32_001
-
-
-def configs() -> tuple[CLIPVisionConfig, LlamaConfig]:
-    vision = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        image_size=EDGE,
-        patch_size=VIDEO_PATCH,
-    )
-    text = LlamaConfig(
-        vocab_size=VIDEO_ROWS,
-        hidden_size=HIDDEN,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-    )
-    return vision, text
-
-
-def pair(family: str) -> tuple[Any, Any]:
-    """Our network and transformers' with the same weights."""
-    vision, text = configs()
-    torch.manual_seed(11)
-    is_video = family == VIDEO_LLAVA
-    config = LlavaConfig(vision, text, family=family, slot_id=VIDEO_ID if is_video else IMAGE_ID, keeps_cls=is_video)
-    ours = build_network(config).eval().requires_grad_(False)
-    assert isinstance(ours, LlavaModel)
-    for parameter in ours.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
-    patches = (EDGE // VIDEO_PATCH) ** 2
-    common: dict[str, Any] = {"vision_config": vision, "text_config": text, "image_seq_length": patches}
-    theirs = (
-        VideoLlavaForConditionalGeneration(TheirVideoLlavaConfig(**common, video_seq_length=8 * (patches + 1)))
-        if is_video
-        else LlavaForConditionalGeneration(TheirLlavaConfig(**common))
-    )
-    state = {vendor_name(name): parameter for name, parameter in ours.named_parameters()}
-    theirs.load_state_dict(state, strict=True)
-    return ours, theirs.eval().requires_grad_(False)
-
-
-def video_model(network: LlavaModel, limit: int = 256) -> VideoLanguageModel:
-    family = network.config.family
-    facts = ModelFacts("tiny", family, family, 1, 1, "float32", "cpu", None, 2, 2, 12, 4, limit, "sdpa", "dynamic", "x")
-    extra = ("<image>", "<video>", "<pad>") if family == VIDEO_LLAVA else ("<image>", "<pad>")
-    return VideoLanguageModel(
-        network,
-        LlamaDecoder.take_over(network.language_model),
-        SyntheticVocabulary(extra),
-        ClipTransform.square(EDGE),
-        facts=facts,
-        template=engine_family(family).layout(network.config),
-    )
-
-
 @pytest.fixture
 def clip(tmp_path: Path) -> Path:
     """A short video whose brightness tells the frames apart."""
@@ -409,8 +229,8 @@ def clip(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("family", [VIDEO_LLAVA, LLAVA])
 def test_logits_equal_transformers(family: str, clip: Path) -> None:
-    ours, theirs = pair(family)
-    model, clock = video_model(ours), NullClock()
+    model, clock = video_model(random_network(llava_config(family))), NullClock()
+    theirs = transformers_model(model.network.config, model.network)
     settings = GenerationSettings(max_new_tokens=8, frames=4)
     host = model.load(Sample(video_path=str(clip)), settings, clock)
     inputs = model.preprocess(host, "bada bede", settings, clock)
@@ -419,27 +239,23 @@ def test_logits_equal_transformers(family: str, clip: Path) -> None:
     cache = DynamicKv(len(model.language_model.layers))
     logits = model.language_model(prompt, cache, keep=prompt.shape[1])
 
-    slot_id = ours.config.slot_id
-    share = len(visual) // inputs.token_ids.count(SLOT)
-    ids: list[int] = []
-    for token in inputs.token_ids:
-        ids += [slot_id] * share if token == SLOT else [token]
+    ids = transformers_ids(inputs, model.network.config.slot_id)
     pixels = inputs.pixel_values
     given = {"pixel_values_videos": pixels[None]} if family == VIDEO_LLAVA else {"pixel_values": pixels}
     reference = theirs(input_ids=torch.tensor([ids]), **given).logits
 
-    assert logits.shape == reference.shape == (1, inputs.lengths.input, VIDEO_ROWS)
+    assert logits.shape == reference.shape == (1, inputs.lengths.input, ROWS)
     assert_close(logits, reference)
     without_pixels = theirs(input_ids=torch.tensor([[*ids[:1], *ids[-8:]]])).logits
     assert not is_close(logits[0, -1], without_pixels[0, -1])
 
 
-@pytest.mark.parametrize(("family", "tokens", "slots"), [(VIDEO_LLAVA, 5, 1), (LLAVA, 4, 3)])
+@pytest.mark.parametrize(("family", "tokens", "slots"), [(VIDEO_LLAVA, 17, 1), (LLAVA, 16, 3)])
 def test_visual_tokens_and_slots(family: str, tokens: int, slots: int, clip: Path) -> None:
-    model, clock = video_model(pair(family)[0]), NullClock()
+    model, clock = video_model(random_network(llava_config(family))), NullClock()
     settings = GenerationSettings(max_new_tokens=8, frames=3)
     inputs = model.preprocess(model.load(Sample(video_path=str(clip)), settings, clock), "bada", settings, clock)
     assert model.visual_tokens_per_frame == tokens
     assert inputs.lengths.visual == 3 * tokens
     assert inputs.token_ids.count(SLOT) == slots
-    assert model.encode_vision(inputs, clock).shape == (3 * tokens, HIDDEN)
+    assert model.encode_vision(inputs, clock).shape == (3 * tokens, 64)

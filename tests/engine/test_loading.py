@@ -47,6 +47,7 @@ from evprof.core.vocabulary.drafters import DRAFTERS, TAUGHT_KINDS
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import MODES
+from small_models import small_text, small_vision
 from tensor_names import LLAVA, VIDEO_LLAVA
 
 NEVER = threading.Event()
@@ -57,23 +58,8 @@ def nothing(done: int, total: int) -> None:
 
 
 def configs(rows: int) -> tuple[CLIPVisionConfig, LlamaConfig]:
-    vision = CLIPVisionConfig(
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=28,
-        patch_size=14,
-    )
-    text = LlamaConfig(
-        vocab_size=rows,
-        hidden_size=24,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-    )
+    vision = small_vision(hidden_size=16, intermediate_size=32, num_attention_heads=2, image_size=28)
+    text = small_text(rows, hidden_size=24, intermediate_size=32, num_attention_heads=2)
     return vision, text
 
 

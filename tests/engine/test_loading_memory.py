@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import CLIPVisionConfig, LlamaConfig
+from transformers import LlamaConfig
 
 from checkpoint_folders import write_eventgpt
 from engines.families.eventgpt import EventGptConfig
 from engines.families.networks import build_empty, parameter_shapes, put_parameter
+from small_models import small_vision
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
 
@@ -49,9 +50,7 @@ print(json.dumps({"grown": line("VmHWM") - before, "kept": after - before, "weig
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """265 MB in bfloat16, the language model's share; its largest tensor is a quarter of it."""
-    vision = CLIPVisionConfig(
-        hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14
-    )
+    vision = small_vision(hidden_size=64, num_hidden_layers=1, num_attention_heads=2, image_size=28)
     text = LlamaConfig(
         vocab_size=32_000,
         hidden_size=1024,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
+from transformers import CLIPConfig, CLIPModel, CLIPVisionModel
 
 from checkpoint_folders import WEIGHTS, preprocessor_json, write_eventgpt
 from engines.checkpoints.config import edge
@@ -27,6 +27,7 @@ from engines.loading.shapes import random_config
 from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
+from small_models import small_text, small_vision
 from tensor_names import tensor_names
 
 NEVER = threading.Event()
@@ -88,24 +89,8 @@ ROWS = 765
 
 def small_model() -> EventGptModel:
     torch.manual_seed(3)
-    vision = CLIPVisionConfig(
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=28,
-        patch_size=14,
-        projection_dim=16,
-    )
-    text = LlamaConfig(
-        vocab_size=ROWS,
-        hidden_size=24,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-    )
+    vision = small_vision(hidden_size=16, intermediate_size=32, num_attention_heads=2, image_size=28, projection_dim=16)
+    text = small_text(ROWS, hidden_size=24, intermediate_size=32, num_attention_heads=2)
     return EventGptModel(EventGptConfig(vision, text))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import CLIPVisionConfig, LlavaForConditionalGeneration, LlavaNextVideoForConditionalGeneration
 from transformers import LlavaConfig as TheirLlavaConfig
+from transformers import LlavaForConditionalGeneration, LlavaNextVideoForConditionalGeneration
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 
 import assets
@@ -36,6 +36,7 @@ from evprof.core.vocabulary.modes import PARALLEL_PREFILL, SPECULATIVE
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from qwen2_folders import EventGptPlusParts, qwen2, tokenizer, write_tokenizer
 from run_logs import ids_of, runs_of
+from small_models import small_vision
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -53,14 +54,7 @@ CLASSES: dict[str, Any] = {
 def write_llava(folder: Path, family: str, *, is_tied: bool = False, seed: int = 1) -> Any:
     """A checkpoint as transformers saves it, and the model it was saved from."""
     made, described = CLASSES[family]
-    vision = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        image_size=56,
-        patch_size=14,
-    )
+    vision = small_vision()
     slots = {"image_token_index": ROWS - 1} | ({"video_token_index": ROWS - 2} if family != "llava" else {})
     text = qwen2(ROWS, is_tied=is_tied).config
     config = described(vision_config=vision, text_config=text, tie_word_embeddings=is_tied, **slots)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from closeness import assert_close
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE
@@ -32,6 +32,7 @@ from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
+from small_models import UNENDING, small_text
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -49,18 +50,13 @@ def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def llama(seed: int = 0, *, kv_heads: int = 2, positions: int = 4096, layers: int = 1) -> LlamaForCausalLM:
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=257,
-        hidden_size=64,
-        intermediate_size=128,
+    config = small_text(
+        257,
         num_hidden_layers=layers,
-        num_attention_heads=4,
         num_key_value_heads=kv_heads,
         max_position_embeddings=positions,
         initializer_range=0.2,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=None,
+        **UNENDING,
     )
     return LlamaForCausalLM(config).eval()
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
-from transformers import CLIPVisionConfig, CLIPVisionModel
+from transformers import CLIPVisionModel
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from checkpoint_folders import preprocessor_json
@@ -32,6 +32,7 @@ from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.switches import PRUNINGS, Switches
 from evprof.loaders.pictures.render import Picture
 from pretended_cuda import GPU, PretendedCuda
+from small_models import small_vision
 
 
 def pixel_values(transform: ClipTransform, pictures: Sequence[Picture]) -> tuple[NDArray[np.float32], list[Picture]]:
@@ -49,15 +50,7 @@ TOKENS = {"eventgpt": 17, "llava": 16, "video_llava": 17, "llava_next_video": 4}
 
 def tower(activation: str = "quick_gelu") -> CLIPVisionModel:
     torch.manual_seed(0)
-    config = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        image_size=56,
-        patch_size=14,
-        hidden_act=activation,
-    )
+    config = small_vision(num_hidden_layers=3, hidden_act=activation)
     model = CLIPVisionModel(config).eval().requires_grad_(False)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
