@@ -417,17 +417,8 @@ def test_ours_remembers_how_far_it_looks_back(
     assert (head.window, info.config["trained_steps"], info.training) == (3, 3, {"steps": 1})
     prompt = kit.prompt_of(1, 9, ROWS)
 
-    def make(one: Any) -> EagleDrafter:
-        return EagleDrafter("head", head, one, frozenset())
-
     expected = kit.plain(deep_decoder, prompt, Limits(20), sink)
-    done = kit.play(
-        kit.cached(deep_decoder),
-        lambda one: EagleDrafter("head", head, one, frozenset()),
-        prompt,
-        Limits(20),
-        sink,
-    )
+    done = kit.play(kit.cached(deep_decoder), drafting(head), prompt, Limits(20), sink)
     assert done.ids == expected
 
 
@@ -438,17 +429,6 @@ def test_a_folder_whose_two_descriptions_differ_is_refused(taught: Path) -> None
     (taught / "config.json").unlink()
     with pytest.raises(UserError, match="cannot be read"):
         read_adapter(str(taught))
-
-
-@pytest.fixture(scope="module")
-def tree_target(make_llama: Any) -> LlamaForCausalLM:
-    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
-    return made
-
-
-@pytest.fixture(scope="module")
-def tree_decoder(tree_target: LlamaForCausalLM) -> LlamaDecoder:
-    return LlamaDecoder.take_over(tree_target)
 
 
 Path_ = tuple[int, ...]
@@ -512,20 +492,20 @@ def test_answers_are_the_targets_own(
     *,
     kind: str,
     limits: DynamicTree,
-    tree_decoder: LlamaDecoder,
-    tree_target: LlamaForCausalLM,
+    deep_decoder: LlamaDecoder,
+    deep_target: LlamaForCausalLM,
     sink: Any,
     kit: ModuleType,
     tmp_path: Path,
 ) -> None:
-    make = tree_drafting(kind, tree_decoder, tree_target, tmp_path, dynamic=limits)
+    make = tree_drafting(kind, deep_decoder, deep_target, tmp_path, dynamic=limits)
     for seed in range(3):
         prompt = kit.prompt_of(seed, 1 + 4 * seed, ROWS)
-        expected = kit.plain(tree_decoder, prompt, Limits(24), sink)
+        expected = kit.plain(deep_decoder, prompt, Limits(24), sink)
         sink.records.clear()
-        done = kit.play(kit.cached(tree_decoder), make, prompt, Limits(24), sink, gamma=limits.depth)
+        done = kit.play(kit.cached(deep_decoder), make, prompt, Limits(24), sink, gamma=limits.depth)
         assert done.ids == expected
-        kit.assert_cache_is_fresh(done.target, tree_target, kit.sequence(prompt, done.ids[:-1]))
+        kit.assert_cache_is_fresh(done.target, deep_target, kit.sequence(prompt, done.ids[:-1]))
         rounds = sink.of(RoundRecord)
         assert all(record.drafted <= limits.nodes for record in rounds)
         assert all(record.accepted <= record.judged <= record.depth <= limits.depth for record in rounds)
@@ -535,8 +515,8 @@ def test_answers_are_the_targets_own(
 
 def tree_drafting(
     kind: str,
-    tree_decoder: LlamaDecoder,
-    tree_target: LlamaForCausalLM,
+    deep_decoder: LlamaDecoder,
+    deep_target: LlamaForCausalLM,
     folder: Path,
     **more: Any,
 ) -> Any:
@@ -545,32 +525,32 @@ def tree_drafting(
         "EAGLE-3": lambda folder, config: eagle3(folder, config, choices=13),
         "Medusa": medusa,
     }
-    save(makers[kind](folder / "head", tree_target.config))
+    save(makers[kind](folder / "head", deep_target.config))
     info = read_adapter(str(folder / "head"))
     if kind == "Medusa":
-        heads = load_medusa(info, tree_decoder)
+        heads = load_medusa(info, deep_decoder)
         return lambda one: MedusaDrafter("head", heads, one, **more)
-    head = load_head(info, tree_decoder)
+    head = load_head(info, deep_decoder)
     return lambda one: EagleDrafter("head", head, one, frozenset(), **more)
 
 
 @pytest.mark.usefixtures("without_gradients")
 def test_a_heads_tree_is_what_its_reference_thinks(
-    tree_decoder: LlamaDecoder,
-    tree_target: LlamaForCausalLM,
+    deep_decoder: LlamaDecoder,
+    deep_target: LlamaForCausalLM,
     kit: ModuleType,
     tmp_path: Path,
     sink: Any,
 ) -> None:
     """Branches see their own ancestors only: each node's logits are those of its path drafted as a chain."""
-    make = tree_drafting("EAGLE-1", tree_decoder, tree_target, tmp_path, dynamic=DynamicTree(25, 4))
-    reference = Reference(eagle1(tmp_path / "head", tree_target.config), tree_target)
+    make = tree_drafting("EAGLE-1", deep_decoder, deep_target, tmp_path, dynamic=DynamicTree(25, 4))
+    reference = Reference(eagle1(tmp_path / "head", deep_target.config), deep_target)
     prompt = kit.prompt_of(2, 8, ROWS)
     ids = prompt[0].tolist()
-    one = kit.cached(tree_decoder)
+    one = kit.cached(deep_decoder)
     drafter = make(one)
     one.keeps_features, one.reads = True, drafter.reads
-    first = int(one.prefill(tree_decoder.embed(prompt), kit.NEVER).argmax())
+    first = int(one.prefill(deep_decoder.embed(prompt), kit.NEVER).argmax())
     drafter.start(kit.PromptContext(ids, one.prompt_embeddings, one.features))
     proposal = drafter.propose([first], 4, lambda: False)
     states = reference.states(torch.tensor(ids))
@@ -579,5 +559,5 @@ def test_a_heads_tree_is_what_its_reference_thinks(
         for token in path[:-1]:
             places = torch.cat([places, reference.guesses(places, embeddings)[-1:]])
             embeddings = torch.cat([embeddings, reference.embeddings(torch.tensor([token]))])
-        expected = tree_target.lm_head(reference.guesses(places, embeddings)[-1])
+        expected = deep_target.lm_head(reference.guesses(places, embeddings)[-1])
         assert torch.allclose(logits[0], expected, atol=1e-3 * float(expected.abs().max()))
