@@ -1,4 +1,4 @@
-"""The acceptance clinic: what it shows of scripted runs, its way back into the window, sliders; that it goes away."""
+"""The acceptance clinic: what it shows of scripted runs, the selection of a round, and the sliders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QTableWidget
 
 from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
@@ -19,20 +19,15 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.metrics.speculation.clinic import (
-    DRAFT_RATE,
-    TOKEN_RATE,
-    definitions,
-    per_position,
-)
-from evprof.metrics.speculation.failure_modes import KINDS, counts, first_rejections
+from evprof.metrics.speculation.clinic import DRAFT_RATE, TOKEN_RATE, definitions
+from evprof.metrics.speculation.failure_modes import first_rejections
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.payoff import DECODE, prediction_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from scripted_engine import ScriptedEngine
 from told import in_processes
-from ui.clinic.break_even import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
-from ui.clinic.window import ClinicDialog
+from ui.clinic.break_even import WhatIf
+from ui.clinic.window import REJECTION_HEADS, ClinicDialog, rejection_cells
 from ui.run_facts.run_text import chance_text, piece_text
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
@@ -95,7 +90,11 @@ def others(dialog: ClinicDialog) -> list[RunLog]:
     return list(dialog._controller.runs.values())
 
 
-def test_without_speculation_it_teaches_and_offers_a_run(dialog: ClinicDialog, selection: Selection) -> None:
+def texts_of(table: QTableWidget, row: int) -> tuple[str, ...]:
+    return tuple(table.item(row, column).text() for column in range(table.columnCount()))
+
+
+def test_without_speculation_it_offers_a_run(dialog: ClinicDialog, selection: Selection) -> None:
     asked: list[str] = []
     dialog.run_asked.connect(asked.append)
     selection.set_runs(None, PLAIN)
@@ -106,172 +105,93 @@ def test_without_speculation_it_teaches_and_offers_a_run(dialog: ClinicDialog, s
     assert asked == ["speculative"]
 
 
-def test_too_few_runs_are_not_called(dialog: ClinicDialog, selection: Selection) -> None:
-    lone = next(run for run in others(dialog) if run.info.mode == "parallel-prefill" and not run.info.warmup)
-    selection.set_runs(lone.run_id, lone.run_id)
-    assert dialog.clinic.sentence == speculation_sentence(lone, others(dialog))
-    assert "not called faster or slower" in dialog.clinic.sentence
-
-
 def test_definitions_stand_with_their_counts(dialog: ClinicDialog) -> None:
     run = dialog._controller.runs[SPECULATIVE]
     alone = {entry.name: entry for entry in definitions(run)}
     shown = {entry.name: entry for entry in dialog.clinic.definitions}
-    table = dialog.definitions.list
-    assert dialog.definitions.warning.isVisible()
-    assert [table.item(row, 0).text() for row in range(table.rowCount())] == list(shown)
+    rows = [texts_of(dialog.definitions, row) for row in range(dialog.definitions.rowCount())]
+    assert dialog.warning.isVisible()
+    assert [row[0] for row in rows] == list(shown)
     # Three equal repeats are one answer.
-    for name, entry in alone.items():
-        assert shown[name].value == pytest.approx(entry.value)
-        assert shown[name].denominator == entry.denominator
-    texts = [table.item(row, column).text() for row in range(table.rowCount()) for column in range(4)]
+    assert {name: entry.denominator for name, entry in alone.items()} == {
+        name: shown[name].denominator for name in alone
+    }
     counted = acceptance(run)
-    assert f"{counted.accepted} / {counted.drafted}" in texts
-    assert f"{100 * counted.draft_acceptance_rate:.1f} %" in texts
-    assert any(text.startswith(alone[DRAFT_RATE].formula) for text in texts)
+    rate = next(row for row in rows if row[0] == DRAFT_RATE)
+    assert rate[1].startswith(alone[DRAFT_RATE].formula)
+    assert rate[2:] == (f"{counted.accepted} / {counted.drafted}", f"{100 * counted.draft_acceptance_rate:.1f} %")
 
 
-def test_places_and_rounds_are_those_of_the_metrics(dialog: ClinicDialog) -> None:
-    dialog.tabs.setCurrentIndex(1)
+def test_a_rejection_leads_to_its_round(dialog: ClinicDialog, selection: Selection) -> None:
     run = dialog._controller.runs[SPECULATIVE]
-    assert dialog.places.places.positions == tuple(per_position(run))
-    assert sum(dialog.places.histogram.counts.values()) == len(run.rounds)
-    assert dialog.places.places.isVisible()
-    assert "judged at 1" in dialog.places.places.accessibleDescription()
-    dialog.resize(dialog.width() + 40, dialog.height())
-    QApplication.processEvents()
-    texts = [item for item in dialog.places.histogram.scene().items() if type(item).__name__ == "TextItem"]
-    assert len(texts) == len(dialog.places.histogram.counts)
+    found = first_rejections(run)
+    assert len(found) > 2
+    assert dialog.rejections.rowCount() == len(found)
+    assert texts_of(dialog.rejections, 0) == rejection_cells(found[0])
+    assert rejection_cells(found[0])[REJECTION_HEADS.index("draft")] == piece_text(found[0].draft_piece)
+    place = dialog.rejections.visualRect(dialog.rejections.model().index(0, 2)).center()
+    QTest.mouseClick(dialog.rejections.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert selection.chosen == RoundRef(run.run_id, found[0].round_index)
+    QTest.keyClick(dialog.rejections, Qt.Key.Key_Down)
+    assert selection.chosen == RoundRef(run.run_id, found[1].round_index)
 
 
-def test_failures_are_counted_listed_and_filtered(dialog: ClinicDialog) -> None:
-    dialog.tabs.setCurrentIndex(2)
-    found = first_rejections(dialog._controller.runs[SPECULATIVE])
-    counted = counts(found)
-    assert found
-    page = dialog.failures
-    assert page.model.rows == found
-    for kind in KINDS:
-        page.kinds.choose(kind)
-        assert len(page.model.rows) == counted[kind]
-        assert {entry.kind for entry in page.model.rows} <= {kind}
-    page.kinds.choose("all")
-    first = page.model.index(0, 2)
-    assert page.model.data(first) == piece_text(found[0].draft_piece)
-    assert page.model.data(page.model.index(0, 3)) == chance_text(found[0].draft_chance)
-    assert page.model.data(page.model.index(0, 6)) == chance_text(found[0].target_chance)
-    assert page.model.headerData(7, Qt.Orientation.Horizontal) == "kind"
-
-
-def test_a_line_leads_to_its_round_and_its_place_in_the_text(dialog: ClinicDialog, selection: Selection) -> None:
+def test_break_even_shows_the_measured_point(dialog: ClinicDialog) -> None:
     run = dialog._controller.runs[SPECULATIVE]
-    dialog.tabs.setCurrentIndex(2)
-    table = dialog.failures.table
-    place = table.visualRect(dialog.failures.model.index(1, 2)).center()
-    QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    chosen = dialog.failures.model.rows[1]
-    assert selection.chosen == RoundRef(run.run_id, chosen.round_index)
-    QTest.keyClick(table, Qt.Key.Key_Down)
-    later = dialog.failures.model.rows[2]
-    assert selection.chosen == RoundRef(run.run_id, later.round_index)
-
-
-def test_break_even_stands_on_what_was_measured(dialog: ClinicDialog) -> None:
-    dialog.tabs.setCurrentIndex(3)
-    page, run = dialog.break_even, dialog._controller.runs[SPECULATIVE]
     found = prediction_of(run, others(dialog))
     assert found is not None
-    assert page.sentence.text == speculation_sentence(run, others(dialog))
-    gamma, measured = page.plot.measured
-    assert (gamma, measured) == (found.mean_gamma, found.of(DECODE))
-    assert measured.interval is not None
-    assert page.plot.here is None
-    assert not page.sliders.back.isEnabled()
+    assert dialog.sentence.text == speculation_sentence(run, others(dialog))
+    assert dialog.plot.measured == found.of(DECODE)
+    assert dialog.plot.measured.interval is not None
+    assert dialog.plot.state == WhatIf(found)
+    assert not dialog.sliders.back.isEnabled()
 
 
-@pytest.mark.parametrize("name", [GAMMA, ALPHA, TOKENS, VERIFY])
-def test_every_slider_changes_sentence_and_curve(dialog: ClinicDialog, name: str) -> None:
-    dialog.tabs.setCurrentIndex(3)
-    page = dialog.break_even
-    slider = page.sliders.sliders[name]
-    before, curve, measured = page.sentence.text, page.plot.decode, page.plot.measured
+@pytest.mark.parametrize("name", ["gamma", "alpha"])
+def test_a_slider_changes_the_sentence_until_it_goes_back(dialog: ClinicDialog, name: str) -> None:
+    slider = getattr(dialog.sliders, name)
+    before, curve, measured = dialog.sentence.text, dialog.plot.state.curve(), dialog.plot.measured
     slider.setFocus()
     QTest.keyClick(slider, Qt.Key.Key_PageUp if slider.value() < slider.maximum() else Qt.Key.Key_PageDown)
-    assert page.sentence.text != before
-    assert page.sentence.text == page.state.sentence
-    # How many are drafted is the axis itself; everything else moves the curve.
-    assert (page.plot.decode == curve) == (name == GAMMA)
-    assert page.plot.measured == measured
-    assert page.plot.here is not None
-    QTest.mouseClick(page.sliders.back, Qt.MouseButton.LeftButton)
-    assert page.sentence.text == before
-    assert page.plot.here is None
-    assert not page.state.assumed
+    assert dialog.sentence.text == dialog.plot.state.sentence != before
+    # The axis of the curve is the number of drafted tokens.
+    assert (dialog.plot.state.curve() == curve) == (name == "gamma")
+    assert dialog.plot.measured == measured
+    QTest.mouseClick(dialog.sliders.back, Qt.MouseButton.LeftButton)
+    assert dialog.sentence.text == before
+    assert not dialog.plot.state.is_assumed
 
 
-def test_what_is_assumed_stays_while_the_run_is_the_same(
-    dialog: ClinicDialog, selection: Selection, controller: RunController
-) -> None:
-    page = dialog.break_even
-    page.sliders.sliders[ALPHA].setValue(90)
+def test_assumed_values_stay_while_the_run_is_the_same(dialog: ClinicDialog, selection: Selection) -> None:
+    dialog.sliders.alpha.setValue(90)
     dialog._key = None
     dialog._fill()
-    assert page.state.assumed[ALPHA] == 0.9
+    assert dialog.plot.state.alpha == 0.9
     selection.set_runs(SPECULATIVE + 1, SPECULATIVE + 1)
-    assert not page.state.assumed
+    assert not dialog.plot.state.is_assumed
 
 
-def test_more_acceptance_saves_more_and_a_dear_verification_cannot_pay(dialog: ClinicDialog) -> None:
-    state = dialog.break_even.state
-    assert state is not None
-    saved = [state.with_value(ALPHA, alpha).saved_ms for alpha in (0.0, 0.3, 0.6, 0.9, 1.0)]
+def test_more_acceptance_saves_more(dialog: ClinicDialog) -> None:
+    measured = dialog.plot.state.measured
+    saved = [WhatIf(measured, alpha=alpha).saved_ms for alpha in (0.0, 0.3, 0.6, 0.9, 1.0)]
     assert saved == sorted(saved)
-    assert "would save" in state.with_value(ALPHA, 1.0).with_value(TOKENS, 1000).sentence
-    dear = state.with_value(VERIFY, 50.0)
-    assert "it cannot pay at any acceptance" in dear.sentence
-    assert WhatIf(state.measured).value(VERIFY) == pytest.approx(state.measured.v)
+    assert "would cost" in WhatIf(measured, alpha=0.0).sentence
 
 
-def test_without_a_plain_run_break_even_says_what_it_takes(
-    application: QApplication, selection: Selection, themes: ThemeHolder
-) -> None:
-    recording = RecordLog()
-    sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What?", "scene")
-    draft = target = ModelChoice("scripted")
-    ScriptedEngine(speed=2000).run(RunRequest("speculative", sample, draft, target), recording, threading.Event())
-    controller = RunController(recording)
-    controller.pull()
-    selection.set_runs(1, 1)
-    dialog = ClinicDialog(controller, selection, themes)
-    dialog.tabs.setCurrentIndex(3)
-    dialog.show()
-    application.processEvents()
-    assert dialog.break_even.empty.isVisible()
+def test_other_modes_have_no_break_even(dialog: ClinicDialog, selection: Selection) -> None:
     asked: list[str] = []
     dialog.run_asked.connect(asked.append)
-    dialog.break_even.empty.activated.emit()
-    assert asked == ["target"]
-    dialog.close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def test_parallel_prefill_and_an_adapted_cache_have_their_own_words(
-    dialog: ClinicDialog, selection: Selection, application: QApplication
-) -> None:
     selection.set_runs(HIDDEN, HIDDEN)
-    names = [entry.name for entry in dialog.clinic.definitions]
-    assert "hidden acceptance" in names
-    dialog.tabs.setCurrentIndex(3)
-    application.processEvents()
-    assert dialog.break_even.empty.isVisible()
+    assert "hidden acceptance" in [entry.name for entry in dialog.clinic.definitions]
+    assert "not called faster or slower" in dialog.clinic.sentence
+    assert dialog.no_plain.isVisible()
+    dialog.no_plain.activated.emit()
+    assert asked == ["target"]
     selection.set_runs(LOSSY, LOSSY)
-    application.processEvents()
     assert dialog.badge.isVisible()
     assert "may differ from the target's own" in dialog.lossy.text()
     assert [entry.name for entry in dialog.clinic.definitions] == ["agreement with the plain answer"]
     assert 0 < dialog.clinic.definitions[0].value < 1
-    dialog.tabs.setCurrentIndex(1)
-    assert not dialog.places.places.isVisible()
 
 
 def test_pieces_and_chances_are_told_apart() -> None:
@@ -303,9 +223,7 @@ def test_a_run_that_goes_on_fills_it(
     for name, stream in recording.streams.items():
         growing.extend(name, [row for row in stream.rows() if row[0] == 1])
     controller.pull()
-    wait_until(lambda: dialog.clinic.histogram)
-    by_name = {entry.name: entry.value for entry in dialog.clinic.definitions}
-    assert by_name[TOKEN_RATE] is not None
+    wait_until(lambda: any(entry.name == TOKEN_RATE for entry in dialog.clinic.definitions if entry.value is not None))
     dialog.close()
     controller.close()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
@@ -337,11 +255,9 @@ def test_rounds_that_cannot_be_break_nothing(
     selection.set_runs(1, 1)
     dialog = ClinicDialog(controller, selection, themes)
     dialog.show()
-    for place in range(dialog.tabs.count()):
-        dialog.tabs.setCurrentIndex(place)
-        application.processEvents()
-    for entry in dialog.failures.model.rows:
-        dialog.failures.round_chosen.emit(entry)
+    application.processEvents()
+    for row in range(dialog.rejections.rowCount()):
+        dialog.rejections.setCurrentCell(row, 0)
     panel = SpeculationPanel(themes)
     panel.show_run(controller.runs[1], controller.runs)
     dialog.close()

@@ -1,332 +1,205 @@
-"""Break-even: the predicted speed over drafted tokens, the measured one, and sliders for other assumptions.
+"""Break-even: the predicted speed over drafted tokens beside the measured one, and two sliders for other assumptions.
 
-Importing this loads pyqtgraph, which takes some tenths of a second: only what opens the clinic may do it.
+The import of this module loads pyqtgraph, which takes some tenths of a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from math import log
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+import numpy as np
+import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSlider, QWidget
+from PySide6.QtWidgets import QPushButton, QSlider, QWidget
 
-from evprof.core.units import count_text, ms_text, percent_text
-from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, mode_of
+from evprof.core.units import TIMES, count_text, ms_text, percent_text
 from evprof.metrics.speculation import break_even
-from evprof.metrics.speculation.break_even import GAMMAS, Chance, RoundCosts, steady_rounds
-from evprof.metrics.speculation.payoff import DECODE, MeasuredSpeedup, Prediction
-from ui.clinic.pages import Clinic
-from ui.clinic.plots import BreakEvenPlot
+from evprof.metrics.speculation.break_even import GAMMAS, Chance
+from evprof.metrics.speculation.payoff import MeasuredSpeedup, Prediction
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.boxes import in_role, stacked
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import EmptyState, ToneLabel, scrolling, sentence
+from ui.widgets.plots import PlotView
 
-GAMMA, ALPHA, TOKENS, VERIFY = "gamma", "alpha", "tokens", "verify"
-"""What can be changed."""
-
-_NOTHING_HEAD = "Break-even is not known yet"
-_NOTHING = (
-    "How much faster decoding would be for any number of drafted tokens appears here, beside what was measured. "
-    "This needs a run with rounds and a plain run of the same target on the same sample; then choose this run again."
-)
-_RUN_ALONE = "Run the target alone"
-_WITHOUT_ROUNDS = {
-    PARALLEL_PREFILL: "No rounds follow this prefill",
-    KV_ADAPTED: "Nothing is drafted in this run",
-}
-_CAPTION = (
-    "Line: decoding, predicted from these rounds; extrapolated beyond. Dots: with the draft's own "
-    "stages counted. Square: measured, with its 95 % interval where it is known. Circle: where the sliders stand."
-)
+_MOST_INTERVAL = 1.5
+"""How far an interval may extend the scale beyond the curve and the points, as a factor."""
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A measured prediction and the values that are assumed instead, by name.
-
-    ALPHA is a chance per token, TOKENS the answer's length, VERIFY the cost of a verification in plain steps.
-    """
+    """A measured prediction, and the drafted tokens of a round and the acceptance of a token that replace its own."""
 
     measured: Prediction
-    assumed: Mapping[str, float] = field(default_factory=dict)
+    gamma: int | None = None
+    alpha: float | None = None
 
-    def with_value(self, name: str, value: float) -> WhatIf:
-        """The same with one value assumed."""
-        return WhatIf(self.measured, {**self.assumed, name: value})
-
-    def value(self, name: str) -> float:
-        """The assumed value, or the measured one."""
-        found = self.measured
-        measured = {GAMMA: found.mean_gamma, ALPHA: found.alpha or 0.0, TOKENS: float(found.tokens), VERIFY: found.v}
-        return self.assumed.get(name, measured[name])
+    @property
+    def is_assumed(self) -> bool:
+        return self.gamma is not None or self.alpha is not None
 
     @property
     def mix(self) -> int | Mapping[int, float]:
-        """Drafted tokens a round: as many as assumed, else the shares that were measured."""
-        return round(self.assumed[GAMMA]) if GAMMA in self.assumed else self.measured.gamma
+        """Drafted tokens of a round: the assumed number, or the measured shares of rounds."""
+        return self.measured.gamma if self.gamma is None else self.gamma
+
+    @property
+    def mean_gamma(self) -> float:
+        return self.measured.mean_gamma if self.gamma is None else float(self.gamma)
 
     @property
     def chance(self) -> Chance:
-        """Acceptance: the assumed one for every place, else the measured ones by place."""
-        return self.assumed.get(ALPHA, self.measured.by_place)
+        """Acceptance: the assumed one at every place, or the measured ones by place."""
+        return self.measured.by_place if self.alpha is None else self.alpha
 
     @property
-    def costs(self) -> RoundCosts:
-        """The measured costs, verification as assumed."""
-        costs = self.measured.costs
-        if VERIFY not in self.assumed or self.measured.v <= 0:
-            return costs
-        scale = self.assumed[VERIFY] / self.measured.v
-        return replace(costs, rest_ms={count: value * scale for count, value in costs.rest_ms.items()})
+    def rate(self) -> float:
+        """Acceptance of one token."""
+        return (self.measured.alpha or 0.0) if self.alpha is None else self.alpha
 
     @property
     def length(self) -> int:
-        """Tokens of the answer, at least two: the first is the prefill's."""
-        return max(2, round(self.value(TOKENS)))
+        """Tokens of the answer, at least two: the prefill gives the first."""
+        return max(2, self.measured.tokens)
 
-    def decode_curve(self) -> list[tuple[int, float]]:
-        """(drafted per round, speed of decoding against plain decoding)."""
-        return [(gamma, self._speed(gamma, 0.0)) for gamma in GAMMAS]
+    def curve(self) -> list[tuple[int, float]]:
+        """(drafted tokens of a round, speed of decoding against plain decoding)."""
+        return [(gamma, self._speed(gamma)) for gamma in GAMMAS]
 
-    def whole_curve(self) -> list[tuple[int, float]]:
-        """The same with the draft's own stages counted; empty where there are none."""
-        prepared = self.measured.preparation_ms
-        return [(gamma, self._speed(gamma, prepared)) for gamma in GAMMAS] if prepared > 0 else []
-
-    def _speed(self, gamma: int | Mapping[int, float], preparation_ms: float) -> float:
-        return break_even.answer_speedup(self.costs, gamma, self.chance, self.length, preparation_ms)
+    def _speed(self, gamma: int | Mapping[int, float]) -> float:
+        return break_even.answer_speedup(self.measured.costs, gamma, self.chance, self.length)
 
     @property
     def speed(self) -> float:
-        """How many times as fast decoding would be here."""
-        return self._speed(self.mix, 0.0)
+        """The speed of decoding against plain decoding."""
+        return self._speed(self.mix)
 
     @property
     def saved_ms(self) -> float:
-        """What an answer would save, the draft's own stages counted; below 0 what it would cost."""
-        prepared = self.measured.preparation_ms
-        plain_ms = (self.length - 1) * self.costs.step_ms
-        return plain_ms - break_even.answer_ms(self.costs, self.mix, self.chance, self.length, prepared)
+        """Time that an answer saves, with the draft's own stages counted; negative where it costs time."""
+        costs, prepared = self.measured.costs, self.measured.preparation_ms
+        plain_ms = (self.length - 1) * costs.step_ms
+        return plain_ms - break_even.answer_ms(costs, self.mix, self.chance, self.length, prepared)
 
     @property
     def sentence(self) -> str:
-        """Would it pay, by how much, and from which acceptance on."""
-        saved = self.saved_ms
+        """Whether speculation pays, by how much, and from which acceptance on."""
+        saved, costs = self.saved_ms, self.measured.costs
         head = f"would save {ms_text(saved)}" if saved > 0 else f"would cost {ms_text(-saved)}"
-        guessed = GAMMA in self.assumed and self.mix not in self.measured.costs.rest_ms
-        width = f"{self.value(GAMMA):.3g} drafted tokens a round{' (a guess: no such rounds here)' * guessed}"
-        where = f"{width}, {percent_text(self.value(ALPHA))} accepted each"
-        answer = f"an answer of {count_text(self.length, 'token')}"
-        fast = f"decoding {self.speed:.2f} times as fast"
-        return f"With {where}, speculation {head} of {answer} ({fast}); {self._threshold(saved)}."
-
-    def _threshold(self, saved_ms: float) -> str:
-        prepared = self.measured.preparation_ms
-        needed = break_even.break_even_alpha(self.costs, self.mix, self.length, prepared)
+        is_guess = self.gamma is not None and self.gamma not in costs.rest_ms
+        width = f"{self.mean_gamma:.3g} drafted tokens a round{' (extrapolated)' * is_guess}"
+        needed = break_even.break_even_alpha(costs, self.mix, self.length, self.measured.preparation_ms)
         if needed is None:
-            most, cost = self.value(GAMMA) + 1, self.costs.round_ms(self.mix) / self.costs.step_ms
-            if cost >= most:
-                return (
-                    f"it cannot pay at any acceptance: a round takes as long as {cost:.1f} plain steps and gives at "
-                    f"most {most:.1f} tokens"
-                )
-            return "at this length it cannot pay at any acceptance"
-        if needed == 0:
-            return "it pays at any acceptance"
-        pays = "pays" if saved_ms > 0 else "would pay"
-        return f"it {pays} where more than {percent_text(needed)} of the judged tokens stand"
-
-
-class Scale(NamedTuple):
-    """How a slider's whole numbers stand for values."""
-
-    name: str
-    words: str
-    tip: str
-    most: int
-    of: Callable[[int], float]
-    to: Callable[[float], int]
-    text: Callable[[float], str]
-
-
-_LONGEST = 1024
-
-SCALES = (
-    Scale(
-        GAMMA,
-        "drafted per round γ",
-        "How many tokens a round drafts.",
-        len(GAMMAS) - 1,
-        lambda place: float(GAMMAS[place]),
-        lambda value: round(value) - GAMMAS[0],
-        lambda value: f"{value:.3g}",
-    ),
-    Scale(
-        ALPHA,
-        "acceptance of one token α",
-        "The chance that the next drafted token is accepted. Of all drafted tokens fewer are: after a wrong one the "
-        "rest of its round is dropped.",
-        100,
-        lambda place: place / 100,
-        lambda value: round(100 * value),
-        percent_text,
-    ),
-    Scale(
-        TOKENS,
-        "output length",
-        "Tokens of an answer: what is paid once weighs less in a long one.",
-        100,
-        lambda place: float(round(2 * (_LONGEST / 2) ** (place / 100))),
-        lambda value: round(100 * log(max(value, 2.0) / 2) / log(_LONGEST / 2)),
-        lambda value: f"{value:,.0f} tok",
-    ),
-    Scale(
-        VERIFY,
-        "verify cost v",
-        "All of a round but drafting, in plain steps of the target.",
-        195,
-        lambda place: 0.25 + place * 0.05,
-        lambda value: round((value - 0.25) / 0.05),
-        lambda value: f"{value:.2f} steps",
-    ),
-)
+            threshold = "no acceptance makes it pay at this length"
+        else:
+            threshold = f"it pays above {percent_text(needed)} acceptance of a token"
+        return (
+            f"With {width} and {percent_text(self.rate)} acceptance of a token, speculation {head} of an answer of "
+            f"{count_text(self.length, 'token')} (decoding {self.speed:.2f} times as fast); {threshold}."
+        )
 
 
 class WhatIfSliders(QWidget):
-    """A slider for each thing that could be otherwise, and the way back to what was measured.
+    """Sliders for the drafted tokens of a round and the acceptance of a token.
 
     Signals:
-        moved(str, float): a slider was moved by the person: its name and the value it stands for.
-        reset(): back to what was measured.
+        changed(object): the WhatIf after a slider moved, or after the button restored the measured values.
     """
 
-    moved = Signal(str, float)
-    reset = Signal()
+    changed = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.sliders: dict[str, QSlider] = {}
-        self._values: dict[str, QLabel] = {}
-        grid = QGridLayout(self)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(GRID)
-        grid.setVerticalSpacing(GRID // 2)
-        for place, scale in enumerate(SCALES):
-            name, value, slider = Label(scale.words), Label(), QSlider(Qt.Orientation.Horizontal)
-            name.setProperty("role", "dim")
-            name.setBuddy(slider)
-            value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-            slider.setRange(0, scale.most)
-            slider.setPageStep(max(1, scale.most // 10))
-            slider.setAccessibleName(scale.words)
-            for widget in (name, slider):
-                widget.setToolTip(scale.tip)
-            slider.valueChanged.connect(lambda place, scale=scale: self.moved.emit(scale.name, scale.of(place)))
-            grid.addWidget(name, 2 * place, 0)
-            grid.addWidget(value, 2 * place, 1)
-            grid.addWidget(slider, 2 * place + 1, 0, 1, 2)
-            self.sliders[scale.name], self._values[scale.name] = slider, value
-        self.back = in_role(QPushButton("Back to what was measured"), "link")
-        self.back.clicked.connect(self.reset)
-        grid.addWidget(self.back, 2 * len(SCALES), 0, 1, 2)
-        grid.setRowStretch(2 * len(SCALES) + 1, 1)
+        self._state: WhatIf | None = None
+        self.gamma = _slider("Drafted tokens of a round γ", GAMMAS[0], GAMMAS[-1])
+        self.alpha = _slider("Acceptance of one token α, in percent", 0, 100)
+        self._gamma_text, self._alpha_text = in_role(Label(), "dim"), in_role(Label(), "dim")
+        self.back = in_role(QPushButton("Back to the measured values"), "link")
+        stacked(self._gamma_text, self.gamma, self._alpha_text, self.alpha, self.back, None, on=self, spacing=GRID // 2)
+        self.gamma.valueChanged.connect(lambda value: self._change(gamma=value))
+        self.alpha.valueChanged.connect(lambda value: self._change(alpha=value / 100))
+        self.back.clicked.connect(lambda: self._change(restores=True))
         self.setMinimumWidth(26 * GRID)
 
     def show_state(self, state: WhatIf) -> None:
-        """Shows what holds, without telling it as moved."""
-        for scale in SCALES:
-            slider, value = self.sliders[scale.name], state.value(scale.name)
+        """Shows a state without a signal."""
+        self._state = state
+        for slider, value in ((self.gamma, state.mean_gamma), (self.alpha, 100 * state.rate)):
             was_blocked = slider.blockSignals(True)
-            slider.setValue(scale.to(value))
+            slider.setValue(round(value))
             slider.blockSignals(was_blocked)
-            slider.setAccessibleDescription(scale.text(value))
-            measured = "" if scale.name in state.assumed else "  measured"
-            self._values[scale.name].setText(f"{scale.text(value)}{measured}")
-        self.back.setEnabled(bool(state.assumed))
+        measured = ("" if value is not None else ", measured" for value in (state.gamma, state.alpha))
+        self._gamma_text.setText(f"drafted tokens of a round: {state.mean_gamma:.3g}{next(measured)}")
+        self._alpha_text.setText(f"acceptance of one token: {percent_text(state.rate)}{next(measured)}")
+        self.back.setEnabled(state.is_assumed)
+
+    def _change(self, gamma: int | None = None, alpha: float | None = None, *, restores: bool = False) -> None:
+        state = self._state
+        if state is None:
+            return
+        if restores:
+            state = WhatIf(state.measured)
+        else:
+            gamma, alpha = state.gamma if gamma is None else gamma, state.alpha if alpha is None else alpha
+            state = WhatIf(state.measured, gamma, alpha)
+        self.show_state(state)
+        self.changed.emit(state)
 
 
-class BreakEvenPage(QWidget):
-    """Sentence, plot and sliders."""
+def _slider(name: str, least: int, most: int) -> QSlider:
+    slider = QSlider(Qt.Orientation.Horizontal)
+    slider.setRange(least, most)
+    slider.setPageStep(max(1, (most - least) // 10))
+    slider.setAccessibleName(name)
+    return slider
+
+
+class BreakEvenPlot(PlotView):
+    """Predicted speed over drafted tokens of a round, the measured point with its interval, and the line of no gain."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
         self.state: WhatIf | None = None
-        self._clinic: Clinic | None = None
-        self.empty = EmptyState(_NOTHING_HEAD, _NOTHING, _RUN_ALONE)
-        self.sentence = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
-        self.plot = BreakEvenPlot(themes)
-        self.sliders = WhatIfSliders()
-        self.caption = sentence("small")
-        self.caption.setText(_CAPTION)
-        self.caption.show()
-        middle = beside((self.plot, 1), self.sliders, spacing=2 * GRID)
-        self.body = QWidget()
-        # As high as the sliders at least: they must not be pressed together.
-        self.plot.setMinimumHeight(self.sliders.sizeHint().height())
-        stacked(self.sentence, (middle, 1), self.caption, on=self.body, spacing=GRID)
-        self.ground = scrolling(self.body)
-        stacked(self.empty, (self.ground, 1), on=self, margins=(0, 2 * GRID, 0, 0))
-        self.sliders.moved.connect(self._move)
-        self.sliders.reset.connect(self._reset)
-        self.show_clinic(None)
+        self.measured: MeasuredSpeedup | None = None
+        super().__init__(themes, "tokens drafted per round", parent)
+        self.setMinimumHeight(170)
+        self.setAccessibleName("Predicted speed over drafted tokens")
 
-    def show_clinic(self, clinic: Clinic | None) -> None:
-        """Shows a run's prediction; what the sliders say is kept while the run stays the same."""
-        found = None if clinic is None else clinic.prediction
-        is_same = self._clinic is not None and clinic is not None and self._clinic.run is clinic.run
-        self._clinic = clinic
-        self.empty.setVisible(found is None)
-        self.ground.setVisible(found is not None)
-        if clinic is None or found is None:
-            self.state = None
-            self._explain(clinic)
+    def show_state(self, state: WhatIf, measured: MeasuredSpeedup | None) -> None:
+        """Shows the curve of a state, and the measured speed of decoding, which is None where nothing measured it."""
+        self.state, self.measured = state, measured
+        values = ", ".join(f"{speed:.2f} times at {gamma}" for gamma, speed in state.curve())
+        self.setAccessibleDescription(f"{values}; measured {measured.speedup:.2f} times" if measured else values)
+        self.draw()
+
+    def draw(self) -> None:
+        self._clear()
+        if self.state is None:
             return
-        self.state = WhatIf(found, self.state.assumed if is_same and self.state is not None else {})
-        self.caption.setText(f"{clinic.best} {_CAPTION}".strip())
-        self._show()
+        theme, curve = self.theme, self.state.curve()
+        top = max(1.25, *(speed for _, speed in curve), self.measured.speedup if self.measured else 0.0)
+        if self.measured is not None and self.measured.interval is not None:
+            top = max(top, min(_MOST_INTERVAL * top, self.measured.interval[1]))
+        top *= 1.12
+        ends = np.array([GAMMAS[0] - 0.5, GAMMAS[-1] + 0.5])
+        self.box.setRange(xRange=tuple(ends), yRange=(0, top), padding=0)
+        self.bottom.setTicks([[(float(gamma), str(gamma)) for gamma in GAMMAS]])
+        step = next(step for step in (0.25, 0.5, 1, 2, 5, 10, 50, 1e9) if top / step <= 6)
+        self.left.setTicks([[(float(mark), f"{mark:g}{TIMES}") for mark in np.arange(0, top, step)]])
+        self._line(ends, np.ones(2), theme.text_dim, 1, is_dotted=True)
+        x, y = (np.array(part, dtype=float) for part in zip(*curve, strict=True))
+        self._line(x, y, theme.stage("decode"), 2.25, is_dotted=False)
+        if self.measured is not None:
+            gamma, found = self.state.measured.mean_gamma, self.measured
+            low, high = found.interval or (found.speedup, found.speedup)
+            self._line(np.array([gamma, gamma]), np.array([low, high]), theme.text, 1.5, is_dotted=False)
+            self._mark(gamma, found.speedup, "s")
+        if self.state.is_assumed:
+            self._mark(self.state.mean_gamma, self.state.speed, "o")
 
-    def _explain(self, clinic: Clinic | None) -> None:
-        """What is missing; where no round ever comes, what can be said without."""
-        head = None if clinic is None or steady_rounds(clinic.run) else _WITHOUT_ROUNDS.get(clinic.run.info.mode)
-        if clinic is None or head is None:
-            self.empty.say(_NOTHING_HEAD, _NOTHING)
-        else:
-            self.empty.say(head, clinic.sentence)
-
-    def _move(self, name: str, value: float) -> None:
-        if self.state is not None:
-            self.state = self.state.with_value(name, value)
-            self._show()
-
-    def _reset(self) -> None:
-        if self.state is not None:
-            self.state = WhatIf(self.state.measured)
-            self._show()
-
-    def _show(self) -> None:
-        state, clinic = self.state, self._clinic
-        if state is None or clinic is None:
-            return
-        self.sliders.show_state(state)
-        if not state.assumed:
-            self.sentence.say(clinic.sentence, clinic.judgement)
-        else:
-            self.sentence.say(state.sentence, "good" if state.saved_ms > 0 else "warn")
-        here = (state.value(GAMMA), state.speed) if state.assumed else None
-        self.plot.show_curves(state.decode_curve(), state.whole_curve(), here, _measured_of(clinic, state.measured))
-
-    def restyle(self) -> None:
-        """Takes the theme's colours."""
-        self.plot.restyle()
-
-
-def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, MeasuredSpeedup] | None:
-    """The measured speed of decoding, which the curve predicts; not where decoding began with hidden tokens."""
-    if mode_of(clinic.run.info.mode).is_parallel:
-        return None
-    decode = found.of(DECODE)
-    return None if decode is None else (found.mean_gamma, decode)
+    def _mark(self, x: float, y: float, symbol: str) -> None:
+        theme = self.theme
+        color = theme.text if symbol == "s" else theme.accent
+        mark = pg.ScatterPlotItem(
+            x=[x], y=[y], symbol=symbol, size=10, pen=pg.mkPen(theme.window, width=1), brush=pg.mkBrush(color)
+        )
+        self.box.addItem(mark)

@@ -1,131 +1,218 @@
-"""The acceptance clinic: every definition with its counts, places and rounds, why drafts failed, and break-even."""
+"""The acceptance clinic: every definition with its counts, the first rejections of rounds, and break-even."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, Signal
-from PySide6.QtWidgets import QPushButton, QTabWidget, QWidget
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QPushButton, QTableWidget, QTableWidgetItem, QWidget
 
 from evprof.core.records import TARGET
-from evprof.core.vocabulary.modes import SPECULATIVE
-from evprof.metrics.speculation.failure_modes import Rejection
-from evprof.metrics.speculation.outcome import is_lossy
-from ui.clinic.break_even import BreakEvenPage
-from ui.clinic.pages import Clinic, DefinitionsPage, FailuresPage, clinic_of, key_of
-from ui.clinic.plots import HistogramPlot, PlacePlot
+from evprof.core.run_log import RunLog
+from evprof.core.units import percent_text
+from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
+from evprof.metrics.configurations.baselines import baseline_of, repeats_of
+from evprof.metrics.configurations.settings_text import run_label
+from evprof.metrics.speculation.clinic import SHARE, Definition, definitions_over, plain_answer
+from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, first_rejections
+from evprof.metrics.speculation.outcome import distinct_answers, is_lossy
+from evprof.metrics.speculation.payoff import DECODE, Prediction, payoff_of, prediction_of
+from evprof.metrics.speculation.verdicts import speculation_sentence
+from evprof.metrics.speculation.widths import measured_widths, width_sentence
+from ui.clinic.break_even import BreakEvenPlot, WhatIf, WhatIfSliders
 from ui.columns.model_column import LOSSY
+from ui.run_facts.figures import NOTHING
+from ui.run_facts.run_text import chance_text, judgement_of, piece_text, run_title
 from ui.state.cells import speculative_run
 from ui.state.selection import RoundRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.following import FollowingDialog
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import EmptyState, say, scrolling, section_head, sentence
+from ui.widgets.panel_parts import EmptyState, ToneLabel, say, section_head, sentence
 
-_PLACES = (
-    "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted, where all that follows a "
-    "rejection is lost. Diamonds: 1 − TV(p, q), the chance that sampling would accept."
+DEFINITION_HEADS = ("Figure", "Formula", "Counts", "Value")
+REJECTION_HEADS = ("round", "place", "draft", "p of draft", "p of target", "target instead", "p of target", "kind")
+
+_DIFFERENT_COUNTS = "These figures divide different counts: do not compare them with each other."
+_NO_PLAIN = "Break-even needs a run with rounds, and a plain run of the same target on the same sample."
+_CAPTION = (
+    "Line: predicted from the costs of these rounds. Square: measured, with its 95 % interval. Circle: the sliders."
 )
-_HISTOGRAM = "Share of the rounds that accepted this many tokens; above each bar, how many rounds."
-_NO_ROUNDS = "This fills with the first verified round."
+_MOST_LISTED = 2000
+"""Rejections in the table."""
 
 
-class PlacesPage(QWidget):
-    """Both bar plots, one above the other."""
+@dataclass(frozen=True)
+class Clinic:
+    """Figures of a run. Definitions are over all its repeats, where equal answers count once; rejections are its own.
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.places, self.histogram = PlacePlot(themes), HistogramPlot(themes)
-        self.places_caption, self.histogram_caption = sentence("small"), sentence("small")
-        ground = QWidget()
-        stacked(scrolling(ground), on=self, margins=(0, 2 * GRID, 0, 0))
-        column = stacked(
-            section_head("Acceptance by place in the draft"),
-            (self.places, 3),
-            self.places_caption,
-            GRID,
-            section_head("Accepted tokens per round"),
-            (self.histogram, 2),
-            self.histogram_caption,
-            on=ground,
-            spacing=GRID // 2,
+    `judgement` is the role of `sentence`. `against` names the plain runs of the comparison, "" without any.
+    """
+
+    run: RunLog
+    repeats: int
+    definitions: tuple[Definition, ...]
+    rejections: tuple[Rejection, ...]
+    prediction: Prediction | None
+    sentence: str
+    judgement: str
+    best: str = ""
+    against: str = ""
+
+    @property
+    def title(self) -> str:
+        """The run and the number of its repeats."""
+        more = f"{self.repeats} repeats taken together" if self.repeats > 1 else ""
+        return " · ".join(filter(None, (run_title(self.run), run_label([self.run]), more)))
+
+
+def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
+    """The figures of a run, compared with the other runs of its session."""
+    runs = repeats_of(run, others)
+    if run not in runs:
+        runs = [run]
+    baseline = baseline_of(run, others)
+    return Clinic(
+        run,
+        len(runs),
+        tuple(definitions_over([(entry, plain_answer(entry, others)) for entry in distinct_answers(runs)])),
+        tuple(first_rejections(run)),
+        prediction_of(run, others),
+        speculation_sentence(run, others),
+        judgement_of(run, payoff_of(run, others)),
+        width_sentence(measured_widths(run, others)),
+        "" if baseline is None else baseline.words,
+    )
+
+
+def definition_cells(entry: Definition) -> tuple[str, ...]:
+    """Name, formula with a note, both counts, and the value."""
+    note = f"\n{entry.note[:1].upper()}{entry.note[1:]}." if entry.note else ""
+    has_counts = entry.numerator is not None and entry.denominator
+    counted = f"{entry.numerator:,g} / {entry.denominator:,g}" if has_counts else NOTHING
+    if entry.value is None:
+        value = NOTHING
+    else:
+        value = percent_text(entry.value, 1) if entry.unit == SHARE else f"{entry.value:.2f}"
+    return entry.name, f"{entry.formula}{note}", counted, value
+
+
+def rejection_cells(entry: Rejection) -> tuple[str, ...]:
+    """The cells under REJECTION_HEADS."""
+    return (
+        str(entry.round_index + 1),
+        str(entry.position),
+        piece_text(entry.draft_piece),
+        chance_text(entry.draft_chance),
+        chance_text(entry.cross_chance),
+        piece_text(entry.target_piece),
+        chance_text(entry.target_chance),
+        entry.kind,
+    )
+
+
+def _table(name: str, heads: Sequence[str], wide: Sequence[int]) -> QTableWidget:
+    table = QTableWidget(0, len(heads))
+    table.setHorizontalHeaderLabels(list(heads))
+    table.setAccessibleName(name)
+    table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+    table.setTabKeyNavigation(False)
+    table.setShowGrid(False)
+    table.verticalHeader().hide()
+    head = table.horizontalHeader()
+    head.setHighlightSections(False)
+    for column in range(len(heads)):
+        is_wide = column in wide
+        head.setSectionResizeMode(
+            column, QHeaderView.ResizeMode.Stretch if is_wide else QHeaderView.ResizeMode.ResizeToContents
         )
-        column.addStretch(0)
+    return table
 
-    def show_clinic(self, clinic: Clinic) -> None:
-        """Shows other counts."""
-        has_rounds = bool(clinic.histogram)
-        self.places.show_positions(clinic.positions)
-        self.histogram.show_counts(clinic.histogram)
-        for plot in (self.places, self.histogram):
-            plot.setVisible(has_rounds)
-        say(self.places_caption, _PLACES if has_rounds else _NO_ROUNDS)
-        say(self.histogram_caption, _HISTOGRAM if has_rounds else "")
+
+def _fill(table: QTableWidget, rows: Sequence[Sequence[str]]) -> None:
+    was_blocked = table.blockSignals(True)
+    table.setRowCount(len(rows))
+    for row, texts in enumerate(rows):
+        for column, text in enumerate(texts):
+            table.setItem(row, column, QTableWidgetItem(text))
+    table.blockSignals(was_blocked)
 
 
 class ClinicDialog(FollowingDialog):
     """Follows the run that speculates in the window's columns. Does not block the window.
 
     Signals:
-        run_asked(str): a run of the sample that is open is wanted, in that mode.
-        baseline_asked(object, QPoint): the run whose baseline is to be chosen, and where on the screen.
+        run_asked(str): a run of the open sample in that mode is requested.
+        baseline_asked(object, QPoint): the run whose baseline the user wants to choose, and a place on the screen.
     """
 
     run_asked = Signal(str)
     baseline_asked = Signal(object, QPoint)
 
     heading = "Acceptance clinic"
-    least_px, first_px = (640, 480), (920, 660)
+    least_px, first_px = (640, 560), (920, 760)
     _key: object = None
     clinic: Clinic | None = None
 
     def make_views(self, themes: ThemeHolder) -> None:
-        """Its parts."""
         self.empty = EmptyState(
             "No speculation to examine yet",
-            "Every figure that is called acceptance with what it divides, acceptance by place and round, why drafts "
-            "were rejected, and the acceptance from which speculation pays appear here. Run a sample in a speculative "
-            "mode, or choose such a run on the left of the window.",
+            "Run a sample in a speculative mode, or choose such a run on the left of the window.",
             "Run this sample speculatively",
         )
         self.title = in_role(Label(), "title")
         self.badge = in_role(Label("lossy"), "warn-chip")
         self.lossy = sentence("warn")
         self.against = in_role(QPushButton(), "chip")
-        self.against.setToolTip("The plain runs that this is weighed against: choose others")
+        self.against.setToolTip("The plain runs of the comparison: choose others")
         self.against.clicked.connect(self._ask_baseline)
-        head = beside(self.title, self.badge, self.against, None, spacing=GRID)
-        self.definitions, self.places = DefinitionsPage(), PlacesPage(themes)
-        self.failures, self.break_even = FailuresPage(themes), BreakEvenPage(themes)
-        self.tabs = QTabWidget()
-        self.tabs.setDocumentMode(True)
-        self.tabs.tabBar().setDrawBase(False)
-        self.tabs.setAccessibleName("Parts of the clinic")
-        for page, name in (
-            (self.definitions, "Definitions"),
-            (self.places, "Places and rounds"),
-            (self.failures, "Failure modes"),
-            (self.break_even, "Break-even"),
-        ):
-            self.tabs.addTab(page, name)
+        self.sentence = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
+        self.plot, self.sliders, self.caption = BreakEvenPlot(themes), WhatIfSliders(), sentence("small")
+        self.break_even, self.no_plain = QWidget(), EmptyState("", _NO_PLAIN, "Run the target alone")
+        stacked(beside((self.plot, 1), self.sliders, spacing=2 * GRID), self.caption, on=self.break_even)
+        self.definitions = _table("Definitions of acceptance", DEFINITION_HEADS, (1,))
+        self.definitions.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.rejections = _table("First rejections", REJECTION_HEADS, (2, 5))
+        self.warning, self.counts = sentence("warn-bar"), sentence("small")
         self.body = QWidget()
-        stacked(head, self.lossy, (self.tabs, 1), on=self.body, spacing=GRID)
+        stacked(
+            beside(self.title, self.badge, self.against, None, spacing=GRID),
+            self.lossy,
+            self.sentence,
+            (self.break_even, 3),
+            self.no_plain,
+            section_head("Definitions of acceptance"),
+            self.warning,
+            (self.definitions, 3),
+            section_head("First rejections"),
+            self.counts,
+            (self.rejections, 2),
+            on=self.body,
+            spacing=GRID,
+        )
         stacked(self.empty, (self.body, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
         self.empty.activated.connect(lambda: self.run_asked.emit(SPECULATIVE))
-        self.break_even.empty.activated.connect(lambda: self.run_asked.emit(TARGET))
-        self.failures.round_chosen.connect(self._show_round)
+        self.no_plain.activated.connect(lambda: self.run_asked.emit(TARGET))
+        self.rejections.currentCellChanged.connect(self._show_round)
+        self.sliders.changed.connect(self._show_state)
 
     def show_runs(self) -> None:
-        """Shows the run as it is now; cheap when nothing happened to it."""
+        """Shows the run; returns early when nothing changed."""
         run = speculative_run([self._controller.run(run_id) for run_id in self._selection.runs])
         others = list(self._controller.runs.values())
-        key = key_of(run, others)
+        over = sum(other.info.is_over for other in others)
+        key = None if run is None else (id(run), run.version, len(others), over)
         if self._key is not None and key == self._key:
             return
+        is_same = self.clinic is not None and self.clinic.run is run
         self._key = key
         self.empty.setVisible(run is None)
         self.body.setVisible(run is not None)
         self.clinic = None if run is None else clinic_of(run, others)
-        self.break_even.show_clinic(self.clinic)
         if self.clinic is None or run is None:
             return
         self.title.setText(self.clinic.title)
@@ -133,25 +220,41 @@ class ClinicDialog(FollowingDialog):
         self.against.setText(f"vs {self.clinic.against} ▾")
         self.against.setVisible(bool(self.clinic.against))
         say(self.lossy, LOSSY if is_lossy(run) else "")
-        self.definitions.show_definitions(self.clinic.definitions)
-        self.places.show_clinic(self.clinic)
-        facts = run.info.speculation
-        has_trees = facts is not None and bool(facts.tree)
-        self.failures.show_rejections(self.clinic.rejections, has_rounds=bool(run.rounds), has_trees=has_trees)
+        _fill(self.definitions, list(map(definition_cells, self.clinic.definitions)))
+        say(self.warning, _DIFFERENT_COUNTS if len(self.clinic.definitions) > 1 else "")
+        _fill(self.rejections, list(map(rejection_cells, self.clinic.rejections[:_MOST_LISTED])))
+        counted = counts(self.clinic.rejections)
+        say(self.counts, ", ".join(f"{counted[kind]:,} {kind}" for kind in KINDS))
+        found, old = self.clinic.prediction, self.plot.state if is_same else None
+        self.break_even.setVisible(found is not None)
+        self.no_plain.setVisible(found is None and not mode_of(run.info.mode).maps_cache)
+        self.sentence.say(self.clinic.sentence, self.clinic.judgement)
+        if found is not None:
+            say(self.caption, f"{self.clinic.best} {_CAPTION}".strip())
+            state = WhatIf(found, old.gamma, old.alpha) if old is not None else WhatIf(found)
+            self.sliders.show_state(state)
+            self._show_state(state)
+
+    def _show_state(self, state: WhatIf) -> None:
+        if self.clinic is None:
+            return
+        if state.is_assumed:
+            self.sentence.say(state.sentence, "good" if state.saved_ms > 0 else "warn")
+        else:
+            self.sentence.say(self.clinic.sentence, self.clinic.judgement)
+        # With hidden drafts, decoding begins with tokens that no round gave.
+        is_hidden = mode_of(self.clinic.run.info.mode).is_parallel
+        self.plot.show_state(state, None if is_hidden else state.measured.of(DECODE))
 
     def _ask_baseline(self) -> None:
         if self.clinic is not None:
             place = self.against.mapToGlobal(self.against.rect().bottomLeft())
             self.baseline_asked.emit(self.clinic.run, place)
 
-    def _show_round(self, chosen: Rejection) -> None:
-        """Selects the round in which the draft was rejected."""
-        if self.clinic is None:
-            return
-        self._selection.select(RoundRef(self.clinic.run.run_id, chosen.round_index))
+    def _show_round(self, row: int, *_: int) -> None:
+        """Selects the round of a rejection."""
+        if self.clinic is not None and 0 <= row < len(self.clinic.rejections):
+            self._selection.select(RoundRef(self.clinic.run.run_id, self.clinic.rejections[row].round_index))
 
     def restyle(self) -> None:
-        """The plots."""
-        self.places.places.restyle()
-        self.places.histogram.restyle()
-        self.break_even.restyle()
+        self.plot.restyle()
