@@ -105,16 +105,11 @@ def five_stages(count: int = 12) -> dict[str, Any]:
                 "parallel": {"overlap_window": window, "hidden_tokens": 3, "wall_clock_total": target["total_time"]},
             }
         )
-    keys = [f"stage{place}_time" for place in range(1, 6)]
-    statistics: dict[str, Any] = {"n_samples": count, "word_overlap_avg": 0.4}
-    for side in ("eventgpt", "videollava"):
-        statistics[side] = {f"{key}_avg": fmean(row[side][key] for row in results) for key in keys}
     return {
         "timestamp": "20260127_115340",
         "datetime": "2026-01-27 11:57:13",
         "config": {"quantization": "4bit", "max_new_tokens": 50, "device": "cuda"},
         "gpu_memory": {"eventgpt_model_mb": 3904.75, "videollava_model_mb": 4047.75},
-        "statistics": statistics,
         "results": results,
         "errors": [],
     }
@@ -154,10 +149,6 @@ def end_to_end(count: int = 4) -> dict[str, Any]:
         "timestamp": "20260207_103845",
         "config": {"max_samples": 1, "max_new_tokens": 50, "gamma": 5, "warmup": 0, "n_questions": count},
         "stage_timing": {"videollava": {"vision_ms": 0.0, "prefill_ms": 357.5, "decode_ms": 747.0}},
-        "aggregate": {
-            "VL baseline": {"prefill_ms_mean": fmean(row["prefill_ms"] for row in baseline), "accept_rate_mean": 0},
-            "L1+VL": {"sd_decode_ms_mean": 800.0, "total_ms_mean": 1650.0, "accept_rate_mean": 0.2, "n_samples": count},
-        },
         "baseline_per_sample": baseline,
         "sd_per_sample": adapters,
     }
@@ -191,12 +182,6 @@ def with_errors() -> dict[str, Any]:
         "timestamp": "20260125_012027",
         "datetime": "2026-01-25 01:20:27",
         "config": {"max_samples": 3, "device": "cuda", "max_draft_tokens": 32, "quantization": "bf16"},
-        "statistics": {
-            "n_samples": 1,
-            "eventgpt": {"prefill_time_avg": 0.228, "prefill_time_std": 0.0, "prefill_length_avg": 637.0},
-            "videollava": {"prefill_time_avg": 0.0, "prefill_time_std": 0.0, "prefill_length_avg": 0.0},
-            "parallel": {"overlap_window_avg": -0.228, "draft_tokens_avg": 30.0},
-        },
         "results": [
             {
                 "sample_idx": 0,
@@ -247,7 +232,6 @@ def prefill_rows(count: int = 6) -> dict[str, Any]:
     return {
         "datetime": "2026-01-25 11:20:10",
         "config": {"quantization": "4bit", "max_samples": count, "max_new_tokens": 100, "query": "What is there?"},
-        "statistics": {"n_samples": count, "eventgpt": {"prefill_time_avg": 0.08}},
         "results": results,
         "errors": [],
     }
@@ -265,34 +249,10 @@ def four_stages(count: int = 4) -> dict[str, Any]:
         {"model": "videollava", "sample": index, **_four(1.7), "tokens": len(prompt) + 3, "token_ids": prompt + answer}
         for index in range(count)
     ]
-    pairs = [
-        {
-            "sample": index,
-            "matched_tokens": 0,
-            "compared_tokens": 3,
-            "egpt_time": draft[index]["total_time"],
-            "vllava_time": target[index]["total_time"],
-            "acceptance_rate": 0.0,
-        }
-        for index in range(count)
-    ]
-    cost = draft[0]["total_time"] / target[0]["total_time"]
-    matching = {
-        "matched_samples": count,
-        "total_compared_tokens": 3 * count,
-        "total_matched_tokens": 0,
-        "overall_acceptance_rate": 0.0,
-        "c_ratio": cost,
-        "gamma": 4,
-        "theoretical_speedup": 1 / (4 * cost + 1),
-    }
     return {
         "config": {"max_new_tokens": 100, "gamma": 4},
-        "eventgpt_summary": {"samples": count, "stage4_avg": 0.85, "tokens_avg": 3},
         "eventgpt_results": draft,
-        "videollava_summary": {"samples": count, "stage4_avg": 1.7, "tokens_avg": len(prompt) + 3},
         "videollava_results": target,
-        "speculative_decoding": matching | {"per_sample": pairs},
     }
 
 
@@ -319,16 +279,7 @@ def matched_answers(count: int = 3) -> dict[str, Any]:
         }
         for index in range(count)
     ]
-    rate = 1 / 3
-    results = {
-        "total_samples": count,
-        "overall_token_acceptance_rate": rate,
-        "total_accepted_tokens": count,
-        "avg_eventgpt_time": 1.0,
-        "avg_c_ratio": 0.8,
-        "theoretical_speedup": (1 - rate**5) / (1 - rate) / (4 * 0.8 + 1),
-    }
-    return {"config": {"gamma": 4, "max_new_tokens": 50}, "results": results, "samples": samples}
+    return {"config": {"gamma": 4, "max_new_tokens": 50}, "samples": samples}
 
 
 def shared_decoder(count: int = 3) -> dict[str, Any]:
@@ -348,8 +299,7 @@ def shared_decoder(count: int = 3) -> dict[str, Any]:
         }
         for index in range(count)
     ]
-    results = {"total_matched_tokens": count - 1, "total_tokens_compared": 2 * count, "c_ratio": 1.0}
-    return {"config": {"test_samples": count}, "results": results, "samples": samples}
+    return {"config": {"test_samples": count}, "samples": samples}
 
 
 def word_estimates(count: int = 3) -> dict[str, Any]:
@@ -364,10 +314,8 @@ def word_estimates(count: int = 3) -> dict[str, Any]:
         "char_similarity": 0.1,
         "acceptance_estimate": 0.3,
     }
-    statistics = {"n_samples": count, "gamma": 5, "egpt_time_avg": 0.4, "acceptance_rate_avg": 0.3}
     return {
         "config": {"gamma": 5},
-        "statistics": statistics,
         "errors": [],
         "results": [{"sample_idx": index} | row for index in range(count)],
     }
@@ -387,10 +335,8 @@ def token_lists(count: int = 3) -> dict[str, Any]:
         "total_tokens": 3,
         "acceptance_rate": 2 / 3,
     }
-    summary = {"total_samples": count, "avg_total_matches": 2.0, "consecutive_distribution": {"2": count}}
     return {
         "config": {"max_tokens": 50},
-        "summary": summary,
         "results": [{"sample_idx": index} | row for index in range(count)],
     }
 
@@ -416,10 +362,8 @@ def verified_drafts(count: int = 3) -> dict[str, Any]:
         "output_matches": False,
         "speedup": 2.0,
     }
-    summary = {"n_samples": count, "avg_acceptance_rate": 0.0, "avg_speedup": 2.0, "output_match_rate": 0.0}
     return {
         "config": {"max_tokens": 50},
-        "summary": summary,
         "results": [{"sample_idx": index} | row for index in range(count)],
     }
 

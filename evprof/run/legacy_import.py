@@ -1,7 +1,6 @@
-"""Result files of other programs as runs of a session: every row one run, named by its configuration and its file.
+"""Imports result files of other programs: every row becomes a run, named by its configuration and its file.
 
-Their clock is made up: stages laid end to end from 0, intervals that cover several stages never split. It knows no
-family; what rows mean is `evprof.loaders.legacy`'s business.
+The clock of these runs is made up: stages one after the other from 0. A time that covers several stages is never split.
 """
 
 from __future__ import annotations
@@ -21,52 +20,29 @@ from evprof.core.errors import UserError
 from evprof.core.files.whole_file import hidden_name, put_new
 from evprof.core.recording import RecordLog
 from evprof.core.records import COVERS, END, NO_TOKEN_ID, ORIGIN_TARGET, SETTLED, SpanRecord, TokenRecord
-from evprof.core.run_info import (
-    CANCELLED,
-    FAILED,
-    FINISHED,
-    ImportedFacts,
-    LengthFacts,
-    MemoryFacts,
-    ModelFacts,
-    RunInfo,
-)
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ImportedFacts, MemoryFacts, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.settings import settings_from_json
-from evprof.loaders.legacy.checks import NUMBERED, FileProblems, shortened
 from evprof.loaders.legacy.family import LegacyFile, open_legacy
-from evprof.loaders.legacy.reading import told_statistics
-from evprof.loaders.legacy.rows import (
-    CONTEXT_LIMIT,
-    ELEMENT_BYTES,
-    HEAD_DIM,
-    KV_HEADS,
-    LAYERS,
-    MODEL_TYPES,
-    PARAMETERS,
-    LegacyModel,
-    LegacyRow,
-)
-from evprof.loaders.legacy.statistics_check import Recomputed
+from evprof.loaders.legacy.rows import NUMBERED, LegacyRow, shortened
 from evprof.metrics.arithmetic.statistics import warmup_count
 from evprof.run.kept_figures import kept_figures, runs_of
 from evprof.session.presence import reserved
 from evprof.session.store import Commit, SessionFile
 
 IMPORTS = "imports"
-"""The fact of a session that holds what is known of its imported files."""
+"""The fact of a session about its imported files."""
 
 ROWS_PER_COMMIT = 2000
 
 RECORDS_PER_COMMIT = 100_000
-"""Tokens that are written at once, and characters of texts divided by ten."""
+"""Tokens, and characters of texts divided by ten."""
 
 MOST_TIMED_TOKENS, MOST_TEXT = 2_000_000, 64 << 20
-"""Tokens whose times are kept of one file, and characters of its answers: a session of more could not be opened."""
+"""Tokens with times, and characters of answers, of one file: a session with more cannot be opened."""
 
 LONGEST_ERROR, LONGEST_NAME = 2000, 200
-"""Characters kept of an error and of a sample's name."""
 
 Progress = Callable[[Path, int, int], None]
 """Called with the file, the rows read of it, and the rows it has."""
@@ -203,15 +179,10 @@ class _Import:
         self._label = label
         self._path = str(file.path.absolute())
         self._on_progress = on_progress
-        self._problems = FileProblems()
-        self._reader, self._rows = file.read(self._problems)
-        published = self._reader.published
-        self._recomputed = Recomputed(published.statistics, published.computed)
-        self._told = told_statistics(file.preview.head) if published.told is None else published.told
+        self._reading = file.read()
         self._warm_groups = _warmup_groups(file.first_rows())
         self._next_run_id, self._next_group_id = writer.next_run_id, writer.next_group_id
         self._groups: dict[tuple[int, bool], int] = {}
-        self._models: dict[LegacyModel, ModelFacts] = {}
         self._timed_tokens = self._text = 0
         self._started_at = _started_at(file.preview.head)
 
@@ -221,42 +192,35 @@ class _Import:
         found = ImportedFile(self._file.path, self._file.family.name, self._file.rows, first_run_id=self._next_run_id)
         batch: list[LegacyRow] = []
         waiting = 0
-        for row in map(self._shortened, self._rows):
+        for row in map(self._shortened, self._reading.rows()):
             batch.append(row)
             waiting += len(row.token_ids) + len(row.token_times_ms) + len(row.text or "") // 10
             if len(batch) >= ROWS_PER_COMMIT or waiting >= RECORDS_PER_COMMIT:
                 self._write(batch, found)
                 batch, waiting = [], 0
         self._write(batch, found)
-        self._leave_out_what_counts_nothing()
-        self._recomputed.compare(self._told, self._problems)
+        if not found.runs:
+            raise UserError(
+                f"{self._file.path}: is of the family {self._file.family.name} and holds no times of a single row or "
+                "request, so there is no run to import."
+            )
         self._writer.next_run_id, self._writer.next_group_id = self._next_run_id, self._next_group_id
-        found.problems = self._problems.sentences(found.rows)
+        found.problems = self._reading.problems.sentences(found.rows)
         found.duration_ms = (time.perf_counter() - began) * 1000
         return found
 
     def _shortened(self, row: LegacyRow) -> LegacyRow:
-        """The row without times of tokens or a text where the file's would be more than a session can hold."""
+        """The row without times of tokens or a text beyond what a session can hold."""
+        problems = self._reading.problems
         if row.token_times_ms and self._timed_tokens + len(row.token_times_ms) > MOST_TIMED_TOKENS:
-            self._problems.of_row("times of single tokens were left out: a session holds no more", row.row)
+            problems.of_row("times of single tokens were left out: a session holds no more", row.row)
             row = replace(row, token_times_ms=())
         if row.text and self._text + len(row.text) > MOST_TEXT:
-            self._problems.of_row("texts were left out: a session holds no more", row.row)
+            problems.of_row("texts were left out: a session holds no more", row.row)
             row = replace(row, text=None)
         self._timed_tokens += len(row.token_times_ms)
         self._text += len(row.text or "")
         return row
-
-    def _leave_out_what_counts_nothing(self) -> None:
-        """Takes statistics over no rows out, and says which."""
-        empty = self._recomputed.over_nothing(self._told) | self._reader.published.over_nothing
-        if names := [name for name in self._told if name in empty]:
-            rest = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            self._problems.of_file(
-                f"{len(names)} statistics are over nothing that was measured and were left out: "
-                f"{', '.join(names[:6])}{rest}"
-            )
-        self._told = {name: value for name, value in self._told.items() if name not in empty}
 
     def _write(self, rows: Sequence[LegacyRow], found: ImportedFile) -> None:
         if not rows:
@@ -267,15 +231,13 @@ class _Import:
         tokens: list[TokenRecord] = []
         for row in rows:
             is_warm = row.group in self._warm_groups and row.error is None
-            kept = replace(row, is_warmup=is_warm) if is_warm else row
-            info = self._info(kept)
+            info = self._info(replace(row, is_warmup=is_warm) if is_warm else row)
             infos.append(info)
-            end_ns = _add_spans(kept, info.run_id, spans)
-            tokens += _tokens(kept, info.run_id, end_ns)
-            self._recomputed.add(kept)
+            end_ns = _add_spans(row, info.run_id, spans)
+            tokens += _tokens(row, info.run_id, end_ns)
             found.runs += 1
-            found.failed += kept.error is not None
-            found.warmups += kept.is_warmup and kept.error is None
+            found.failed += row.error is not None
+            found.warmups += info.warmup and row.error is None
             found.cells[info.cell] = found.cells.get(info.cell, 0) + 1
         recording.extend("spans", spans)
         recording.extend("tokens", tokens)
@@ -304,14 +266,8 @@ class _Import:
             error=None if row.error is None else shortened(row.error, LONGEST_ERROR),
             warmup=row.is_warmup,
             start_ns=0 if row.intervals else None,
-            models={role: self._model(model) for role, model in row.models.items()},
-            lengths={}
-            if row.lengths is None
-            else {
-                row.role: LengthFacts(
-                    row.lengths.input, 0, row.lengths.text, row.lengths.visual, list(row.lengths.per_frame)
-                )
-            },
+            models=dict(row.models),
+            lengths={} if row.lengths is None else {row.role: row.lengths},
             memory=MemoryFacts(weights_bytes=weights, peak_allocated_bytes=row.peak_bytes),
             text=row.text,
             cell=f"{row.cell} · {self._label}",
@@ -330,7 +286,7 @@ class _Import:
         )
 
     def _sample(self, row: LegacyRow) -> str:
-        """A sample's name. One that is a number alone is another sample in another data set."""
+        """A sample's name, with its data set if it is a number alone."""
         dataset = self._file.preview.dataset
         return f"{row.sample} of {dataset}" if dataset and NUMBERED.fullmatch(row.sample) else row.sample
 
@@ -340,24 +296,15 @@ class _Import:
             self._groups[key], self._next_group_id = self._next_group_id, self._next_group_id + 1
         return self._groups[key]
 
-    def _model(self, model: LegacyModel) -> ModelFacts:
-        if model not in self._models:
-            self._models[model] = _model_facts(model)
-        return self._models[model]
-
     def facts(self, found: ImportedFile) -> dict[str, Any]:
-        """What a session keeps of the file: see `docs/json.md`."""
-        published = self._reader.published
-        config = self._file.preview.config if published.config is None else published.config
+        """What the session keeps of the file: see `docs/json.md`."""
+        config = self._reading.config
         return found.to_json() | {
             "path": self._path,
-            "statistics": self._told,
             "config": {key: value for key, value in config.items() if isinstance(value, str | int | float | bool)},
-            "covers": self._reader.covers,
-            "totals": published.totals,
-            "names": published.names,
-            "recomputed": self._recomputed.values(is_steady=False),
-            "without_warmup": self._recomputed.values(is_steady=True),
+            "covers": self._reading.covers,
+            "totals": self._reading.totals,
+            "names": self._reading.names,
             "written_at": self._started_at,
         }
 
@@ -389,7 +336,7 @@ def _add_spans(row: LegacyRow, run_id: int, spans: list[SpanRecord]) -> int:
 
 
 def _tokens(row: LegacyRow, run_id: int, end_ns: int) -> list[TokenRecord]:
-    """The row's tokens: by their ids, with times that are made up, or by their times, whose ids nobody told."""
+    """The row's tokens: their ids with made-up times, or their measured times without ids."""
     if row.token_times_ms:
         told = [(NO_TOKEN_ID, min(round(time_ms * NS_PER_MS), end_ns)) for time_ms in row.token_times_ms]
     else:
@@ -400,33 +347,8 @@ def _tokens(row: LegacyRow, run_id: int, end_ns: int) -> list[TokenRecord]:
     ]
 
 
-def _model_facts(model: LegacyModel) -> ModelFacts:
-    """A model of the scripts, both of whose language models are Vicuna-7B; of one behind a server its name alone."""
-    is_known = model.family in MODEL_TYPES
-    shape = (LAYERS, KV_HEADS, HEAD_DIM, ELEMENT_BYTES, CONTEXT_LIMIT) if is_known else (0,) * 5
-    layers, kv_heads, head_dim, element_bytes, context_limit = shape
-    return ModelFacts(
-        name=model.name,
-        family=model.family,
-        model_type=MODEL_TYPES.get(model.family, ""),
-        parameters=PARAMETERS.get(model.family, 0),
-        weight_bytes=model.weight_bytes,
-        dtype=model.dtype,
-        device="cuda" if is_known else "",
-        quantization=model.quantization,
-        layers=layers,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        kv_element_bytes=element_bytes,
-        context_limit=context_limit,
-        attention="",
-        cache="dynamic" if is_known else "",
-        prompt_template="",
-    )
-
-
 def _started_at(head: dict[str, Any]) -> str:
-    """When the file was written, ISO 8601 without a zone, since it tells none; "" when it does not say."""
+    """When the file was written, in ISO 8601 without a zone; "" if unknown."""
     told = head.get("datetime", head.get("timestamp"))
     try:
         return datetime.fromisoformat(told).isoformat(timespec="seconds") if isinstance(told, str) else ""

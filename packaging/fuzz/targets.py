@@ -87,15 +87,13 @@ def read_manifest(path: Path) -> None:
 
 
 def read_results(path: Path) -> None:
-    from evprof.loaders.legacy.checks import FileProblems
     from evprof.loaders.legacy.family import open_legacy
 
     file = open_legacy(path)
-    problems = FileProblems()
-    _, rows = file.read(problems)
-    for _ in rows:
+    reading = file.read()
+    for _ in reading.rows():
         pass
-    problems.sentences(file.rows)
+    reading.problems.sentences(file.rows)
 
 
 def read_trace(path: Path) -> None:

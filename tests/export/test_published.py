@@ -11,7 +11,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Badge, Table
+from evprof.export.report.parts import Table
 from evprof.export.report.rendering import markdown
 from evprof.export.report.sections import overview
 from evprof.export.report.sections.comparisons import fewer_or_faster_tokens
@@ -102,17 +102,6 @@ def test_times_of_different_stages_have_no_ratio_of_ours(legacy_shapes: ModuleTy
     assert common_blocks(file.cells) == [("load",), ("preprocess",), ("vision", "prefill"), ("decode",)]
 
 
-def test_the_files_own_statistics_stand_beside_ours(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = legacy_shapes.five_stages(12)
-    value["statistics"]["eventgpt"]["stage4_time_avg"] = 0.5
-    table = tables(section(gathered(tmp_path, value)))[-1]
-    wrong = next(row for row in table.rows if row[0].text == "statistics.eventgpt.stage4_time_avg")
-    assert [cell.text for cell in wrong[1:]] == ["0.5", "0.083", "0.083"]
-    assert wrong[2].tone == "warn"
-    assert wrong[1].badge is Badge.IMPORTED
-    assert "11 of 12 are what its rows give" in table.caption
-
-
 def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     found = section(gathered(tmp_path, legacy_shapes.end_to_end(4)))
     table = tables(found)[0]
@@ -146,7 +135,7 @@ def test_without_an_import_the_section_says_what_to_do(legacy_shapes: ModuleType
     runs = data.sources[0].runs
     empty = gather([Source(Path("S.evprof"), runs, {}, {})])
     assert "evprof import" in section(empty).missing
-    for wrong in ({"imports": 3}, {"imports": [1, {"path": 7, "covers": [], "statistics": "x"}]}):
+    for wrong in ({"imports": 3}, {"imports": [1, {"path": 7, "covers": []}]}):
         section(gather([Source(Path("S.evprof"), runs, {}, wrong)]))
 
 
@@ -172,9 +161,9 @@ def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: 
     assert markdown(build_report(data)).count("Time per token is decode time over tokens 2…n") == 1
 
 
-def test_over_no_run_and_no_statistic_a_report_is_refused(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_over_no_run_a_report_is_refused(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing to report"):
-        gathered(tmp_path, legacy_shapes.with_errors() | {"results": [], "statistics": {}})
+        gathered(tmp_path, legacy_shapes.with_errors() | {"results": []})
 
 
 def test_decode_rates_are_as_published_and_by_the_passes(legacy_shapes: ModuleType, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -156,25 +155,6 @@ def test_nothing_to_report_is_told(window: MainWindow, tmp_path: Path) -> None:
     window.results.report(tmp_path / "no.html")
     assert "nothing to report" in _sentences(window)[0]
     assert not (tmp_path / "no.html").exists()
-
-
-def test_statistics_without_runs_open_and_report(
-    window: MainWindow, serving_shapes: ModuleType, tmp_path: Path, wait_until: Wait
-) -> None:
-    benchmark = serving_shapes.vllm_serving(is_detailed=False)
-    del benchmark["latencies"], benchmark["queue_times"]
-    (tmp_path / "serving.json").write_text(json.dumps(benchmark), encoding="utf-8")
-    window.results.take([tmp_path / "serving.json"])
-    wait_until(lambda: window.session.path == tmp_path / "kept" / "serving.evprof" and window.session.is_idle)
-    QApplication.processEvents()
-    assert any(
-        "Imported the statistics of serving.json, which hold no runs: see a report" in sentence
-        for sentence in _sentences(window)
-    )
-    output = tmp_path / "report.md"
-    window.results.report(output)
-    wait_until(lambda: output.exists() and window.session.is_idle)
-    assert "| request_throughput |" in output.read_text(encoding="utf-8")
 
 
 def test_a_place_that_cannot_be_written_is_told(

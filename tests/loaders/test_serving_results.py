@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.loaders.legacy import json_rows
-from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.family import FAMILIES, is_legacy, open_legacy
 from evprof.loaders.legacy.json_rows import DOCUMENTS, REQUESTS, JsonRows
-from evprof.loaders.legacy.reading import RowReader
-from evprof.loaders.legacy.rows import LegacyRow
-from evprof.loaders.legacy.servers.serving import TimeCheck
+from evprof.loaders.legacy.reading import Reading
+from evprof.loaders.legacy.rows import FileProblems, LegacyRow
+from evprof.loaders.legacy.servers import TimeCheck
 from evprof.loaders.probe import probe
 
 FAMILY_OF = {
@@ -42,12 +41,11 @@ def written(folder: Path, content: Any, name: str = "result.json") -> Path:
     return path
 
 
-def read(path: Path) -> tuple[RowReader, list[LegacyRow], list[str]]:
+def read(path: Path) -> tuple[Reading, list[LegacyRow], list[str]]:
     file = open_legacy(path)
-    problems = FileProblems()
-    reader, rows = file.read(problems)
-    listed = list(rows)
-    return reader, listed, problems.sentences(file.rows)
+    reading = file.read()
+    listed = list(reading.rows())
+    return reading, listed, reading.problems.sentences(file.rows)
 
 
 def told(problems: list[str], *words: str) -> bool:
@@ -60,7 +58,7 @@ def test_every_kind_is_told_by_its_content(name: str, family: str, serving_shape
     path = written(tmp_path, serving_shapes.FILES[name](), "whatever.txt")
     found = open_legacy(path)
     assert found.family.name == family
-    assert [each.name for each in FAMILIES if each.recognises(found.preview)] == [family]
+    assert [each.name for each in FAMILIES if each.opened(found.preview)] == [family]
     assert is_legacy(path)
     assert probe(path) == "legacy"
 
@@ -89,29 +87,17 @@ def test_a_failed_request_is_no_row_of_zeros(serving_shapes: ModuleType, tmp_pat
         _, rows, problems = read(written(tmp_path, made))
         failed = rows[-1]
         assert failed.error == "TimeoutError: no answer after 30 s"
-        assert (failed.intervals, failed.output_tokens, failed.values) == ((), None, {})
+        assert (failed.intervals, failed.output_tokens) == ((), None)
         assert told(problems, "failed requests: TimeoutError", "1 of 4 rows: row 3")
     _, rows, _ = read(written(tmp_path, serving_shapes.vllm_serving(is_detailed=False)))
     assert [row.error is None for row in rows] == [True, True, True, False]
 
 
 def test_without_details_vllm_keeps_latencies_in_one_piece(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    reader, rows, _ = read(written(tmp_path, serving_shapes.vllm_serving(is_detailed=False)))
+    _, rows, _ = read(written(tmp_path, serving_shapes.vllm_serving(is_detailed=False)))
     assert [entry.covers for entry in rows[0].intervals] == [(*FIRST, "decode")]
     assert rows[0].intervals[0].duration_ms == pytest.approx(116.3)
     assert not rows[0].has_first_token_time
-    assert reader.published.told is not None
-    assert reader.published.told["mean_ttft_ms"] == pytest.approx(81.8333, rel=1e-4)
-
-
-def test_without_any_list_there_are_statistics_and_no_runs(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    made = serving_shapes.vllm_serving(is_detailed=False)
-    del made["latencies"], made["queue_times"]
-    reader, rows, problems = read(written(tmp_path, made))
-    assert rows == []
-    assert reader.published.told is not None
-    assert reader.published.told["completed"] == 3
-    assert told(problems, "1 benchmark without times of single requests")
 
 
 def test_appended_benchmarks_are_configurations_of_their_own(serving_shapes: ModuleType, tmp_path: Path) -> None:
@@ -122,25 +108,19 @@ def test_appended_benchmarks_are_configurations_of_their_own(serving_shapes: Mod
         "example/video-7b, vLLM, 4 requests/s",
     ]
     assert rows[4].sample == rows[0].sample
-    assert reader.published.config is not None
-    assert reader.published.config["benchmark 1.request_rate"] == "inf"
-    assert reader.published.config["benchmark 2.request_rate"] == 4.0
+    assert (reader.config["benchmark 1.request_rate"], reader.config["benchmark 2.request_rate"]) == ("inf", 4.0)
     once = json.dumps(serving_shapes.vllm_serving())
     _, rows, _ = read(written(tmp_path, f"{once}\n{once}"))
     assert len({row.cell for row in rows}) == 2
 
 
 def test_speculation_of_a_whole_benchmark_stands_with_one_request(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    reader, rows, _ = read(written(tmp_path, serving_shapes.vllm_serving(is_speculative=True)))
+    _, rows, _ = read(written(tmp_path, serving_shapes.vllm_serving(is_speculative=True)))
     counts = {"drafted_tokens": 16.0, "accepted_tokens": 6.0, "verified_rounds": 8.0}
     assert {name: rows[0].figures[name] for name in counts} == counts
     assert not any(name in row.figures for name in counts for row in rows[1:])
     assert told(list(rows[0].notes), "whole benchmark")
     assert {row.mode for row in rows} == {"speculative"}
-    # The file's share is in percent, its places are shares.
-    assert reader.published.computed["spec_decode_acceptance_rate"] == 37.5
-    assert reader.published.told is not None
-    assert reader.published.told["spec_decode_per_position_acceptance_rates.1"] == 0.5
 
 
 def test_pieces_of_several_tokens_give_no_token_times(serving_shapes: ModuleType, tmp_path: Path) -> None:
@@ -163,12 +143,10 @@ def test_gaps_that_sglang_divided_are_no_token_times(serving_shapes: ModuleType,
 
 
 def test_lines_of_sglang_are_benchmarks(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    reader, rows, problems = read(written(tmp_path, serving_shapes.sglang_lines()))
+    _, rows, problems = read(written(tmp_path, serving_shapes.sglang_lines()))
     assert len(rows) == 4
     assert rows[0].models["target"].name == "example/video-7b"
-    assert reader.published.told is not None
-    assert reader.published.told["benchmark 3.mean_ttft_ms"] == pytest.approx(81.8333, rel=1e-4)
-    assert told(problems, "2 benchmarks without times of single requests")
+    assert told(problems, "2 benchmarks without times of single requests left out")
     # A rate without end is written as Infinity, and nothing is wrong with it.
     assert not told(problems, "NaN or Infinity")
 

@@ -23,6 +23,7 @@ from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.opened import open_session
 from evprof.session.reading import StoredSession, load_session
+from legacy_shapes import RUNS
 from run_logs import saved_runs
 
 
@@ -67,7 +68,6 @@ def test_the_first_row_is_warm_up_where_it_is_one(legacy_shapes: ModuleType, tmp
     summary, _, runs = imported(tmp_path, legacy_shapes.one_vs_eight(30))
     assert [run.run_id for run in runs if run.info.warmup] == [1, 31]
     assert summary.files[0].warmups == 2
-    assert any("averages take its warm-up in" in problem for problem in summary.files[0].problems)
     steady, _, runs = imported(tmp_path, legacy_shapes.one_vs_eight(30, first_is_slow=False), "steady.json")
     assert steady.files[0].warmups == 0
     assert not any(run.info.warmup for run in runs[60:])
@@ -80,7 +80,6 @@ def test_failed_rows_stay_failed(legacy_shapes: ModuleType, tmp_path: Path) -> N
     assert not any(run.stages() for run in runs[1:])
     assert summary.files[0].failed == 3
     assert [column.cell for column in configurations_of(runs)] == ["EventGPT · result.json"]
-    assert any("over nothing that was measured and were left out" in problem for problem in summary.files[0].problems)
 
 
 def test_token_ids_and_texts_come_along(legacy_shapes: ModuleType, tmp_path: Path) -> None:
@@ -117,8 +116,7 @@ def test_acceptance_is_the_files_own_counts(legacy_shapes: ModuleType, tmp_path:
 
 
 def test_the_session_keeps_what_is_known_of_the_file(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = legacy_shapes.one_vs_eight(30)
-    summary, session, _ = imported(tmp_path, value)
+    summary, session, _ = imported(tmp_path, legacy_shapes.one_vs_eight(30))
     (facts,) = session.facts["imports"]
     assert facts["path"] == str(tmp_path / "result.json")
     assert (facts["family"], facts["rows"], facts["runs"], facts["warmups"]) == ("one-vs-eight", 60, 60, 2)
@@ -126,23 +124,6 @@ def test_the_session_keeps_what_is_known_of_the_file(legacy_shapes: ModuleType, 
     assert facts["config"] == {"eventgpt_frames": 1, "videollava_frames": 8}
     assert facts["covers"]["target"]["s4_time"] == ["vision", "prefill"]
     assert facts["written_at"] == "2026-01-24T20:15:21"
-    name = "eventgpt.stats.s4_time_avg"
-    assert facts["recomputed"][name] == pytest.approx(facts["statistics"][name], rel=1e-12)
-    assert facts["recomputed"]["videollava.stats.s3_time_std"] == pytest.approx(
-        value["videollava"]["stats"]["s3_time_std"], rel=1e-9
-    )
-    times = [sample["s4_time"] for sample in value["eventgpt"]["samples"][1:]]
-    assert facts["without_warmup"][name] == pytest.approx(sum(times) / 29, rel=1e-12)
-
-
-def test_statistics_that_are_not_those_of_the_rows_are_told(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = legacy_shapes.one_vs_eight(30)
-    value["eventgpt"]["stats"]["s4_time_avg"] *= 1.01
-    value["eventgpt"]["stats"]["n_samples"] = 31
-    summary, _, _ = imported(tmp_path, value)
-    problems = summary.files[0].problems
-    assert any("eventgpt.stats.s4_time_avg" in problem and "its rows give" in problem for problem in problems)
-    assert any("eventgpt.stats.n_samples is 31" in problem for problem in problems)
 
 
 def test_files_are_appended_and_none_goes_in_twice(legacy_shapes: ModuleType, tmp_path: Path) -> None:
@@ -207,30 +188,18 @@ def test_a_file_that_is_none_leaves_nothing_behind(legacy_shapes: ModuleType, tm
     assert note.read_text().startswith("mine")
 
 
-SHAPES = (
-    *("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors", "four_stages", "matched_answers"),
-    *("shared_decoder", "word_estimates", "token_lists", "verified_drafts"),
-)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_family_gives_a_document_that_is_json(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    _, session, runs = imported(tmp_path, getattr(legacy_shapes, shape)())
-    text = json.dumps(session_document(runs, session.environment), allow_nan=False)
-    assert '"imported": {' in text
-
-
 def _figures(run: RunLog) -> dict[str, object]:
     values = run.kept or json.loads(json.dumps(summary_of(run)))
     return {name: values.get(name) for name in KEPT}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_lists_and_comparisons_of_what_was_imported_read_no_rows(
+@pytest.mark.parametrize("shape", RUNS)
+def test_every_family_gives_a_document_and_figures_without_rows(
     shape: str, legacy_shapes: ModuleType, tmp_path: Path
 ) -> None:
-    """The figures of every run are kept beside its rows, and are those that the rows tell."""
-    summary, _, runs = imported(tmp_path, getattr(legacy_shapes, shape)())
+    """The figures that are kept beside the rows of every run are those of its rows."""
+    summary, session, runs = imported(tmp_path, getattr(legacy_shapes, shape)())
+    assert '"imported": {' in json.dumps(session_document(runs, session.environment), allow_nan=False)
     found = open_session(summary.session)
     assert list(found.runs) == [run.run_id for run in runs]
     for run in runs:
@@ -261,22 +230,6 @@ def test_a_token_costs_what_both_models_took_for_it(legacy_shapes: ModuleType, t
     assert decoding.decode_ms_per_token(runs[0]) == pytest.approx(700 / 49)
     assert decoding.decode_ms_per_token(runs[3]) == pytest.approx((350 + 800) / 49)
     assert decoding.decode_throughput_tok_s(runs[3]) == pytest.approx(1000 * 49 / (350 + 800))
-
-
-def test_no_average_is_claimed_of_a_file_that_gives_none(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = legacy_shapes.with_errors() | {"statistics": {}, "results": []}
-    summary, _, _ = imported(tmp_path, value)
-    problems = summary.files[0].problems
-    assert any("Not one of 2 samples succeeded" in problem for problem in problems)
-    assert not any("average" in problem for problem in problems)
-
-
-def test_statistics_over_nothing_are_left_out_and_named(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    summary, session, _ = imported(tmp_path, legacy_shapes.with_errors())
-    (facts,) = session.facts["imports"]
-    assert "statistics.eventgpt.prefill_time_avg" in facts["statistics"]
-    assert not [name for name in facts["statistics"] if name.startswith("statistics.videollava")]
-    assert any("3 statistics are over nothing" in problem for problem in summary.files[0].problems)
 
 
 def test_runs_without_times_are_read_compared_and_matched(legacy_shapes: ModuleType, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.cli.run.text import heading
+from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
     END,
@@ -74,8 +75,6 @@ def test_a_request_has_the_figures_of_its_benchmark(serving_shapes: ModuleType, 
     assert run.info.cell == "example/video-7b, vLLM, at most 2 at once · result.json"
     (facts,) = session.facts["imports"]
     assert facts["config"]["model_id"] == "example/video-7b"
-    assert facts["recomputed"]["mean_tpot_ms"] == pytest.approx(facts["statistics"]["mean_tpot_ms"])
-    assert not any("in the file, but its rows give" in problem for problem in facts["problems"])
 
 
 def test_what_nobody_knows_of_a_served_model_is_not_told(serving_shapes: ModuleType, tmp_path: Path) -> None:
@@ -167,14 +166,12 @@ def test_speculation_is_weighed_against_the_same_load_only(serving_shapes: Modul
     assert baseline_over(columns["profile_export_speculative.jsonl"].runs, runs) is None
 
 
-def test_a_benchmark_of_failures_has_no_averages(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    made = serving_shapes.vllm_serving()
-    made |= {"completed": 0, "failed": 4, "errors": ["refused"] * 4, "mean_ttft_ms": 0.0, "p99_itl_ms": 0.0}
-    _, session, runs = imported(tmp_path, made)
-    assert {run.info.status for run in runs} == {FAILED}
-    (facts,) = session.facts["imports"]
-    assert "mean_ttft_ms" not in facts["statistics"]
-    assert any("statistics are over nothing" in problem for problem in facts["problems"])
+def test_a_file_without_single_requests_is_refused(serving_shapes: ModuleType, tmp_path: Path) -> None:
+    made = serving_shapes.vllm_serving(is_detailed=False)
+    del made["latencies"], made["queue_times"]
+    with pytest.raises(UserError, match="no run to import"):
+        imported(tmp_path, made)
+    assert not (tmp_path / "S.evprof").exists()
 
 
 def test_a_session_keeps_no_more_than_it_can_open(

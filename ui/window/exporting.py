@@ -206,12 +206,9 @@ class _Imported:
         self.problems = list(problems)
         told = " ".join(self.problems[:_MOST_TOLD])
         more = len(self.problems) - _MOST_TOLD
-        what = (
-            f"{count_text(runs, 'run')} of {names}"
-            if runs
-            else f"the statistics of {names}, which hold no runs: see a report"
+        self.sentence = f"Imported {count_text(runs, 'run')} of {names}. {told}".strip() + (
+            f" And {more} more." if more > 0 else ""
         )
-        self.sentence = f"Imported {what}. {told}".strip() + (f" And {more} more." if more > 0 else "")
 
 
 def _imported(paths: Sequence[Path], session: Path, *, is_passing: bool = False) -> _Imported:

@@ -250,20 +250,18 @@ def _session(path: str) -> dict[str, Any]:
 
 def _legacy(path: str) -> dict[str, Any]:
     """The `inspect` document: family, rows, what each key really covers, and what is wrong. Raises UserError."""
-    from evprof.loaders.legacy.checks import FileProblems
     from evprof.loaders.legacy.family import open_legacy
 
     file = open_legacy(path)
-    problems = FileProblems()
-    reader, rows = file.read(problems)
+    reading = file.read()
     found = failed = 0
     cells: dict[str, None] = {}
-    for row in rows:
+    for row in reading.rows():
         found += 1
         failed += row.error is not None
         cells[row.cell] = None
     return _head(path, "legacy") | {
-        "problems": problems.sentences(file.rows),
+        "problems": reading.problems.sentences(file.rows),
         "family": file.family.name,
         "rows": file.rows,
         "runs": found,
@@ -271,7 +269,7 @@ def _legacy(path: str) -> dict[str, Any]:
         "configurations": list(cells),
         "covers": {
             role: {key: "+".join(stages) or "nothing" for key, stages in keys.items()}
-            for role, keys in reader.covers.items()
+            for role, keys in reading.covers.items()
         },
     }
 

@@ -22,9 +22,8 @@ class ImportCommand(Command):
     """Read result files of other programs into a session.
 
     These are earlier benchmark scripts, vLLM, SGLang and AIPerf. Every row or request becomes a run that opens,
-    compares and reports like one measured here, labelled by what its times really cover; failed rows stay failed, and
-    files of statistics alone are kept for reports. What is wrong with a file is listed. Families are told by content:
-    see docs/importing.md.
+    compares and reports like one measured here, labelled by what its times really cover; failed rows stay failed. What
+    is wrong with a file is listed. Families are recognized by content: see docs/importing.md.
     """
 
     name = "import"
@@ -74,7 +73,7 @@ class ImportCommand(Command):
 
 
 def _print_file(file: ImportedFile, console: Console) -> None:
-    counts = [count_text(file.rows, "row"), count_text(file.runs, "run")] if file.runs else ["statistics and no runs"]
+    counts = [count_text(file.rows, "row"), count_text(file.runs, "run")]
     counts += [f"{file.failed} failed"] if file.failed else []
     counts += [f"{file.warmups} warm-up"] if file.warmups else []
     console.print(f"{file.path}: {file.family}, {', '.join(counts)}, {ms_text(file.duration_ms)}")

@@ -161,7 +161,7 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
         for column in configurations_of([run for run in runs if run.info.status == FINISHED], str(source.path))
     )
     failures = tuple(run for _, runs in kept for run in runs if run.info.status != FINISHED and not run.info.warmup)
-    if not columns and not any(map(_holds_statistics, listed)):
+    if not columns:
         raise UserError(_nothing_finished(listed, failures))
     used = {id(run) for column in columns for run in column.runs}
     warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and id(run) not in used)
@@ -177,15 +177,6 @@ def badge_of(runs: Iterable[RunLog], otherwise: Badge = Badge.MEASURED) -> Badge
 def is_imported(column: Configuration) -> bool:
     """Whether a configuration comes from a file of another program."""
     return column.runs[0].info.imported is not None
-
-
-def _holds_statistics(source: Source) -> bool:
-    """Whether a file was imported into the session that holds statistics and no runs."""
-    imports = source.facts.get("imports")
-    return isinstance(imports, list) and any(
-        isinstance(file, dict) and not file.get("runs") and (file.get("statistics") or file.get("series"))
-        for file in imports
-    )
 
 
 def _nothing_finished(sources: Sequence[Source], failures: Sequence[RunLog]) -> str:

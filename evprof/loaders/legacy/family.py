@@ -1,31 +1,79 @@
-"""Which family a result file belongs to, told by its content, and its rows one by one."""
+"""Recognizes the family of a result file by its content."""
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from evprof.core.errors import UserError
-from evprof.loaders.legacy.checks import FileProblems, error_kind
-from evprof.loaders.legacy.drafts import EndToEnd, MatchedAnswers, VerifiedDrafts
-from evprof.loaders.legacy.json_rows import DOCUMENTS, JsonRows, Place
-from evprof.loaders.legacy.reading import Preview, RowReader
+from evprof.loaders.legacy import families, servers
+from evprof.loaders.legacy.json_rows import Preview
+from evprof.loaders.legacy.reading import AnswerReading, Reading, Shape
 from evprof.loaders.legacy.rows import LegacyRow
-from evprof.loaders.legacy.servers.aiperf import AiperfRecords
-from evprof.loaders.legacy.servers.serving import VllmServing
-from evprof.loaders.legacy.servers.sglang import SglangBatches, SglangServing
-from evprof.loaders.legacy.stages import FiveStages, FourStages, OneVersusEight, PrefillRows, SampleRows
-from evprof.loaders.paths import opened_file
+from evprof.loaders.paths import first_bytes
 
-FAMILIES: tuple[type[RowReader], ...] = (
-    *(OneVersusEight, EndToEnd, FiveStages, FourStages, MatchedAnswers, VerifiedDrafts, PrefillRows),
-    SampleRows,
-    *(VllmServing, SglangServing, SglangBatches, AiperfRecords),
+
+class Family(NamedTuple):
+    """A kind of file. `opened` returns None for a file of another family."""
+
+    name: str
+    looks_for: str
+    opened: Callable[[Preview], Reading | None]
+    documents_are_rows: bool = False
+
+
+def _answers(name: str, looks_for: str, shape_of: Callable[[Preview], Shape | None]) -> Family:
+    def opened(preview: Preview) -> Reading | None:
+        shape = shape_of(preview)
+        return None if shape is None else AnswerReading(preview, shape)
+
+    return Family(name, looks_for, opened)
+
+
+FAMILIES = (
+    _answers("one-vs-eight", "config.eventgpt_frames with eventgpt.samples", families.one_versus_eight),
+    _answers("end to end", "baseline_per_sample and sd_per_sample", families.end_to_end),
+    _answers("five stages", "results[].eventgpt.stage1_time", families.five_stages),
+    _answers("four stages", "eventgpt_results[].stage4_time", families.four_stages),
+    _answers(
+        "matched answers",
+        "samples[].eventgpt_tokens, samples[].draft_tokens or results[].egpt_text",
+        families.matched_answers,
+    ),
+    _answers("verified drafts", "results[].vl_verify_ms", families.verified_drafts),
+    _answers(
+        "prefill rows",
+        "results[].egpt_prefill_time or results[].eventgpt.prefill_time, or errors[] with nothing else",
+        families.prefill_rows,
+    ),
+    _answers("per-sample rows", "a list of rows with egpt_stage1_time or egpt_token_ids", families.sample_rows),
+    Family(
+        "vLLM serving benchmark",
+        "model_id with completed and request_throughput (vllm bench serve)",
+        partial(servers.serving, program=servers.VLLM),
+    ),
+    Family(
+        "SGLang serving benchmark",
+        "total_output_tokens_retokenized with accept_length (sglang.bench_serving)",
+        partial(servers.serving, program=servers.SGLANG),
+    ),
+    Family(
+        "SGLang one batch",
+        "batch_size with prefill_latency or last_ttft (sglang.bench_one_batch)",
+        servers.batches,
+        documents_are_rows=True,
+    ),
+    Family(
+        "AIPerf records",
+        "lines of metadata.request_start_ns and metrics (AIPerf's profile_export.jsonl)",
+        servers.records,
+        documents_are_rows=True,
+    ),
 )
-"""In order of asking: the laboratory's own, and those of other benchmarks."""
+"""In order of precedence."""
 
 _MARKS = (
     *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),
@@ -36,125 +84,62 @@ _MARKS = (
 )
 _HEAD_BYTES = 1 << 16
 
-LOOKED_AT = 24
-"""Rows of each list that are kept from the first reading."""
-
 
 @dataclass(frozen=True)
 class LegacyFile:
-    """A result file whose family is known."""
+    """A result file of a known family."""
 
     path: Path
-    family: type[RowReader]
+    family: Family
     preview: Preview
 
     @property
     def rows(self) -> int:
         return self.preview.documents if self.family.documents_are_rows else self.preview.rows
 
-    def read(self, problems: FileProblems) -> tuple[RowReader, Iterator[LegacyRow]]:
-        """A reader and its rows; what is wrong with the file is in `problems` when the rows are at their end."""
-        reader = self.family(self.preview, problems)
-        return reader, self._rows(reader, problems)
-
-    def _rows(self, reader: RowReader, problems: FileProblems) -> Iterator[LegacyRow]:
-        for place, number, raw in JsonRows(self.path).rows():
-            if place == DOCUMENTS and not self.family.reads_documents:
-                continue
-            rows = reader.read(place, number, raw)
-            told = problems.taken()
-            yield from (_noted(row, rows, told) for row in rows) if told else rows
-        reader.finish()
-        if (strange := self.preview.not_numbers - reader.understood) > 0:
-            problems.of_file(f"{strange:,} values are NaN or Infinity, which are no numbers and were read as null")
+    def read(self) -> Reading:
+        """A new pass over the file."""
+        reading = self.family.opened(self.preview)
+        assert reading is not None
+        return reading
 
     def first_rows(self) -> list[LegacyRow]:
-        """The first rows of each list, for a look ahead; none of a benchmark that warms up by itself."""
-        if self.family.reads_documents:
-            return []
-        reader = self.family(self.preview, FileProblems())
-        return [
-            row
-            for place, raws in self.preview.first.items()
-            if place != DOCUMENTS
-            for number, raw in enumerate(raws)
-            for row in reader.read(place, number, raw)
-        ]
-
-
-def _noted(row: LegacyRow, rows: list[LegacyRow], told: list[str]) -> LegacyRow:
-    """The row with what was told of it; what begins with the name of another model is that one's."""
-    others = tuple(f"{other.side}:" for other in rows if other.side != row.side)
-    own = [sentence for sentence in told if not sentence.startswith(others)]
-    if row.error is not None:  # which the row says itself
-        own = [sentence for sentence in own if error_kind(row.error) not in sentence]
-    return replace(row, notes=tuple(f"{sentence}." for sentence in own))
+        """The first rows of each list; none of a benchmark with its own warm-up."""
+        reading = self.read()
+        return [] if reading.reads_documents else reading.first_rows()
 
 
 def open_legacy(path: str | Path) -> LegacyFile:
-    """The file read through once, and its family.
-
-    Raises UserError, in one sentence, when it cannot be read, is damaged, or is of no family that is known.
-    """
-    found = Path(path)
-    try:
-        if not stat.S_ISREG(found.stat().st_mode):
-            raise UserError(f"{found}: is no file; name a JSON file of results.")
-    except FileNotFoundError:
-        raise UserError(f"{found}: there is no such file; check the name.") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{found}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
-    if not _begins_as_json(found):
+    """Reads the file once and recognizes its family. Raises UserError for files that are damaged or of no family."""
+    path = Path(path)
+    if not _is_json(first_bytes(path, _HEAD_BYTES)):
         raise UserError(
-            f"{found}: holds no JSON object and no JSON list; evprof import reads result files of earlier scripts and "
+            f"{path}: holds no JSON object and no JSON list; evprof import reads result files of earlier scripts and "
             "of serving benchmarks, and lists of samples go to evprof suite."
         )
-    preview = _preview(found)
-    family = next((family for family in FAMILIES if family.recognises(preview)), None)
-    if family is None:
-        looked_for = "; ".join(family.looks_for for family in FAMILIES)
-        raise UserError(f"{found}: is of no family of result files that is known; looked for: {looked_for}.")
-    if preview.documents > 1 and not family.reads_documents:
-        raise UserError(
-            f"{found}: holds {preview.documents} JSON documents, one after the other, where a file of its family "
-            f"({family.name}) holds one; divide it."
-        )
-    return LegacyFile(found, family, preview)
+    preview = Preview.of(path)
+    for family in FAMILIES:
+        reading = family.opened(preview)
+        if reading is None:
+            continue
+        if preview.documents > 1 and not reading.reads_documents:
+            raise UserError(
+                f"{path}: holds {preview.documents} JSON documents, one after the other, where a file of its family "
+                f"({family.name}) holds one; divide it."
+            )
+        return LegacyFile(path, family, preview)
+    looked_for = "; ".join(family.looks_for for family in FAMILIES)
+    raise UserError(f"{path}: is of no family of result files that is known; looked for: {looked_for}.")
 
 
 def is_legacy(path: str | Path) -> bool:
-    """Whether a file begins as a result file of these families does; whether it is one `open_legacy` finds out."""
+    """Whether a file begins like a result file of these families."""
     try:
-        head = _head(Path(path))
-    except (UserError, OSError, ValueError):
+        head = first_bytes(path, _HEAD_BYTES)
+    except UserError:
         return False
-    if not _is_json(head):
-        return False
-    return any(mark in head for mark in _MARKS) or (b'"results"' in head and b'"errors"' in head)
-
-
-def _head(path: Path) -> bytes:
-    with opened_file(path) as file:
-        return file.read(_HEAD_BYTES)
+    return _is_json(head) and (any(mark in head for mark in _MARKS) or (b'"results"' in head and b'"errors"' in head))
 
 
 def _is_json(head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
-
-
-def _begins_as_json(path: Path) -> bool:
-    """Whether a file may be JSON; one that cannot be read, or is empty, has its own sentence from the reader."""
-    try:
-        head = _head(path)
-    except (UserError, OSError):
-        return True
-    return not head.strip() or _is_json(head)
-
-
-def _preview(path: Path) -> Preview:
-    reading = JsonRows(path)
-    first: dict[Place, list[Any]] = {}
-    for place, number, raw in reading.rows():
-        if number < LOOKED_AT:
-            first.setdefault(place, []).append(raw)
-    return Preview(path, reading.around, dict(reading.counts), first, reading.not_numbers, reading.documents)

@@ -1,7 +1,6 @@
-"""The rows of a JSON file and the values around them. It knows where result files keep their rows, and no family.
+"""The rows of a JSON file and the values around them, for all families.
 
-A file may hold several documents, one after the other: benchmarks append a line each. NaN and Infinity, which Python
-writes and JSON lacks, are read as null and counted.
+A file may contain several documents: benchmarks append a line each. NaN and Infinity are read as null and counted.
 """
 
 from __future__ import annotations
@@ -15,26 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
+from evprof.loaders.legacy.rows import DEFAULT_PROMPT, finite, mapping
 from evprof.loaders.paths import opened_file
 
 Place = tuple[str, ...]
-"""Where a list of rows stands: the keys that lead to it; () is the file itself."""
+"""The keys that lead to a list of rows; () is the file itself."""
 
 DOCUMENTS: Place = ("", "documents")
-"""The place of documents: each is a row after the rows in it, an object without these."""
+"""Each document is a row after the rows in it: the object without them."""
 
 REQUESTS: Place = ("", "requests")
-"""The place of rows that are lists side by side in the document before: an entry of each list for every request."""
+"""Rows that are columns of the previous document: an entry of each of its parallel lists."""
 
 ERRORS: Place = ("errors",)
-"""Samples that failed are objects; of requests each has a text, in a list beside the others."""
+"""Failed samples are objects. Errors of requests are texts in a list parallel to the others."""
 
 MOST_BYTES = 128 << 20
 MOST_ROWS = 100_000
-"""Rows of one file: a session of more runs cannot be opened again."""
-
 MOST_DEPTH = 24
-"""Nesting of a file: more than any result file has."""
+
+PREVIEWED = 24
+"""Rows of each list in a preview."""
 
 _LISTS = frozenset(
     {
@@ -49,7 +49,6 @@ _SIDE_LISTS = frozenset(
     }
 )
 _PASSED_LISTS = frozenset({"cached_tokens", "cached_tokens_details"})
-"""Lists of requests whose entries are not read."""
 
 _BELOW, _OF_EACH = "samples", "sd_per_sample"
 _SPACE = re.compile(r"\s*")
@@ -61,9 +60,9 @@ Row = tuple[Place, int, Any]
 
 @dataclass
 class JsonRows:
-    """One reading of a file: iterate `rows` to its end, then `around` holds everything else of its first document.
+    """One pass over a file. After the last of `rows`, `around` is the rest of its first document.
 
-    `counts` is the number of rows of each place, `not_numbers` the number of values that were NaN or Infinity.
+    `counts` is the number of rows by place, `not_numbers` the number of NaN and Infinity.
     """
 
     path: Path
@@ -73,7 +72,7 @@ class JsonRows:
     not_numbers: int = 0
 
     def rows(self) -> Iterator[Row]:
-        """Each row with its place and its number there. Raises UserError when the file is no such JSON."""
+        """Each row with its place and its number there. Raises UserError for invalid JSON."""
         try:
             for document in self._documents():
                 yield from self._of_document(document)
@@ -137,6 +136,70 @@ class JsonRows:
             raise UserError(f"{self.path}: holds more than {MOST_ROWS:,} rows in one list; divide it.")
         self.counts[place] = number + 1
         return number
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The values around the rows of a file, the number of rows by place, and the first rows of each place."""
+
+    path: Path
+    around: Any
+    counts: dict[Place, int]
+    first: dict[Place, list[Any]]
+    not_numbers: int = 0
+    documents: int = 1
+
+    @classmethod
+    def of(cls, path: Path) -> Preview:
+        """Reads the file once. Raises UserError for invalid JSON."""
+        reading = JsonRows(path)
+        first: dict[Place, list[Any]] = {}
+        for place, number, raw in reading.rows():
+            if number < PREVIEWED:
+                first.setdefault(place, []).append(raw)
+        return cls(path, reading.around, dict(reading.counts), first, reading.not_numbers, reading.documents)
+
+    @property
+    def head(self) -> dict[str, Any]:
+        return mapping(self.around)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return mapping(self.head.get("config"))
+
+    @property
+    def rows(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def dataset(self) -> str:
+        """The name of the samples' data set; "" if unknown."""
+        names = self.head.get("dataset_name"), self.config.get("dataset_dir")
+        parts = (re.split(r"[/\\\\]+", name.rstrip("/\\"))[-1] for name in names if isinstance(name, str))
+        return next(filter(None, parts), "")
+
+    @property
+    def prompt(self) -> str:
+        query = self.config.get("query")
+        return query if isinstance(query, str) and query else DEFAULT_PROMPT
+
+    @property
+    def quantization(self) -> str | None:
+        """The quantization of weights; None: none, or unknown."""
+        name = self.config.get("quantization")
+        return name if isinstance(name, str) and name not in ("bf16", "fp16", "none") else None
+
+    def count_setting(self, name: str, *keys: str) -> dict[str, object]:
+        """The first of these keys in the settings as our setting `name`."""
+        value = next((finite(self.config[key]) for key in keys if key in self.config), None)
+        return {} if value is None else {name: int(value)}
+
+    def objects(self, place: Place) -> list[dict[str, Any]]:
+        """The first rows of a list that are objects."""
+        return [row for row in self.first.get(place, []) if isinstance(row, dict)]
+
+    def first_row(self, place: Place) -> dict[str, Any]:
+        return next(iter(self.objects(place)), {})
 
 
 def _end_of_space(text: str, place: int) -> int:

@@ -1,27 +1,51 @@
-"""What a row of a result file says, whatever family it comes from. Values only: it knows neither files nor sessions."""
+"""What a row of a result file says, whatever its family, and the checks of its values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_info import LengthFacts, ModelFacts
 
 DEFAULT_PROMPT = "What are the key elements in this scene?"
-"""What the scripts asked where their files do not say."""
+"""The prompt of the scripts, where their files give none."""
 
 SIDE_BY_SIDE = "side-by-side"
-"""The mode of rows of both models."""
-
 NO_TIME = "the row holds no time that was measured"
-"""Why a row without any time failed."""
+
+SIDES = {"eventgpt": DRAFT, "egpt": DRAFT, "videollava": TARGET, "vl": TARGET, "llava": TARGET}
+"""Names of the two models in the files."""
+
+EVENTGPT_PATCHES, LLAVA_PATCHES = 577, 576
+"""Visual positions of one frame: with the class token, and without."""
+
+MS_PER_S = 1000.0
+MIB = 1 << 20
+
+SHORTEST_MS = 0.05
+"""A shorter time is the interval between two readings of the clock, not a measurement."""
+
+LONGEST_S = 300.0
+"""A longer stage of a 7B model is in other units than its key says."""
+
+SUM_TOLERANCE = 2e-3
+"""Allowed relative difference of a total and the sum of its parts: scripts read the clock between stages."""
+
+MOST_TOKENS = 65_536
+_ENORMOUS = 1e100
+
+MOST_SENTENCES = 100
+"""Different findings about one file. Later ones are counted as one."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """One measured time: under which key the file gives it, which stages it really holds, and for how long in ms.
+    """One measured time: its key in the file, the stages that it covers, and its length in ms.
 
-    `start_ms` is its place on the row's made-up clock; None: after the interval before it.
+    `start_ms` is its start on the row's made-up clock; None: after the previous interval.
     """
 
     key: str
@@ -32,35 +56,11 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class LegacyModel:
-    """A model as far as a file and the script that wrote it say. `weight_bytes` None: not told; `family` "": a model of
-    which nothing is told but its name."""
-
-    name: str
-    family: str
-    dtype: str
-    quantization: str | None = None
-    weight_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """Positions of a prompt; the system prompt is counted with the text, since no file tells them apart."""
-
-    input: int
-    text: int
-    visual: int
-    per_frame: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class LegacyRow:
-    """One answer of one model. `row` is its number in its list, `group` that of the rows that belong together, `side`
-    what the file's statistics call its model.
+    """One answer of one model. `row` is its number in its list, `group` the number of rows that belong together.
 
-    `cell` is the configuration's name within the file. `output_tokens` and `decode_steps` are counts (None: not told,
-    or told wrongly); `figures` other numbers under our names; `values` the file's own numbers by its own keys, in its
-    own units, for checking its statistics. `error` is why the row failed.
+    `side` is the file's name of the model, `cell` the name of the configuration. `output_tokens` and `decode_steps`
+    are counts (None: unknown or wrong). `figures` are other numbers under our names. `error` is why the row failed.
     """
 
     row: int
@@ -70,7 +70,7 @@ class LegacyRow:
     mode: str
     cell: str
     sample: str
-    models: Mapping[str, LegacyModel]
+    models: Mapping[str, ModelFacts]
     prompt: str = DEFAULT_PROMPT
     intervals: tuple[Interval, ...] = ()
     is_warmup: bool = False
@@ -80,10 +80,9 @@ class LegacyRow:
     text: str | None = None
     output_tokens: int | None = None
     decode_steps: int | None = None
-    lengths: Lengths | None = None
+    lengths: LengthFacts | None = None
     peak_bytes: int | None = None
     figures: dict[str, float] = field(default_factory=dict)
-    values: dict[str, float] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     error: str | None = None
@@ -94,43 +93,259 @@ class LegacyRow:
     started_at: str | None = None
 
 
-SIDES = {"eventgpt": DRAFT, "egpt": DRAFT, "videollava": TARGET, "vl": TARGET, "llava": TARGET}
-"""How files call the two models."""
+# Models
 
-LAYERS, KV_HEADS, HEAD_DIM, ELEMENT_BYTES = 32, 32, 128, 2
-"""Of both language models, which are Vicuna-7B's shape."""
 
-CONTEXT_LIMIT = 4096
+def model_facts(
+    name: str, family: str = "", *, quantization: str | None = None, weight_bytes: int | None = None
+) -> ModelFacts:
+    """A model of the scripts, or with `family` "" a model behind a server, of which only the name is known.
 
-PARAMETERS = {"eventgpt": 7_079_684_096, "llava": 7_063_427_072, "video_llava": 7_366_279_168}
-"""Scalars of the models by family, towers and projectors included; from their configurations."""
+    Both language models of the scripts are Vicuna-7B. Parameters include towers and projectors, from configurations.
+    """
+    model_type, dtype, parameters = {
+        "": ("", "", 0),
+        "eventgpt": ("EventChat_llama", "bfloat16", 7_079_684_096),
+        "llava": ("llava", "float16", 7_063_427_072),
+        "video_llava": ("video_llava", "float16", 7_366_279_168),
+    }[family]
+    layers, kv_heads, head_dim, element_bytes, context_limit = (32, 32, 128, 2, 4096) if family else (0,) * 5
+    return ModelFacts(
+        name=name,
+        family=family,
+        model_type=model_type,
+        parameters=parameters,
+        weight_bytes=weight_bytes,
+        dtype=dtype,
+        device="cuda" if family else "",
+        quantization=quantization,
+        layers=layers,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        kv_element_bytes=element_bytes,
+        context_limit=context_limit,
+        attention="",
+        cache="dynamic" if family else "",
+        prompt_template="",
+    )
 
-MODEL_TYPES = {"eventgpt": "EventChat_llama", "llava": "llava", "video_llava": "video_llava"}
 
 LLAVA, VIDEO_LLAVA = "llava-hf/llava-1.5-7b-hf", "LanguageBind/Video-LLaVA-7B-hf"
-EVENTGPT = "EventGPT-7b"
-
-EVENTGPT_PATCHES, LLAVA_PATCHES = 577, 576
-"""Visual positions of one frame: with the class token, and without."""
 
 
-def eventgpt_model(quantization: str | None = None, weight_bytes: int | None = None) -> LegacyModel:
-    """EventGPT as all scripts load it."""
-    return LegacyModel(EVENTGPT, "eventgpt", "bfloat16", quantization, weight_bytes)
+def eventgpt_model(quantization: str | None = None, weight_bytes: int | None = None) -> ModelFacts:
+    return model_facts("EventGPT-7b", "eventgpt", quantization=quantization, weight_bytes=weight_bytes)
 
 
-def llava_model(quantization: str | None = None, weight_bytes: int | None = None) -> LegacyModel:
-    """LLaVA-1.5, shown frames as so many images; files call it "videollava" all the same."""
-    return LegacyModel(LLAVA, "llava", "float16", quantization, weight_bytes)
+def llava_model() -> ModelFacts:
+    """LLaVA-1.5 with frames as separate images. Files call it "videollava"."""
+    return model_facts(LLAVA, "llava")
 
 
-def video_llava_model(quantization: str | None = None, weight_bytes: int | None = None) -> LegacyModel:
-    """The real Video-LLaVA, which the 4-bit scripts load."""
-    return LegacyModel(VIDEO_LLAVA, "video_llava", "float16", quantization, weight_bytes)
+def video_llava_model(quantization: str | None = None, weight_bytes: int | None = None) -> ModelFacts:
+    """The original Video-LLaVA of the 4-bit scripts."""
+    return model_facts(VIDEO_LLAVA, "video_llava", quantization=quantization, weight_bytes=weight_bytes)
 
 
-def eventgpt_lengths(prefill_length: int | None, visual: int) -> Lengths | None:
-    """EventGPT's prompt of one frame; None where it is not told or shorter than its picture."""
-    if prefill_length is None or prefill_length < visual:
+def prompt_lengths(length: int | None, visual: int, per_frame: Collection[int]) -> LengthFacts | None:
+    """A prompt with the system prompt in its text; None if its length is unknown or shorter than its frames."""
+    if not length or length < visual:
         return None
-    return Lengths(prefill_length, prefill_length - visual, visual, (EVENTGPT_PATCHES,))
+    return LengthFacts(length, 0, length - visual, visual, list(per_frame))
+
+
+# Findings
+
+
+class FileProblems:
+    """Sentences about a file in order of appearance, each with the number of rows that it applies to."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._first: dict[str, int] = {}
+        self._of_row: list[str] = []
+
+    def taken(self) -> list[str]:
+        """Sentences of rows since the previous call."""
+        sentences, self._of_row = self._of_row, []
+        return sentences
+
+    def of_row(self, sentence: str, row: int) -> None:
+        """Adds a row to `sentence`, which has no full stop."""
+        self._of_row.append(sentence)
+        sentence = self._known(sentence)
+        self._counts[sentence] += 1
+        self._first.setdefault(sentence, row)
+
+    def of_file(self, sentence: str) -> None:
+        self._known(sentence)
+
+    def _known(self, sentence: str) -> str:
+        if sentence not in self._counts and len(self._counts) >= MOST_SENTENCES:
+            sentence = "other findings, too many to list"
+        self._counts.setdefault(sentence, 0)
+        return sentence
+
+    def sentences(self, rows: int) -> list[str]:
+        """All sentences with counts out of `rows`."""
+        listed = []
+        for sentence, count in self._counts.items():
+            if count == 0:
+                listed.append(f"{sentence}.")
+            elif count == 1:
+                listed.append(f"{sentence} (1 of {rows:,} rows: row {self._first[sentence]}).")
+            else:
+                listed.append(f"{sentence} ({count:,} of {rows:,} rows, first row {self._first[sentence]}).")
+        return listed
+
+
+@dataclass
+class RowCheck:
+    """Reads one row, or one model's part of it. `name` is the model in sentences.
+
+    A value that fails a check becomes None and is reported. Nothing is repaired.
+    """
+
+    raw: Mapping[str, Any]
+    row: int
+    problems: FileProblems
+    name: str
+
+    def tell(self, what: str) -> None:
+        self.problems.of_row(f"{self.name}: {what}", self.row)
+
+    def number(self, key: str, *, is_expected: bool = True) -> float | None:
+        value = self.raw.get(key)
+        known = finite(value)
+        if known is None and is_expected:
+            self.tell(
+                f"{key} {'is not there' if key not in self.raw else 'is null' if value is None else 'is no number'}"
+            )
+        return known
+
+    def count(self, key: str, *, most: int = 1 << 40) -> int | None:
+        """A whole number of at least 0."""
+        value = self.number(key, is_expected=False)
+        if value is not None and (not 0 <= value <= most or value != int(value)):
+            self.tell(f"{key} is no count")
+            return None
+        return None if value is None else int(value)
+
+    def duration_ms(self, key: str, *, is_expected: bool = True) -> float | None:
+        """A measured time in ms, from seconds unless the key ends in `_ms`."""
+        value = self.number(key, is_expected=is_expected)
+        if value is None:
+            return None
+        is_ms = key.endswith("_ms")
+        duration_ms = value if is_ms else value * MS_PER_S
+        if value < 0:
+            self.tell(f"{key} is negative and was left out")
+        elif duration_ms > LONGEST_S * MS_PER_S:
+            unit = "milliseconds" if is_ms else "seconds"
+            self.tell(f"{key} is more than {LONGEST_S:.0f} s, so it is probably no time in {unit}, and was left out")
+        elif duration_ms < SHORTEST_MS:
+            amount = "0.0" if duration_ms == 0 else f"below {SHORTEST_MS}"
+            self.tell(f"{key} is {amount} ms: no measurement, so that stage is absent")
+        else:
+            return duration_ms
+        return None
+
+    def intervals(
+        self, covers: Mapping[str, Iterable[str]], role: str, optional: Collection[str] = ()
+    ) -> tuple[Interval, ...]:
+        """The measured times of these keys. Keys in `optional` may be missing; keys that cover nothing are skipped."""
+        times = {key: self.duration_ms(key, is_expected=key not in optional) for key in covers}
+        return tuple(
+            Interval(key, tuple(covers[key]), duration, role)
+            for key, duration in times.items()
+            if duration is not None and covers[key]
+        )
+
+    def figures(self, names: Mapping[str, str], factor: float = 1.0) -> dict[str, float]:
+        """Numbers times `factor` under our names for their keys, without missing ones."""
+        values = {name: self.number(key, is_expected=False) for key, name in names.items()}
+        return {name: value * factor for name, value in values.items() if value is not None}
+
+    def text(self, key: str) -> str | None:
+        value = self.raw.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        self.tell(f"{key} is no text")
+        return None
+
+    def ids(self, key: str) -> tuple[int, ...]:
+        """Token ids, () if one of them is invalid."""
+        value = self.raw.get(key)
+        if value is None:
+            if key in self.raw:
+                self.tell(f"{key} is null")
+            return ()
+        if (
+            isinstance(value, list)
+            and len(value) <= MOST_TOKENS
+            and all(isinstance(entry, int) and not isinstance(entry, bool) and -1 <= entry < 1 << 31 for entry in value)
+        ):
+            return tuple(value)
+        self.tell(f"{key} is no list of token ids")
+        return ()
+
+    def adds_up(self, total_key: str, parts: Iterable[str]) -> None:
+        """Reports a total that is not the sum of its parts, if all are known."""
+        total, *known = (self.number(key, is_expected=False) for key in (total_key, *parts))
+        parts_sum = sum(value for value in known if value is not None)
+        if total is None or None in known or abs(total - parts_sum) <= SUM_TOLERANCE * max(abs(total), 1e-9):
+            return
+        self.tell(f"{total_key} is not the sum of its parts")
+
+    def counts_agree(self, count: int | None, ids: tuple[int, ...], text: str | None) -> int | None:
+        """The number of tokens of an answer: that of its ids, unless these cannot be complete."""
+        if ids and text and len(ids) < len(text.split()):
+            self.tell("fewer token ids than the text has words, so the ids are not all of its tokens and were left out")
+            return None
+        if count is not None and ids and count != len(ids):
+            self.tell("the number of tokens is not that of the token ids")
+        return len(ids) or count
+
+
+# Values
+
+
+def finite(value: object) -> float | None:
+    """A number of a plausible size as a float; None for everything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENORMOUS:  # False for NaN
+        return float(value)
+    return None
+
+
+NUMBERED = re.compile(r"sample -?\d+")
+"""Names of samples that are numbers alone."""
+
+
+def sample_name(value: object, number: int) -> str:
+    """`sample 7`: the sample's own number, else that of its row."""
+    index = finite(value)
+    return f"sample {number if index is None else int(index)}"
+
+
+def mib_bytes(value: float | None) -> int | None:
+    """Mebibytes, which the files call MB, as bytes."""
+    return None if value is None or not 0 <= value < 1 << 40 else round(value * MIB)
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """A JSON object, {} for everything else."""
+    return value if isinstance(value, dict) else {}
+
+
+_NUMBER = re.compile(r"\d[\d.,]*\d|\d")
+
+
+def error_kind(text: str) -> str:
+    """An error without its numbers, so that the same error of many samples counts as one."""
+    return shortened(_NUMBER.sub("…", shortened(text, 400)))
+
+
+def shortened(text: str, most: int = 160) -> str:
+    """The start of a text, printable and on one line."""
+    words = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * most]).split())
+    return words if len(words) <= most else f"{words[: most - 1].rsplit(' ', 1)[0]}…"

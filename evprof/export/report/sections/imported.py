@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,6 @@ from evprof.metrics.published import (
     published_files,
 )
 
-MOST_STATISTICS = 200
-"""Statistics of one file that are listed; the rest is counted."""
-
 _SAME_MS = 0.05
 """Totals nearer than this print alike."""
 
@@ -56,7 +53,6 @@ def _file(file: PublishedFile) -> list[Block]:
         blocks.append(_cell_table(name, file.cells))
     if differences := _all_differences(file.cells):
         blocks += [Paragraph("Reasons for the differences:"), Bullets(differences)]
-    blocks += _statistics(name, facts)
     problems = facts.get("problems")
     if isinstance(problems, list) and problems:
         blocks += [Paragraph(f"Problems of {name}:", "warn"), Bullets(tuple(map(str, problems)))]
@@ -252,48 +248,3 @@ def _differences(cell: PublishedCell) -> list[str]:
             f"models begin their vision at the same moment it is {windows[1].mean:,.0f} ms."
         )
     return reasons
-
-
-def _statistics(name: str, facts: Mapping[str, Any]) -> list[Block]:
-    """The file's own statistics beside those of its rows, or of its other numbers."""
-    own, computed, steady = (_numbers(facts, key) for key in ("statistics", "recomputed", "without_warmup"))
-    known = [key for key in own if key in computed]
-    ordered = [*known, *(key for key in own if key not in computed)]
-    if not ordered:
-        return []
-    source = "rows" if facts.get("runs") else "other numbers"
-    rows = []
-    for key in ordered[:MOST_STATISTICS]:
-        first = (key, Cell(_six(own[key]), Badge.IMPORTED))
-        if key not in computed:
-            rows.append(row_of(*first, not_available("(cannot be worked out from the file)"), not_available()))
-            continue
-        tone = "" if _agrees(own[key], computed[key]) else "warn"
-        rest = Cell(_six(steady[key]), Badge.DERIVED) if key in steady else not_available()
-        rows.append(row_of(*first, Cell(_six(computed[key]), Badge.DERIVED, tone), rest))
-    agreeing, others = sum(_agrees(own[key], computed[key]) for key in known), len(own) - len(known)
-    caption = (
-        f"{name}: its own statistics, in its own units; {agreeing:,} of {len(known):,} are what its {source} give"
-        + (f", {others:,} more cannot be worked out from it" if others else "")
-        + (f"; the first {MOST_STATISTICS} are shown" if len(ordered) > MOST_STATISTICS else "")
-    )
-    heads = ("statistic", "in the file", f"from its {source}", "without warm-up and zero times")
-    return [Table(heads, tuple(rows), caption)]
-
-
-def _numbers(facts: Mapping[str, Any], key: str) -> dict[str, float]:
-    known = facts.get(key)
-    entries = known.items() if isinstance(known, dict) else ()
-    return {str(name): float(value) for name, value in entries if _is_number(value)}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _agrees(told: float, own: float) -> bool:
-    return abs(told - own) <= 1e-6 * max(abs(told), abs(own), 1e-12)
-
-
-def _six(value: float) -> str:
-    return f"{value:.6g}"
