@@ -25,7 +25,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.run.kept_figures import kept_figures, runs_of
 from evprof.run.session_target import sample_files
-from evprof.session.facts import MARKS, MERGED, VIEWS
+from evprof.session.facts import MARKS, MERGED
 from evprof.session.opened import OpenedSession, open_session
 from evprof.session.presence import is_written, reserved
 from evprof.session.reading import load_session
@@ -250,22 +250,7 @@ def _moved(key: str, source: SourceSession) -> Any:
             for mark in value
             if isinstance(mark, dict) and isinstance(mark.get("run_id"), int)
         ]
-    if key == VIEWS and isinstance(value, dict):
-        return {name: _moved_view(view, source) for name, view in value.items()}
     return value
-
-
-def _moved_view(view: Any, source: SourceSession) -> Any:
-    if not isinstance(view, dict):
-        return view
-
-    def column(entry: Any) -> Any:
-        is_own = isinstance(entry, list) and len(entry) == 4 and isinstance(entry[1], int) and not entry[0]
-        return [entry[0], entry[1] + source.runs_on, *entry[2:]] if is_own else entry
-
-    columns = view.get("columns")
-    moved = [column(entry) for entry in columns] if isinstance(columns, list) else columns
-    return {**view, "columns": moved, "baseline": column(view.get("baseline"))}
 
 
 def _joined(key: str, values: Sequence[Any]) -> Any:

@@ -1,5 +1,5 @@
-"""Facts of a session apart from its runs: JSON under names. Merged sources, batches, marks, saved comparisons and
-trainings have a form that is known here; what does not fit it is ignored.
+"""Facts of a session apart from its runs: JSON under names. Merged sources, batches, marks and trainings
+have a form that is known here; what does not fit it is ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from evprof.core.plain import Plain
 from evprof.core.records import BATCHES, BatchRow
 from evprof.core.texts import one_line
 from evprof.core.units import ms_from_ns
-from evprof.session.opening import check_header
 
 MERGED = "merged"
 """The fact that names the sessions that were merged into one, and keeps what could not stand for all."""
@@ -120,38 +119,6 @@ def _safe_mark(mark: Mark) -> Mark:
 
 def _mark_order(mark: Mark) -> tuple[int, int, int]:
     return mark.run_id, mark.start_ns, mark.end_ns
-
-
-# Saved comparisons.
-
-VIEWS = "views"
-"""The fact that holds them."""
-
-LONGEST_NAME, MOST_VIEWS = 200, 200
-
-
-def saved_views(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Name -> view, of a session's facts; what is no such table is none."""
-    found = facts.get(VIEWS)
-    return dict(found) if isinstance(found, dict) else {}
-
-
-def save_view(path: Path, name: str, view: Mapping[str, Any]) -> None:
-    """Saves `view` in the session at `path`, in place of the one of that name.
-
-    The one thing that is written to a session which nobody records. Raises UserError for an impossible name, and when
-    the session cannot be written or is being recorded.
-    """
-    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise UserError(f"A view's name has 1 to {LONGEST_NAME} printable characters; choose another.")
-    from evprof.session.store import Commit, changed_session
-
-    check_header(path)
-    with changed_session(path) as file:
-        views = saved_views({VIEWS: file.fact(VIEWS)}) | {name: dict(view)}
-        if len(views) > MOST_VIEWS:
-            raise UserError(f"{path} holds {MOST_VIEWS} views already; save this one under the name of another.")
-        file.commit({}, Commit(facts={VIEWS: views}))
 
 
 # Trainings.

@@ -1,4 +1,4 @@
-"""`evprof compare`: any number of sessions, cells, baselines, what is left out, saved views, tables."""
+"""`evprof compare`: any number of sessions, cells, baselines, what is left out, tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from evprof.cli.terminal.console import Console
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.session.reading import load_session
 from sealed import seal
 
 Suite = Callable[..., Path]
@@ -123,61 +122,6 @@ def test_only_differences_are_shown_when_asked_for(evprof, suite) -> None:
     assert {setting["setting"] for setting in document["settings"]} == {"frames", "max_new_tokens"}
     same = evprof("compare", path, "--differences-only", "--basis", "model-only", "--json").document
     assert all(any(row["differs"]) for row in same["rows"])
-
-
-def test_a_view_is_saved_deliberately_and_shown_again(evprof, suite, tmp_path) -> None:
-    before, after = suite("before.evprof", samples=2), suite("after.evprof", samples=2)
-    hashes = digest(before), digest(after)
-    assert evprof("compare", before, after).code == 0
-    assert (digest(before), digest(after)) == hashes
-    words = ("--baseline", "1 frame", "--basis", "model-only", "--differences-only")
-    saved = evprof("compare", before, after, *words, "--save", "fewer frames", "--json")
-    assert saved.code == 0
-    assert "view saved: 'fewer frames'" in saved.errors
-    assert digest(before) != hashes[0]
-    assert digest(after) == hashes[1]
-    assert evprof("compare", before, "--view", "fewer frames", "--json").document["rows"] == saved.document["rows"]
-    # Sessions are found from where the one with the view lies.
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    for path in (before, after):
-        shutil.move(path, moved / path.name)
-    again = evprof("compare", moved / "before.evprof", "--view", "fewer frames", "--json").document
-    assert (again["basis"], again["rows"]) == ("model-only", saved.document["rows"])
-    assert [column["is_baseline"] for column in again["columns"]] == [False, True, False, False]
-    other = evprof("compare", moved / "before.evprof", "--view", "fewer frames", "--basis", "end-to-end", "--json")
-    assert other.document["basis"] == "end-to-end"
-
-
-def test_a_view_keeps_what_else_the_session_holds(evprof, suite) -> None:
-    path = suite("suite.evprof", samples=1)
-    before = evprof("show", path, "--json").document
-    for name in ("one", "two", "one"):
-        assert evprof("compare", path, "--save", name).code == 0
-    assert list(load_session(path).facts["views"]) == ["one", "two"]
-    assert evprof("show", path, "--json").document == before
-    assert not list(path.parent.glob("suite.evprof-*"))
-
-
-def test_views_that_cannot_be_are_refused(evprof, suite) -> None:
-    path = suite("suite.evprof", samples=1)
-    none = evprof("compare", path, "--view", "none")
-    assert none.code == 2
-    assert "save one with --save" in none.errors
-    assert evprof("compare", path, path, "--view", "none").code == 2
-    nameless = evprof("compare", path, "--save", " ")
-    assert nameless.code == 1
-    assert "characters" in nameless.errors
-    assert "views" not in load_session(path).facts
-
-
-def test_a_view_whose_sessions_are_gone_says_which(evprof, suite) -> None:
-    before, after = suite("before.evprof", samples=1), suite("after.evprof", samples=1)
-    evprof("compare", before, after, "--save", "both")
-    after.unlink()
-    found = evprof("compare", before, "--view", "both")
-    assert found.code == 1
-    assert "after.evprof" in found.errors
 
 
 def test_a_comparison_is_written_as_a_table_and_as_its_document(evprof, suite, tmp_path) -> None:

@@ -164,11 +164,11 @@ def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add
     window.runs._choose(("cell", "1 frames"))
     rows = {row.name: row for row in window.comparison.table.rows}
     assert rows["prefill"].cells[:2] == ("41.2", "41.2")
-    assert window.comparison.cells.text() == ("Means over 5 and 5 runs; the columns show typical ones.")
+    assert window.comparison.means.text().startswith("Means: A over runs ")
     # Only the first row of a cell keeps its pictures, and the typical run is another.
     assert window.pair.left.frames._lack == "A suite keeps the pictures of the first row of each configuration."
     window.runs._choose((5, 6))
-    assert window.comparison.cells.isHidden()
+    assert window.comparison.means.isHidden()
     rows = {row.name: row for row in window.comparison.table.rows}
     assert rows["prefill"].cells[0] == "40.4"
 

@@ -1,4 +1,4 @@
-"""The comparison window: columns of several sessions, baseline, differences, contributions, saved views, files."""
+"""The comparison window: columns of several sessions, baseline, differences, notes, files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
-from evprof.metrics.configurations.saved_view import ColumnName
 from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
-from ui.comparison.sheet import BAD, GOOD, FigureCell, delta_text
+from ui.comparison.book import ColumnKey
+from ui.comparison.sheet import FigureCell, delta_text
 from ui.comparison.table import HEAD_PX
 from ui.comparison.window import ComparisonDialog
 from ui.style.theme import ThemeHolder
@@ -97,7 +96,7 @@ def _titles(dialog: ComparisonDialog) -> list[str]:
 
 
 def _row(dialog: ComparisonDialog, name: str) -> tuple[FigureCell, ...]:
-    return next(row.cells for row in dialog.table.sheet.rows if row.name == name and not row.is_head)
+    return next(row.cells for row in dialog.table.sheet.rows if row.name == name and row.cells)
 
 
 def _add(dialog: ComparisonDialog, path: Path, wait_until: Wait) -> None:
@@ -105,7 +104,7 @@ def _add(dialog: ComparisonDialog, path: Path, wait_until: Wait) -> None:
     wait_until(lambda: str(path) in dialog.book.sessions)
     for place in dialog.book.sessions[str(path)].columns:
         if place not in dialog.book.chosen:
-            dialog.configurations.toggled.emit(place)
+            dialog.toggle(place)
     _settled(dialog, wait_until)
 
 
@@ -144,30 +143,27 @@ def test_a_click_on_a_head_makes_it_the_baseline(dialog: ComparisonDialog, wait_
     slow = next(i for i, title in enumerate(_titles(dialog)) if title.startswith("16"))
     cell = _row(dialog, "prefill")[1 - other]
     is_slower = 1 - other == slow
-    assert cell.judgement == (BAD if is_slower else GOOD)
+    assert cell.judgement == ("bad" if is_slower else "good")
     assert cell.change.split(" · ")[1].startswith("3.00×" if is_slower else "0.33×")
 
 
-def test_keys_move_choose_and_remove(dialog: ComparisonDialog, wait_until: Wait) -> None:
+def test_keys_choose_the_baseline_and_remove(dialog: ComparisonDialog, wait_until: Wait) -> None:
     table = dialog.table
-    first, second = _titles(dialog)
+    first, _ = _titles(dialog)
     table.setFocus()
-    table.setCurrentIndex(table.model().index(0, 0))
-    QTest.keyClick(table, Qt.Key.Key_Right, Qt.KeyboardModifier.ControlModifier)
-    _settled(dialog, wait_until)
-    assert _titles(dialog) == [second, first]
+    table.setCurrentIndex(table.model().index(0, 1))
     QTest.keyClick(table, Qt.Key.Key_Return)
     _settled(dialog, wait_until)
     assert table.sheet.baseline == 1
     QTest.keyClick(table, Qt.Key.Key_Delete)
     _settled(dialog, wait_until)
-    assert _titles(dialog) == [second]
+    assert _titles(dialog) == [first]
 
 
 def test_space_ticks_in_the_list_and_files_can_be_dropped(
     dialog: ComparisonDialog, there: Path, wait_until: Wait
 ) -> None:
-    shown = dialog.configurations.list
+    shown = dialog.list
     shown.setFocus()
     shown.setCurrentIndex(shown.model().index(1, 0))
     assert len(dialog.book.chosen) == 2
@@ -187,107 +183,50 @@ def test_space_ticks_in_the_list_and_files_can_be_dropped(
         )
     )
     wait_until(lambda: str(there) in dialog.book.sessions)
-    assert [line.name for line in shown.lines if line.fold] == ["here.evprof", "there.evprof"]
-    dialog.configurations.removed.emit(str(there))
-    assert len([line for line in shown.lines if line.fold]) == 1
+    assert [line.name for line in shown.lines if line.is_checked is None] == ["here.evprof", "there.evprof"]
+    dialog.close_session(str(there))
+    assert [line.name for line in shown.lines if line.is_checked is None] == ["here.evprof"]
 
 
 def test_differences_only_hides_what_is_alike(dialog: ComparisonDialog, wait_until: Wait) -> None:
     assert _row(dialog, "vision")
-    dialog.bar.differences.setChecked(True)
+    dialog.differences_only.setChecked(True)
     _settled(dialog, wait_until)
     names = [row.name for row in dialog.table.sheet.rows]
     assert "prefill" in names
     assert "vision" not in names
     assert dialog.table.sheet.hidden > 0
-    assert dialog.body.signs.text().startswith("Hidden, without a difference: ")
+    assert dialog.signs.text().startswith("Hidden, without a difference: ")
 
 
 def test_the_basis_changes_the_total(dialog: ComparisonDialog, wait_until: Wait) -> None:
     fast = next(i for i, title in enumerate(_titles(dialog)) if title.startswith("8"))
     before = float(_row(dialog, "total")[fast].value)
-    dialog.bar.basis.choose("without-load")
+    dialog.basis.choose("without-load")
     _settled(dialog, wait_until)
     assert before - float(_row(dialog, "total")[fast].value) == pytest.approx(1.02, abs=0.11)
 
 
 def test_colour_never_stands_alone(dialog: ComparisonDialog) -> None:
     """A cell with a colour has a sign, and a cell without a judgement has neither."""
-    model, sheet, theme = dialog.table.model(), dialog.table.sheet, dialog.table._themes.theme
+    model, sheet = dialog.table.model(), dialog.table.sheet
     other = 1 - sheet.baseline
     judged = set()
     for place, row in enumerate(sheet.rows):
-        if row.is_head:
+        if not row.cells:
             continue
         index = model.index(place, other)
         color, judgement = model.data(index, Qt.ItemDataRole.ForegroundRole), row.cells[other].judgement
-        assert (color in (theme.good, theme.bad)) == bool(judgement)
-        assert ("▲" in model.data(index), "▼" in model.data(index)) == (judgement == GOOD, judgement == BAD)
+        assert (color is not None) == bool(judgement)
+        assert ("▲" in model.data(index), "▼" in model.data(index)) == (judgement == "good", judgement == "bad")
         judged.add(judgement)
-    assert {GOOD, BAD} <= judged
+    assert {"good", "bad"} <= judged
 
 
 def test_failures_and_warm_ups_are_told(dialog: ComparisonDialog) -> None:
-    told = dialog.body.notes.text()
+    told = dialog.notes.text()
     assert "1 of 8 frames" in told
     assert "1 warm-up, cold or profiled run is left out" in told
-    assert "median total" not in told  # cells are compared by means
-
-
-def test_a_saved_view_comes_back_with_its_sessions(
-    window: MainWindow, dialog: ComparisonDialog, there: Path, wait_until: Wait
-) -> None:
-    _add(dialog, there, wait_until)
-    dialog.table.baseline_chosen.emit(2)
-    dialog.bar.basis.choose("model-only")
-    dialog.bar.differences.setChecked(True)
-    _settled(dialog, wait_until)
-    chosen = list(dialog.book.chosen)
-    dialog.save_view("against the old")
-    here = window.session.path
-    assert here is not None
-    dialog.close()
-    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    window.session.close()
-    view = load_session(here).facts["views"]["against the old"]
-    assert view["columns"][2][0] == str(there)
-    assert view["baseline"] == list(chosen[2])
-    window.session.read(here)
-    window.actions_by_name["compare"].trigger()
-    (again,) = window.findChildren(ComparisonDialog)
-    assert str(there) not in again.book.sessions
-    again.open_view("against the old")
-    wait_until(lambda: len(again.table.sheet.heads) == 3)
-    assert again.book.chosen == chosen
-    assert again.book.baseline == chosen[2]
-    assert again.bar.basis.key == "model-only"
-    assert again.bar.differences.isChecked()
-
-
-def test_a_view_that_was_removed_can_be_brought_back_in_its_session_alone(
-    dialog: ComparisonDialog, window: MainWindow
-) -> None:
-    dialog.save_view("mine")
-    kept = dialog.views["mine"]
-    dialog.messages.clear()
-    dialog.bar.view_removed.emit("mine")
-    assert dialog.views == {}
-    dialog.messages.act()
-    assert dialog.views == {"mine": kept}
-    dialog.bar.view_removed.emit("mine")
-    window.session.start_new()
-    assert dialog.messages.shown is None
-
-
-def test_foreign_views_are_no_harm(dialog: ComparisonDialog, window: MainWindow) -> None:
-    window.session.facts["views"] = {
-        "x": {"columns": [["a"], 5, [1, 2, 3, 4]], "baseline": 7, "basis": "?", "sessions": 3}
-    }
-    before = list(dialog.book.chosen)
-    dialog.open_view("x")
-    assert dialog.book.chosen == before
-    assert dialog.messages.shown is not None
-    assert "The saved view 'x' is damaged" in dialog.messages.shown.sentence
 
 
 def test_copying_gives_a_table(dialog: ComparisonDialog) -> None:
@@ -300,9 +239,9 @@ def test_copying_gives_a_table(dialog: ComparisonDialog) -> None:
 
 
 def test_it_writes_csv_and_json(dialog: ComparisonDialog, tmp_path: Path, wait_until: Wait) -> None:
-    for key, name in (("csv", "table.csv"), ("json", "table.json")):
+    for name in ("table.csv", "table.json"):
         path = tmp_path / name
-        dialog.write(key, path)
+        dialog.write(path)
         wait_until(path.exists)
     with (tmp_path / "table.csv").open(encoding="utf-8") as stream:
         lines = list(csv.DictReader(stream))
@@ -327,7 +266,7 @@ def test_without_runs_it_says_what_fills_it(themes: ThemeHolder, application: QA
     (dialog,) = window.findChildren(ComparisonDialog)
     _settled(dialog, wait_until)
     assert dialog.empty.isVisible()
-    assert not dialog.body.isVisible()
+    assert not dialog.table.isVisible()
     dialog.close()
     window.close()
     window.deleteLater()
@@ -341,7 +280,7 @@ def test_another_session_in_the_window_starts_over(
     wait_until(lambda: [place.mode for place in dialog.book.chosen] == ["target"])
     _settled(dialog, wait_until)
     assert _titles(dialog) == ["old · scripted-video-llava"]
-    assert dialog.book.chosen == [ColumnName("", 1, "target", "target")]
+    assert dialog.book.chosen == [ColumnKey("", 1, "target", "target")]
 
 
 @pytest.mark.parametrize(
@@ -363,7 +302,7 @@ def test_what_is_written_is_told_although_the_window_was_closed_meanwhile(
 ) -> None:
     failures: list[object] = []
     monkeypatch.setattr(sys, "excepthook", lambda *failure: failures.append(failure[1]))
-    dialog.write("json", tmp_path / "comparison.json")
+    dialog.write(tmp_path / "comparison.json")
     dialog.close()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     window.session.wait()

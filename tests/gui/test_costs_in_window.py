@@ -58,8 +58,8 @@ def test_a_click_in_the_kv_view_selects_in_the_timeline(window: MainWindow, appl
     application.processEvents()
     panel = window.body.panel("kv")
     assert isinstance(panel, KvPanel)
-    piece = next(piece for piece in panel.picture.places() if piece.origin == "text")
-    QTest.mouseClick(panel.picture, Qt.MouseButton.LeftButton, pos=piece.box.center().toPoint())
+    box = next(box for box, part in panel.picture.boxes() if part.tip.startswith("text"))
+    QTest.mouseClick(panel.picture, Qt.MouseButton.LeftButton, pos=box.center().toPoint())
     assert window.selection.span is not None
     run = window.controller.runs[window.selection.span.run_id]
     assert run.spans[window.selection.span.span_id].name == "prefill"

@@ -10,14 +10,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import SETTLED, KvRecord, SpanRecord, TokenRecord
-from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
+from evprof.metrics.costs.cache_map import cache_map
+from evprof.metrics.costs.visual_costs import visual_costs
 from evprof.metrics.figures.kv_cache import measured_bytes
-from scripted_pair import SCRIPTED_TARGET, ScriptedModel
-from told import told
 from ui.costs.kv_panel import KvPanel
+from ui.costs.stacked_bars import FAINT, HATCHED, PLAIN, Bar
 from ui.costs.visual_panel import VisualPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
@@ -62,16 +60,21 @@ def click(widget: QWidget, at: QPoint) -> None:
 # The KV view.
 
 
-def test_areas_are_bytes_on_one_scale(make_panel: MakePanel, controller: RunController, selection: Selection) -> None:
+def bar_of(panel: KvPanel, place: int = -1) -> Bar:
+    return panel.picture.groups[place].bars[0]
+
+
+def test_bars_are_bytes_on_one_scale(make_panel: MakePanel, controller: RunController, selection: Selection) -> None:
     panel = make_panel(KvPanel, controller)
     selection.set_runs(1, 2)
-    pieces = panel.picture.places()
-    assert {piece.block.run_id for piece in pieces} == {1, 2}
-    areas = {piece.box.width() * piece.box.height() / piece.nbytes for piece in pieces}
-    assert max(areas) == pytest.approx(min(areas), rel=1e-6), "a pixel is worth the same everywhere"
-    for block in panel.picture.blocks:
-        mine = [piece for piece in pieces if piece.block is block and piece.origin not in ("rolled back", "reserved")]
-        assert sum(piece.nbytes for piece in mine) == block.held.held_bytes
+    boxes = panel.picture.boxes()
+    widths = {box.width() / part.value for box, part in boxes}
+    assert max(widths) == pytest.approx(min(widths), rel=1e-6), "a pixel is worth the same everywhere"
+    for place, run_id in enumerate((1, 2)):
+        held = cache_map(controller.runs[run_id])
+        assert held is not None
+        kept = sum(part.value for part in bar_of(panel, place).parts if part.style in (PLAIN, FAINT))
+        assert kept == held.held_bytes
 
 
 def test_theory_stands_beside_what_was_measured(
@@ -84,24 +87,18 @@ def test_theory_stands_beside_what_was_measured(
     assert measured_bytes(controller.runs[2]) is not None
 
 
-def test_a_click_on_frames_selects_the_vision_stage(
+def test_a_click_selects_the_stage_or_the_round(
     make_panel: MakePanel, controller: RunController, selection: Selection
 ) -> None:
     panel = make_panel(KvPanel, controller)
     selection.set_runs(1, 2)
-    piece = next(piece for piece in panel.picture.places() if piece.origin == "visual" and piece.block.run_id == 2)
-    click(panel.picture, piece.box.center().toPoint())
+    box = next(box for box, part in reversed(panel.picture.boxes()) if part.tip.startswith("visual"))
+    click(panel.picture, box.center().toPoint())
     assert isinstance(selection.chosen, SpanRef)
     assert controller.runs[2].spans[selection.chosen.span_id].name == "vision"
-
-
-def test_a_click_on_what_was_rolled_back_selects_a_round(
-    make_panel: MakePanel, controller: RunController, selection: Selection
-) -> None:
-    panel = make_panel(KvPanel, controller)
     selection.set_runs(3, 3)
-    piece = next(piece for piece in panel.picture.places() if piece.origin == "rolled back")
-    click(panel.picture, piece.box.center().toPoint())
+    box = next(box for box, part in panel.picture.boxes() if part.style == HATCHED)
+    click(panel.picture, box.center().toPoint())
     assert isinstance(selection.chosen, RoundRef)
 
 
@@ -115,11 +112,11 @@ def test_a_selected_range_shows_the_cache_as_it_was(
     start = run.info.start_ns or 0
     selection.select(TimeRange(0, records[1].t_ns - start))
     panel.show_runs()
-    assert panel.picture.blocks[0].held.length == records[1].length
+    assert f"{records[1].length:,} positions" in panel.picture.groups[0].text
     assert "end of the selection" in panel.moment.text()
     selection.clear()
     panel.show_runs()
-    assert panel.picture.blocks[0].held.length == records[-1].length
+    assert f"{records[-1].length:,} positions" in panel.picture.groups[0].text
 
 
 def test_a_run_that_is_moved_on_the_axis_is_asked_for_its_own_moment(
@@ -133,7 +130,7 @@ def test_a_run_that_is_moved_on_the_axis_is_asked_for_its_own_moment(
     selection.set_offset(7 * MS)
     selection.select(TimeRange(0, own + 7 * MS))
     panel.show_runs()
-    assert panel.picture.blocks[-1].held.length == records[2].length
+    assert f"{records[2].length:,} positions" in panel.picture.groups[-1].text
 
 
 def test_a_selected_token_has_its_place_in_the_cache(
@@ -143,7 +140,10 @@ def test_a_selected_token_has_its_place_in_the_cache(
     selection.set_runs(None, 2)
     selection.select(TokenRef(2, 3))
     panel.show_runs()
-    assert panel.picture.blocks[0].position == controller.runs[2].info.lengths["target"].input + 3
+    held, mark = cache_map(controller.runs[2]), bar_of(panel).mark
+    assert held is not None
+    assert mark is not None
+    assert int(mark * held.length / held.held_bytes) == controller.runs[2].info.lengths["target"].input + 3
 
 
 def test_an_empty_session_says_what_fills_the_panels(make_panel: MakePanel, selection: Selection) -> None:
@@ -171,58 +171,24 @@ def test_a_hidden_panel_does_nothing_and_catches_up(
     QTest.qWait(60)
     assert not asked
     panel.show()
-    assert len(panel.picture.blocks) == 2
+    assert len(panel.picture.groups) == 2
 
 
 # Visual tokens.
 
 
-def test_keeping_fewer_tokens_saves_more(make_panel: MakePanel, selection: Selection) -> None:
-    recording = RecordLog()
-    add_run(recording, 1, SCRIPTED_TARGET, 8, 300.0)
-    controller = RunController(recording)
-    controller.pull()
-    panel = make_panel(VisualPanel, controller)
-    selection.set_runs(None, 1)
-    panel.keep.setValue(100)
-    assert row(panel.saved, "prefill") == ("0 µs",)
-    panel.keep.setValue(50)
-    half = row(panel.saved, "prefill")
-    assert row(panel.saved, "tokens kept") == ("1,028",)
-    panel.keep.setValue(0)
-    assert row(panel.saved, "prefill") != half
-    assert not panel.measured.isVisible(), "nothing else was tried"
-    controller.close()
-
-
-def add_run(
-    recording: RecordLog, run_id: int, model: ScriptedModel, frames: int, prefill_ms: float, *, repeat: int = 0
+def test_the_bars_are_the_shares_of_all_visual_tokens(
+    make_panel: MakePanel, controller: RunController, selection: Selection
 ) -> None:
-    """A finished run of its own on so many frames."""
-    visual = 257 * frames
-    info = RunInfo(
-        run_id,
-        run_id - repeat,
-        repeat,
-        "target",
-        "target",
-        **told({"frames": frames}, {"name": "scene", "prompt": "What is there?"}),
-        start_ns=0,
-        models={"target": model.facts},
-        lengths={"target": LengthFacts(33 + visual, 0, 33, visual, [257] * frames)},
-    )
-    recording.post(RunStarted(run_id, info))
-    at = 0
-    for span_id, (name, spent) in enumerate(
-        {"load": 5.0, "vision": 30.0, "prefill": prefill_ms, "decode": 40.0}.items()
-    ):
-        end = at + round(spent * MS)
-        recording.append(SpanRecord(run_id, span_id, -1, SETTLED, "target", name, at, end))
-        at = end
-    for place in range(5):
-        recording.append(TokenRecord(run_id, "target", place, place, "target", -1, at + place, " word"))
-    recording.append(KvRecord(run_id, "target", at, 33 + visual + 4, 0))
-    each = model.kv_position_bytes
-    used = (33 + visual + 4) * each
-    layers = [used // model.facts.layers] * model.facts.layers
-    recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": at, "kv": {"target": KvFacts(used, used, layers)}}))
+    panel = make_panel(VisualPanel, controller)
+    selection.set_runs(1, 2)
+    costs = visual_costs(controller.runs[2])
+    assert costs is not None
+    group = panel.bars.groups[1]
+    assert len(group.bars) == len(costs.frames) + bool(costs.shared.tokens)
+    whole = sum(bar.whole for bar in group.bars)
+    assert whole == pytest.approx((costs.whole.vision_ms or 0) + (costs.whole.prefill_ms or 0))
+    assert row(panel.sums, "visual tokens")[1] == f"{costs.whole.tokens:,}"
+    box, part = panel.bars.boxes()[-1]
+    click(panel.bars, box.center().toPoint())
+    assert selection.chosen == part.chosen

@@ -13,7 +13,7 @@ from evprof.core.run_book import RunBook
 from evprof.metrics.speculation.payoff import payoff_of, payoff_over
 from evprof.run.requests import demo_requests
 from scripted_engine import ScriptedEngine
-from ui.run_facts.figures import interval_text, spread_text
+from ui.run_facts.figures import interval_text
 from ui.runs.run_entries import RunEntries
 
 
@@ -43,14 +43,13 @@ def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatc
     assert asked == [4]
     list(entries.lines(some))
     assert asked == [4]
-    found = {slot.run_ids[0]: f"{(line := slot.make()).figure} {line.spread}" for slot in entries.slots(book.runs)}
+    found = {slot.run_ids[0]: slot.make().figure for slot in entries.slots(book.runs)}
     assert asked == [4, 5]
     for number in (2, 4, 6, 8, 10):
         alone = payoff_of(book.runs[number], book.runs.values())
         assert alone is not None
         assert alone.whole is not None
-        spread = spread_text(alone.whole.speedup, alone.whole.interval)
-        assert found[number] == f"{alone.whole.speedup:.2f}× {spread} %"
+        assert found[number] == f"{alone.whole.speedup:.2f}×"
 
 
 def test_the_ends_of_an_interval_can_be_told_apart() -> None:

@@ -156,13 +156,12 @@ def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow)
     assert keys == [(15,), PLAIN, DRAFTED, PAIRS]
     pairs, drafted, plain = (_line(runs, key) for key in (PAIRS, DRAFTED, PLAIN))
     assert (pairs.name, pairs.second, pairs.badges) == ("1–8 · Side by side", "×3", ())
-    assert plain.spread == "", "repeats of one process say nothing of another"
     assert plain.figure.endswith("ms")
     payoff = payoff_of(window.controller.runs[9], window.controller.runs.values())
     assert payoff is not None
     assert payoff.whole is not None
     assert payoff.whole.interval is None
-    assert (drafted.figure, drafted.spread) == ("?", "")
+    assert drafted.figure == "?"
     assert drafted.role == ("" if not payoff.is_clear else "good" if payoff.whole.speedup > 1 else "bad")
     assert drafted.chip == "vs 6 runs ▾"
     _open(runs, PAIRS)
@@ -189,8 +188,7 @@ def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWind
         if two.change:
             assert shown[name].cells[2] in two.change, name
             assert shown[name].roles[2] == (two.judgement or "dim"), name
-    assert window.comparison.cells.text() == "Means over repeats: A runs 3, 5, 7 · B runs 4, 6, 8."
-    assert window.comparison.against.text() == "vs runs 3, 5, 7 ▾"
+    assert window.comparison.means.text() == "Means: A over runs 3, 5, 7, B over runs 4, 6, 8."
 
 
 # What a person says of runs.

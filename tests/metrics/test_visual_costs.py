@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from evprof.core.records import FrameRecord
 from evprof.core.run_info import LengthFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.costs.cache_map import cache_map
-from evprof.metrics.costs.visual_costs import VisualCosts, pruned_runs, pruning, visual_costs
+from evprof.metrics.costs.visual_costs import VisualCosts, visual_costs
 from evprof.metrics.figures.kv_cache import bytes_by_origin
 from evprof.metrics.limits.sizes import ModelSizes, sizes_of
 
@@ -56,22 +55,6 @@ def test_frames_and_what_they_share_add_up(cell_runs: ModuleType, own: list[int]
     assert found.share_of_first_token == pytest.approx((30 + (found.whole.prefill_ms or 0)) / found.first_token_ms)
 
 
-@given(st.integers(0, 1152), st.integers(0, 1152))
-def test_fewer_tokens_save_more(cell_runs: ModuleType, one: int, other: int) -> None:
-    run = run_of(cell_runs)
-    (found, sizes), held = costs_of(run), cache_map(run)
-    assert held is not None
-    few, many = (pruning(run, found, held, kept, sizes) for kept in sorted((one, other)))
-    assert few.kv_bytes >= many.kv_bytes >= 0
-    assert few.prefill_ms is not None
-    assert many.prefill_ms is not None
-    assert 500 > few.prefill_ms >= many.prefill_ms >= 0
-    nothing = pruning(run, found, held, found.whole.tokens, sizes)
-    assert (nothing.kv_bytes, nothing.prefill_ms, nothing.decode_ms) == (0, 0, 0)
-    everything = pruning(run, found, held, 0, sizes)
-    assert everything.kv_bytes == pytest.approx(found.whole.kv_bytes, abs=2)
-
-
 def test_frames_keep_their_sensor_time(cell_runs: ModuleType) -> None:
     run = run_of(cell_runs)
     for index in range(2):
@@ -89,13 +72,3 @@ def test_what_is_not_known_is_told_and_not_guessed(cell_runs: ModuleType) -> Non
     assert found.whole.decode_ms is None
     assert any("Vision was not timed apart" in sentence for sentence in found.why)
     assert any("the model's sizes" in sentence for sentence in found.why)
-
-
-def test_pruned_runs_are_those_that_differ_in_nothing_else(cell_runs: ModuleType) -> None:
-    whole = run_of(cell_runs)
-    half = run_of(cell_runs, settings={"switches": {"visual_keep": 0.5}})
-    other = run_of(cell_runs, settings={"switches": {"attention": "eager"}}, model={"attention": "eager"})
-    assert [(entry.share, len(entry.runs)) for entry in pruned_runs(whole, [whole, half, other])] == [
-        (1.0, 1),
-        (0.5, 1),
-    ]

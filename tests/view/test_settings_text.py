@@ -16,7 +16,6 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.configurations.settings_text import (
     SPECULATION_KEYS,
-    difference_sentence,
     differences,
     run_label,
     settings_of,
@@ -149,11 +148,11 @@ def test_one_model_of_two_is_named_by_its_role() -> None:
 def test_differences_are_of_what_was_taken() -> None:
     a = ShownModel(run(switched(), facts=taken(cache="dynamic")), "target")
     b = ShownModel(run(switched(cache="static"), facts=taken(cache="static"), run_id=2), "target")
-    assert difference_sentence(a, b) == "KV cache: dynamic → static"
+    assert [(mine.text, other.text) for mine, other in differences(a, b)] == [("dynamic", "static")]
     same = ShownModel(run(switched(), facts=taken(cache="static"), run_id=3), "target")
     assert differences(same, b) == []
     c = ShownModel(run(switched(visual_keep=0.5, cache="static"), facts=taken(cache="static"), run_id=4), "target")
-    assert difference_sentence(a, c) == "KV cache: dynamic → static · tokens kept: all → 0.5 by attention"
+    assert [mine.name for mine, _ in differences(a, c)] == ["KV cache", "tokens kept"]
 
 
 def test_draft_and_target_differ_by_their_settings_alone() -> None:

@@ -1,12 +1,12 @@
-"""The comparison window's contents in words and figures: heads and rows of cells; it knows no widget.
+"""The table of the comparison window as text: heads and rows of cells. No widgets.
 
-Figures come from `evprof.metrics.comparison.document`, so that the window and `evprof compare` say the same.
+Figures come from `evprof.metrics.comparison.document`, as in `evprof compare`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.units import count_text, percent_text
@@ -16,25 +16,20 @@ from evprof.metrics.comparison.document import (
     Configuration,
     comparability,
     comparison_rows,
-    configuration_generation,
     setting_rows,
 )
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.view.labels import stages_in
 from ui.comparison.book import OpenSession
-from ui.run_facts.figures import NOTHING, figure_text, interval_text, ratio_text
-from ui.run_facts.run_text import cell_names, mode_name, run_title
+from ui.run_facts.figures import figure_text, generation_text, interval_text, ratio_text
+from ui.run_facts.run_text import NOTHING, cell_names, mode_name, run_title
 
-GOOD, BAD = "good", "bad"
-
-_MOST_NAMED = 4
-"""Figures that a note is told with."""
+MOST_NAMED = 4
+"""Figures that a note names."""
 
 
 @dataclass(frozen=True)
-class ConfigurationHead:
-    """A column's head: what it is, where it comes from, how much is in it."""
-
+class ColumnHead:
     title: str
     session: str
     counts: str
@@ -44,7 +39,10 @@ class ConfigurationHead:
 
 @dataclass(frozen=True)
 class FigureCell:
-    """One figure of one column. `change` compares it with the baseline; `judgement` is "good", "bad" or ""."""
+    """A value, the number of runs if it differs from the head's, and the change from the baseline.
+
+    `judgement` is "good", "bad" or "".
+    """
 
     value: str
     count: str = ""
@@ -52,48 +50,37 @@ class FigureCell:
     judgement: str = ""
     tip: str = ""
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether there is a value at all."""
-        return self.value != NOTHING
-
 
 @dataclass(frozen=True)
 class SheetRow:
-    """A line of the table: a head over others (no cells), a setting (one line), or a figure (two lines)."""
+    """A section's head (no cells), a setting (one line), or a figure (two lines)."""
 
     name: str
-    unit: str = ""
     cells: tuple[FigureCell, ...] = ()
+    unit: str = ""
     swatch: str = ""
     tip: str = ""
-    is_head: bool = False
     is_setting: bool = False
 
 
 @dataclass(frozen=True)
 class ComparisonSheet:
-    """Everything the window shows of a comparison. `differences`: in what the runs differ that nobody set, and what can
-    still be compared; "" where they do not."""
+    """The whole comparison. `differences` says why figures cannot be compared; `hidden` counts rows left out."""
 
-    heads: tuple[ConfigurationHead, ...] = ()
+    heads: tuple[ColumnHead, ...] = ()
     rows: tuple[SheetRow, ...] = ()
     notes: tuple[str, ...] = ()
     baseline: int = 0
     hidden: int = 0
     differences: str = ""
-    columns: tuple[Configuration, ...] = field(default=(), compare=False)
 
     def as_text(self) -> str:
-        """Tab-separated lines: per column the value, the difference, the ratio with its interval, and the count."""
+        """Tab-separated lines: per column the value, the change from the baseline, and the count."""
         lines = [[self.differences]] if self.differences else []
         lines += [["", *(head.title for head in self.heads)], ["", *(head.session for head in self.heads)]]
         for row in self.rows:
-            name = f"{row.name} {row.unit}".strip()
-            if row.is_head:
-                lines.append([name])
-                continue
-            lines.append([name, *(" ".join(filter(None, (c.value, c.change, c.count))) for c in row.cells)])
+            cells = (" ".join(filter(None, (cell.value, cell.change, cell.count))) for cell in row.cells)
+            lines.append([f"{row.name} {row.unit}".strip(), *cells])
         return "\n".join("\t".join(line) for line in lines)
 
 
@@ -105,38 +92,35 @@ def sheet(
     *,
     differences_only: bool = False,
 ) -> ComparisonSheet:
-    """Works a comparison out; may take a second over thousands of runs. `listed` holds at least one column."""
+    """Compares at least one column with the one at index `baseline`; may take a second over thousands of runs."""
     titles = titles_of(listed)
-    heads = tuple(
-        _head(column, title, sessions[column.session], is_baseline=index == baseline)
-        for index, (column, title) in enumerate(zip(listed, titles, strict=True))
-    )
     rows = comparison_rows(listed, baseline, basis)
-    shown = [row for row in rows if not differences_only or any(row.differs(i) for i in range(len(listed)))]
+    shown = [row for row in rows if not differences_only or any(row.differing)]
     settings = [row for row in setting_rows(listed) if row.differs]
-    lines = [SheetRow("Settings that differ", is_head=True)] if settings else []
+    lines = [SheetRow("Settings that differ")] if settings else []
     lines += [
-        SheetRow(row.name, cells=tuple(FigureCell(value or NOTHING) for value in row.values), is_setting=True)
+        SheetRow(row.name, tuple(FigureCell(value or NOTHING) for value in row.values), is_setting=True)
         for row in settings
     ]
-    generation = [
-        f"{title}: {found}."
-        for column, title in zip(listed, titles, strict=True)
-        if column is not listed[baseline] and (found := _generation_sentence(listed[baseline], column))
-    ]
+    for section in SECTIONS:
+        inside = [row for row in shown if figure_of(row.metric).head == section]
+        lines += [SheetRow(section)] if inside else []
+        lines += [_figure_row(row, listed, baseline) for row in inside]
     return ComparisonSheet(
-        heads,
-        (*lines, *_figure_rows(shown, listed, baseline)),
-        (*generation, *_left_out(listed, titles, sessions), *_notes(rows)),
+        tuple(
+            _head(column, title, sessions[column.session], index == baseline)
+            for index, (column, title) in enumerate(zip(listed, titles, strict=True))
+        ),
+        tuple(lines),
+        (*_generation(listed, titles, baseline), *_left_out(listed, titles, sessions), *_notes(rows)),
         baseline,
         len(rows) - len(shown),
         comparability(listed, baseline).sentence,
-        tuple(listed),
     )
 
 
 def titles_of(listed: Sequence[Configuration]) -> list[str]:
-    """Names that tell the columns apart; where two sessions have the same, with the session's."""
+    """Names that distinguish the columns; with the session's name where two sessions have the same."""
     names = [" · ".join(filter(None, title_parts(column))) for column in listed]
     return [
         f"{name} · {Path(column.session).stem}" if names.count(name) > 1 and column.session else name
@@ -145,86 +129,57 @@ def titles_of(listed: Sequence[Configuration]) -> list[str]:
 
 
 def title_parts(column: Configuration) -> tuple[str, str]:
-    """A configuration's name, and below it what it runs: the cell and the model, or the request and its settings."""
-    info = column.runs[0].info
-    model = info.models.get(info.role)
-    name = model.name if model else info.role
+    """A configuration's name, and what it runs: the cell and the model, or the request and its settings."""
+    run = column.runs[0]
+    model = run.info.models.get(run.info.role)
+    name = model.name if model else run.info.role
     if column.is_cell:
-        cell, _ = cell_names(column.runs[0])
+        cell, _ = cell_names(run)
         return cell, "" if name in cell else name
-    return run_title(column.runs[0]), " · ".join(filter(None, (name, run_label(column.runs[:1]))))
+    return run_title(run), " · ".join(filter(None, (name, run_label([run]))))
 
 
-def _head(column: Configuration, title: str, session: OpenSession, *, is_baseline: bool) -> ConfigurationHead:
-    info = column.runs[0].info
-    runs = len(column.runs)
-    samples = len(column.samples())
-    counted = count_text(runs, "run")
-    if column.is_cell:
-        counted = count_text(samples, "sample")
-        counted += f" · {runs:,} runs" if runs > samples else ""
-    counted += f" · {column.failures:,} failed" if column.failures else ""
-    model = info.models.get(info.role)
-    lines = [column.label, mode_name(info.mode), *([model.name] if model else []), session.path or session.title]
-    if info.imported is not None:
-        lines.append(f"imported from {info.imported.path}")
-    lines.append("the baseline" if is_baseline else "click: compare the others to this")
-    return ConfigurationHead(title, session.title, counted, is_baseline, "\n".join(lines))
-
-
-def _figure_rows(rows: Sequence[ComparisonRow], listed: Sequence[Configuration], baseline: int) -> list[SheetRow]:
-    lines: list[SheetRow] = []
-    for head in SECTIONS:
-        inside = [row for row in rows if figure_of(row.metric).head == head]
-        if inside:
-            lines.append(SheetRow(head, is_head=True))
-            lines += [_figure_row(row, listed, baseline) for row in inside]
-    return lines
+def _head(column: Configuration, title: str, session: OpenSession, is_baseline: bool) -> ColumnHead:
+    runs, samples, info = len(column.runs), len(column.samples()), column.runs[0].info
+    counts = [count_text(samples, "sample")] if column.is_cell else []
+    counts += [count_text(runs, "run")] if not column.is_cell or runs > samples else []
+    counts += [f"{column.failures:,} failed"] if column.failures else []
+    tip = [column.label, mode_name(info.mode), session.path or session.title]
+    tip += [f"imported from {info.imported.path}"] if info.imported is not None else []
+    tip.append("the baseline" if is_baseline else "click: compare the others with this one")
+    return ColumnHead(title, session.title, " · ".join(counts), is_baseline, "\n".join(tip))
 
 
 def _figure_row(row: ComparisonRow, listed: Sequence[Configuration], baseline: int) -> SheetRow:
-    figure = figure_of(row.metric)
-    stage = row.metric.removesuffix("_ms")
-    unit = "MiB" if row.unit == "bytes" else "" if row.unit == "tokens" else row.unit
+    figure, stage = figure_of(row.metric), row.metric.removesuffix("_ms")
     return SheetRow(
         figure.title,
-        unit,
-        tuple(_cell(row, index, column, is_baseline=index == baseline) for index, column in enumerate(listed)),
+        tuple(_cell(row, index, column, index == baseline) for index, column in enumerate(listed)),
+        {"bytes": "MiB", "tokens": ""}.get(row.unit, row.unit),
         stage if stages_in(stage) else "",
         "\n".join((figure.tip, *row.notes)).strip(),
     )
 
 
-def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline: bool) -> FigureCell:
-    value, count = row.values[index], row.counts[index]
-    # The head says how many there are; a cell does where it is made of fewer.
-    told = f"n = {count:,}" if count != (len(column.samples()) if column.is_cell else len(column.runs)) else ""
+def _cell(row: ComparisonRow, index: int, column: Configuration, is_baseline: bool) -> FigureCell:
+    value, count, delta, ratio = row.values[index], row.counts[index], row.delta[index], row.ratio[index]
     if value is None:
-        return FigureCell(NOTHING, tip=f"not measured: n = 0 of {len(column.runs):,}")
+        return FigureCell(NOTHING, tip="not measured")
     shown = value_text(value, row.unit)
-    kind = "mean over samples" if column.is_cell else "mean of repeats" if count > 1 else ""
-    exact = [f"{shown} {row.unit}".strip() + (f", {kind}, n = {count:,}" if kind else "")]
-    if is_baseline:
-        return FigureCell(shown, told, tip=exact[0])
-    delta, ratio = row.delta[index], row.ratio[index]
-    interval = row.ci95[index] if row.ci95 else None
-    paired = row.paired_counts[index]
-    if delta is None:
-        return FigureCell(shown, told, tip=f"{exact[0]}\nThe baseline has no such figure.")
-    ends = "" if interval is None else interval_text(interval)
-    signed, times = delta_text(delta, row.unit), ratio_text(ratio)
-    change = f"{signed} · {times} {ends}".strip() if times else signed
-    exact.append(f"{signed} {row.unit} against the baseline".replace("  ", " "))
-    if times:
-        exact.append(f"{times} of it" + (f", 95 % interval {ends}" if ends else ""))
-    if paired is not None:
-        exact.append(f"in pairs over the {count_text(paired, 'sample')} that both have")
-    judgement = judge(ratio, interval, row.lower_is_better)
-    if judgement:
-        exact.append("better" if judgement == GOOD else "worse")
-    elif interval is not None and not row.differs(index):
-        exact.append("no difference: the interval contains 1")
-    return FigureCell(shown, told, change, judgement, "\n".join(exact))
+    few = f"n = {count:,}" if count != (len(column.samples()) if column.is_cell else len(column.runs)) else ""
+    tip = [f"{shown} {row.unit}".strip() + (f", mean, n = {count:,}" if count > 1 else "")]
+    if is_baseline or delta is None:
+        return FigureCell(shown, few, tip="\n".join(tip if is_baseline else [*tip, "The baseline has no such figure."]))
+    ends = row.ci95[index] if row.ci95 else None
+    change = [delta_text(delta, row.unit)]
+    if ratio is not None:
+        change.append(f"{ratio_text(ratio)} {'' if ends is None else interval_text(ends)}".strip())
+        tip.append("ratio to the baseline" + (", with its 95 % interval" if ends is not None else ""))
+    if (pairs := row.paired_counts[index]) is not None:
+        tip.append(f"in pairs over the {count_text(pairs, 'sample')} that both have")
+    judgement = judge(ratio, ends, row.lower_is_better)
+    tip += [{"good": "better", "bad": "worse"}[judgement]] if judgement else []
+    return FigureCell(shown, few, " · ".join(change), judgement, "\n".join(tip))
 
 
 def value_text(value: float, unit: str) -> str:
@@ -233,7 +188,7 @@ def value_text(value: float, unit: str) -> str:
 
 
 def delta_text(delta: float, unit: str) -> str:
-    """A difference with its sign: `+412`, `−0.31`, `±0`; of shares in points of percent: `+4.2 points`."""
+    """A difference with its sign: `+412`, `−0.31`, `±0`; of shares in percentage points: `+4.2 points`."""
     text = figure_text(abs(delta), unit) + (" points" if unit == "" else "")
     if unit == "tokens" and abs(delta) % 1:
         text = f"{abs(delta):.1f}"
@@ -242,29 +197,25 @@ def delta_text(delta: float, unit: str) -> str:
     return ("+" if delta > 0 else "−") + text
 
 
-def _generation_sentence(base: Configuration, other: Configuration) -> str:
-    found = configuration_generation(base, other)
-    parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
-    return f"decoding {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
+def _generation(listed: Sequence[Configuration], titles: Sequence[str], baseline: int) -> list[str]:
+    texts = [generation_text(listed[baseline], column) for column in listed]
+    pairs = enumerate(zip(titles, texts, strict=True))
+    return [f"{title}: {text}." for index, (title, text) in pairs if text and index != baseline]
 
 
 def _left_out(listed: Sequence[Configuration], titles: Sequence[str], sessions: Mapping[str, OpenSession]) -> list[str]:
-    failed = [
-        f"{column.failures:,} of {title}" for column, title in zip(listed, titles, strict=True) if column.failures
-    ]
+    failed = [f"{one.failures:,} of {title}" for one, title in zip(listed, titles, strict=True) if one.failures]
     warm = sum(sessions[column.session].left_out(column) for column in listed)
-    said = []
-    if failed:
-        said.append(f"Failed rows, left out: {'; '.join(failed)}.")
+    notes = [f"Failed rows, left out: {'; '.join(failed)}."] if failed else []
     if warm:
-        said.append(f"{warm:,} warm-up, cold or profiled run" + (" is" if warm == 1 else "s are") + " left out.")
-    return said
+        notes.append(f"{warm:,} warm-up, cold or profiled run{' is' if warm == 1 else 's are'} left out.")
+    return notes
 
 
 def _notes(rows: Sequence[ComparisonRow]) -> list[str]:
-    """What has to be known of figures, each once; of which ones, where it is of few."""
-    found: dict[str, list[str]] = {}
+    """The notes on figures, each once, with the names of the figures if they are few."""
+    titles: dict[str, list[str]] = {}
     for row in rows:
         for note in row.notes:
-            found.setdefault(note, []).append(figure_of(row.metric).title)
-    return [f"{', '.join(titles)}: {note}" if len(titles) <= _MOST_NAMED else note for note, titles in found.items()]
+            titles.setdefault(note, []).append(figure_of(row.metric).title)
+    return [f"{', '.join(names)}: {note}" if len(names) <= MOST_NAMED else note for note, names in titles.items()]

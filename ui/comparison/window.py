@@ -3,59 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import (
-    QDragEnterEvent,
-    QDropEvent,
-    QGuiApplication,
-    QKeyEvent,
-    QKeySequence,
-)
-from PySide6.QtWidgets import (
-    QDialog,
-    QFileDialog,
-    QFrame,
-    QInputDialog,
-    QMenu,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QCheckBox, QDialog, QFileDialog, QFrame, QMenu, QPushButton, QToolButton, QWidget
 
-from evprof.core.errors import UserError
+from evprof.core.units import count_text
+from evprof.export.comparison_tables import write_comparison
 from evprof.metrics.comparison.document import compare_document
-from evprof.metrics.configurations.saved_view import ColumnName, SavedView
-from evprof.session.facts import VIEWS, saved_views
-from ui.comparison.book import (
-    FORMATS,
-    OPEN_SESSION,
-    ComparisonBook,
-    ReadSession,
-    SessionShelf,
-    place_of,
-    write_comparison_as,
-)
-from ui.comparison.parts import ComparisonBar, ComparisonBody, ConfigurationList
-from ui.comparison.sheet import ComparisonSheet, sheet
+from evprof.metrics.figures.stages import BASES
+from ui.comparison.book import OPEN_SESSION, ColumnKey, ComparisonBook, OpenSession, ReadSession, key_of, read_any
+from ui.comparison.sheet import ComparisonSheet, sheet, title_parts
+from ui.comparison.table import SIGNS, ComparisonTable
+from ui.run_facts.figures import BASIS_NAMES
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
 from ui.style.screen_fit import resize_in_room
-from ui.style.theme import GRID, ThemeHolder
+from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.message_bar import FAILURE, INFO, UNDO, MessageBar
-from ui.widgets.panel_parts import EmptyState, section_head
+from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.message_bar import FAILURE, INFO, MessageBar
+from ui.widgets.panel_parts import EmptyState, WordSwitch, say, section_head, sentence
 
 LIST_PX = 216
 _SESSIONS = "Sessions and results (*.evprof *.json);;All files (*)"
 
 
 class ComparisonDialog(QDialog):
-    """Follows the window's session; others are read once. Does not block the window."""
+    """Follows the window's session; other sessions are read once. Does not block the window."""
 
     def __init__(
         self,
@@ -70,32 +50,70 @@ class ComparisonDialog(QDialog):
         self._controller = controller
         self._selection = selection
         self.book = ComparisonBook()
-        self.shelf = SessionShelf(self)
         self.errand = NewestErrand("evprof-comparison-sheet", self)
+        self.errand.done.connect(self._show)
+        self._reading: set[str] = set()
         self._key: object = None
-        self._view: SavedView | None = None
         self.post_late: Callable[[str, str], object] = lambda *_: None
-        """Tells what is known only after this window was closed."""
+        """Shows a message after this window was closed."""
 
         self._is_over = False
         self.setWindowTitle("Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
         self.setMinimumSize(720, 480)
-
         self._make_views(themes)
         resize_in_room(self, 1280, 800)
-        self._connect()
+        controller.figures_due.connect(self._follow)
+        controller.session_replaced.connect(self._start_over)
         self._follow()
 
     # Views.
 
     def _make_views(self, themes: ThemeHolder) -> None:
         self.messages = MessageBar(themes)
-        self.bar = ComparisonBar(lambda: list(self.views))
-        self.configurations = ConfigurationList(themes)
-        self.body = ComparisonBody(themes)
-        self.table = self.body.table
+        row = beside(self._left(themes), in_role(QFrame(), "vrule"), (self._right(themes), 1), spacing=0)
+        stacked(self._bar(), self.messages, (row, 1), on=self, spacing=0)
+
+    def _bar(self) -> QWidget:
+        self.basis = WordSwitch([(basis, BASIS_NAMES[basis]) for basis in BASES])
+        self.basis.setToolTip("What totals and the time to the first token count")
+        self.basis.chosen.connect(self._choose_basis)
+        self.differences_only = QCheckBox("Differences only")
+        self.differences_only.setToolTip("Hide figures in which no configuration differs from the baseline")
+        self.differences_only.toggled.connect(self._choose_differences)
+        self.export = QToolButton()
+        self.export.setText("Export")
+        self.export.setFixedHeight(BUTTON_PX)
+        self.export.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self.export)
+        self.export.setMenu(menu)
+        # The window handles the shortcut; the menu only shows it.
+        menu.addAction(f"Copy as text\t{QKeySequence(QKeySequence.StandardKey.Copy).toString()}", self.copy)
+        menu.addAction("CSV table…", partial(self._ask_place, ".csv"))
+        menu.addAction("JSON…", partial(self._ask_place, ".json"))
+        bar = QWidget()
+        parts = (self.basis, self.differences_only, None, self.export)
+        beside(*parts, on=bar, margins=(2 * GRID, GRID, 2 * GRID, GRID), spacing=GRID)
+        return bar
+
+    def _left(self, themes: ThemeHolder) -> QWidget:
+        self.list = LineList(themes)
+        self.list.setAccessibleName("Configurations to compare")
+        self.list.ticked.connect(self.toggle)
+        self.list.menu_asked.connect(self._offer_session)
+        side = in_role(QFrame(), "panel")
+        side.setFixedWidth(LIST_PX)
+        head = section_head("Configurations")
+        head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
+        add = in_role(QPushButton("Add session…"), "link")
+        add.setToolTip("Compare with another session, or with results of other programs (.json, .jsonl)")
+        add.clicked.connect(self.browse)
+        foot = beside(add, None, margins=(2 * GRID, 0, 2 * GRID, 0))
+        stacked(head, (self.list, 1), foot, on=side, margins=(0, GRID, 0, GRID), spacing=GRID // 2)
+        return side
+
+    def _right(self, themes: ThemeHolder) -> QWidget:
         self.empty = EmptyState(
             "Nothing to compare yet",
             "Every configuration of this session, a model in a mode with its settings or a cell of a suite, can be a "
@@ -104,235 +122,148 @@ class ComparisonDialog(QDialog):
             "Add session…",
         )
         self.empty.activated.connect(self.browse)
-        row = beside(self._left(), in_role(QFrame(), "vrule"), (self._right(), 1), spacing=0)
-        stacked(self.bar, self.messages, (row, 1), on=self, spacing=0)
-
-    def _left(self) -> QWidget:
-        side = in_role(QFrame(), "panel")
-        side.setFixedWidth(LIST_PX)
-        head = section_head("Configurations")
-        head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        self.add = in_role(QPushButton("Add session…"), "link")
-        self.add.setToolTip("Compare with another session, or with results of other programs (.json, .jsonl)")
-        self.add.setContentsMargins(2 * GRID, 0, 0, 0)
-        self.add.clicked.connect(self.browse)
-        foot = beside(self.add, None, margins=(2 * GRID, 0, 2 * GRID, 0))
-        stacked(head, (self.configurations, 1), foot, on=side, margins=(0, GRID, 0, GRID), spacing=GRID // 2)
-        return side
-
-    def _right(self) -> QWidget:
-        right = in_role(QFrame(), "panel")
         self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
-        stacked(self.empty, (self.body, 1), on=right, margins=(0, 0, 0, GRID), spacing=0)
-        return right
-
-    def _connect(self) -> None:
-        self.bar.basis_chosen.connect(self._take_basis)
-        self.bar.differences_toggled.connect(self._take_differences)
-        self.bar.view_opened.connect(self.open_view)
-        self.bar.view_removed.connect(self.remove_view)
-        self.bar.save_asked.connect(self._ask_name)
-        self.bar.copy_asked.connect(self.copy)
-        self.bar.export_asked.connect(self._ask_place)
-        self.configurations.toggled.connect(self._toggle)
-        self.configurations.removed.connect(self._close_session)
+        self.table = ComparisonTable(themes)
         self.table.baseline_chosen.connect(self._choose_baseline)
-        self.table.moved.connect(self._move)
         self.table.removed.connect(self._remove)
-        self.table.menu_asked.connect(self._offer)
-        self.errand.done.connect(self._show)
-        self.shelf.came.connect(self._take_session)
-        self.shelf.failed.connect(self._take_failure)
-        self._controller.figures_due.connect(self._follow)
-        self._controller.session_replaced.connect(self._start_over)
+        self.table.menu_asked.connect(self._offer_column)
+        self.differences, self.signs, self.notes = sentence("warn"), sentence("small"), sentence("small")
+        for label in (self.differences, self.signs, self.notes):
+            label.setContentsMargins(GRID + 2, GRID // 2, GRID, 0)
+        right = in_role(QFrame(), "panel")
+        parts = (self.empty, self.differences, (self.table, 1), self.signs, self.notes)
+        stacked(*parts, on=right, margins=(0, 0, 0, GRID), spacing=GRID // 2)
+        return right
 
     # What is compared.
 
     def _start_over(self) -> None:
         """The window shows another session: nothing of the old one is left."""
         self.book.close_session(OPEN_SESSION)
-        self._view = None
         self.messages.clear()
         self._follow()
 
     def _follow(self) -> None:
-        runs = self._controller.runs
-        self.book.show_session(OPEN_SESSION, self._session.title, tuple(runs.values()))
+        self.book.show_session(OPEN_SESSION, self._session.title, tuple(self._controller.runs.values()))
         shown = (self._controller.run(run_id) for run_id in self._selection.runs)
-        chosen = [run for run in shown if run is not None]
-        self.book.choose_first(chosen)
+        self.book.choose_first([run for run in shown if run is not None])
         self._fill()
 
     def _fill(self) -> None:
-        """Shows the choice as it is now; figures over many runs follow when they are worked out."""
-        self.configurations.show_book(self.book)
-        listed, baseline = self.book.configurations, self.book.baseline_index
-        self.body.setVisible(bool(listed))
+        """Shows the list now; the figures follow from a thread."""
+        book = self.book
+        lines = [line for session in book.sessions.values() for line in _lines(session, book.chosen)]
+        self.list.show_lines(lines, self.list.current_key)
+        listed, baseline, basis, only = book.configurations, book.baseline_index, book.basis, book.differences_only
         self.empty.setVisible(not listed)
-        self.bar.set_has_columns(bool(listed))
-        key = (tuple(map(_identity, listed)), baseline, self.book.basis, self.book.differences_only)
+        self.table.setVisible(bool(listed))
+        self.export.setEnabled(bool(listed))
+        # Configurations are gathered again whenever runs end.
+        key = (tuple(map(id, listed)), baseline, basis, only)
         if key == self._key:
             return
         self._key = key
-        if not listed:
+        if listed:
+            sessions = dict(book.sessions)
+            self.errand.ask(lambda: sheet(listed, baseline, basis, sessions, differences_only=only))
+        else:
             self.errand.forget()
             self._show(ComparisonSheet())
-            return
-        basis, sessions, only = self.book.basis, dict(self.book.sessions), self.book.differences_only
-        self.errand.ask(lambda: sheet(listed, baseline, basis, sessions, differences_only=only))
 
-    def _show(self, found: object) -> None:
-        if isinstance(found, ComparisonSheet):
-            self.body.show_sheet(found)
+    def _show(self, result: object) -> None:
+        if isinstance(result, ComparisonSheet):
+            self.table.show_sheet(result)
+            hidden = f"Hidden, without a difference: {count_text(result.hidden, 'figure')}." if result.hidden else ""
+            say(self.differences, result.differences)
+            say(self.signs, " ".join(filter(None, (hidden, SIGNS if len(result.heads) > 1 else ""))))
+            say(self.notes, " ".join(result.notes))
 
-    def _take_basis(self, basis: str) -> None:
+    def _choose_basis(self, basis: str) -> None:
         self.book.basis = basis
         self._fill()
 
-    def _take_differences(self, is_on: bool) -> None:
+    def _choose_differences(self, is_on: bool) -> None:
         self.book.differences_only = is_on
         self._fill()
 
-    def _toggle(self, place: object) -> None:
-        if isinstance(place, ColumnName):
-            self.book.toggle(place)
+    def toggle(self, key: object) -> None:
+        """Adds or removes a column."""
+        if isinstance(key, ColumnKey):
+            self.book.toggle(key)
             self._fill()
 
-    def _place(self, index: int) -> ColumnName:
-        return place_of(self.book.configurations[index])
-
     def _choose_baseline(self, index: int) -> None:
-        self.book.choose_baseline(self._place(index))
-        self._fill()
-
-    def _move(self, index: int, to: int) -> None:
-        self.book.move(self._place(index), to - index)
+        self.book.baseline = key_of(self.book.configurations[index])
         self._fill()
 
     def _remove(self, index: int) -> None:
-        self._toggle(self._place(index))
+        self.toggle(key_of(self.book.configurations[index]))
 
-    def _offer(self, index: int, at: QPoint) -> None:
+    def _offer_column(self, index: int, at: QPoint) -> None:
+        actions = {"Make this the baseline\tEnter": self._choose_baseline, "Remove\tDel": self._remove}
+        self._menu({text: partial(work, index) for text, work in actions.items()}, at)
+
+    def _offer_session(self, key: object, at: QPoint) -> None:
+        if isinstance(key, str) and key != OPEN_SESSION:
+            self._menu({"Close this session": partial(self.close_session, key)}, at)
+
+    def _menu(self, actions: dict[str, Callable[[], object]], at: QPoint) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        last = len(self.book.configurations) - 1
-        for text, work, is_possible in (
-            ("Make this the baseline  Enter", partial(self._choose_baseline, index), True),
-            ("Move left  Ctrl+←", partial(self._move, index, index - 1), index > 0),
-            ("Move right  Ctrl+→", partial(self._move, index, index + 1), index < last),
-            ("Remove  Del", partial(self._remove, index), True),
-        ):
-            action = menu.addAction(text)
-            action.setEnabled(is_possible)
-            action.triggered.connect(lambda _=False, work=work: work())
+        for text, work in actions.items():
+            menu.addAction(text, work)
         menu.popup(at)
 
     # Other sessions.
 
     def browse(self) -> None:
-        """Asks for sessions or result files to compare with."""
+        """Opens a dialog for sessions or result files to compare with."""
         folder = str(self._session.path.parent) if self._session.path is not None else ""
         paths, _ = QFileDialog.getOpenFileNames(self, "Add sessions", folder, _SESSIONS)
         self.add_sessions([Path(path) for path in paths])
 
     def add_sessions(self, paths: Sequence[Path]) -> None:
         """Reads sessions or result files beside the open one, in the background."""
-        for path in paths:
-            full = path.resolve()
-            if full == (self._session.path.resolve() if self._session.path is not None else None):
-                self.messages.post(f"{path.name} is the open session; its configurations are listed already.", "info")
-            elif str(full) not in self.book.sessions:
-                self.shelf.read(full)
+        for path in map(Path.resolve, paths):
+            if self._session.path is not None and path == self._session.path.resolve():
+                self.messages.post(f"{path.name} is the open session; its configurations are listed already.", INFO)
+            elif str(path) not in self.book.sessions and str(path) not in self._reading:
+                self._reading.add(str(path))
+                failed = partial(self._show_failure, str(path))
+                self._session.in_background(partial(read_any, path), self._show_session, failed)
 
-    def _take_session(self, read: object) -> None:
-        if not isinstance(read, ReadSession):
-            return
-        self.book.show_session(read.path, read.title, read.runs)
-        if not self.book.sessions[read.path].columns:
-            self.messages.post(f"{read.title} holds no finished run that can be compared.", "warn")
-        self._show_view()
+    def _show_session(self, read: ReadSession) -> None:
+        self._reading.discard(read.path)
+        if not self._is_over:
+            self.book.show_session(read.path, read.title, read.runs)
+            if not self.book.sessions[read.path].columns:
+                self.messages.post(f"{read.title} holds no finished run that can be compared.", "warn")
+            self._fill()
+
+    def _show_failure(self, path: str, sentence: str) -> None:
+        self._reading.discard(path)
+        if not self._is_over:
+            self.messages.post(sentence)
+
+    def close_session(self, path: str) -> None:
+        self.book.close_session(path)
         self._fill()
-
-    def _take_failure(self, told: str) -> None:
-        self.messages.post(told)
-        self._show_view()
-        self._fill()
-
-    def _close_session(self, path: object) -> None:
-        self.book.close_session(str(path))
-        self._fill()
-
-    # Saved views.
-
-    @property
-    def views(self) -> dict[str, Any]:
-        """The saved views of the session by name."""
-        return saved_views(self._session.facts)
-
-    def _keep_view(self, name: str, view: Any) -> None:
-        self._session.note(VIEWS, {**self.views, name: view})
-
-    def _ask_name(self) -> None:
-        name, is_given = QInputDialog.getText(self, "Save view", "Name of this comparison:")
-        if is_given and name.strip():
-            self.save_view(name.strip())
-
-    def save_view(self, name: str) -> None:
-        """Keeps the choice in the open session under a name, in place of one of that name, which can be undone."""
-        before = self.views.get(name)
-        self._keep_view(name, self.book.to_view().to_json())
-        if before is None:
-            self.messages.post(f"Saved in the session as “{name}”.", INFO, about=name)
-        else:
-            self._offer_undo(f"“{name}” was replaced in the session.", name, before)
-
-    def remove_view(self, name: str) -> None:
-        """Forgets a saved view, which can be undone."""
-        view = self.views[name]
-        self._session.note(VIEWS, {other: known for other, known in self.views.items() if other != name})
-        self._offer_undo(f"“{name}” was removed.", name, view)
-
-    def _offer_undo(self, sentence: str, name: str, before: Any) -> None:
-        self.messages.post(sentence, INFO, UNDO, partial(self._keep_view, name, before), about=name)
-
-    def open_view(self, name: str) -> None:
-        """Shows a saved view; the other sessions that it needs are read first."""
-        try:
-            self._view = SavedView.from_json(self.views[name], name)
-        except UserError as error:
-            self.messages.post(error.sentence)
-            return
-        self.add_sessions([Path(path) for path in self._view.sessions if path != OPEN_SESSION])
-        self._show_view()
-        self._fill()
-
-    def _show_view(self) -> None:
-        view = self._view
-        if view is None or (any(path not in self.book.sessions for path in view.sessions) and self.shelf.is_busy):
-            return
-        self._view = None
-        missing = self.book.show_view(view)
-        if missing:
-            is_or_are = "is" if missing == 1 else "are"
-            self.messages.post(f"{missing} of its configurations {is_or_are} no longer in these sessions.", "warn")
-        self.bar.show_choice(self.book.basis, differences_only=self.book.differences_only)
 
     # Copying and writing.
 
     def copy(self) -> None:
-        """Puts the table into the clipboard as tab-separated text."""
+        """Copies the table to the clipboard as tab-separated text."""
         QGuiApplication.clipboard().setText(self.table.sheet.as_text())
-        self.messages.post("Copied as tab-separated text.", "info")
+        self.messages.post("Copied as tab-separated text.", INFO)
 
-    def _ask_place(self, key: str) -> None:
-        text, pattern = FORMATS[key]
-        start = str(Path.home() / f"comparison.{'csv' if key == 'csv' else 'json'}")
-        path, _ = QFileDialog.getSaveFileName(self, text.rstrip("…"), start, pattern)
+    def _ask_place(self, suffix: str) -> None:
+        start, pattern = str(Path.home() / f"comparison{suffix}"), f"*{suffix}"
+        path, _ = QFileDialog.getSaveFileName(self, "Export the comparison", start, pattern)
         if path:
-            self.write(key, Path(path))
+            self.write(Path(path if path.lower().endswith(suffix) else path + suffix))
 
-    def write(self, key: str, path: Path) -> None:
-        """Writes the comparison ("csv", "json") in the background."""
+    def write(self, path: Path) -> None:
+        """Writes the comparison as CSV or JSON, by the suffix, in the background."""
         book = self.book
         listed, baseline, basis, only = book.configurations, book.baseline_index, book.basis, book.differences_only
         if len(listed) < 2:
@@ -340,52 +271,47 @@ class ComparisonDialog(QDialog):
             return
 
         def work() -> str:
-            document = compare_document(listed, listed[baseline], basis, differences_only=only)
-            return write_comparison_as(key, path, document)
+            write_comparison(compare_document(listed, listed[baseline], basis, differences_only=only), path)
+            return f"Written: {path}"
 
-        def tell(kind: str, told: str) -> None:
-            (self.post_late if self._is_over else self.messages.post)(told, kind)
+        def post(kind: str, text: str) -> None:
+            (self.post_late if self._is_over else self.messages.post)(text, kind)
 
-        self._session.in_background(work, partial(tell, INFO), partial(tell, FAILURE))
+        self._session.in_background(work, partial(post, INFO), partial(post, FAILURE))
 
-    # Qt's own.
+    # Qt events.
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Ctrl+C copies wherever one is."""
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy()
-        elif event.matches(QKeySequence.StandardKey.Save):
-            self._ask_name()
         else:
             super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Files are welcome."""
         if any(url.isLocalFile() for url in event.mimeData().urls()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Adds sessions that were dropped."""
         self.add_sessions([Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()])
         event.acceptProposedAction()
 
     def done(self, result: int) -> None:
-        """Threads end before what they answer to goes away; both Esc and the window's button come by here."""
-        self.settle()
+        """Waits for the thread of the figures; Esc and the window's button end here."""
+        self.errand.wait()
         self._is_over = True
         super().done(result)
 
-    def settle(self) -> None:
-        """Waits for threads."""
-        self.errand.wait()
-        self.shelf.wait()
-
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being read or worked out."""
-        return not (self.errand.is_busy or self.shelf.is_busy)
+        return not (self.errand.is_busy or self._reading)
 
 
-def _identity(column: object) -> int:
-    """Tells configurations apart; they are gathered anew whenever runs end."""
-    return id(column)
+def _lines(session: OpenSession, chosen: Sequence[ColumnKey]) -> list[ListLine]:
+    """A line for the session, and a line with a box for each of its configurations."""
+    lines = [ListLine(session.path, session.title, tip=session.path or "The session in the window", tells_by_end=True)]
+    for key, column in session.columns.items():
+        name, second = title_parts(column)
+        count = f"{len(column.runs):,}" if len(column.runs) > 1 else ""
+        line = ListLine(key, name, count, second=second, tip=column.label, is_inner=True, tells_by_end=True)
+        lines.append(replace(line, is_checked=key in chosen))
+    return lines

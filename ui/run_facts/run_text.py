@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +16,12 @@ from evprof.core.texts import one_line
 from evprof.core.units import NS_PER_S, amount_text, percent_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.scoring import TOKEN_F1
+from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, is_drafting
 
 if TYPE_CHECKING:
+    from evprof.metrics.facts import Fact
     from evprof.metrics.speculation.payoff import Payoff
 
 NOTHING = "–"
@@ -90,18 +91,13 @@ def stage_now(run: RunLog, role: str) -> str:
         return "cancelled"
     if run.info.status == FINISHED:
         return "imported" if run.info.imported is not None else "finished"
-    running = open_stage(run, role)
+    running = run.open_stage(role)
     if running is not None:
         return "drafting" if is_drafting(run, role, running.name) else running.name
     if role != run.info.role and any(span.role == role for span in run.stages()):
-        decoding = open_stage(run, run.info.role)
+        decoding = run.open_stage(run.info.role)
         return "drafting" if decoding is not None and decoding.name == "decode" else "waiting"
     return "waiting" if run.has_spans() else "loading weights"
-
-
-def open_stage(run: RunLog, role: str) -> Span | None:
-    """The stage one model is in, None between stages and after the end."""
-    return run.open_stage(role)
 
 
 def stages_in_order(run: RunLog, role: str) -> list[Span]:
@@ -241,20 +237,13 @@ def verdicts_of(group: Sequence[RunLog]) -> str:
     return ", ".join(f"{run.info.role} {verdict}" for run, verdict in zip(group, found, strict=True))
 
 
-def right_words(shares: Mapping[str, float]) -> str:
-    """`33 % right` of one role's share of right answers, `33 / 0 % right` of the draft's and the target's."""
-    text = _by_role(shares)
-    return f"{text} % right" if text else ""
-
-
-def nearness_words(shares: Mapping[str, float]) -> str:
-    """The mean token F1 of free text by role: `F1 33 / 0 %`."""
-    text = _by_role(shares)
-    return f"F1 {text} %" if text else ""
-
-
-def _by_role(shares: Mapping[str, float]) -> str:
-    return " / ".join(f"{100 * shares[role]:.0f}" for role in (DRAFT, TARGET) if role in shares)
+def score_words(scores: Sequence[Fact]) -> str:
+    """`33 % right` of one role, `33 / 0 % right` of draft and target; of free text the mean token F1: `F1 33 / 0 %`."""
+    for key, pattern in ((RIGHT, "{} % right"), (TOKEN_F1, "F1 {} %")):
+        shares = {fact.name: fact.value for fact in scores if fact.key == key and isinstance(fact.value, float)}
+        if shares:
+            return pattern.format(" / ".join(f"{100 * shares[role]:.0f}" for role in (DRAFT, TARGET) if role in shares))
+    return ""
 
 
 def expected_note(runs: Sequence[RunLog]) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from evprof.core.records import TensorRecord
 from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
-from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text, percent_text
+from evprof.core.units import NS_PER_S, bytes_text, ms_text, percent_text
 from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
-from ui.run_facts.figures import NOTHING, column_heads
-from ui.run_facts.run_text import ENERGY_TIP, energy_text, expected_note, mode_name
+from ui.run_facts.figures import heads_of
+from ui.run_facts.run_text import ENERGY_TIP, NOTHING, energy_text, expected_note, mode_name
 
 if TYPE_CHECKING:
     from evprof.metrics.facts import Fact
@@ -48,83 +48,61 @@ class DetailSection:
     heads: tuple[str, ...] = ()
 
 
+def ns_text(duration_ns: float) -> str:
+    return ms_text(duration_ns / 1e6)
+
+
 def span_sections(run: RunLog, span: Span) -> list[DetailSection]:
     """A span: when, how long, its share, its tensors and its parts."""
-    zero = run.info.start_ns if run.info.start_ns is not None else span.start_ns
-    model = run.info.models.get(span.role)
-    facts = [
-        Detail("start", ms_text(ms_from_ns(span.start_ns - zero))),
-        Detail("duration", _duration_text(span)),
-    ]
-    share = _share(run, span)
-    if share:
-        facts.append(Detail("share of the run", share))
-    if energy := energy_text(run, span):
-        facts.append(Detail("energy", energy, tip=ENERGY_TIP))
-    rate = _rate(run, span)
-    if rate:
-        facts.append(Detail("throughput", rate))
-    parent = run.spans.get(span.parent_id)
-    if parent is not None:
-        facts.append(Detail("part of", stage_title(parent.name), _swatch(parent)))
-    if span.is_settled and span.host_end_ns is not None and span.end_ns is not None:
-        lag = span.end_ns - span.host_end_ns
-        if lag > 0:
-            facts.append(
-                Detail("device behind host", ms_text(ms_from_ns(lag)), tip="end on the device less end on the host")
-            )
-    sections = [
-        DetailSection(f"{stage_title(span.name)} · {model.name if model else span.role}", facts, _note(run, span))
-    ]
-    for head, direction in (("Inputs", "in"), ("Outputs", "out")):
-        tensors = [record for record in span.tensors if record.direction == direction]
-        if tensors:
-            sections.append(DetailSection(head, [Detail(record.name, tensor_text(record)) for record in tensors]))
-    sections += _loading(run, span)
-    children = run.children(span.span_id)
-    groups = _grouped_parts(run, span)
-    if groups is not None:
-        sections.append(
-            DetailSection("Parts", [Detail(_times(name, count), ms_text(time_ms)) for name, count, time_ms in groups])
-        )
-    elif children:
-        listed = [Detail(child.name, _duration_text(child), _swatch(child)) for child in children[:MAX_CHILDREN]]
-        more = f"and {len(children) - MAX_CHILDREN} more" if len(children) > MAX_CHILDREN else ""
-        sections.append(DetailSection("Parts", listed, more))
-    return sections
-
-
-def _loading(run: RunLog, span: Span) -> list[DetailSection]:
-    """What stage load read and how fast."""
-    if span.name != "load" or not span.is_stage:
-        return []
     from evprof.metrics import facts
 
-    details = [Detail(one.name, one.text, tip=one.origin) for one in facts.facts(run, span.role, (facts.LOADING,))]
-    return [DetailSection("Loading", details)] if details else []
+    zero = run.info.start_ns if run.info.start_ns is not None else span.start_ns
+    model, parent = run.info.models.get(span.role), run.spans.get(span.parent_id)
+    details = [Detail("start", ns_text(span.start_ns - zero)), Detail("duration", _duration_text(span))]
+    details += [Detail("share of the run", text)] if (text := _share(run, span)) else []
+    details += [Detail("energy", text, tip=ENERGY_TIP)] if (text := energy_text(run, span)) else []
+    details += [Detail("throughput", text)] if (text := _rate(run, span)) else []
+    details += [Detail("part of", stage_title(parent.name), _swatch(parent))] if parent is not None else []
+    if span.is_settled and span.host_end_ns is not None and span.end_ns is not None and span.end_ns > span.host_end_ns:
+        tip = "end on the device less end on the host"
+        details.append(Detail("device behind host", ns_text(span.end_ns - span.host_end_ns), tip=tip))
+    title = f"{stage_title(span.name)} · {model.name if model else span.role}"
+    sections = [DetailSection(title, details, _note(run, span))]
+    for head, direction in (("Inputs", "in"), ("Outputs", "out")):
+        tensors = [record for record in span.tensors if record.direction == direction]
+        sections.append(DetailSection(head, [Detail(record.name, tensor_text(record)) for record in tensors]))
+    if span.name == "load" and span.is_stage:
+        sections.append(DetailSection("Loading", beside([facts.facts(run, span.role, (facts.LOADING,))], "Loading")))
+    parts = _parts(run, span)
+    more = f"and {len(parts) - MAX_CHILDREN} more" if len(parts) > MAX_CHILDREN else ""
+    sections.append(DetailSection("Parts", parts[:MAX_CHILDREN], more))
+    return [section for section in sections if section.details]
 
 
-def _grouped_parts(run: RunLog, span: Span) -> list[tuple[str, int, float]] | None:
-    """Name, number and time in ms of a stage's parts where several parts have one name; None elsewhere."""
+def _parts(run: RunLog, span: Span) -> list[Detail]:
+    """The parts of a span; parts of one name together where loading or preprocessing has several."""
     from evprof.metrics.figures.kv_cache import part_times_ms
 
-    names = [child.name for child in run.children(span.span_id)]
+    children = run.children(span.span_id)
+    names = [child.name for child in children]
     if span.name not in ("load", "preprocess") or len(set(names)) == len(names):
-        return None
-    return [(name, names.count(name), time_ms) for name, time_ms in part_times_ms(run, span).items()]
+        return [Detail(child.name, _duration_text(child), _swatch(child)) for child in children]
+    counts = {name: names.count(name) for name in names}
+    times = part_times_ms(run, span)
+    return [Detail(times_text(name, counts[name]), ms_text(time_ms)) for name, time_ms in times.items()]
 
 
-def _times(name: str, count: int) -> str:
+def times_text(name: str, count: int) -> str:
     return name if count == 1 else f"{name} × {count}"
 
 
 def _swatch(span: Span) -> str:
-    # Frames are decoded while they are loaded: a part may be called what a stage is called.
+    # A part may have the name of a stage: frames are decoded while they are loaded.
     return span.name if span.is_stage and stages_in(span.name) else ""
 
 
 def _note(run: RunLog, span: Span) -> str:
-    """What has to be known of an interval that an imported file measured in one piece."""
+    """The limits of an interval that an imported file measured in one piece."""
     if len(span.covers) < 2:
         return ""
     apart = [name for name in span.covers if name not in run.accounts_for(span)]
@@ -136,10 +114,9 @@ def _rate(run: RunLog, span: Span) -> str:
     """Tokens per second of a settled prefill or decode stage; empty for other spans."""
     if not span.is_stage or not span.is_settled or not span.duration_ns:
         return ""
-    lengths = run.info.lengths.get(span.role)
+    lengths, length = run.info.lengths.get(span.role), run.answer_extent.length
     if span.name == "prefill" and lengths is not None:
         return f"{lengths.input * NS_PER_S / span.duration_ns:,.0f} tok/s"
-    length = run.answer_extent.length
     if span.name == "decode" and span.role == run.info.role and length > 1:
         return f"{(length - 1) * NS_PER_S / span.duration_ns:,.1f} tok/s"
     return ""
@@ -154,8 +131,7 @@ def tensor_text(record: TensorRecord) -> str:
 def _duration_text(span: Span) -> str:
     if span.duration_ns is None:
         return "running"
-    text = ms_text(ms_from_ns(span.duration_ns))
-    return text if span.is_settled else f"{text}, provisional"
+    return ns_text(span.duration_ns) + ("" if span.is_settled else ", provisional")
 
 
 def _share(run: RunLog, span: Span) -> str:
@@ -175,7 +151,7 @@ def summary_sections(a: ShownModel | None, b: ShownModel | None) -> list[DetailS
     columns = [column for column in (a, b) if column is not None]
     if not columns:
         return []
-    heads = column_heads(a, b) if len(columns) == 2 else ()
+    heads = heads_of(a, b) if len(columns) == 2 else ()
     runs = list({column.run.run_id: column.run for column in columns}.values())
     of_models = [facts.facts(*column, (facts.SETTINGS, facts.LOADING, facts.KV_CACHE)) for column in columns]
     of_runs = [facts.facts(run, None, (facts.ACCURACY, facts.ENERGY, facts.GPU, facts.WARNINGS)) for run in runs]

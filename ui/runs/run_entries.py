@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT
@@ -16,8 +16,7 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT
-from ui.run_facts.figures import MOST_NUMBERS, spread_text
-from ui.run_facts.run_text import cell_names, mode_name, mode_words, nearness_words, right_words, stage_now, verdicts_of
+from ui.run_facts.run_text import cell_names, mode_name, mode_words, score_words, stage_now, verdicts_of
 from ui.runs.run_remarks import Payoffs
 from ui.state.cells import configuration_counts
 from ui.widgets.line_list import ListLine
@@ -34,9 +33,8 @@ CLOSED, OPEN = "closed", "open"
 FoldKey = tuple[str, str]
 """The key of a line with others below it: (CELL, its name) or (REPEATS, the number of the request)."""
 
-MOST_ERRORS = 3
-MOST_WEIGHED = 300
-"""Runs of a cell whose interval the list shows: over more it takes too long; the comparison has it."""
+MOST_ERRORS, MOST_NUMBERS = 3, 3
+"""Errors in a tool tip, and runs that are listed by number."""
 
 _UNCLEAR = "?"
 """In place of a speed-up without an interval: too few runs."""
@@ -135,14 +133,10 @@ class RunEntries:
 
         counts = configuration_counts(members)
         counted = [run for run in _last_of_rows(members) if run.info.status == FINISHED and _counts([run])]
-        by_role = [[run for run in counted if run.info.role == role] for role in _roles(counted)]
-        warm = [run for mine in by_role for run in warm_of(mine)]
-        times = facts.time_facts([[run] for run in warm])
-        scores = facts.score_facts(counted)
-        shares = {fact.name: fact.value for fact in scores if fact.key == RIGHT and isinstance(fact.value, float)}
-        nearness = {fact.name: fact.value for fact in scores if fact.key != RIGHT and isinstance(fact.value, float)}
+        roles = dict.fromkeys(run.info.role for run in counted)
+        warm = [run for role in roles for run in warm_of([run for run in counted if run.info.role == role])]
+        times, scores = facts.time_facts([[run] for run in warm]), facts.score_facts(counted)
         name, file = cell_names(members[0])
-        label = " · ".join(filter(None, (counts.sentence, right_words(shares) or nearness_words(nearness), file)))
         tip = [key[1], mode_name(members[0].info.mode), counts.sentence]
         tip += [f"{counts.warmups:,} warm-up runs, in no figure"] if counts.warmups else []
         tip += list(dict.fromkeys(run.info.error for run in members if run.info.error))[:MOST_ERRORS]
@@ -153,12 +147,11 @@ class RunEntries:
             name,
             " / ".join(fact.text for fact in times),
             "bad" if counts.failed and not times else "",
-            label,
+            " · ".join(filter(None, (counts.sentence, score_words(scores), file))),
             "\n".join(tip),
             is_live=counts.running > 0,
             fold=OPEN if is_open else CLOSED,
             tells_by_end=True,
-            spread=_spread(times[0]) if len(times) == 1 and len(warm) <= MOST_WEIGHED else "",
         )
 
     def _repeats_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> ListLine:
@@ -188,7 +181,6 @@ class RunEntries:
             fold=OPEN if is_open else CLOSED,
             badges=tuple(f"{times} {mark}" if times > 1 else mark for mark, times in marks.items()),
             chip=f"{outcome.against} ▾" if outcome.against else "",
-            spread=outcome.spread,
         )
 
     # Single runs and pairs.
@@ -220,7 +212,6 @@ class RunEntries:
             tells_by_end=inner == CELL,
             badges=marks,
             chip=f"{outcome.against} ▾" if outcome.against else "",
-            spread=outcome.spread,
         )
 
     def _outcome(
@@ -236,20 +227,18 @@ class RunEntries:
             return _Outcome()
         last = counted[-1][-1]
         times = facts.time_facts(counted)
-        spread = _spread(times[0]) if len(times) == 1 else ""
-        plain = _Outcome(" / ".join(fact.text for fact in times), tip=(_over("time", times),), spread=spread)
+        plain = _Outcome(" / ".join(fact.text for fact in times), tip=(_over("time", times),))
         if not is_weighed or not may_pay_off(last):
             return plain
         payoff = self._payoffs.of(last)
         fact = None if payoff is None else facts.speedup_fact(payoff)
         if payoff is None or fact is None:
-            return _Outcome(plain.text, tip=plain.tip, spread=spread, against="no baseline")
+            return replace(plain, against="no baseline")
         return _Outcome(
             fact.text if fact.interval is not None else _UNCLEAR,
             fact.tone,
             (fact.origin, _over("speed-up", [fact])),
             against=against_of(payoff, _ids(members)),
-            spread=_spread(fact),
         )
 
 
@@ -259,7 +248,6 @@ class _Outcome:
     role: str = ""
     tip: tuple[str, ...] = ()
     against: str = ""
-    spread: str = ""
     is_running: bool = False
 
 
@@ -316,12 +304,6 @@ def _over(what: str, found: Sequence[Fact]) -> str:
     return f"figure: {what}, mean over {over}"
 
 
-def _spread(fact: Fact) -> str:
-    """`±3 %`: half an interval in percent of its value; "" without one."""
-    half = spread_text(fact.value, fact.interval) if isinstance(fact.value, (int, float)) else ""
-    return f"{half} %" if half else ""
-
-
 def _paired(members: Sequence[RunLog]) -> list[list[RunLog]]:
     """The runs of one line each: alone, or the two that ran side by side, the draft's first."""
     found: dict[object, list[RunLog]] = {}
@@ -342,10 +324,6 @@ def _counts(line: Sequence[RunLog]) -> bool:
 def _last_of_rows(members: Sequence[RunLog]) -> list[RunLog]:
     """Of rows that were begun more than once the last attempt."""
     return list({run.info.row: run for run in members}.values())
-
-
-def _roles(runs: Sequence[RunLog]) -> list[str]:
-    return list(dict.fromkeys(run.info.role for run in runs))
 
 
 def _common_name(runs: Sequence[RunLog]) -> str:

@@ -14,14 +14,13 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.run.requests import request_again
 from evprof.view.columns import pair_for
 from ui.runs.run_entries import CELL, OPEN, REPEATS, FoldKey, RunEntries, Slot
-from ui.runs.run_remarks import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, Payoffs, RunRemarks, baseline_menu
+from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE, Payoffs, RunRemarks, baseline_menu
 from ui.state.cells import typical_pair, typical_repeat
 from ui.state.run_controller import RunController
 from ui.state.run_following import dragged, matching, put_run
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
-from ui.widgets.label import literal
 from ui.widgets.line_list import LineList, ListLine, PagedLines
 from ui.widgets.panel_parts import EmptyState, section_head
 
@@ -156,14 +155,7 @@ class RunList(QWidget):
         run_id = typical_repeat(runs, self._ids(key)) if key[0] == REPEATS else key[0]
         if run_id in runs:
             a, b = pair_for(runs, run_id)
-            self._selection.set_runs(self._beside(b) if a is None and b is not None else a, b)
-
-    def _beside(self, run_id: int) -> int | None:
-        """The run that somebody chose to see beside one that fills no more than column B."""
-        chosen = [
-            number for number in self._controller.runs[run_id].info.chosen_baseline if number in self._controller.runs
-        ]
-        return typical_repeat(self._controller.runs, chosen) if chosen else None
+            self._selection.set_runs(a, b)
 
     def _join(self, key: object) -> None:
         """Shows a line beside the one that was picked before: that one is A, this one B."""
@@ -297,31 +289,6 @@ class RunList(QWidget):
     def offer_baseline(self, run: RunLog, place: QPoint) -> None:
         """The menu of what a run is weighed against."""
         self._baseline_menu(run).popup(place)
-
-    def offer_as_a(self, place: QPoint) -> None:
-        """The menu of what column B may be compared with."""
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for key, slot in list(self._shown.items())[:MOST_LISTED]:
-            if self._selection.runs[1] not in slot.run_ids:
-                line = slot.make()
-                action = menu.addAction(literal(f"{line.name}   {line.figure}".strip()))
-                action.triggered.connect(lambda _=False, key=key: self.compare_with(key))
-        menu.popup(place)
-
-    def compare_with(self, key: object) -> None:
-        """Puts a line's run into column A, and keeps that for column B's run as far as it is no verdict's business."""
-        from evprof.metrics.configurations.baselines import candidates_for, repeats_of
-
-        self.put(key, 0)
-        runs, (a, b) = self._controller.runs, self._selection.runs
-        if a is None or b is None or a == b:
-            return
-        shown, others = runs[b], list(runs.values())
-        repeats = repeats_of(shown, others)
-        baseline = [run.run_id for run in repeats_of(runs[a], others)]
-        if not mode_of(shown.info.mode).drafts or {run.run_id for run in candidates_for(shown, others)} >= {*baseline}:
-            self.remarks.weigh_against(repeats, baseline)
 
     def measure_alone(self, run: RunLog) -> None:
         """Asks for three runs of the target alone on what a run was asked."""

@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.requests import request_again
-from ui.run_facts.figures import NOTHING
-from ui.run_facts.run_text import judgement_of
+from ui.run_facts.run_text import NOTHING, judgement_of
 from ui.runs.run_entries import against_of
 from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE, Payoffs
 from ui.style.theme import GRID, ThemeHolder

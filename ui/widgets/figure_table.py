@@ -214,7 +214,9 @@ class FigureTable(QTableWidget):
             if (item := self.horizontalHeaderItem(column)) is not None:
                 item.setToolTip(plain(head))
         for place, row in enumerate(self._rows):
-            texts = (", ".join(filter(None, (row.name, row.unit))), *row.cells)
+            # A name and its unit part at a space of the name only.
+            name = row.name + (f",\N{NO-BREAK SPACE}{row.unit}" if row.unit else "")
+            texts = (name, *row.cells)
             for column, (text, role) in enumerate(zip(texts, ("dim", *row.roles, *[""] * count), strict=False)):
                 self.setItem(place, column, self._item(row, column, text, role))
         self.setAccessibleDescription(self.as_text())

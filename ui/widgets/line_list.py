@@ -48,7 +48,7 @@ class ListLine:
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
     "closed") has others below it, which are `is_inner`. `is_checked` None: it has no check box.
     `tells_by_end`: a name that is too long is cut in the middle. `chip` is a word at the end of the second line that
-    can be clicked. `spread` stands behind the figure. `column`: the letters of the columns that show the line.
+    can be clicked. `column`: the letters of the columns that show the line.
     """
 
     key: Any
@@ -66,7 +66,6 @@ class ListLine:
     badges: tuple[str, ...] = ()
     column: str = ""
     chip: str = ""
-    spread: str = ""
 
     @property
     def below(self) -> str:
@@ -80,7 +79,7 @@ class ListLine:
     @property
     def words(self) -> str:
         column = f"column {' and '.join(self.column)}" if self.column else ""
-        parts = (self.name, self.figure, self.spread, *self.badges, self.second, self.chip, column)
+        parts = (self.name, self.figure, *self.badges, self.second, self.chip, column)
         return ", ".join(filter(None, parts))
 
     @property
@@ -179,7 +178,9 @@ class LineDelegate(QStyledItemDelegate):
             self._write(painter, margin, "▾" if line.fold == "open" else "▸", dim)
         letters = margin.translated(0, LINE - 4) if line.fold and line.has_second else margin
         self._write(painter, letters, line.column, accent)
-        inner = box.adjusted(2 * GRID + GRID * line.is_inner + 5 * bool(line.column), 0, -GRID - 4, 0)
+        # The letters of both columns are wider than the margin.
+        start = max(2 * GRID, GRID + theme.text_width(line.column, SMALL_PX)) if line.column else 2 * GRID
+        inner = box.adjusted(start + GRID * line.is_inner, 0, -GRID - 4, 0)
         if line.is_checked is not None:
             self._draw_box(painter, inner, line.is_checked, option.widget)
             inner.setLeft(inner.left() + 20)
@@ -187,8 +188,7 @@ class LineDelegate(QStyledItemDelegate):
         first, below = (QRectF(inner) for _ in range(2))
         first.setHeight(LINE)
         below.setRect(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
-        figure = f"{line.figure} {line.spread}".strip()
-        self._write_end(painter, first, figure, accent if line.is_live else color)
+        self._write_end(painter, first, line.figure, accent if line.is_live else color)
         self._write(painter, first, line.name, theme.text, cut=cut, size_px=BASE_PX)
         self._write_end(painter, below, line.chip, accent)
         self._write(painter, below, line.below, color if line.second_has_role else dim, cut=cut)

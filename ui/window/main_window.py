@@ -292,7 +292,6 @@ class MainWindow(WindowParts):
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.requests.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
-        self.comparison.baseline_asked.connect(self.runs.offer_as_a)
         self.controller.waiting_changed.connect(lambda: self.status.show_waiting(len(self.controller.waiting)))
         of_fact = {OBSERVER: self.measure_overhead, WAITING: self.long_work.show_queue}
         self.status.clicked.connect(lambda name: of_fact[name]() if name in of_fact else None)

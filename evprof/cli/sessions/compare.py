@@ -16,8 +16,6 @@ from evprof.core.texts import guess_among
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
     from evprof.metrics.comparison.document import Configuration
-    from evprof.metrics.configurations.saved_view import SavedView
-    from evprof.session.opened import OpenedSession
 
 MOST_NAMED, MOST_SHOWN = 10, 200
 """Runs that a sentence lists by number, and letters of a name in it."""
@@ -56,8 +54,6 @@ class CompareCommand(Command):
         parser.add_argument(
             "--differences-only", action="store_true", help="leave out figures and settings that do not differ"
         )
-        parser.add_argument("--save", metavar="NAME", help="save this comparison as a view in the first session")
-        parser.add_argument("--view", metavar="NAME", help="compare what was saved under this name in the session")
         parser.add_argument(
             "-o",
             "--output",
@@ -72,21 +68,19 @@ class CompareCommand(Command):
         from evprof.cli.sessions.comparison_text import print_comparison
         from evprof.export.comparison_tables import check_comparison_path, write_comparison
         from evprof.metrics.comparison.document import comparability, compare_document
-        from evprof.metrics.configurations.saved_view import view_of
 
         if options.output is not None:
             check_comparison_path(options.output)
-        listed, baseline, basis, differences_only = _chosen(options, console)
+        _refuse_runs(options.sessions)
+        listed = [column for path in options.sessions for column in _columns(path, console)]
+        _check_count(listed, options.sessions)
+        baseline, basis = _baseline(listed, options.baseline), options.basis or BASES[0]
         if options.require_comparable:
             comparability(listed, listed.index(baseline)).require()
-        document = compare_document(listed, baseline, basis, differences_only=differences_only)
+        document = compare_document(listed, baseline, basis, differences_only=options.differences_only)
         if options.output is not None:
             write_comparison(document, options.output)
             console.note(f"comparison written: {options.output}")
-        if options.save is not None:
-            holder = Path(options.sessions[0])
-            view = view_of(listed, baseline, holder, basis, differences_only=differences_only)
-            _save(options.save, holder, view, console)
         if console.is_json:
             console.document(document)
         else:
@@ -105,47 +99,12 @@ def _refuse_runs(sessions: Sequence[str]) -> None:
             )
 
 
-def _chosen(options: argparse.Namespace, console: Console) -> tuple[list[Configuration], Configuration, str, bool]:
-    """Columns, baseline, basis and whether only differences are told: as asked for, or else as saved.
-
-    `noted` takes in what the sessions note of the repeatability of their machines.
-    """
-    _refuse_runs(options.sessions)
-    if options.view is None:
-        listed = [column for path in options.sessions for column in _columns(path, console)]
-        _check_count(listed, options.sessions)
-        baseline = _baseline(listed, options.baseline)
-        return listed, baseline, options.basis or BASES[0], options.differences_only
-    if len(options.sessions) > 1:
-        raise UserError("--view: a saved view names its sessions; give only the one that holds it.", exit_code=USAGE)
-    holder = Path(options.sessions[0])
-    session = _session(holder)
-    view = _view(session, options.view)
-    found = [
-        column
-        for path in view.paths(holder)
-        for column in _columns(str(path), console, session if path == holder else None)
-    ]
-    listed, baseline, gone = view.pick(found, holder)
-    if gone:
-        console.warn(f"{holder}: of the view '{options.view}' are gone: run {_numbers(name.run_id for name in gone)}")
-    if options.baseline is not None:
-        baseline = _baseline(listed, options.baseline)
-    return listed, baseline, options.basis or view.basis, options.differences_only or view.differences_only
-
-
-def _session(path: Path) -> OpenedSession:
-    from evprof.session.opened import open_session
-
-    return open_session(path)
-
-
-def _columns(path: str, console: Console, session: OpenedSession | None = None) -> list[Configuration]:
+def _columns(path: str, console: Console) -> list[Configuration]:
     from evprof.core.run_info import RUNNING
     from evprof.metrics.comparison.document import configurations_of
+    from evprof.session.opened import open_session
 
-    session = session or _session(Path(path))
-    runs = list(session.runs.values())
+    runs = list(open_session(Path(path)).runs.values())
     _tell_left_out(path, runs, console)
     return configurations_of([run for run in runs if run.info.status != RUNNING], path)
 
@@ -202,21 +161,3 @@ def _baseline(listed: Sequence[Configuration], asked: str | None) -> Configurati
         f"--baseline: no run or configuration '{asked}' takes part in this comparison{guess_among(asked, known)}",
         exit_code=USAGE,
     )
-
-
-def _view(session: OpenedSession, name: str) -> SavedView:
-    from evprof.metrics.configurations.saved_view import SavedView
-    from evprof.session.facts import saved_views
-
-    views = saved_views(session.facts)
-    if name not in views:
-        known = guess_among(name, views) if views else "; it holds none, save one with --save."
-        raise UserError(f"{session.path} holds no view '{name}'{known}", exit_code=USAGE)
-    return SavedView.from_json(views[name], name)
-
-
-def _save(name: str, holder: Path, view: SavedView, console: Console) -> None:
-    from evprof.session.facts import save_view
-
-    save_view(holder, name, view.to_json())
-    console.note(f"view saved: '{name}' in {holder}; evprof compare {holder} --view '{name}' shows it again")

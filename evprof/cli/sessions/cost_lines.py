@@ -10,7 +10,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, ms_text, number_text, percent_text
 from evprof.metrics.costs.cache_map import HELD_ORIGINS, cache_map, reason_without
 from evprof.metrics.costs.sweeps import Ribbon, RoofShare, ribbons_of, roof_of
-from evprof.metrics.costs.visual_costs import TokenCost, second_costs, second_sentences, visual_costs
+from evprof.metrics.costs.visual_costs import TokenCost, visual_costs
 from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
 
 
@@ -28,8 +28,6 @@ def print_costs(runs: Sequence[RunLog], facts: Mapping[str, Any], console: Conso
             if role == run.info.role and (roof := _roof_text(roof_of([run], noted, ceilings))):
                 console.print(f"  {'of the ceilings':<22}{roof}")
             console.print()
-    for line in _second_lines(runs):
-        console.print(line)
     ribbons = ribbons_of(runs, noted, ceilings)
     for ribbon in ribbons:
         for line in _ribbon_lines(ribbon):
@@ -52,20 +50,6 @@ def _cache_lines(run: RunLog, role: str) -> Iterator[str]:
     yield f"{'':<22}{bytes_text(held.held_bytes)} by formula, measured {measured}"
     unused, rolled_back = bytes_text(held.reserved_bytes), bytes_text(held.rolled_back_bytes)
     yield f"{'':<22}set aside and empty {unused}, rolled back {rolled_back}"
-
-
-def _second_lines(runs: Sequence[RunLog]) -> Iterator[str]:
-    """What a second of input costs, of the newest run of every model."""
-    newest = {(model.name, role): run for run in runs for role, model in run.info.models.items()}
-    found = []
-    for (name, role), run in newest.items():
-        costs = visual_costs(run, role)
-        one = None if costs is None else second_costs(run, role, costs)
-        if one is not None:
-            found.append((name, one))
-    if found:
-        yield from second_sentences(found)
-        yield ""
 
 
 def _frame_rows(run: RunLog, role: str, noted: dict[str, Any]) -> Iterator[list[str]]:

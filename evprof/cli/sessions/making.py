@@ -109,7 +109,7 @@ class SessionCommand(Command):
 def _merge(options: argparse.Namespace, console: Console) -> int:
     """Join sessions into a new one.
 
-    Run numbers continue from session to session, and so do the references to them: baselines, marks, saved comparisons.
+    Run numbers continue from session to session, and so do the references to them: baselines and marks.
     Engine processes keep their names, so that intervals tell them apart. Rows of a configuration that two sessions
     contain become further repeats. Suites remain what they were: the new session records which run belongs to which
     suite. The sessions are only read; the new one is there whole, or not at all.

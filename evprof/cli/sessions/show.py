@@ -61,8 +61,8 @@ class ShowCommand(Command):
         group.add_argument(
             "--costs",
             action="store_true",
-            help="print what tokens cost instead: KV caches by origin, each frame's share of times and bytes, what a "
-            "second of input costs, and how stages grow over frames and clip lengths",
+            help="print what tokens cost instead: KV caches by origin, each frame's share of times and bytes, and "
+            "how stages grow over frames and clip lengths",
         )
         group = parser.add_argument_group("of a trace")
         group.add_argument("--against", metavar="FILE", help="show what changed from this trace")
@@ -130,18 +130,9 @@ def _show_session(path: Path, options: argparse.Namespace, console: Console) -> 
 
 
 def _cost_document(runs: Sequence[RunLog], facts: dict[str, Any]) -> dict[str, Any]:
-    from evprof.loaders.pictures.motion import motion_of
-    from evprof.metrics.costs.sweeps import scaling_document, second_document
+    from evprof.metrics.costs.sweeps import scaling_document
 
-    return {
-        "scaling": scaling_document(runs, facts),
-        "per_second": [
-            entry
-            for run in runs
-            for role, shown in run.frames.items()
-            if (entry := second_document(run, role, motion_of(tuple(frame.png for frame in shown))))
-        ],
-    }
+    return {"scaling": scaling_document(runs, facts)}
 
 
 def _print_marks(marks: Sequence[dict[str, Any]], console: Console) -> None:

@@ -170,11 +170,6 @@ def differences(a: ShownModel | None, b: ShownModel | None) -> list[tuple[ToldSe
     ]
 
 
-def difference_sentence(a: ShownModel | None, b: ShownModel | None) -> str:
-    """`KV cache: dynamic → static · decode step: eager → compiled`; empty when nothing differs."""
-    return " · ".join(f"{mine.name}: {mine.text} → {theirs.text}" for mine, theirs in differences(a, b))
-
-
 def _roles(run: RunLog) -> tuple[str, ...]:
     own = run.info.role
     return (DRAFT, TARGET) if mode_of(run.info.mode).is_paired and DRAFT in run.info.models else (own,)

@@ -19,7 +19,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, FittedLine, fit_line
 from evprof.metrics.configurations.gathering import configuration_key, is_comparable, last_attempts, sample_key, warm_of
 from evprof.metrics.configurations.settings_text import settings_of
-from evprof.metrics.costs.visual_costs import second_costs, visual_costs
+from evprof.metrics.costs.visual_costs import visual_costs
 from evprof.metrics.estimates.estimates import Estimate, Read, mean_of, observe, scene_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, frames_shown
 from evprof.metrics.figures.stages import stage_ms
@@ -290,23 +290,6 @@ def visual_document(run: RunLog, role: str | None = None) -> dict[str, Any] | No
             for entry in found.frames
         ],
         "not_known": list(found.why),
-    }
-
-
-def second_document(run: RunLog, role: str, motions: Sequence[float | None]) -> dict[str, Any] | None:
-    """What a second of input costs one model of a run, in all and by frame; None where that is not known."""
-    costs = visual_costs(run, role, sizes_of(run.info.models.get(role), {}))
-    found = None if costs is None else second_costs(run, role, costs, motions)
-    if found is None:
-        return None
-    return {
-        "run_id": run.run_id,
-        "role": role,
-        "reads": found.reads,
-        **asdict(found.whole),
-        "frames": [
-            {"frame": entry.frame, found.activity_key: entry.activity, **asdict(entry.cost)} for entry in found.frames
-        ],
     }
 
 

@@ -1,8 +1,7 @@
-"""What the visual tokens of each frame or event slice cost, and what fewer of them would.
+"""What the visual tokens of each frame or event slice cost.
 
 Tokens and KV bytes are counted. Times are shares of measured stages: vision by pictures (the tower takes all alike),
-prefill by tokens, decode by the bytes that a step reads. Nobody can time one frame's tokens inside a pass, so these are
-shares and are called so. What pruning saves is arithmetic on the model's sizes, beside runs that were pruned.
+prefill by tokens, decode by the bytes that a step reads. A pass over all tokens cannot be timed frame by frame.
 """
 
 from __future__ import annotations
@@ -11,19 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evprof.core.records import FrameRecord
-from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text, ms_text, number_text
-from evprof.core.vocabulary.families import EVENTS
-from evprof.metrics.configurations.gathering import is_comparable, sample_key, warm_of
-from evprof.metrics.configurations.settings_text import kind_read, settings_of
-from evprof.metrics.costs.cache_map import VISUAL, CacheMap, cache_map
-from evprof.metrics.estimates.estimates import Estimate, mean_of, observe
-from evprof.metrics.figures.decoding import decode_ms_per_token, decode_steps, time_to_first_token_ms, visual_tokens
-from evprof.metrics.figures.kv_cache import live_bytes
+from evprof.metrics.costs.cache_map import VISUAL, cache_map
+from evprof.metrics.figures.decoding import decode_steps, time_to_first_token_ms
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.sizes import ModelSizes
-from evprof.metrics.limits.workload import decode_work, prefill_flops
+from evprof.metrics.limits.workload import decode_work
 from evprof.metrics.speculation.outcome import round_count
 
 
@@ -180,199 +172,3 @@ def _unknown(run: RunLog, role: str, sizes: ModelSizes | None) -> Iterable[str]:
 
 def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
-
-
-@dataclass(frozen=True)
-class Pruning:
-    """What a run would save with `kept` of its visual tokens, by arithmetic; `prefill_ms` and `decode_ms` None where
-    not even that is known. Vision is not saved: the tower still reads every picture."""
-
-    kept: int
-    kv_bytes: int
-    prefill_ms: float | None
-    decode_ms: float | None
-    is_by_operations: bool
-
-
-def pruning(run: RunLog, costs: VisualCosts, held: CacheMap, kept: int, sizes: ModelSizes | None = None) -> Pruning:
-    """Savings of the answering model with only `kept` visual tokens (0 up to all of them).
-
-    Prefill shrinks as its operations do where the model's sizes are known, else in proportion to its tokens.
-    """
-    gone = costs.whole.tokens - max(0, min(kept, costs.whole.tokens))
-    prefill = stage_ms(run, "prefill")
-    left = costs.input_tokens - gone
-    share = gone / costs.input_tokens
-    if sizes is not None and left > 0:
-        share = 1 - prefill_flops(sizes.text, left) / prefill_flops(sizes.text, costs.input_tokens)
-    saved_bytes = held.held_bytes * gone // held.length if held.length else 0
-    decode = _decode_ms_per_byte(run, run.info.role, sizes)
-    return Pruning(
-        costs.whole.tokens - gone,
-        saved_bytes,
-        None if prefill is None else prefill * share,
-        None if decode is None else decode * saved_bytes,
-        sizes is not None,
-    )
-
-
-@dataclass(frozen=True)
-class PrunedRuns:
-    """Runs of one model on one sample that kept this share of the visual tokens, measured."""
-
-    share: float
-    runs: tuple[RunLog, ...]
-    visual_tokens: int | None
-    prefill_ms: Estimate | None
-    decode_ms_per_token: Estimate | None
-    kv_bytes: int | None
-
-
-def pruned_runs(run: RunLog, others: Iterable[RunLog]) -> list[PrunedRuns]:
-    """Finished runs like this one but for what is kept, most first; one entry where nothing else was tried."""
-    wanted, asked = _of_one_kind(run), _all_but_pruning(run)
-    by_share: dict[float, list[RunLog]] = {}
-    for other in others:
-        # Settings last: working them out takes a while, and sessions hold thousands of runs.
-        is_like = other.info.status == FINISHED and is_comparable(other) and _of_one_kind(other) == wanted
-        if is_like and _all_but_pruning(other) == asked:
-            by_share.setdefault(other.info.settings.switches.visual_keep, []).append(other)
-    found = []
-    for share, runs in sorted(by_share.items(), reverse=True):
-        kept = warm_of(runs)
-        found.append(
-            PrunedRuns(
-                share,
-                tuple(kept),
-                visual_tokens(kept[0]),
-                mean_of(observe(kept, lambda one: stage_ms(one, "prefill"))),
-                mean_of(observe(kept, decode_ms_per_token)),
-                live_bytes(kept[0]),
-            )
-        )
-    return found
-
-
-_PRUNING = ("visual_keep", "prune_by")
-"""Settings of pruning."""
-
-
-def _of_one_kind(run: RunLog) -> object:
-    model = run.info.models.get(run.info.role)
-    return model.name if model else "", run.info.role, run.info.mode, sample_key(run)
-
-
-def _all_but_pruning(run: RunLog) -> object:
-    return tuple((told.key, told.text) for told in settings_of(run, run.info.role) if told.key not in _PRUNING)
-
-
-@dataclass(frozen=True)
-class SecondCost:
-    """Tokens, time before the first token and bytes over the sensor time they stand for. None: not known."""
-
-    tokens: float
-    ms: float | None
-    kv_bytes: float
-
-
-@dataclass(frozen=True)
-class FrameSecond:
-    """What a second like this frame's costs, with its part of what all frames share. `activity` is events per second,
-    or of a video frame its motion in % (see `evprof.loaders.pictures.motion`); None where that is not known."""
-
-    frame: int
-    cost: SecondCost
-    activity: float | None
-
-
-@dataclass(frozen=True)
-class SecondCosts:
-    """A second of one model's input: of all frames together, and frame by frame. `reads` is EVENTS or VIDEO."""
-
-    reads: str
-    whole: SecondCost
-    frames: tuple[FrameSecond, ...]
-
-    @property
-    def activity_key(self) -> str:
-        return "events_per_s" if self.reads == EVENTS else "motion_percent"
-
-
-def second_costs(
-    run: RunLog, role: str, costs: VisualCosts, motions: Sequence[float | None] = ()
-) -> SecondCosts | None:
-    """What a second of a model's input costs; None where nobody knows how much sensor time its frames cover.
-
-    `motions` are those of the frames that the run kept, in order.
-    """
-    if not costs.sensor_s:
-        return None
-    reads = kind_read(run, role)
-    shown, count = run.frames.get(role, []), len(costs.frames)
-    shared = _part(costs.shared, count) if count else None
-    frames = []
-    for entry in costs.frames:
-        if entry.start_us is None or entry.end_us is None or shared is None:
-            continue
-        lasts = costs.sensor_s / count if is_of_moments(shown) else (entry.end_us - entry.start_us) / 1e6
-        if lasts > 0:
-            activity = motions[entry.frame] if entry.frame < len(motions) else None
-            if reads == EVENTS:
-                held = _events_in(run, role, entry.frame, count)
-                activity = None if held is None else held / lasts
-            frames.append(FrameSecond(entry.frame, _over(lasts, _amounts(entry.cost), shared), activity))
-    return SecondCosts(reads, _over(costs.sensor_s, _amounts(costs.whole)), tuple(frames))
-
-
-Amounts = tuple[float, float | None, float]
-"""Tokens, ms before the first token, bytes."""
-
-
-def _amounts(cost: TokenCost) -> Amounts:
-    return float(cost.tokens), cost.first_token_ms, float(cost.kv_bytes)
-
-
-def _part(cost: TokenCost, count: int) -> Amounts:
-    tokens, spent, nbytes = _amounts(cost)
-    return tokens / count, None if spent is None else spent / count, nbytes / count
-
-
-def _over(seconds: float, *parts: Amounts) -> SecondCost:
-    known = [spent for _, spent, _ in parts if spent is not None]
-    return SecondCost(
-        sum(tokens for tokens, _, _ in parts) / seconds,
-        sum(known) / seconds if known else None,
-        sum(nbytes for _, _, nbytes in parts) / seconds,
-    )
-
-
-def _events_in(run: RunLog, role: str, frame: int, count: int) -> int | None:
-    """Events of a slice: all slices have as many, the last one what is left over."""
-    loaded = run.info.loading.get(role)
-    if loaded is None or loaded.events is None:
-        return None
-    each = loaded.events // count
-    return each if frame < count - 1 else loaded.events - each * (count - 1)
-
-
-def second_sentences(found: Sequence[tuple[str, SecondCosts]]) -> list[str]:
-    """What a second costs each of the models named, and where there are two, how these compare."""
-    lines = [f"{name}, a second of {one.reads}: {_cost_text(one.whole)}." for name, one in found]
-    if len(found) == 2:
-        (_, first), (_, other) = found
-        (low, high) = sorted((first, other), key=lambda one: one.whole.tokens)
-        of_high = found[0][0] if high is first else found[1][0]
-        ratio = [f"{_times(high.whole.tokens, low.whole.tokens)} the tokens"]
-        if high.whole.ms and low.whole.ms:
-            ratio.append(f"{_times(high.whole.ms, low.whole.ms)} the time")
-        lines.append(f"{of_high} takes {' and '.join(ratio)}.")
-    return lines
-
-
-def _times(high: float, low: float) -> str:
-    return f"{number_text(high / low, 3)} times"
-
-
-def _cost_text(cost: SecondCost) -> str:
-    spent = "" if cost.ms is None else f", {ms_text(cost.ms)} before the first token"
-    return f"{number_text(cost.tokens, 3)} tokens, {bytes_text(cost.kv_bytes)} of KV cache{spent}"
