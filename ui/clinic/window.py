@@ -22,8 +22,7 @@ from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.metrics.speculation.widths import measured_widths, width_sentence
 from ui.clinic.break_even import BreakEvenPlot, WhatIf, WhatIfSliders
 from ui.columns.model_column import LOSSY
-from ui.run_facts.figures import NOTHING
-from ui.run_facts.run_text import chance_text, judgement_of, piece_text, run_title
+from ui.run_facts.run_text import NOTHING, chance_text, judgement_of, piece_text, run_title
 from ui.state.cells import speculative_run
 from ui.state.selection import RoundRef
 from ui.style.theme import GRID, ThemeHolder
