@@ -6,7 +6,7 @@ import copy
 import threading
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,18 +25,11 @@ from engines.adapters.hidden_states import (
     load_kv_map,
 )
 from engines.adapters.lora import load_lora, lora_shapes, merge, projections
-from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.decoding import CachedModel, Limits
 from engines.decoder.kv_cache import DynamicKv
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.sampling import greedy
-from engines.drafters.drafter import PromptContext
-from engines.drafters.model_drafter import HiddenDrafter, ModelDrafter
+from engines.drafters.model_drafter import HiddenDrafter
 from engines.loading.weights import load_model
-from engines.measuring.timing import StageClock
-from engines.speculation.draft_length import DraftLength
-from engines.speculation.rounds import Rounds
-from engines.speculation.verification import Verifier
-from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from engines.training.trainees import LoraTrainee
 from evprof.core.errors import UserError
@@ -85,37 +78,17 @@ def drafter_of(pair: SimpleNamespace, made: HiddenAdapter, alignment: Alignment 
     return drafter
 
 
-def prefilled(pair: SimpleNamespace, seed: int, sink: Any) -> tuple[CachedModel, Answer, torch.Tensor]:
-    cached = CachedModel.over(pair.target, "target")
-    prompt = torch.randint(0, DRAFT_ROWS, (1, 9), generator=torch.Generator().manual_seed(seed))
-    first = greedy(cached.prefill(pair.target.embed(prompt), NEVER))
-    answer = Answer(sink, 1, "target", PIECES)
-    answer.add(int(first))
-    return cached, answer, first
-
-
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("heads", [0, 2])
-def test_rounds_stay_lossless_with_an_untrained_adapter(pair: SimpleNamespace, sink: Any, heads: int) -> None:
+def test_rounds_stay_lossless_with_an_untrained_adapter(
+    pair: SimpleNamespace, sink: Any, kit: ModuleType, heads: int
+) -> None:
     for seed in range(8):
-        cached, answer, first = prefilled(pair, seed, sink)
-        clock = StageClock(sink, 1)
-        decode(cached, first, answer, Limits(32), sampler=greedy, clock=clock, stop=NEVER)
+        prompt = kit.prompt_of(seed, 9, DRAFT_ROWS)
         drafter = drafter_of(pair, adapter(seed, replace(SIZES, heads=heads)))
-        again, found, _ = prefilled(pair, seed, sink)
-        with clock.stage("decode", "target"):
-            Rounds(
-                again,
-                drafter,
-                found,
-                Limits(32),
-                length=DraftLength(3),
-                verifier=Verifier(),
-                clock=clock,
-                stop=NEVER,
-                context=PromptContext(visual=visual()),
-            ).run()
-        assert found.ids == answer.ids
+        drafter.see(visual())
+        played = kit.play(kit.cached(pair.target), drafter, prompt, Limits(32), sink, gamma=3)
+        assert played.ids == kit.plain(pair.target, prompt, Limits(32), sink)
         assert drafter.model.length == drafter.model.prompt_length + 31
 
 
@@ -410,37 +383,15 @@ def test_learnt_and_merged_speak_alike(make_llama: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_rounds_stay_lossless_with_a_changed_draft(make_llama: Any, sink: Any) -> None:
+def test_rounds_stay_lossless_with_a_changed_draft(make_llama: Any, sink: Any, kit: ModuleType) -> None:
     target = LlamaDecoder.take_over(make_llama(2, hidden=64))
     for seed in range(6):
         changed = LlamaDecoder.take_over(make_llama(2, hidden=64))
         merge(changed, drawn(changed, 2, std=0.05 * seed, seed=seed))
-        prompt = torch.randint(0, 250, (1, 9), generator=torch.Generator().manual_seed(seed))
-        said = []
-        for drafts in (False, True):
-            cached, clock = CachedModel.over(target, "target"), StageClock(sink, 1)
-            first = greedy(cached.prefill(target.embed(prompt), NEVER))
-            answer = Answer(sink, 1, "target", PIECES)
-            answer.add(int(first))
-            if drafts:
-                model = CachedModel.over(changed, "draft")
-                model.prefill(changed.embed(prompt), NEVER)
-                drafter = ModelDrafter("changed", model, first_shared(257), frozenset())
-                with clock.stage("decode", "target"):
-                    Rounds(
-                        cached,
-                        drafter,
-                        answer,
-                        Limits(32),
-                        length=DraftLength(3),
-                        verifier=Verifier(),
-                        clock=clock,
-                        stop=NEVER,
-                    ).run()
-            else:
-                decode(cached, first, answer, Limits(32), sampler=greedy, clock=clock, stop=NEVER)
-            said.append(answer.ids)
-        assert said[0] == said[1]
+        prompt = kit.prompt_of(seed, 9)
+        model = kit.cached(changed, "draft")
+        played = kit.play(kit.cached(target), kit.drafting(model, prompt, 257), prompt, Limits(32), sink, gamma=3)
+        assert played.ids == kit.plain(target, prompt, Limits(32), sink)
 
 
 @pytest.mark.parametrize(
