@@ -14,7 +14,7 @@ from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.view.lanes import VERIFY
 
-START, FIRST_TOKEN, LANDMARK, BY_HAND = "start", "first token", "span", "by hand"
+START, FIRST_TOKEN, LANDMARK = "start", "first token", "span"
 """Kinds of alignment."""
 
 
@@ -37,20 +37,15 @@ class Landmark(NamedTuple):
 
 
 class RunAlignment(NamedTuple):
-    """How two runs lie on one axis. `landmark` for LANDMARK; `offset_ns`, how far B is moved, for BY_HAND."""
+    """The moment at which two runs are aligned on one axis; `landmark` for LANDMARK."""
 
     kind: str = START
     landmark: Landmark | None = None
-    offset_ns: int = 0
 
     @property
     def title(self) -> str:
         """The moment both have in common, in words."""
         return self.landmark.title if self.landmark is not None else self.kind
-
-    def for_other_runs(self) -> RunAlignment:
-        """What remains of it when other runs are shown: an offset by hand means nothing for them."""
-        return RunAlignment() if self.kind == BY_HAND else self
 
 
 def landmark_of(run: RunLog, span: Span) -> Landmark:
@@ -90,8 +85,6 @@ def offset_of(a: tuple[RunLog, int], b: tuple[RunLog, int], alignment: RunAlignm
 
     Each run comes with its zero on the clock.
     """
-    if alignment.kind == BY_HAND:
-        return alignment.offset_ns
     before, after = moment_of(*a, alignment), moment_of(*b, alignment)
     return None if before is None or after is None else before - after
 

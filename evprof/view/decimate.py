@@ -7,7 +7,6 @@ area. A *column* is one device pixel; there are `per_px` columns in a logical px
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -198,16 +197,6 @@ def nearest_row(times: Ints, t_ns: int) -> int | None:
     right = int(np.searchsorted(times, t_ns))
     near = [row for row in (right - 1, right) if 0 <= row < len(times)]
     return min(near, key=lambda row: abs(int(times[row]) - t_ns))
-
-
-def nearest_edge(columns: Iterable[Ints], t_ns: int, within_ns: int) -> int | None:
-    """The value nearest to `t_ns`, the earlier of two as near; None where none lies within `within_ns`.
-
-    `columns` are moments in ns, each in ascending order.
-    """
-    near = [int(column[row]) for column in columns if (row := nearest_row(column, t_ns)) is not None]
-    best = min(near, key=lambda edge: (abs(edge - t_ns), edge), default=None)
-    return best if best is not None and abs(best - t_ns) <= within_ns else None
 
 
 def nice_ceiling(value: float) -> float:

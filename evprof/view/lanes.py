@@ -19,9 +19,7 @@ from evprof.core.rows.blocks import RowBlock, distinct
 from evprof.core.rows.spans import IntTable, SpanColumns
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
-from evprof.view.decimate import Bars, merged_bars
 from evprof.view.range_figures import power_line
-from evprof.view.timescale import Timescale
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -97,11 +95,6 @@ class SpanTable:
         states, starts = spans.states[at], spans.starts[at] - zero_ns
         ends = np.where(states == RUNNING, now_ns, spans.ends[at]) - zero_ns
         return SpanRow(starts, np.maximum(ends, starts), spans.ids[at], spans.names[at], self._stages, states)
-
-    def bars(self, zero_ns: int, now_ns: int, scale: Timescale) -> Bars:
-        """The same as bars on a scale, see `merged_bars`."""
-        row = self.rows(zero_ns, now_ns)
-        return merged_bars(row.starts, row.ends, scale)
 
 
 Floats: TypeAlias = "npt.NDArray[np.float64]"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -17,7 +17,6 @@ from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRec
 from evprof.core.run_info import FINISHED, ImportedFacts, RunInfo
 from evprof.core.sample import Sample
 from evprof.metrics.comparison.answers import SAME
-from evprof.view.alignment import BY_HAND, RunAlignment
 from evprof.view.columns import columns_of
 from ui.columns import answer_comparison
 from ui.columns.answer_comparison import PartingMarks
@@ -26,7 +25,6 @@ from ui.columns.model_pair import ModelPair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.timeline.timeline_view import TimelineView
 
 MS = 1_000_000
 
@@ -133,26 +131,18 @@ def test_a_click_on_a_phrase_selects_its_first_token_in_the_run_of_that_side(
     assert QGuiApplication.clipboard().text() == sheet.as_text()
 
 
-def test_both_texts_and_the_timeline_are_marked_where_they_part(
+def test_both_texts_are_marked_where_they_part(
     controller: RunController, selection: Selection, themes: ThemeHolder, scripted_recording: RecordLog
 ) -> None:
     scripted_recording.post(RunEnded(B, FINISHED))
     controller.pull()
-    pair, timeline = ModelPair(selection, themes), TimelineView(controller, selection, themes)
-    timeline.resize(1000, 400)
-    timeline.show()
-    marks = PartingMarks(controller, selection, pair, timeline, timeline)
+    pair = ModelPair(selection, themes)
+    pair.show()
+    marks = PartingMarks(controller, selection, pair, pair)
     selection.set_runs(A, B)
     pair.show_columns(*columns_of(controller.runs, (A, B)))
-    selection.set_alignment(RunAlignment(BY_HAND, offset_ns=20 * MS))
     QApplication.processEvents()
     assert marks.comparison.diff is not None
-    found = []
-    for column, t_ns in ((0, 50 * MS), (1, 120 * MS + selection.offset_ns)):
-        hit = timeline.stage_lane(column).hit(QPointF(timeline.scene.scale.x(t_ns) + 2, 2))
-        assert hit is not None
-        found.append((hit.title, hit.facts))
-    assert found == [("The answers part here", [("A", "50.000 ms"), ("B", "120.000 ms")])] * 2
     for side, shown in enumerate((pair.left, pair.right)):
         words = [(span.kind, word.text) for span in marks.comparison.diff.spans for word in (span.a, span.b)[side]]
         flow = shown.text.flow
@@ -163,12 +153,8 @@ def test_both_texts_and_the_timeline_are_marked_where_they_part(
     pair.text_look.deeds()["mark_differences"]()
     assert pair.left.text.differing == []
     assert pair.left.text.grab().toImage() != drawn
-    picture = timeline.stage_lane(0).grab().toImage()
-    timeline.mark_partings(None, None)
-    assert timeline.stage_lane(0).grab().toImage() != picture
-    timeline.close()
-    for widget in (timeline, pair):
-        widget.deleteLater()
+    pair.close()
+    pair.deleteLater()
     pair.close_feeds()
 
 

@@ -20,8 +20,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMessageB
 
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.session.facts import Mark
-from evprof.view.alignment import BY_HAND, RunAlignment
+from evprof.view.alignment import LANDMARK, Landmark, RunAlignment
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
 from ui.window.actions import ENTRIES, ActionEntry
@@ -147,32 +146,6 @@ def rearranged(window: MainWindow, _asked: Asked) -> None:
     window.body.toggle("left")
 
 
-def marked(window: MainWindow, _asked: Asked) -> None:
-    """What is selected is marked, and a stretch on either side of it."""
-    chosen = window.timeline.scene.range_of(window.selection.chosen)
-    assert chosen is not None
-    start, end = chosen
-    for mark in (Mark(3, start - 2_000, start - 1_000), Mark(3, start, end), Mark(3, end + 1_000, end + 2_000)):
-        window.controller.marks.add(mark)
-
-
-def gone_on(window: MainWindow, _asked: Asked) -> None:
-    """The person looked at something, then at something else."""
-    window.timeline.history.note()
-    window.selection.clear()
-
-
-def been_back(window: MainWindow, asked: Asked) -> None:
-    """The person went on and came back."""
-    gone_on(window, asked)
-    window.timeline.history.back()
-
-
-def moved_lane(window: MainWindow, _asked: Asked) -> None:
-    """A lane stands where a person put it."""
-    window.timeline.stack.move_lane(window.timeline.latency, window.timeline.lanes[0])
-
-
 def all_in_sight(window: MainWindow, _asked: Asked) -> None:
     """Nothing is zoomed in on."""
     window.timeline.zooming.fit()
@@ -190,12 +163,12 @@ def deleted(window: MainWindow, _asked: Asked) -> None:
 
 
 def beside(window: MainWindow, _asked: Asked) -> None:
-    """Two runs are shown, aligned where no action aligns them."""
+    """Two runs are shown, aligned where no other action aligns them."""
     window.selection.set_runs(1, 4)
     stage = window.controller.runs[4].stage("decode", "target")
     assert stage is not None
     window.selection.select(SpanRef(4, stage.span_id))
-    window.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=1_000_000))
+    window.selection.set_alignment(RunAlignment(LANDMARK, Landmark("vision")))
 
 
 PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
@@ -203,11 +176,7 @@ PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
     "reset_layout": rearranged,
     "zoom_selection": all_in_sight,
     "next_span": on_the_first_stage,
-    "view_back": gone_on,
-    "view_forward": been_back,
-    "reset_lanes": moved_lane,
     "restore_runs": deleted,
-    **dict.fromkeys(("previous_mark", "next_mark", "delete_mark"), marked),
     **dict.fromkeys(("align_start", "align_first_token", "align_span", "mark_differences"), beside),
 }
 """What has to be so before an action can do anything."""

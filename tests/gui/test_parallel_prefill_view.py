@@ -149,26 +149,6 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
     controller.close()
 
 
-def test_a_window_that_goes_on_reaches_to_now() -> None:
-    scripted_recording = RecordLog()
-    scripted_recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)))
-    controller = RunController(scripted_recording)
-    controller.pull()
-    run = controller.runs[1]
-    assert overlap_of(run, 50 * MS) is None
-    for phase, end in ((BEGIN, -1), (END, 10 * MS)):
-        scripted_recording.append(SpanRecord(1, 0, -1, phase, DRAFT, "prefill", 0, end))
-    scripted_recording.append(SpanRecord(1, 1, -1, BEGIN, TARGET, "prefill", 5 * MS, -1))
-    controller.pull()
-    overlap = overlap_of(run, 50 * MS)
-    assert (overlap.start_ns, overlap.end_ns, overlap.is_open) == (10 * MS, 50 * MS, True)
-    assert "drafting" in wordings(overlap)[0]
-    scripted_recording.append(SpanRecord(1, 1, -1, END, TARGET, "prefill", 5 * MS, 8 * MS))
-    controller.pull()
-    assert overlap_of(run, 50 * MS) is None
-    controller.close()
-
-
 def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     pair: ModelPair, controller: RunController, themes: ThemeHolder
 ) -> None:

@@ -7,13 +7,14 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import BEGIN, END, SETTLED, TARGET, RoundRecord, SpanRecord, TokenRecord
+from evprof.core.records import BEGIN, END, SETTLED, STAGES, TARGET, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.view.columns import ShownModel
+from evprof.view.columns import ShownModel, columns_of
 from evprof.view.lanes import Track
+from fake_nvml import powered_recording
 from ui.runs.inspector import Inspector
-from ui.runs.run_details import Detail
+from ui.runs.run_details import Detail, summary_sections
 from ui.runs.token_details import range_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TimeRange
@@ -94,3 +95,14 @@ def test_figures_follow_a_range_that_is_dragged(
     wait_until(lambda: [section.details for section in inspector.sections] != told)
     assert inspector.sections[0].details[2].text == "11.0 ms"
     inspector.deleteLater()
+
+
+def test_the_details_of_a_run_have_energy_by_stage_and_what_slowed_it(application: QApplication) -> None:
+    book = RunBook(powered_recording())
+    book.update()
+    sections = {section.head: section for section in summary_sections(*columns_of(book.runs, (1, 2)))}
+    texts = {detail.name: (detail.text, detail.beside) for detail in sections["Energy"].details}
+    assert texts["total"] == ("1,187 J", "2,474 J")
+    assert texts["throttled"] == ("–", "38 % of samples")
+    assert [detail.swatch for detail in sections["Energy"].details][1:6] == list(STAGES)
+    assert "Run 2: Slowed down: cuda:0 by thermal slowdown (software)" in sections["Warnings"].note

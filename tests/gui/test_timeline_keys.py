@@ -11,17 +11,16 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QWidget
 
-from evprof.session.facts import MOST_MARKS, Mark, marks_of
+from evprof.session.facts import Mark, marks_of
 from evprof.session.reading import load_session
 from ui.state.run_controller import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.timeline.marks import MarkPanel
 from ui.timeline.scene import GUTTER_PX
-from ui.window.actions import ENTRIES, TIMELINE
+from ui.window.actions import ENTRIES, TIMELINE, ActionEntry
 from ui.window.main_window import MainWindow
 
-Wait = Callable[..., None]
 MS = 1_000_000
 
 
@@ -51,28 +50,16 @@ def _point(window: MainWindow, x: float, y: float = 12.0) -> None:
     [one for one in ENTRIES if one is not None and one.below == TIMELINE and one.keys],
     ids=lambda one: one.name,
 )
-def test_each_key_acts_from_the_run_list_too(window: MainWindow, entry: object, wait_until: Wait) -> None:
+def test_each_key_acts_from_the_run_list_too(window: MainWindow, entry: ActionEntry) -> None:
     """Qt's list would take letters for the beginning of a line's name."""
-    name, keys, is_held = (getattr(entry, part) for part in ("name", "keys", "is_held"))
+    name, keys = entry.name, entry.keys
     lines = window.runs.list
     lines.setFocus()
     QTest.mouseClick(lines.viewport(), Qt.MouseButton.LeftButton, pos=lines.visualRect(lines.currentIndex()).center())
-    if is_held:
-        before = window.timeline.scene.scale
-        QTest.keyPress(lines, keys)
-        wait_until(lambda: window.timeline.scene.scale != before)
-        QTest.keyRelease(lines, keys)
-        return
     heard: list[str] = []
     window.actions_by_name[name].triggered.connect(lambda: heard.append(name))
     _press(lines, keys)
     assert heard == [name]
-
-
-def test_held_keys_are_in_the_menu_and_do_a_step(window: MainWindow) -> None:
-    before = window.timeline.scene.scale.span_ns
-    window.actions_by_name["zoom_in"].trigger()
-    assert window.timeline.scene.scale.span_ns == pytest.approx(before / 1.5, rel=0.01)
 
 
 def test_letters_are_written_where_a_person_writes(window: MainWindow) -> None:
@@ -92,54 +79,6 @@ def test_m_marks_the_middle_of_the_view_where_nothing_is_pointed_at(window: Main
     assert (mark.run_id, mark.start_ns, mark.end_ns) == (3, 4 * MS, 4 * MS)
     _press(window, "M")
     assert window.controller.marks.marks == [mark]
-    assert window.messages.shown is not None
-    assert "marked already" in window.messages.shown.sentence
-
-
-def test_back_and_forward_go_through_views_and_selections(window: MainWindow) -> None:
-    timeline, selection = window.timeline, window.selection
-    run_id = 3
-    timeline.history.note()
-    selection.select(RoundRef(run_id, 1))
-    timeline.history.note()
-    timeline.zooming.zoom_to(TimeRange(0, 5 * MS))
-    selection.set_runs(1, 2)
-    seen = selection.view_range
-    timeline.history.note()
-    _press(window, "Alt+Left")
-    assert (selection.runs, selection.chosen, selection.view_range) == ((3, 3), RoundRef(run_id, 1), None)
-    _press(window, "Alt+Left")
-    assert selection.chosen is None
-    _press(window, "Alt+Right")
-    _press(window, "Alt+Right")
-    assert (selection.runs, selection.view_range) == ((1, 2), seen)
-
-
-def test_there_is_no_way_back_to_before_the_first_run_was_shown(window: MainWindow) -> None:
-    timeline, selection = window.timeline, window.selection
-    selection.set_runs(None, None)
-    timeline.history.forget()
-    selection.set_runs(1, 2)
-    timeline.history.note()
-    _press(window, "Alt+Left")
-    assert selection.runs == (1, 2)
-
-
-def test_the_way_back_leaves_deleted_runs_out(window: MainWindow) -> None:
-    """They left the columns empty."""
-    selection, history = window.selection, window.timeline.history
-    history.note()
-    for pair in ((1, 2), (3, 3), (None, 4)):
-        selection.set_runs(*pair)
-        history.note()
-    window.runs.remarks.delete([3])
-    _press(window, "Alt+Left")
-    assert selection.runs == (1, 2)
-    _press(window, "Alt+Right")
-    assert selection.runs == (None, 4)
-    window.runs.remarks.restore([3])
-    _press(window, "Alt+Left")
-    assert selection.runs == (3, 3)
 
 
 def test_a_token_turns_into_the_range_of_its_step(window: MainWindow) -> None:
@@ -219,15 +158,6 @@ def test_a_deleted_mark_comes_back(window: MainWindow) -> None:
     assert window.controller.marks.marks == [mark]
 
 
-def test_a_session_full_of_marks_says_so(window: MainWindow) -> None:
-    for place in range(MOST_MARKS):
-        window.controller.marks.marks.append(Mark(3, place, place))
-    window.controller.marks.add(Mark(3, 5 * MS, 5 * MS))
-    assert len(window.controller.marks.marks) == MOST_MARKS
-    assert window.messages.shown is not None
-    assert str(MOST_MARKS) in window.messages.shown.sentence
-
-
 def test_the_list_of_marks_leads_to_them_and_to_their_runs(window: MainWindow) -> None:
     window.controller.marks.add(Mark(2, MS, 3 * MS, "the other run"))
     _press(window, "Ctrl+M")
@@ -265,20 +195,9 @@ def test_marks_of_a_deleted_run_go_and_come_with_it(window: MainWindow) -> None:
     assert not panel.empty.isHidden()
 
 
-def test_lanes_are_arranged_anew_after_a_restart(
-    window: MainWindow, themes: ThemeHolder, application: QApplication, tmp_path: Path
-) -> None:
-    stack = window.timeline.stack
-    latency = window.timeline.latency
-    stack.move_lane(latency, stack.in_sight()[0])
-    stack.toggle_fold(window.timeline.rounds)
-    wanted = [lane.key for lane in stack.in_sight()]
-    assert wanted[0] == "latency"
-    settings = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    again = MainWindow(themes, settings)
-    assert again.timeline.stack.order == stack.order
-    _press(window, "Esc")
-    window.actions_by_name["reset_lanes"].trigger()
-    assert [lane.key for lane in stack.in_sight()] != wanted
+def test_collapsed_lanes_are_remembered(window: MainWindow, themes: ThemeHolder, tmp_path: Path) -> None:
+    window.timeline.stack.toggle_fold(window.timeline.rounds)
+    again = MainWindow(themes, QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
+    assert [lane.key for lane in again.timeline.lanes if lane.is_folded] == ["rounds-1"]
     again.close()
     again.deleteLater()

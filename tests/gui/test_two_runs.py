@@ -6,23 +6,20 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import QPointF
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.protocols import RunEnded, RunStarted
+from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import BEGIN, END, ORIGIN_TARGET, SETTLED, TARGET, SpanRecord, TokenRecord
+from evprof.core.records import BEGIN, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.view.alignment import BY_HAND, RunAlignment
 from scripted_engine import ScriptedEngine
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TimeRange
 from ui.style.theme import ThemeHolder
-from ui.timeline.delta_lane import signed
 from ui.timeline.stage_lane import StageLane
 from ui.timeline.timeline_view import TimelineView
 
@@ -54,6 +51,14 @@ def _stage_lanes(view: TimelineView) -> list[tuple[str, str]]:
             ],
         ),
         ((SPECULATIVE, SPECULATIVE), [("EventGPT", "draft"), ("Video-LLaVA", "target")]),
+        (
+            (PLAIN, SPECULATIVE),
+            [
+                ("A · run 4", "Video-LLaVA · target"),
+                ("B · run 3", "EventGPT · draft"),
+                ("B · run 3", "Video-LLaVA · target"),
+            ],
+        ),
     ],
 )
 def test_every_model_of_a_stands_above_every_model_of_b(
@@ -62,15 +67,6 @@ def test_every_model_of_a_stands_above_every_model_of_b(
     view.selection.set_runs(*runs)
     application.processEvents()
     assert _stage_lanes(view) == names
-
-
-def test_a_speculative_run_may_be_b_and_two_of_them_a_and_b(view: TimelineView, application: QApplication) -> None:
-    view.selection.set_runs(EVENTS, SPECULATIVE)
-    application.processEvents()
-    assert [name for name, _ in _stage_lanes(view)] == ["A · run 1", "B · run 3", "B · run 3"]
-    view.selection.set_runs(PLAIN, SPECULATIVE)
-    application.processEvents()
-    assert [name for name, _ in _stage_lanes(view)] == ["A · run 4", "B · run 3", "B · run 3"]
 
 
 def _place_of(view: TimelineView, column: int, name: str) -> int:
@@ -129,21 +125,6 @@ def test_a_range_is_the_same_stretch_of_the_axis_in_both_runs(
     inspector.deleteLater()
 
 
-def test_an_offset_by_hand_is_shown_and_forgotten_with_the_runs(view: TimelineView) -> None:
-    view.selection.set_runs(EVENTS, VIDEO)
-    chip = view.aligning.chip
-    assert chip.isVisible()
-    assert chip.text() == "Align"
-    view.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=2_000_000))
-    offset = view.selection.offset_ns
-    assert offset > 0
-    assert chip.text().startswith("B +")
-    view.selection.set_runs(PLAIN, SPECULATIVE)
-    assert view.selection.offset_ns == 0
-    view.selection.set_runs(SPECULATIVE, SPECULATIVE)
-    assert not chip.isVisible()
-
-
 def test_the_offset_follows_a_run_that_goes_on(
     make_timeline: Callable[..., TimelineView], selection: Selection, scripted_recording: RecordLog
 ) -> None:
@@ -160,26 +141,6 @@ def test_the_offset_follows_a_run_that_goes_on(
     times = [int(track.token_times()[0]) for _, track in view.scene.of_each_run]
     assert times[0] == times[1]
     assert selection.offset_ns == times[0] - 200 * MS
-
-
-def test_differences_stand_under_b_without_a_colour_where_nothing_is_known(
-    view: TimelineView, application: QApplication
-) -> None:
-    view.selection.set_runs(SPECULATIVE, SPECULATIVE)
-    assert view.delta.isHidden()
-    view.selection.set_runs(SPECULATIVE, PLAIN)
-    application.processEvents()
-    assert not view.delta.isHidden()
-    assert [delta.stage for delta in view.delta.deltas] == ["load", "preprocess", "vision", "prefill", "decode"]
-    assert {delta.judgement for delta in view.delta.deltas} == {""}
-    decode = view.delta.deltas[-1]
-    middle = view.delta.scale_marks()[-1][0]
-    hit = view.delta.hit(QPointF(300, middle))
-    assert hit is not None
-    assert hit.span is not None
-    assert (hit.title, hit.span.run_id) == ("decode", PLAIN)
-    assert dict(hit.facts)["B − A"] == signed(decode.delta_ms)
-    assert hit.note == "one run each: too few to say better or worse"
 
 
 def test_two_speculative_runs_each_have_their_rounds(
@@ -199,22 +160,3 @@ def test_two_speculative_runs_each_have_their_rounds(
     assert [lane.track.run.run_id for lane in lanes if lane.track and not lane.isHidden()] == [1, 2]
     assert [lane.names()[0] for lane in lanes] == ["A · run 1", "B · run 2"]
     assert [name for name, _ in _stage_lanes(view)] == ["A · run 1"] * 2 + ["B · run 2"] * 2
-
-
-def test_stages_that_are_settled_after_the_end_of_their_run_are_weighed(
-    make_timeline: Callable[..., TimelineView], wait_until: Callable[..., None]
-) -> None:
-    recording = RecordLog()
-    for run_id in (1, 2):
-        recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, TARGET, TARGET, start_ns=0)))
-        recording.append(SpanRecord(run_id, 0, -1, BEGIN, TARGET, "decode", 0, -1))
-        recording.post(RunEnded(run_id, FINISHED, facts={"end_ns": 9 * MS}))
-    made = make_timeline(recording, 1, 2)
-    controller = made.controller
-    assert made.delta.deltas == []
-    for run_id in (1, 2):
-        for phase in (END, SETTLED):
-            recording.append(SpanRecord(run_id, 0, -1, phase, TARGET, "decode", 0, run_id * MS))
-    controller.pull()
-    wait_until(lambda: made.delta.deltas)
-    assert [(delta.stage, delta.delta_ms) for delta in made.delta.deltas] == [("decode", 1.0)]

@@ -9,7 +9,6 @@ from evprof.core.records import DRAFT, END, ORIGIN_TARGET, TARGET, SpanRecord, T
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.view.alignment import (
-    BY_HAND,
     FIRST_TOKEN,
     LANDMARK,
     RunAlignment,
@@ -72,13 +71,6 @@ def test_what_is_aligned_lies_at_one_place(
     for track in tracks:
         track.update()
     assert tracks[0].token_times()[0] == tracks[1].token_times()[0]
-
-
-@given(moments, st.integers(-(10**12), 10**12))
-def test_the_start_is_zero_and_a_hand_is_obeyed(zero: int, offset: int) -> None:
-    a, b = _run(1, 0, 10, [1], drafts=False), _run(2, zero, 20, [1], drafts=False)
-    assert offset_of((a, 0), (b, zero), RunAlignment()) == 0
-    assert offset_of((a, 0), (b, zero), RunAlignment(BY_HAND, offset_ns=offset)) == offset
 
 
 def test_what_has_not_happened_has_no_moment() -> None:

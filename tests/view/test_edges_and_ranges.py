@@ -1,4 +1,4 @@
-"""The nearest edge to a moment, and what of a row of spans lies in a range: held against looking at every one."""
+"""What of a row of spans lies in a range: held against looking at every one."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.view.decimate import nearest_edge
 from evprof.view.lanes import SpanRow, figures_in
 from evprof.view.timescale import shows_enough
 
-COLUMNS = st.lists(st.lists(st.integers(-50, 50), max_size=8).map(sorted), max_size=3)
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 2)), max_size=30)
 NAMES = ["decode", "draft", "verify"]
-
-
-@given(columns=COLUMNS, t_ns=st.integers(-60, 60), within=st.integers(0, 20))
-def test_the_nearest_edge_is_the_nearest_of_all(columns: list[list[int]], t_ns: int, within: int) -> None:
-    every = [edge for column in columns for edge in column if abs(edge - t_ns) <= within]
-    wanted = min(every, key=lambda edge: (abs(edge - t_ns), edge), default=None)
-    assert nearest_edge([np.array(column, dtype=np.int64) for column in columns], t_ns, within) == wanted
 
 
 @given(steps=STEPS, start=st.integers(0, 100), length=st.integers(1, 100))

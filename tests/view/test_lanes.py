@@ -31,6 +31,7 @@ from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.view.columns import ShownModel, columns_of, pair_for
+from evprof.view.decimate import merged_bars
 from evprof.view.labels import model_title, stage_labels, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, Track
 from evprof.view.lanes import SETTLED as SETTLED_STATE
@@ -218,7 +219,7 @@ def _looks(track: Track, zero_ns: int, now_ns: int, scale: Timescale) -> list[Se
     found: list[Sequence[object]] = []
     for table in (track.stages, track.parts):
         row = table.rows(zero_ns, now_ns)
-        columns = (row.starts, row.ends, row.ids, row.states, *table.bars(zero_ns, now_ns, scale))
+        columns = (row.starts, row.ends, row.ids, row.states, *merged_bars(row.starts, row.ends, scale))
         found += [column.tolist() for column in columns]
         found += [[table.names[code] for code in codes] for codes in (row.names, row.stages)]
         found.append([table.has_running])

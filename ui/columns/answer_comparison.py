@@ -1,4 +1,4 @@
-"""Where the answers of runs A and B differ, followed while they grow, and the marks of it in texts and timeline."""
+"""Where the answers of runs A and B differ, followed while they grow, and the marks of it in both texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from evprof.view.columns import columns_of
 from ui.columns.model_pair import ModelPair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.timeline.timeline_view import TimelineView
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.answers import AnswerDiff
@@ -75,11 +74,8 @@ class AnswerComparison(QObject):
 class PartingMarks:
     """Keeps the marks at the first different words."""
 
-    def __init__(
-        self, controller: RunController, selection: Selection, pair: ModelPair, timeline: TimelineView, window: QWidget
-    ) -> None:
+    def __init__(self, controller: RunController, selection: Selection, pair: ModelPair, window: QWidget) -> None:
         self._pair = pair
-        self._timeline = timeline
         self.comparison = AnswerComparison(controller, selection, window)
         self.comparison.changed.connect(self._mark)
 
@@ -89,4 +85,3 @@ class PartingMarks:
         for side, (column, word) in enumerate(zip((self._pair.left, self._pair.right), words, strict=True)):
             column.text.mark_parting(None if word is None or word.position < 0 else word.position)
             column.text.mark_differing([] if diff is None else diff.differing(side))
-        self._timeline.mark_partings(*(None if word is None else word.t_ns for word in words))

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from PySide6.QtCore import QObject, QSettings, QSize, Signal
+from PySide6.QtCore import QSettings, QSize, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.view.columns import ShownModel, headers_of
 from ui.columns.model_column import ModelColumn
 from ui.columns.token_text import TextLook
-from ui.players.event_player import EventPlayer
 from ui.players.look_choice import LookChoice
 from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
-from ui.state.run_controller import RunController
-from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
+from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role
-
-if TYPE_CHECKING:
-    from evprof.metrics.costs.two_clocks import SensedWindow
 
 _LOW_PX = 640
 """In a window lower than this, not all rows have the height they ask for."""
@@ -60,7 +52,6 @@ class ModelPair(QWidget):
         for column in (self.left, self.right):
             for player in column.players:
                 player.failed.connect(self.failed)
-        self.link = ClockLink(selection, self.clock, self.left, self.right, self.scrubber)
         self._sample: Sample | None = None
         grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
@@ -108,8 +99,6 @@ class ModelPair(QWidget):
         self.left.show_column(a, self._sample_beside(b))
         self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
-        self.link.show_seen()
-        self.link.show_windows()
         self.sample_shown.emit()
 
     def _give_room(self, *, is_alone: bool) -> None:
@@ -154,75 +143,3 @@ class ModelPair(QWidget):
         """Ends the players' threads."""
         self.left.close()
         self.right.close()
-
-
-class ClockLink(QObject):
-    """Joins the sample's clock and the runs: the players and the selection share a moment, and the pictures behind the
-    selection are marked."""
-
-    def __init__(
-        self, selection: Selection, clock: PlayClock, left: ModelColumn, right: ModelColumn, scrubber: Scrubber
-    ) -> None:
-        super().__init__(clock)
-        self._selection = selection
-        self._columns = left, right
-        self._scrubber = scrubber
-        self._controller: RunController | None = None
-        self._windows: dict[tuple[int, str], tuple[RunLog, int, SensedWindow | None]] = {}
-        clock.position_changed.connect(selection.set_moment)
-        selection.moment_changed.connect(clock.seek)
-        selection.chosen_changed.connect(self.show_seen)
-
-    def watch(self, controller: RunController) -> None:
-        """From now on shows which parts of a recording runs took, and whether they kept up with it."""
-        self._controller = controller
-        controller.runs_changed.connect(self._note_runs)
-
-    def _note_runs(self, run_ids: set[int]) -> None:
-        runs = () if self._controller is None else map(self._controller.run, run_ids)
-        if any(run is not None and run.info.is_over for run in runs):
-            self.show_windows()
-
-    def _window(self, run: RunLog, role: str) -> SensedWindow | None:
-        from evprof.metrics.costs.two_clocks import window_of
-
-        known = self._windows.get((run.run_id, role))
-        if known is None or known[0] is not run or known[1] != run.version:
-            known = self._windows[run.run_id, role] = run, run.version, window_of(run, role)
-        return known[2]
-
-    def show_windows(self) -> None:
-        from evprof.metrics.costs.two_clocks import windows_of
-
-        runs = {} if self._controller is None else self._controller.runs
-        for column in self._columns:
-            player, shown = column.player, column.column
-            if isinstance(player, EventPlayer):
-                player.rate_curve.show_windows([] if shown is None else windows_of(runs.values(), *shown, self._window))
-
-    def show_seen(self, *_: object) -> None:
-        """Marks the pictures behind the selection in either column."""
-        marked = []
-        for column in self._columns:
-            is_seen = column.column is not None and is_behind(column.column, self._selection.chosen)
-            column.frames.show_seen(is_seen)
-            column.player.show_seen(column.pictures.span if is_seen and column.pictures is not None else None)
-            marked.append(is_seen)
-        self._scrubber.track.show_seen(marked[0], marked[1])
-
-
-def is_behind(shown: ShownModel, chosen: Chosen | None) -> bool:
-    """Whether the selection is work on a model's pictures, or could be derived from them."""
-    from evprof.metrics.costs.two_clocks import roles_of_range, roles_of_round, roles_of_span, roles_of_token
-
-    run, role = shown
-    match chosen:
-        case TimeRange(start_ns, end_ns) if run.info.start_ns is not None:
-            return role in roles_of_range(run, run.info.start_ns + start_ns, run.info.start_ns + end_ns)
-        case SpanRef(run.run_id, span_id):
-            return role in roles_of_span(run, span_id)
-        case RoundRef(run.run_id, round_index):
-            return role in roles_of_round(run, round_index)
-        case TokenRef(run.run_id, position):
-            return role in roles_of_token(run, position)
-    return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPolygonF, QResizeEvent
@@ -11,7 +9,6 @@ from PySide6.QtWidgets import QWidget
 
 from evprof.view.event_rates import Rates, rate_words
 from evprof.view.lanes import Floats
-from evprof.view.overlap import KEEPS_UP
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook
 from ui.players.frame_player import ASPECT, INPUT_PX, FramePlayer
@@ -21,25 +18,16 @@ from ui.players.play_clock import PlayClock
 from ui.style.theme import ThemeHolder
 from ui.widgets.drawn import Drawn
 
-if TYPE_CHECKING:
-    from evprof.metrics.costs.two_clocks import SensedWindow
-
-
 RATE_PX = 20
-_WINDOW_PX = 3
 
 
 class RateCurve(Drawn):
-    """Two areas from a middle line, as long as the recording; a click goes there.
-
-    Below them a bar for each part of the recording that runs took: red where computing took longer than sensing.
-    """
+    """Two areas from a middle line, as long as the recording; a click goes there."""
 
     def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget) -> None:
         super().__init__(themes, parent)
         self._clock = clock
         self.rates: Rates | None = None
-        self.windows: list[SensedWindow] = []
         self.setAccessibleName("Event rate")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.hide()
@@ -48,12 +36,6 @@ class RateCurve(Drawn):
     def show_rates(self, rates: Rates | None) -> None:
         self.rates = rates
         self.update()
-
-    def show_windows(self, windows: list[SensedWindow]) -> None:
-        """Parts of the recording that runs took, with their pace."""
-        if windows != self.windows:
-            self.windows = windows
-            self.update()
 
     def words_at(self, moment_us: int) -> str:
         rates = self.rates
@@ -65,10 +47,7 @@ class RateCurve(Drawn):
         on, off = rate_words(rates.on_per_s[place]), rate_words(rates.off_per_s[place])
         start, stop = rates.edges(place)
         looked = f"\n{rates.looked_us[place] / 1000:.3g} of every {(stop - start) / 1000:.3g} ms were counted"
-        told = f"{moment_words(moment_us)}: ON {on}, OFF {off}{looked if rates.is_sampled else ''}"
-        return "\n".join(
-            (told, *(_window_words(one) for one in self.windows if one.start_us <= moment_us < one.stop_us))
-        )
+        return f"{moment_words(moment_us)}: ON {on}, OFF {off}{looked if rates.is_sampled else ''}"
 
     def moment_at(self, x: float) -> int:
         share = min(1.0, max(0.0, x / max(1, self.width())))
@@ -80,7 +59,7 @@ class RateCurve(Drawn):
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        theme, middle = self._themes.theme, (self.height() - _WINDOW_PX) / 2
+        theme, middle = self._themes.theme, self.height() / 2
         on, off = np.nan_to_num(rates.on_per_s), np.nan_to_num(rates.off_per_s)
         highest = max(1e-9, float(on.max()), float(off.max()))
         painter.setPen(Qt.PenStyle.NoPen)
@@ -88,11 +67,6 @@ class RateCurve(Drawn):
             painter.setBrush(color)
             painter.drawPolygon(self._area(rates, heights / highest * (middle - 1), middle))
         painter.fillRect(QRectF(0, middle - 0.5, self.width(), 1), theme.line)
-        scale = self.width() / rates.stop_us
-        for one in self.windows:
-            color = theme.bad if one.factor > KEEPS_UP else theme.alpha(theme.text_dim, 0.7)
-            left, right = one.start_us * scale, min(one.stop_us, rates.stop_us) * scale
-            painter.fillRect(QRectF(left, self.height() - 2, max(1.5, right - left - 1), 2), color)
         x = min(self.width() - 1.0, self._clock.position_us / rates.stop_us * self.width())
         if x >= 0:
             painter.fillRect(QRectF(x - 0.5, 0, 1.5, self.height()), theme.accent)
@@ -116,12 +90,6 @@ class RateCurve(Drawn):
 
     def tip_at(self, point: QPoint) -> str:
         return self.words_at(self.moment_at(point.x()))
-
-
-def _window_words(one: SensedWindow) -> str:
-    """`run 7: 0.48 ms of computing for 1 ms of the scene`."""
-    behind = ", falling behind" if one.factor > KEEPS_UP else ""
-    return f"run {one.run_id}: {one.factor:.2f} ms of computing for 1 ms of the scene{behind}"
 
 
 _INSET = 4

@@ -6,10 +6,9 @@ The feed's thread makes pictures; the screen takes the latest one at each tick o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.texts import plain
@@ -23,9 +22,6 @@ from ui.players.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.run_facts.run_text import input_name
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
-
-if TYPE_CHECKING:
-    from evprof.metrics.costs.two_clocks import SensorSpan
 
 INPUT_PX = 108
 """Height of a player beside the frames of a run."""
@@ -66,7 +62,6 @@ class FramePlayer(Drawn):
         self._frames: FramePictures | None = None
         self._given: PlayerInput | None = None
         self._length_us: int | None = None
-        self._seen_span: SensorSpan | None = None
         self._is_painted = False
         self.note = ""
         """Why the file itself is not shown; empty when it is."""
@@ -126,17 +121,6 @@ class FramePlayer(Drawn):
             self._set_span()
             self.ask_again()
         self.refresh()
-
-    def show_seen(self, span: SensorSpan | None) -> None:
-        """Frames the picture while the position lies in this span, the input of the selection."""
-        if span != self._seen_span:
-            self._seen_span = span
-            self.update()
-
-    @property
-    def is_in_seen(self) -> bool:
-        """Whether the position lies in the input of the selection."""
-        return self._seen_span is not None and self._seen_span.start_us <= self._clock.position_us <= self._seen_span[1]
 
     def refresh(self) -> None:
         """Takes in new frames of the run; their length counts while there is no file."""
@@ -271,7 +255,7 @@ class FramePlayer(Drawn):
         painter.setOpacity(_OUTSIDE_OPACITY if outside else 1.0)
         painter.drawImage(place, image)
         painter.setOpacity(1.0)
-        painter.setPen(QPen(theme.accent, 2) if self.is_in_seen else QPen(theme.line, 1))
+        painter.setPen(theme.line)
         painter.drawRect(place)
         if self._clock.is_suspended and self._clock.is_playing:
             self._caption(painter, place, "paused while a run is measured")

@@ -105,9 +105,6 @@ class FrameStrip(Drawn):
         self._clock = clock
         self._pictures: FramePictures | None = None
         self._lack = ""
-        self.is_seen = False
-        """Whether the frames are marked as the input of the selection."""
-
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Frames the model saw")
         clock.position_changed.connect(self._redraw)
@@ -120,11 +117,6 @@ class FrameStrip(Drawn):
         self._pictures = pictures
         self._lack = lack
         self.update()
-
-    def show_seen(self, is_seen: bool) -> None:
-        if is_seen != self.is_seen:
-            self.is_seen = is_seen
-            self.update()
 
     def refresh(self) -> None:
         self.update()
@@ -161,8 +153,6 @@ class FrameStrip(Drawn):
             is_current = index == current
             painter.setPen(QPen(theme.accent if is_current else theme.line, 1.5 if is_current else 1.0))
             painter.drawRect(cell)
-            if self.is_seen:
-                painter.fillRect(QRectF(cell.left(), cell.bottom() - 3, cell.width(), 3), theme.accent)
             painter.setPen(theme.text if is_current else theme.text_dim)
             painter.drawText(QPointF(cell.left(), cell.bottom() + LABEL - 3), label)
 

@@ -55,7 +55,6 @@ class ScrubTrack(Drawn):
         super().__init__(themes, parent)
         self._clock = clock
         self._moments: tuple[FramePictures | None, FramePictures | None] = (None, None)
-        self._is_seen = (False, False)
         self.clip = ClipRange()
         self.is_editable = False
         self._held = NOTHING
@@ -80,11 +79,6 @@ class ScrubTrack(Drawn):
         self._moments = (first, second)
         self.update()
 
-    def show_seen(self, first: bool, second: bool) -> None:
-        """Marks the moments of either model as the input of the selection."""
-        self._is_seen = (first, second)
-        self.update()
-
     def show_clip(self, clip: ClipRange, is_editable: bool) -> None:
         """The part that the next run takes, or a run took; a clip that the mouse holds stays."""
         self.is_editable = is_editable
@@ -107,11 +101,10 @@ class ScrubTrack(Drawn):
             left, right = scale.x(span.start_us), scale.x(span.stop_us)
             rail = QRectF(left, _RAILS[span.what] - 0.5, max(1.0, right - left), 1)
             painter.fillRect(rail, theme.alpha(theme.text_dim, 0.75))
-        for pictures, is_seen, top in zip(self._moments, self._is_seen, (11.5, 24.0), strict=True):
-            color = theme.accent if is_seen else theme.alpha(theme.text_dim, 0.7)
+        for pictures, top in zip(self._moments, (11.5, 24.0), strict=True):
             for one in () if pictures is None else pictures.slices:
                 left, right = scale.x(one.start_us), scale.x(one.stop_us)
-                painter.fillRect(QRectF(left, top, max(2.0, right - left - 1.5), 3), color)
+                painter.fillRect(QRectF(left, top, max(2.0, right - left - 1.5), 3), theme.alpha(theme.text_dim, 0.7))
         if self.hasFocus():
             painter.setBrush(theme.alpha(theme.accent, 0.3))
             painter.drawRoundedRect(QRectF(x - 5, 10, 10, 18), 4, 4)

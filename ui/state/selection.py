@@ -1,6 +1,6 @@
-"""The one selection, the one zoom and the one moment of the scene: every view reads them, every view writes them.
+"""The one selection and the one zoom of the window: every view reads and writes them.
 
-It holds plain values and knows neither runs nor widgets; who needs the run behind an id asks the RunController.
+It holds plain values; the RunController has the run of an id.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ class Selection(QObject):
         chosen_changed(object): the Chosen value, or None.
         runs_changed(object): the RunPair in the two columns, or the cell that was chosen.
         view_range_changed(object): the visible TimeRange, or None while everything is shown.
-        moment_changed(object): where in the scene the players stand, in µs on the sample's clock.
         alignment_changed(object): the RunAlignment of the two runs.
         offset_changed(object): how far run B is moved on the axis now, in ns.
 
@@ -69,7 +68,6 @@ class Selection(QObject):
     chosen_changed = Signal(object)
     runs_changed = Signal(object)
     view_range_changed = Signal(object)
-    moment_changed = Signal(object)
     alignment_changed = Signal(object)
     offset_changed = Signal(object)
 
@@ -79,7 +77,6 @@ class Selection(QObject):
         self._runs: RunPair = (None, None)
         self._cell = ""
         self._view_range: TimeRange | None = None
-        self._moment_us = 0
         self._alignment = RunAlignment()
         self._offset_ns = 0
 
@@ -129,17 +126,6 @@ class Selection(QObject):
         """The visible range in ns from the run's zero; None means "all of it, and follow while it grows"."""
         return self._view_range
 
-    @property
-    def moment_us(self) -> int:
-        """Where in the scene the players stand, in µs on the sample's clock (sensor time)."""
-        return self._moment_us
-
-    def set_moment(self, moment_us: int) -> None:
-        """Stands elsewhere in the scene; players that cannot go there say where they went instead."""
-        if moment_us != self._moment_us:
-            self._moment_us = moment_us
-            self.moment_changed.emit(moment_us)
-
     def select(self, value: Chosen | None) -> None:
         """Selects one thing instead of what was selected before (a range with its ends in either order), or nothing."""
         if isinstance(value, TimeRange):
@@ -159,7 +145,6 @@ class Selection(QObject):
         if isinstance(self._chosen, SpanRef | RoundRef | TokenRef) and self._chosen.run_id not in (a, b):
             self.select(None)
         self._runs, self._cell = (a, b), cell
-        self.set_alignment(self._alignment.for_other_runs())
         self.runs_changed.emit(self._runs)
 
     def set_view_range(self, value: tuple[int, int] | None) -> None:

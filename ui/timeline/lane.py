@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QLineF, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.view.decimate import Floats
+from evprof.view.labels import widest_that_fits
 from evprof.view.timescale import Timescale
 from ui.style.theme import SMALL_PX
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
@@ -84,15 +85,11 @@ def _shades(rgba: int) -> Shades:
 FOLDED_PX = 22
 """Height of a lane that is collapsed to its name."""
 
-FOLD_PX = 14
-"""Width of the part of the gutter that collapses and opens a lane."""
-
 _NAME_LEFT = 16
+_SCALE_PX = 10.5
 
 _DEEPEST_PX = 4_000
 """No lane is higher."""
-
-_SMOOTH = QPainter.RenderHint.Antialiasing
 
 
 class Lane(QWidget):
@@ -104,41 +101,36 @@ class Lane(QWidget):
     grows = False
     """Whether the lane takes a share of the room that is left."""
 
-    gives_way = False
-    """Whether it is collapsed where not all lanes fit, unless the person opened it."""
-
     is_folded = False
     """Whether only its name is shown."""
 
     def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.scene = scene
-        self.hovered: Hit | None = None
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        vertical = QSizePolicy.Policy.Expanding if self.grows else QSizePolicy.Policy.Fixed
+        self._set_height()
+
+    def _set_height(self) -> None:
+        is_growing = self.grows and not self.is_folded
+        vertical = QSizePolicy.Policy.Expanding if is_growing else QSizePolicy.Policy.Fixed
         self.setSizePolicy(QSizePolicy.Policy.Expanding, vertical)
-        self.setMinimumHeight(self.lane_height_px)
+        self.setMinimumHeight(FOLDED_PX if self.is_folded else self.lane_height_px)
 
     def sizeHint(self) -> QSize:
-        """A lane is as high as it asks for and as wide as it may be."""
         return QSize(600, FOLDED_PX if self.is_folded else self.lane_height_px)
 
     def fold(self, is_folded: bool) -> None:
-        """Leaves only the lane's name, or shows all of it again."""
-        if is_folded == self.is_folded:
-            return
-        self.is_folded = is_folded
-        is_growing = self.grows and not is_folded
-        vertical = QSizePolicy.Policy.Expanding if is_growing else QSizePolicy.Policy.Fixed
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, vertical)
-        self.setMinimumHeight(FOLDED_PX if is_folded else self.lane_height_px)
-        self.updateGeometry()
-        self.update()
+        """Shows only the lane's name, or all of it."""
+        if is_folded != self.is_folded:
+            self.is_folded = is_folded
+            self._set_height()
+            self.updateGeometry()
+            self.update()
 
     @property
     def key(self) -> str:
-        """What the person's order of the lanes calls this one."""
+        """The name of the lane in the settings."""
         return type(self).__name__.removesuffix("Lane").lower()
 
     # What subclasses answer.
@@ -148,12 +140,8 @@ class Lane(QWidget):
         raise NotImplementedError
 
     def is_wanted(self) -> bool:
-        """Whether there is anything this lane could ever show for the tracks at hand."""
+        """Whether the shown runs have, or may get, rows for this lane."""
         return True
-
-    def is_empty(self) -> bool:
-        """Whether the tracks at hand have nothing for this lane; it is collapsed then, once no run goes on."""
-        return False
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """Draws what lies in `clip` (canvas coordinates)."""
@@ -167,10 +155,6 @@ class Lane(QWidget):
         """Heights and texts of the value axis, written at the gutter's right edge."""
         return ()
 
-    def levels_at(self, t_ns: int) -> Sequence[tuple[float, QColor]]:
-        """Heights and colours of the lane's lines at a moment, for lanes that have any."""
-        return ()
-
     # What all share.
 
     def update_canvas(self) -> None:
@@ -180,12 +164,7 @@ class Lane(QWidget):
     def canvas_width(self) -> float:
         return max(1.0, self.width() - GUTTER_PX)
 
-    def canvas_pos(self, pos: QPointF) -> QPointF:
-        """Widget to canvas coordinates."""
-        return QPointF(pos.x() - GUTTER_PX, pos.y())
-
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paints the part of the lane that Qt asks for."""
         painter = QPainter(self)
         theme, asked = self.scene.theme, event.rect()
         painter.fillRect(asked, theme.panel)
@@ -198,44 +177,28 @@ class Lane(QWidget):
             clip = seen.translated(-GUTTER_PX, 0)
             painter.setClipRect(seen)
             painter.translate(GUTTER_PX, 0)
-            self._paint_grid(painter, clip)
-            painter.setRenderHint(_SMOOTH)
+            painter.setPen(theme.alpha(theme.line, 0.55))
+            painter.drawLines([line for line in _grid(self.scene.scale) if clip.left() <= line.x1() <= clip.right()])
             if not self.is_folded:
+                painter.setRenderHint(QPainter.RenderHint.Antialiasing)
                 self.paint_canvas(painter, clip)
         painter.end()
 
-    def _paint_grid(self, painter: QPainter, clip: QRectF) -> None:
-        """Lines on whole pixels: they need no smoothing, and with it take twenty times as long."""
-        color = self.scene.theme.alpha(self.scene.theme.line, 0.55)
-        painter.setPen(color)
-        lines, left, right = _grid(self.scene.scale), clip.left(), clip.right()
-        if left > 0 or right < self.canvas_width:
-            lines = [line for line in lines if left <= line.x1() <= right]
-        painter.drawLines(lines)
-
     def _paint_gutter(self, painter: QPainter) -> None:
-        theme = self.scene.theme
-        painter.setPen(QPen(theme.line, 1))
-        painter.drawLine(QPointF(GUTTER_PX - 0.5, 0), QPointF(GUTTER_PX - 0.5, self.height()))
-        self._paint_fold(painter)
-        name, second = self.names()
-        if self.is_folded:
-            painter.setFont(theme.font(SMALL_PX))
-            painter.setPen(theme.text_dim)
-            self._write(painter, QRectF(_NAME_LEFT, 0, GUTTER_PX - _NAME_LEFT - 8, FOLDED_PX - 1), name)
-            return
-        marks = self.scale_marks()
-        small = theme.font(10.5)
-        painter.setFont(small)
+        """The arrow that collapses the lane, its names, and the value axis."""
+        theme, (name, second) = self.scene.theme, self.names()
+        painter.fillRect(GUTTER_PX - 1, 0, 1, self.height(), theme.line)
+        marks = () if self.is_folded else self.scale_marks()
         painter.setPen(theme.text_dim)
-        taken: list[QRectF] = []
+        taken = []
         for y, text in marks:
-            width = QFontMetricsF(small).horizontalAdvance(text)
-            top = min(max(y - 7.0, 1.0), self.height() - 16.0)
-            room = QRectF(GUTTER_PX - 8 - width, top, width, 14)
-            painter.drawText(room, Qt.AlignmentFlag.AlignCenter, text)
+            width = theme.text_width(text, _SCALE_PX)
+            room = QRectF(GUTTER_PX - 8 - width, min(max(y - 7.0, 1.0), self.height() - 16.0), width, 14)
+            theme.write(painter, room, text, _SCALE_PX)
             taken.append(room)
-        lines = ((name, 7.0, theme.font(weight=500), theme.text), (second, 24.0, theme.font(SMALL_PX), theme.text_dim))
+        lines = [(name, 7.0, theme.font(weight=500), theme.text), (second, 24.0, theme.font(SMALL_PX), theme.text_dim)]
+        if self.is_folded:
+            lines = [(name, 2.0, theme.font(SMALL_PX), theme.text_dim)]
         for text, top, font, color in lines:
             room = QRectF(_NAME_LEFT, top, GUTTER_PX - _NAME_LEFT - 8, 17)
             for mark in taken:
@@ -243,32 +206,29 @@ class Lane(QWidget):
                     room.setRight(mark.left() - 6)
             painter.setFont(font)
             painter.setPen(color)
-            self._write(painter, room, text)
-
-    def _paint_fold(self, painter: QPainter) -> None:
-        """The arrow that collapses and opens the lane; it points at what there is to see."""
+            shown = elided_text(QFontMetricsF(font), text, Qt.TextElideMode.ElideRight, room.width())
+            painter.drawText(room, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, shown)
         middle = QPointF(7.5, FOLDED_PX / 2 - 0.5 if self.is_folded else 15.5)
         corners = ((-1.5, -3.0), (2.0, 0.0), (-1.5, 3.0)) if self.is_folded else ((-3.0, -1.5), (3.0, -1.5), (0.0, 2.0))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(self.scene.theme.alpha(self.scene.theme.text_dim, 0.7))
+        painter.setBrush(theme.alpha(theme.text_dim, 0.7))
         painter.drawPolygon(QPolygonF([middle + QPointF(x, y) for x, y in corners]))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
-    @staticmethod
-    def _write(painter: QPainter, room: QRectF, text: str) -> None:
-        shown = elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideRight, room.width())
-        painter.drawText(room, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, shown)
-
     def paint_hint(self, painter: QPainter, text: str) -> None:
         """A dim sentence where there is nothing to draw yet."""
-        painter.setFont(self.scene.theme.font(SMALL_PX))
         painter.setPen(self.scene.theme.text_dim)
-        painter.drawText(
-            QRectF(12, 0, self.canvas_width - 24, self.height()),
-            Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
-            text,
-        )
+        room = QRectF(12, 0, self.canvas_width - 24, self.height())
+        self.scene.theme.write(painter, room, text, SMALL_PX)
+
+    def write_inside(self, painter: QPainter, room: QRectF, wordings: list[str], size_px: float) -> str:
+        """Writes the longest wording that fits into the visible part of `room`, and returns it."""
+        theme = self.scene.theme
+        visible = room.intersected(QRectF(0, room.top(), self.canvas_width, room.height()))
+        text = widest_that_fits(wordings, visible.width() - 12, partial(theme.text_width, size_px=size_px, weight=600))
+        theme.write(painter, visible.adjusted(6, -1, -6, -1), text, size_px, 600)
+        return text
 
 
 def blended(color: QColor, other: QColor, share: float) -> QColor:
@@ -282,11 +242,11 @@ def blended(color: QColor, other: QColor, share: float) -> QColor:
 
 @lru_cache(maxsize=4)
 def _grid(scale: Timescale) -> list[QLineF]:
-    """The grid of every lane, worked out once for a picture: what is below a lane is cut off."""
+    """The grid of every lane; Qt clips what is below a lane."""
     return [QLineF(x, 0, x, _DEEPEST_PX) for x, _ in ticks_px(scale)]
 
 
 @lru_cache(maxsize=4)
 def ticks_px(scale: Timescale) -> list[tuple[float, str]]:
-    """Where the ticks of an axis stand, in px, and how they are written: the same for the axis and for every lane."""
+    """Positions in px and texts of an axis' ticks, equal for the axis and for every lane."""
     return [(round(scale.x(t_ns)) + 0.5, text) for t_ns, text in scale.ticks()]

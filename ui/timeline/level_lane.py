@@ -1,4 +1,4 @@
-"""Quantities that hold until they change, as step lines on one scale; those in bytes: KV cache and process memory."""
+"""Quantities that hold until they change, as step lines on one scale: KV cache, process memory, power of devices."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QPainter
 
-from evprof.core.units import MIB, bytes_text
+from evprof.core.units import MIB, amount_text, bytes_text
 from evprof.view.decimate import Floats, Ints, column_levels, nice_ceiling
 from evprof.view.timescale import time_text
-from ui.run_facts.run_text import lacking
-from ui.state.selection import TimeRange, TokenRef
+from ui.state.selection import TokenRef
 from ui.timeline.lane import Lane, blended, paint_bands, pixels_per_px
 from ui.timeline.scene import Hit
 
@@ -31,8 +30,7 @@ _OF_TEXT = 0.5
 
 
 class LevelSeries(NamedTuple):
-    """One line: whose it is, its rows, where it ends, and how it is drawn. `told` stands beside the name in place of
-    the last level."""
+    """One line: its name, its rows, where it ends, and how it is drawn."""
 
     name: str
     times: Ints
@@ -41,7 +39,6 @@ class LevelSeries(NamedTuple):
     color: QColor
     is_dashed: bool = False
     ground: float = 0.13
-    told: str = ""
 
 
 class LevelLane(Lane):
@@ -50,14 +47,13 @@ class LevelLane(Lane):
     lane_height_px = 44
     grows = True
     hint = ""
-    lack = ""
-    """What a file without these rows does not give."""
 
     def series(self) -> list[LevelSeries]:
         raise NotImplementedError
 
-    def names(self) -> tuple[str, str]:
-        raise NotImplementedError
+    def is_wanted(self) -> bool:
+        """False where all shown runs are over and none has rows."""
+        return self.scene.is_running or bool(self._drawn())
 
     def unit(self, highest: float) -> tuple[float, str]:
         """The unit of the scale for a highest level: how much of the levels' own it is, and its name."""
@@ -73,9 +69,6 @@ class LevelLane(Lane):
         """The same for the card beside the pointer."""
         return f"{bytes_text(level)}  ({int(level):,} B)"
 
-    def is_empty(self) -> bool:
-        return not self._drawn()
-
     def _drawn(self) -> list[LevelSeries]:
         return [one for one in self.series() if len(one.times)]
 
@@ -83,9 +76,6 @@ class LevelLane(Lane):
         highest = max((float(one.levels.max()) for one in drawn), default=0.0)
         unit, _ = self.unit(highest)
         return nice_ceiling(highest * 1.05 / unit) * unit
-
-    def _y(self, level: float, top: float) -> float:
-        return self.height() - _BOTTOM - level / top * (self.height() - _TOP - _BOTTOM)
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
         drawn = self._drawn()
@@ -99,7 +89,7 @@ class LevelLane(Lane):
         """Lines with a faint ground; their names and last levels stand in a row above them."""
         drawn = self._drawn()
         if not drawn:
-            self.paint_hint(painter, lacking((track.run for _, track in self.scene.shown), self.lack) or self.hint)
+            self.paint_hint(painter, self.hint)
             return
         top = self._top(drawn)
         right = self.canvas_width - 6
@@ -131,7 +121,7 @@ class LevelLane(Lane):
         seen = int(one.times.searchsorted(self.scene.scale.end_ns, side="right")) - 1
         if seen < 0:
             return right
-        text = f"{one.name}  {one.told or self.level_text(float(one.levels[seen]))}"
+        text = f"{one.name}  {self.level_text(float(one.levels[seen]))}"
         width = theme.text_width(text, 10.5, 500) + _KEY_PX
         room = QRectF(right - width, 2, width, _NAME_PX)
         painter.fillRect(QRectF(room.left(), room.top() + 3, 2, room.height() - 6), one.color)
@@ -150,33 +140,7 @@ class LevelLane(Lane):
                 color = one.color
         if not facts:
             return None
-        return Hit(
-            f"{self.names()[0]} at {time_text(t_ns)}",
-            color,
-            facts,
-            token=self.token_at(t_ns),
-            range=self._step_at(t_ns),
-            selects_range=True,
-        )
-
-    def levels_at(self, t_ns: int) -> Sequence[tuple[float, QColor]]:
-        """Where each line is at a moment between its ends."""
-        drawn = self._drawn()
-        top, found = self._top(drawn), []
-        for one in drawn:
-            row = int(np.searchsorted(one.times, t_ns, side="right")) - 1
-            if row >= 0 and t_ns <= one.end_ns:
-                found.append((self._y(float(one.levels[row]), top), one.color))
-        return found
-
-    def _step_at(self, t_ns: int) -> TimeRange | None:
-        """From the last change of any line to the next one."""
-        begins, ends = [], []
-        for one in self._drawn():
-            row = int(np.searchsorted(one.times, t_ns, side="right"))
-            begins += [int(one.times[row - 1])] if row else []
-            ends.append(int(one.times[row]) if row < len(one.times) else one.end_ns)
-        return TimeRange(max(begins), max(*begins, min(ends))) if begins else None
+        return Hit(f"{self.names()[0]} at {time_text(t_ns)}", color, facts, token=self.token_at(t_ns))
 
     def token_at(self, t_ns: int) -> TokenRef | None:
         """The token whose coming changed the level; None where levels have nothing to do with tokens."""
@@ -186,7 +150,6 @@ class LevelLane(Lane):
 class KvLane(LevelLane):
     """Logical bytes of each model's KV cache, both on one scale."""
 
-    lack = "how the KV cache grew"
     hint = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
 
     def names(self) -> tuple[str, str]:
@@ -215,9 +178,6 @@ class KvLane(LevelLane):
 class MemoryLane(LevelLane):
     """Resident bytes of the engine process and, dashed, the GPU's."""
 
-    gives_way = True
-
-    lack = "memory over time"
     hint = "Memory of the engine process, ten samples a second; GPU memory dashed."
 
     def names(self) -> tuple[str, str]:
@@ -234,3 +194,44 @@ class MemoryLane(LevelLane):
             lines.append(LevelSeries(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
             lines.append(LevelSeries("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
         return lines
+
+
+class PowerLane(LevelLane):
+    """Watts of each sampled device, dashed where no model computed on it."""
+
+    def is_wanted(self) -> bool:
+        return any(track.power_watts() for _, track in self.scene.shown)
+
+    def names(self) -> tuple[str, str]:
+        return "Power", "whole devices"
+
+    def unit(self, highest: float) -> tuple[float, str]:
+        return 1.0, "W"
+
+    def level_text(self, level: float) -> str:
+        return amount_text(level, "W")
+
+    def exact_text(self, level: float) -> str:
+        return f"{level:.1f} W"
+
+    def series(self) -> list[LevelSeries]:
+        from evprof.metrics.figures.energy import computing_devices
+
+        lines: list[LevelSeries] = []
+        alone = len(self.scene.of_each_run) == 1
+        for column, track in self.scene.of_each_run:
+            computing, watts = computing_devices(track.run), track.power_watts()
+            color = self.scene.theme.text_dim if alone else self.scene.line_color(column)
+            for device, rows in watts.items():
+                title = device_title(device, list(watts))
+                name = title if alone else f"{self.scene.title(column)} {title}"
+                dashed, ground = bool(computing) and device not in computing, 0.1 if alone else 0.05
+                lines.append(LevelSeries(name, *rows, track.end_ns(self.scene.clock_ns), color, dashed, ground))
+        return lines
+
+
+def device_title(device: str, among: list[str]) -> str:
+    """`GPU`, `CPU`; with a number where there are several of the kind: `GPU 1`."""
+    kind, _, number = device.partition(":")
+    title = {"cuda": "GPU", "cpu": "CPU"}.get(kind, kind)
+    return f"{title} {number}" if sum(other.partition(":")[0] == kind for other in among) > 1 else title

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import QByteArray, QMimeData, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QImage, QPainter
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -31,20 +31,8 @@ def copy_table(lines: Sequence[Line]) -> None:
     QGuiApplication.clipboard().setText("".join("\t".join(map(one_line, line)) + "\n" for line in lines))
 
 
-def copy_picture(widget: QWidget, form: str) -> None:
-    """Puts a picture of a widget on the clipboard: `form` is PNG or SVG, which is there as text, too."""
-    if form == "PNG":
-        QGuiApplication.clipboard().setImage(picture_of(widget))
-        return
-    drawn = svg_of(widget)
-    data = QMimeData()
-    data.setData("image/svg+xml", drawn)
-    data.setText(drawn.toStdString())
-    QGuiApplication.clipboard().setMimeData(data)
-
-
 def picture_of(widget: QWidget) -> QImage:
-    """As it looks now, twice as fine as on a plain screen: such pictures end up on paper."""
+    """A picture of a widget with twice the pixels of a plain screen, for print."""
     image = QImage(widget.size() * 2, QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(2.0)
     image.fill(widget.palette().window().color())
@@ -52,24 +40,6 @@ def picture_of(widget: QWidget) -> QImage:
     widget.render(painter, QPoint())
     painter.end()
     return image
-
-
-def svg_of(widget: QWidget) -> QByteArray:
-    """The same in lines and letters."""
-    from PySide6.QtCore import QBuffer, QIODevice
-    from PySide6.QtSvg import QSvgGenerator
-
-    drawn = QByteArray()
-    buffer = QBuffer(drawn)
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    generator = QSvgGenerator()
-    generator.setOutputDevice(buffer)
-    generator.setSize(widget.size())
-    generator.setViewBox(widget.rect())
-    painter = QPainter(generator)
-    widget.render(painter, QPoint())
-    painter.end()
-    return drawn
 
 
 class Offers(QObject):
@@ -82,46 +52,40 @@ class Offers(QObject):
     clinic_asked = Signal()
 
     def __init__(
-        self,
-        ground: QWidget,
-        scene: TimelineScene,
-        stack: LaneStack,
-        *,
-        marking: Marking,
-        zooming: Zooming,
+        self, ground: QWidget, scene: TimelineScene, stack: LaneStack, *, marking: Marking, zooming: Zooming
     ) -> None:
         super().__init__(ground)
-        self._scene = scene
-        self._selection = scene.selection
-        self._stack = stack
-        self._zooming = zooming
-        self._marking = marking
         self._ground = ground
+        self._scene = scene
+        self._stack = stack
+        self._marking = marking
+        self._zooming = zooming
         self.menu: QMenu | None = None
         self.range_lines: Callable[[], list[Line]] = list
-        """The figures of the selected range, from who works them out."""
+        """Returns the figures of the selected range."""
 
     def show_lane(self, lane: Lane | None, hit: Hit | None, place: QPoint) -> None:
-        """For a lane and what was hit in it; over its name: for the lane alone."""
+        """The menu of a lane and of the hit in it; over its name: of the lane alone."""
         menu = self._begin()
         if self._scene.pointer_px is not None:
-            self._offer_hit(menu, hit)
-            self._offer_moment(menu, self._scene.scale.t(self._scene.pointer_px), _run_of(lane, hit))
-            self._offer_copies(menu, hit)
-            menu.addSeparator()
+            self._add_hit(menu, hit)
+            moment = self._scene.scale.t(self._scene.pointer_px)
+            menu.addAction("Mark here", partial(self._marking.mark_at, moment, _run_of(lane, hit)))
+            if lines := self.lines_of(hit):
+                menu.addAction("Copy as text", partial(copy_table, lines))
+            self._add_view(menu)
         if lane is not None:
-            self._offer_lane(menu, lane)
+            verb = "Open" if lane.is_folded else "Collapse"
+            menu.addAction(f"{verb} {literal(lane.names()[0])}", partial(self._stack.toggle_fold, lane))
         menu.popup(place)
 
     def show_head(self, mark: Mark | None, place: QPoint) -> None:
         menu = self._begin()
         if mark is not None:
-            self._add(menu, "Go to it", partial(self._marking.go_to, mark))
-            self._add(menu, "Write a note…", partial(self._marking.note, mark))
-            self._add(menu, "Delete the mark", partial(self._marking.book.delete, mark))
-            menu.addSeparator()
-        self._add(menu, "Show everything", self._zooming.fit)
-        self._offer_pictures(menu)
+            menu.addAction("Go to it", partial(self._marking.go_to, mark))
+            menu.addAction("Write a note…", partial(self._marking.note, mark))
+            menu.addAction("Delete the mark", partial(self._marking.book.delete, mark))
+        self._add_view(menu)
         menu.popup(place)
 
     def _begin(self) -> QMenu:
@@ -129,75 +93,42 @@ class Offers(QObject):
         self.menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         return self.menu
 
-    @staticmethod
-    def _add(menu: QMenu, text: str, work: Callable[[], object]) -> None:
-        # Qt hands `checked` to whoever takes an argument.
-        menu.addAction(text).triggered.connect(lambda _=False: work())
+    def _add_view(self, menu: QMenu) -> None:
+        menu.addAction("Show everything", self._zooming.fit)
+        menu.addAction("Copy the timeline as a picture", self._copy_picture)
 
-    def _offer_hit(self, menu: QMenu, hit: Hit | None) -> None:
-        when = hit.range if hit is not None else None
-        if when is not None:
-            self._add(menu, "Zoom to it", partial(self._zooming.zoom_to, when))
-            self._add(menu, "Select its range", partial(self._selection.select, when))
-        chosen = self._selection.time_range
-        if chosen is not None:
-            self._add(menu, "Zoom to the range", partial(self._zooming.zoom_to, chosen))
+    def _copy_picture(self) -> None:
+        QGuiApplication.clipboard().setImage(picture_of(self._ground))
+
+    def _add_hit(self, menu: QMenu, hit: Hit | None) -> None:
+        selection = self._scene.selection
+        if hit is not None and hit.range is not None:
+            menu.addAction("Zoom to it", partial(self._zooming.zoom_to, hit.range))
+            menu.addAction("Select its range", partial(selection.select, hit.range))
+        if selection.time_range is not None:
+            menu.addAction("Zoom to the range", partial(self._zooming.zoom_to, selection.time_range))
         if any(mode_of(track.run.info.mode).drafts for _, track in self._scene.shown):
-            self._add(menu, "Show in the clinic", partial(self._show_in_clinic, hit))
-        self._add(menu, "Show everything", self._zooming.fit)
-        menu.addSeparator()
+            menu.addAction("Show in the clinic", partial(self._show_in_clinic, hit))
 
     def _show_in_clinic(self, hit: Hit | None) -> None:
         if hit is not None and hit.chosen is not None:
-            self._selection.select(hit.chosen)
+            self._scene.selection.select(hit.chosen)
         self.clinic_asked.emit()
 
-    def _offer_moment(self, menu: QMenu, t_ns: int, run_id: int | None) -> None:
-        self._add(menu, "Mark here", partial(self._marking.mark_at, t_ns, run_id))
-        menu.addSeparator()
-
-    def _offer_copies(self, menu: QMenu, hit: Hit | None) -> None:
-        lines = self.lines_of(hit)
-        if lines:
-            self._add(menu, "Copy as text", partial(copy_table, lines))
-        self._offer_pictures(menu)
-
-    def _offer_pictures(self, menu: QMenu) -> None:
-        for form in ("PNG", "SVG"):
-            self._add(menu, f"Copy the timeline as {form}", partial(copy_picture, self._ground, form))
-
     def lines_of(self, hit: Hit | None) -> list[Line]:
-        """The selected range where the pointer is in it, else what was hit, as lines for a table; maybe none."""
-        chosen: TimeRange | None = self._selection.time_range
-        at_px = self._scene.pointer_px
-        if chosen is not None and at_px is not None:
-            is_inside = chosen.start_ns <= self._scene.scale.t(at_px) <= chosen.end_ns
-            chosen = chosen if is_inside or hit is None else None
+        """A table of the selected range where the pointer is in it, else of the hit; empty without both."""
+        chosen, at_px = self._scene.selection.time_range, self._scene.pointer_px
+        is_inside = chosen is not None and at_px is not None and chosen[0] <= self._scene.scale.t(at_px) <= chosen[1]
+        if hit is not None and not is_inside:
+            return [(hit.title, ""), *hit.facts, *([("note", hit.note)] if hit.note else [])]
         if chosen is None:
-            facts = [] if hit is None else [*hit.facts, *([("note", hit.note)] if hit.note else [])]
-            return [] if hit is None else [(hit.title, ""), *facts]
-        if told := self.range_lines():
-            return told
-        length = chosen.end_ns - chosen.start_ns
-        named = (("from", chosen.start_ns), ("to", chosen.end_ns), ("length", length))
-        return [("Selected range", ""), *((name, time_text(t_ns)) for name, t_ns in named)]
-
-    def _offer_lane(self, menu: QMenu, lane: Lane) -> None:
-        stack = self._stack
-        name = lane.names()[0]
-        shown = stack.in_sight()
-        place = shown.index(lane)
-        self._add(menu, f"{'Open' if lane.is_folded else 'Collapse'} {literal(name)}", partial(stack.toggle_fold, lane))
-        if place > 0:
-            self._add(menu, "Move it up", partial(stack.move_lane, lane, shown[place - 1]))
-        if place + 1 < len(shown):
-            after = shown[place + 2] if place + 2 < len(shown) else None
-            self._add(menu, "Move it down", partial(stack.move_lane, lane, after))
-        self._add(menu, "All lanes as at first", stack.reset_lanes)
+            return []
+        moments = (("from", chosen.start_ns), ("to", chosen.end_ns), ("length", chosen.end_ns - chosen.start_ns))
+        return self.range_lines() or [("Selected range", ""), *((name, time_text(t_ns)) for name, t_ns in moments)]
 
 
 def _run_of(lane: Lane | None, hit: Hit | None) -> int | None:
-    """Whose moment the pointer is at, where what lies under it is of one run."""
+    """The run under the pointer; None where the lane shows several runs."""
     if hit is not None and hit.chosen is not None and not isinstance(hit.chosen, TimeRange):
         return hit.chosen.run_id
     track = lane.track if isinstance(lane, StageLane) else None

@@ -1,27 +1,21 @@
-"""Which part of the time is visible, keys that move the view while they are held, and the history of views."""
+"""The visible part of the time, steps of the selection along the timeline, and the selection as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import numpy as np
 
-from PySide6.QtCore import QObject, Qt, QTimer
-from PySide6.QtGui import QKeyEvent
-
-from evprof.view.columns import RunPair
-from evprof.view.timescale import Timescale, around, fitted, followed
-from ui.state.selection import Chosen, Selection, TimeRange
+from evprof.core.texts import one_line
+from evprof.view.labels import stage_title
+from evprof.view.lanes import Ints, Track
+from evprof.view.timescale import Timescale, around, fitted, followed, time_text
+from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.timeline.scene import TimelineScene
 
-_KEY_ZOOM = 1.5
-_KEY_PAN = 0.25
 
+class Zooming:
+    """Moves the view; the chosen view is a part of the selection."""
 
-class Zooming(QObject):
-    """What mouse and keys do to the view; the view that was chosen is the selection's."""
-
-    def __init__(self, scene: TimelineScene, selection: Selection, parent: QObject) -> None:
-        super().__init__(parent)
+    def __init__(self, scene: TimelineScene, selection: Selection) -> None:
         self._scene = scene
         self._selection = selection
 
@@ -44,22 +38,8 @@ class Zooming(QObject):
         longest = max(2 * (extent[1] - extent[0]), 1_000_000)
         self._show(self._scene.scale.zoomed(factor, at_px, longest_ns=longest))
 
-    def zoom_middle(self, factor: float) -> None:
-        self.zoom(factor, self._scene.scale.width_px / 2)
-
-    def step_in(self) -> None:
-        """Zooms as far as one press of a key does."""
-        self.zoom_middle(_KEY_ZOOM)
-
-    def step_out(self) -> None:
-        self.zoom_middle(1 / _KEY_ZOOM)
-
     def pan(self, by_px: float) -> None:
         self._show(self._scene.scale.panned(by_px))
-
-    def step_aside(self, by: int) -> None:
-        """Moves the view as far as one press of a key does: to the right (`by` 1) or left (-1)."""
-        self.pan(by * _KEY_PAN * self._scene.scale.width_px)
 
     def _show(self, scale: Timescale) -> None:
         if not self._scene.shown:
@@ -67,8 +47,10 @@ class Zooming(QObject):
         kept = scale.within(self._scene.extent())
         self._selection.set_view_range((kept.start_ns, kept.end_ns))
 
-    def look_at(self, view: TimeRange) -> None:
-        self._show(Timescale(view.start_ns, max(view.end_ns, view.start_ns + 1), self._scene.scale.width_px))
+    def look_from(self, start_ns: int) -> None:
+        """Shows the same length of time from another moment on."""
+        scale = self._scene.scale
+        self._show(Timescale(start_ns, start_ns + scale.span_ns, scale.width_px))
 
     def fit(self, *_: object) -> None:
         """Shows everything, and follows a run that is still going."""
@@ -96,151 +78,92 @@ class Zooming(QObject):
             self._selection.set_view_range(moved)
 
 
-_CROSS = {
-    Qt.Key.Key_W: "w",
-    Qt.Key.Key_A: "a",
-    Qt.Key.Key_S: "s",
-    Qt.Key.Key_D: "d",
-    Qt.Key.Key_Up: "w",
-    Qt.Key.Key_Left: "a",
-    Qt.Key.Key_Down: "s",
-    Qt.Key.Key_Right: "d",
-}
-"""The direction of a held key: "w" and "s" zoom, "a" and "d" pan."""
+class Choosing:
+    """What keys and clicks do to the selection."""
 
-_GLIDE_MS = 16
-_ZOOM_PER_FRAME = 1.06
-_PAN_PER_FRAME_PX = 22.0
-
-
-class HeldKeys(QObject):
-    """Turns keys that are held into zoom factors and px to pan by, sixty times a second."""
-
-    def __init__(self, zoom: Callable[[float], None], pan: Callable[[float], None], parent: QObject) -> None:
-        super().__init__(parent)
-        self._zoom, self._pan = zoom, pan
-        self._held: set[str] = set()
-        self._timer = QTimer(self)
-        self._timer.setInterval(_GLIDE_MS)
-        self._timer.timeout.connect(self._glide)
-
-    def press(self, event: QKeyEvent) -> bool:
-        """Acts on a key press; False when the key means nothing here."""
-        plain = not event.modifiers() & (Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
-        cross = _CROSS.get(Qt.Key(event.key())) if plain else None
-        if cross is not None and not event.isAutoRepeat():
-            self._held.add(cross)
-            self._glide()
-            self._timer.start()
-        return cross is not None
-
-    def release(self, event: QKeyEvent) -> bool:
-        """Takes note of a released key; False when it means nothing here."""
-        cross = _CROSS.get(Qt.Key(event.key()))
-        if cross is None or event.isAutoRepeat():
-            return cross is not None
-        self._held.discard(cross)
-        if not self._held:
-            self._timer.stop()
-        return True
-
-    def let_go(self) -> None:
-        """All keys: a window that loses the keyboard never sees them released."""
-        self._held.clear()
-        self._timer.stop()
-
-    def _glide(self) -> None:
-        if "w" in self._held:
-            self._zoom(_ZOOM_PER_FRAME)
-        if "s" in self._held:
-            self._zoom(1 / _ZOOM_PER_FRAME)
-        if "a" in self._held:
-            self._pan(-_PAN_PER_FRAME_PX)
-        if "d" in self._held:
-            self._pan(_PAN_PER_FRAME_PX)
-
-
-SETTLED_MS = 400
-"""A view that lasts this long is one the person was at; those passed on the way to it are not kept."""
-
-MOST_STEPS = 200
-
-NOTHING: RunPair = (None, None)
-
-
-class _Stand(NamedTuple):
-    runs: RunPair
-    cell: str
-    view: TimeRange | None
-    chosen: tuple[type | None, Chosen | None]
-
-
-class ViewHistory(QObject):
-    """Notes where the selection stands once it rests."""
-
-    def __init__(
-        self, selection: Selection, has_run: Callable[[int], bool] = lambda _: True, parent: QObject | None = None
-    ) -> None:
-        """`has_run` tells whether a run is there: what was seen of one that is deleted is passed over."""
-        super().__init__(parent)
+    def __init__(self, scene: TimelineScene, selection: Selection) -> None:
+        self._scene = scene
         self._selection = selection
-        self._has_run = has_run
-        self._stands: list[_Stand] = [self._now()]
-        self._place = 0
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(SETTLED_MS)
-        self._rest.timeout.connect(self.note)
-        for signal in (selection.chosen_changed, selection.view_range_changed, selection.runs_changed):
-            signal.connect(self._begin)
+        self.is_here = False
+        """Whether what is being selected lies under the mouse: the view stays under it."""
 
-    def _begin(self, *_: object) -> None:
-        self._rest.start()
+    def select_here(self, chosen: Chosen | None) -> None:
+        self.is_here = True
+        self._selection.select(chosen)
+        self.is_here = False
 
-    def _now(self) -> _Stand:
+    def step(self, by: int) -> None:
+        """Selects what follows (`by` 1) or precedes (-1): spans of one row, tokens, rounds; else any stage."""
         chosen = self._selection.chosen
-        # Tuples of two kinds may be equal.
-        kind = None if chosen is None else type(chosen)
-        return _Stand(self._selection.runs, self._selection.cell, self._selection.view_range, (kind, chosen))
+        found = None
+        if chosen is not None and not isinstance(chosen, TimeRange):
+            rows = (_beside(track, chosen, by) for _, track in self._scene.shown if track.run.run_id == chosen.run_id)
+            found = next((one for one in rows if one is not None), None)
+        stages = [] if found is not None else self._stages()
+        if found is not None or stages:
+            self._selection.select(found if found is not None else stages[0 if by > 0 else -1])
 
-    def note(self) -> None:
-        """Keeps where the selection stands now; what lay ahead is let go."""
-        self._rest.stop()
-        now = self._now()
-        if now == self._stands[self._place]:
-            return
-        if self._stands == [self._stands[0]._replace(runs=NOTHING)]:
-            self._stands = [now]  # from what a session shows first there is no way back to the empty window before it
-            return
-        self._stands = [*self._stands[: self._place + 1], now][-MOST_STEPS:]
-        self._place = len(self._stands) - 1
+    def _stages(self) -> list[SpanRef]:
+        found = sorted(
+            (span.start_ns - track.zero_ns, SpanRef(track.run.run_id, span.span_id))
+            for _, track in self._scene.shown
+            for span in track.run.stages(track.role)
+        )
+        return [ref for _, ref in found]
 
-    def back(self) -> None:
-        self._go(-1)
+    def to_range(self) -> None:
+        """Turns what is selected into the range of its time."""
+        found = self._scene.range_of(self._selection.chosen)
+        if found is not None:
+            self._selection.select(found)
 
-    def forward(self) -> None:
-        self._go(+1)
 
-    def _go(self, by: int) -> None:
-        self.note()
-        place = self._place + by
-        while 0 <= place < len(self._stands) and not self._is_there(self._stands[place]):
-            place += by
-        if not 0 <= place < len(self._stands):
-            return
-        self._place = place
-        stand = self._stands[place]
-        self._selection.set_runs(*stand.runs, cell=stand.cell)
-        self._selection.set_view_range(stand.view)
-        self._selection.select(stand.chosen[1])
-        # Choosing may move the view: the view that was kept is the one to see.
-        self._selection.set_view_range(stand.view)
-        self._rest.stop()
+def _beside(track: Track, chosen: SpanRef | RoundRef | TokenRef, by: int) -> Chosen | None:
+    """What of its kind follows or precedes something selected, itself at the end; None where the track has it not."""
+    run_id = track.run.run_id
+    match chosen:
+        case SpanRef(_, span_id):
+            span = track.run.spans.get(span_id)
+            table = track.stages if span is not None and span.is_stage else track.parts
+            found = _next_to(table.rows(track.zero_ns, track.latest_ns).ids, span_id, by)
+            return None if found is None else SpanRef(run_id, found)
+        case RoundRef(_, round_index):
+            found = _next_to(track.rounds()[6], round_index, by) if track.is_answer else None
+            return None if found is None else RoundRef(run_id, found)
+        case TokenRef(_, position):
+            found = _next_to(track.token_positions(), position, by)
+            return None if found is None else TokenRef(run_id, found)
 
-    def _is_there(self, stand: _Stand) -> bool:
-        return stand.runs == NOTHING or any(run_id is not None and self._has_run(run_id) for run_id in stand.runs)
 
-    def forget(self) -> None:
-        """Another session: there is no way back into the one before."""
-        self._rest.stop()
-        self._stands, self._place = [self._now()], 0
+def _next_to(numbers: Ints, number: int, by: int) -> int | None:
+    places = np.flatnonzero(numbers == number)
+    return int(numbers[min(max(int(places[0]) + by, 0), len(numbers) - 1)]) if len(places) else None
+
+
+def spoken_selection(scene: TimelineScene, chosen: Chosen | None) -> str:
+    """Name, length and start of a selected span or round; "" for anything else."""
+    for place, track in scene.shown:
+        words = _words(track, chosen)
+        if words:
+            return one_line(f"selected in {scene.title(place)}: {words}")
+    return ""
+
+
+def _words(track: Track, chosen: Chosen | None) -> str:
+    match chosen:
+        case SpanRef(run_id, span_id) if run_id == track.run.run_id and span_id in track.run.spans:
+            span = track.run.spans[span_id]
+            if span.role != track.role:
+                return ""
+            takes = "still running" if span.end_ns is None else time_text(span.end_ns - span.start_ns)
+            return f"{stage_title(span.name)}, {takes}, from {time_text(span.start_ns - track.own_zero_ns)}"
+        case RoundRef(run_id, round_index) if run_id == track.run.run_id and track.is_answer:
+            starts, _, _, ends, drafted, accepted, numbers, _ = (column.tolist() for column in track.rounds())
+            if round_index not in numbers:
+                return ""
+            row = numbers.index(round_index)
+            return (
+                f"round {round_index + 1}, {accepted[row]:,} of {drafted[row]:,} accepted, "
+                f"{time_text(ends[row] - starts[row])}, from {time_text(starts[row] - track.shift_ns)}"
+            )
+    return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,9 +12,8 @@ from evprof.core.records import DRAFT
 from evprof.session.facts import Mark
 from evprof.view.alignment import offset_of
 from evprof.view.columns import ShownModel, headers_of
-from evprof.view.decimate import nearest_edge
 from evprof.view.labels import model_title
-from evprof.view.lanes import Ints, Track
+from evprof.view.lanes import Track
 from evprof.view.timescale import Timescale
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
@@ -38,9 +37,6 @@ class TimelineScene:
     scale: Timescale
     tracks: tuple[Track | None, ...] = (None, None, None, None)
     headers: tuple[str, str] = ("", "")
-    partings: tuple[int | None, int | None] = (None, None)
-    """When A and when B said the first word in which their answers differ, in ns from each run's zero."""
-
     clock_ns: int = 0
     marks: list[Mark] = field(default_factory=list)
     """Those of the shown runs."""
@@ -138,10 +134,6 @@ class TimelineScene:
         return offset
 
 
-SNAP_PX = 6.0
-"""How near an edge has to be to draw a drag to it."""
-
-
 def range_of(tracks: Sequence[Track], chosen: Chosen | None, clock_ns: int) -> TimeRange | None:
     """When what is selected happened, from its run's zero; None when no track shows it."""
     if isinstance(chosen, TimeRange) or chosen is None:
@@ -157,43 +149,13 @@ def _range_in(track: Track, chosen: SpanRef | RoundRef | TokenRef, clock_ns: int
             end = track.now(clock_ns) if span.end_ns is None else span.end_ns
             return TimeRange(span.start_ns - track.zero_ns, end - track.zero_ns)
         case RoundRef(_, round_index) if track.is_answer:
-            return round_range(track, round_index)
+            starts, _, _, ends, _, _, numbers, _ = track.rounds()
+            places = np.flatnonzero(numbers == round_index)
+            return TimeRange(int(starts[places[0]]), int(ends[places[0]])) if len(places) else None
         case TokenRef(_, position):
-            return token_range(track, position)
+            times, places = track.token_times(), np.flatnonzero(track.token_positions() == position)
+            return TimeRange(int(times[max(0, places[0] - 1)]), int(times[places[0]])) if len(places) else None
     return None
-
-
-def round_range(track: Track, round_index: int) -> TimeRange | None:
-    """Start and end of a round from the run's zero, as its lane draws it; None where it is not known."""
-    starts, _, _, ends, _, _, numbers, _ = track.rounds()
-    places = np.flatnonzero(numbers == round_index)
-    return TimeRange(int(starts[places[0]]), int(ends[places[0]])) if len(places) else None
-
-
-def token_range(track: Track, position: int) -> TimeRange | None:
-    """From the token before to a token of the answer, from the run's zero; None where it is not known."""
-    places = np.flatnonzero(track.token_positions() == position)
-    if not len(places):
-        return None
-    times, place = track.token_times(), int(places[0])
-    return TimeRange(int(times[max(0, place - 1)]), int(times[place]))
-
-
-def snapped(tracks: Sequence[Track], t_ns: int, scale: Timescale, clock_ns: int) -> int:
-    """The nearest edge of a span, round or token within a few px of a moment; the moment where there is none."""
-    found = nearest_edge(_edges(tracks, clock_ns), t_ns, round(SNAP_PX * scale.ns_per_px))
-    return t_ns if found is None else found
-
-
-def _edges(tracks: Sequence[Track], clock_ns: int) -> Iterator[Ints]:
-    for track in tracks:
-        for table in (track.stages, track.parts):
-            row = table.rows(track.zero_ns, track.now(clock_ns))
-            yield row.starts
-            yield row.ends
-        if track.is_answer:
-            yield from track.rounds()[:4]
-            yield track.token_times()
 
 
 def _track_of(model: ShownModel, before: Mapping[tuple[int, str], Track]) -> Track:
@@ -219,9 +181,6 @@ class Hit:
     swatch: str = ""
     """The stages whose colours mark it, where there are several."""
 
-    selects_range: bool = False
-    """Whether a click selects its range, where nothing else."""
-
     @property
     def chosen(self) -> Chosen | None:
-        return self.span or self.round or self.token or (self.range if self.selects_range else None)
+        return self.span or self.round or self.token

@@ -8,38 +8,70 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QEvent, QSettings, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtCore import QSettings, QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QShowEvent
+from PySide6.QtWidgets import QPushButton, QScrollArea, QScrollBar, QWidget
 
 from evprof.core.protocols import Clock, monotonic_ns
 from evprof.view.columns import tracks_of
 from evprof.view.timescale import Timescale, shows_enough
 from ui.state.run_controller import RunController
-from ui.state.selection import Chosen, Selection, TimeRange
-from ui.style.theme import Theme, ThemeHolder
+from ui.state.selection import Chosen, Selection
+from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.axis import Aligning, AxisHead
-from ui.timeline.choosing import Choosing, spoken_selection
-from ui.timeline.delta_lane import DeltaFigures, DeltaLane
-from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
-from ui.timeline.lane_stack import LaneStack
+from ui.timeline.lane_stack import KEY_PAN, KEY_ZOOM, LaneStack
 from ui.timeline.latency_lane import LatencyLane
-from ui.timeline.level_lane import KvLane, MemoryLane
+from ui.timeline.level_lane import KvLane, MemoryLane, PowerLane
 from ui.timeline.marks import Marking
 from ui.timeline.menus import Offers
-from ui.timeline.navigation import HeldKeys, ViewHistory, Zooming
-from ui.timeline.overview import Minimap
-from ui.timeline.power_lane import PowerLane
+from ui.timeline.navigation import Choosing, Zooming, spoken_selection
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
-from ui.timeline.sensor_lanes import RealTimeLane, SensorLane
 from ui.timeline.speculation_lanes import OverlapLane, RoundLane
 from ui.timeline.stage_lane import StageLane
-from ui.widgets.boxes import stacked
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.label import elided_text, literal
+from ui.widgets.panel_parts import EmptyState
+
+_NAME_PX = 320
+"""Longer names of samples are shortened."""
+
+_NONE_YET = (
+    "Nothing has been measured yet",
+    "A run is drawn here while it happens: the five stages of both models on one time axis, draft tokens accepted and "
+    "rejected, time per token, KV cache and memory. Drop recordings, videos or a folder with both onto the window.",
+)
+_NONE_CHOSEN = "No run is shown", "Choose one in the list of runs, or measure another."
+
+
+class EmptyTimeline(QWidget):
+    """A sentence and the button that runs the sample, visible while no run is shown.
+
+    Signals:
+        run_requested(): the button was pressed.
+    """
+
+    run_requested = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.state = EmptyState(*_NONE_YET)
+        self.button = in_role(QPushButton("Run"), "primary")
+        self.button.clicked.connect(self.run_requested)
+        line = beside(self.button, None)
+        stacked(self.state, line, None, on=self, margins=(GUTTER_PX + GRID, 4 * GRID, GRID, GRID), spacing=GRID)
+
+    def tell(self, *, has_runs: bool) -> None:
+        """`has_runs`: the session has runs, of which none is chosen."""
+        self.state.say(*(_NONE_CHOSEN if has_runs else _NONE_YET))
+
+    def offer(self, name: str) -> None:
+        shown = elided_text(self.button.fontMetrics(), name, Qt.TextElideMode.ElideMiddle, _NAME_PX)
+        self.button.setText(f"Run {literal(shown)}")
 
 
 class TimelineView(QWidget):
-    """The whole timeline; what mouse and keys do to it lies in `navigation`.
+    """The whole timeline.
 
     Signals:
         run_requested(): the button of the empty state was pressed.
@@ -58,18 +90,15 @@ class TimelineView(QWidget):
         *,
         clock: Clock = monotonic_ns,
     ) -> None:
-        """`settings` None: how lanes are arranged is not remembered."""
+        """`settings` None: collapsed lanes are not remembered."""
         super().__init__()
         self.controller = controller
         self.selection = selection
         self._clock = clock
         self._changed: set[int] = set()
-        self._marked_rows = False
         self.scene = TimelineScene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
         self._make_widgets(settings)
         self._connect_widgets()
-        self.history = ViewHistory(selection, lambda run_id: run_id in controller.runs, self)
-        self._held = HeldKeys(self.zooming.zoom_middle, self.zooming.pan, self)
         self.setAccessibleName("Timeline")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         holder.changed.connect(self._set_theme)
@@ -84,43 +113,40 @@ class TimelineView(QWidget):
 
     def _make_widgets(self, settings: QSettings | None) -> None:
         self.choosing = Choosing(self.scene, self.selection)
-        self.zooming = Zooming(self.scene, self.selection, self)
+        self.zooming = Zooming(self.scene, self.selection)
         self.head = AxisHead(self.scene)
         self.aligning = Aligning(self.scene, self)
-        self.aligning.moved.connect(self._rescale)
         self.head.hold(self.aligning.chip)
-        self.minimap = Minimap(self.scene)
         self.stack = LaneStack(self.scene, self._make_lanes(), self, settings)
-        self.delta_figures = DeltaFigures(self.controller, self.selection, self.delta)
-        self.delta.filled.connect(self.stack.fold_lanes)
         self.scroll_area = QScrollArea()
         self.scroll_area.setWidgetResizable(True)
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroll_area.setWidget(self.stack)
+        self.bar = QScrollBar(Qt.Orientation.Horizontal)
+        self.bar.setAccessibleName("The part of the runs in view")
         self.empty = EmptyTimeline(self)
-        self._parts = stacked(self.minimap, self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
+        stacked(self.head, (self.scroll_area, 1), self.bar, (self.empty, 1), on=self, spacing=0)
         self.marking = Marking(self.scene, self.controller, self.selection, self)
         self.offers = Offers(self, self.scene, self.stack, marking=self.marking, zooming=self.zooming)
 
     def _make_lanes(self) -> list[Lane]:
-        """The lanes that every timeline has, top to bottom as they stand at first."""
+        """The lanes that every timeline has, top to bottom."""
         scene = self.scene
         self._stages = tuple(StageLane(scene, place) for place in PLACES)
-        self.delta, self.overlap = DeltaLane(scene), OverlapLane(scene)
-        self.rounds_of_a, self.rounds = RoundLane(scene, is_of_a=True), RoundLane(scene)
-        self.latency, self.power = LatencyLane(scene), PowerLane(scene)
-        compared = [*self._stages, self.delta, self.overlap, self.rounds_of_a, self.rounds, self.latency]
-        return [*compared, KvLane(scene), SensorLane(scene), RealTimeLane(scene), MemoryLane(scene), self.power]
+        self.overlap = OverlapLane(scene)
+        self.rounds_of_a, self.rounds = RoundLane(scene, 0), RoundLane(scene, 1)
+        self.latency = LatencyLane(scene)
+        above = [*self._stages, self.overlap, self.rounds_of_a, self.rounds, self.latency]
+        return [*above, KvLane(scene), MemoryLane(scene), PowerLane(scene)]
 
     def _connect_widgets(self) -> None:
         head, stack, offers, zooming = self.head, self.stack, self.offers, self.zooming
         head.chip.clicked.connect(zooming.fit)
         head.mark_chosen.connect(self.marking.go_to)
-        head.note_asked.connect(self.marking.note)
         head.menu_asked.connect(offers.show_head)
-        self.minimap.moved.connect(zooming.look_at)
-        self.minimap.fit_asked.connect(zooming.fit)
+        self.aligning.moved.connect(self._rescale)
+        self.bar.valueChanged.connect(self._scroll)
         self.empty.run_requested.connect(self.run_requested)
         stack.zoomed.connect(zooming.zoom)
         stack.panned.connect(zooming.pan)
@@ -133,42 +159,31 @@ class TimelineView(QWidget):
         offers.clinic_asked.connect(self.clinic_requested)
 
     def deeds(self) -> dict[str, Callable[[], object]]:
-        """What it does, by the names of the window's actions."""
-        zooming, choosing, marking = self.zooming, self.choosing, self.marking
+        """Functions by the names of the window's actions."""
         return {
-            "zoom_in": zooming.step_in,
-            "zoom_out": zooming.step_out,
-            "pan_left": partial(zooming.step_aside, -1),
-            "pan_right": partial(zooming.step_aside, +1),
-            "fit": zooming.fit,
-            "zoom_selection": zooming.focus_selection,
-            "view_back": self.history.back,
-            "view_forward": self.history.forward,
-            "next_span": partial(choosing.step, +1),
-            "previous_span": partial(choosing.step, -1),
-            "to_range": choosing.to_range,
+            "zoom_in": partial(self.stack.step, KEY_ZOOM, 0.0),
+            "zoom_out": partial(self.stack.step, 1 / KEY_ZOOM, 0.0),
+            "pan_left": partial(self.stack.step, 1.0, -KEY_PAN),
+            "pan_right": partial(self.stack.step, 1.0, KEY_PAN),
+            "fit": self.zooming.fit,
+            "zoom_selection": self.zooming.focus_selection,
+            "next_span": partial(self.choosing.step, +1),
+            "previous_span": partial(self.choosing.step, -1),
+            "to_range": self.choosing.to_range,
             "deselect": self.selection.clear,
-            "mark": marking.mark,
-            "write_note": marking.write,
-            "next_mark": partial(marking.step, +1),
-            "previous_mark": partial(marking.step, -1),
-            "delete_mark": marking.delete,
-            "reset_lanes": self.stack.reset_lanes,
+            "mark": self.marking.mark,
+            "write_note": self.marking.write,
         }
 
     @property
     def lanes(self) -> list[Lane]:
-        """All lanes, top to bottom as they stand at first, hidden ones too."""
+        """All lanes, top to bottom, hidden ones too."""
         return self.stack.lanes
 
     def add_lanes(self, lanes: list[Lane]) -> None:
         """Shows further lanes, made elsewhere, of what lies on the same axis."""
         self.stack.add(lanes)
-        self._show_wanted()
-
-    def show_wanted_lanes(self) -> None:
-        self._show_wanted()
-        self.stack.fold_lanes()
+        self.show_wanted_lanes()
 
     def stage_lane(self, place: int) -> StageLane:
         """The lane of the stages at a place of the scene: 0 is column A's, 1 column B's."""
@@ -192,17 +207,14 @@ class TimelineView(QWidget):
         self._changed.clear()
         for track in changed:
             track.update()
-        if not changed and not grows:
-            return
-        self.scene.clock_ns = self._clock()
-        if not self.scene.is_running:
-            self.stack.fold_lanes()
-        if not self.aligning.resolve():
-            self._take_scale()
-            self._repaint_lanes()
+        if changed or grows:
+            self.scene.clock_ns = self._clock()
+            if not self.aligning.resolve():
+                self._take_scale()
+                self._repaint_lanes()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Catches up with what happened while the timeline was hidden."""
+        """Takes in the rows that came while the timeline was hidden."""
         super().showEvent(event)
         self.advance()
 
@@ -214,67 +226,53 @@ class TimelineView(QWidget):
         view = self.selection.view_range
         if view is not None and self.scene.shown and not shows_enough(view, self.scene.extent()):
             self.selection.set_view_range(None)
-        self.minimap.update()
         self._show_marks()
-        self._show_wanted()
-        self.stack.fold_lanes()
         self._rescale()
-
-    def mark_partings(self, a_ns: int | None, b_ns: int | None) -> None:
-        """Marks when each answer began to differ from the other, in ns from its run's zero."""
-        if (a_ns, b_ns) != self.scene.partings:
-            self.scene.partings = a_ns, b_ns
-            for lane in self._stages:
-                lane.update()
 
     def _forget(self) -> None:
         self._changed.clear()
         self.selection.clear()
         self.selection.set_view_range(None)
         self.selection.set_runs(None, None)
-        self.history.forget()
         self._rebuild()
 
     def _show_marks(self) -> None:
         self.scene.marks = self.controller.marks.of_runs({track.run.run_id for _, track in self.scene.shown})
         self.head.update()
         self.stack.overlay.update()
-        self.minimap.update()
 
-    def _show_wanted(self) -> None:
+    def show_wanted_lanes(self) -> None:
+        """Shows the lanes that have something to show, or the empty state without a run."""
         has_any = bool(self.scene.shown)
         self.empty.tell(has_runs=bool(self.controller.runs))
-        if self.scroll_area.isHidden() == has_any:
-            self._parts.setEnabled(False)
-            self.empty.setVisible(not has_any)
-            self.head.setVisible(has_any)
-            self.minimap.setVisible(has_any)
-            self._parts.setEnabled(True)
-            self.scroll_area.setVisible(has_any)  # which has all of it laid out
-        others = [lane for lane in self.lanes if lane.isHidden() == lane.is_wanted()]
-        for lane in others:
-            lane.setVisible(lane.isHidden())
-        if others:
-            self.stack.fold_lanes()
-        self._give_room()
+        for part, is_shown in ((self.empty, not has_any), *((part, has_any) for part in self._parts)):
+            if part.isHidden() == is_shown:
+                part.setVisible(is_shown)
+        for lane in self.lanes:
+            if lane.isHidden() == lane.is_wanted():
+                lane.setVisible(lane.isHidden())
 
-    def _give_room(self) -> None:
-        # By what they ask for: before the first layout, widgets have the sizes that Qt gives to all.
-        room = self.height() - self.head.sizeHint().height() - self.minimap.sizeHint().height()
-        if room != self.stack.room_px:
-            self.stack.room_px = room
-            self.stack.fold_lanes()
+    @property
+    def _parts(self) -> tuple[QWidget, ...]:
+        return self.head, self.scroll_area, self.bar
 
     # The scale.
 
-    def _take_scale(self) -> bool:
-        """Computes the visible range; returns whether it changed."""
-        width = max(1.0, float(self.stack.width() - GUTTER_PX))
-        changed = self.zooming.take_scale(width)
-        chip = self.head.chip
-        chip.setVisible(bool(self.scene.shown) and self.selection.view_range is not None)
-        chip.setText("Follow  F" if self.scene.is_running else "Fit  F")
-        return changed
+    def _take_scale(self) -> None:
+        """Computes the visible range, and shows it in the scroll bar."""
+        width_px = max(1.0, float(self.stack.width() - GUTTER_PX))
+        self.zooming.take_scale(width_px)
+        self.head.chip.setVisible(bool(self.scene.shown) and self.selection.view_range is not None)
+        self.head.chip.setText("Follow  F" if self.scene.is_running else "Fit  F")
+        scale, (low, high) = self.scene.scale, self.scene.extent()
+        with QSignalBlocker(self.bar):
+            self.bar.setRange(0, max(0, round((high - low) / scale.ns_per_px - width_px)))
+            self.bar.setPageStep(round(width_px))
+            self.bar.setSingleStep(max(1, round(KEY_PAN * width_px)))
+            self.bar.setValue(round((scale.start_ns - low) / scale.ns_per_px))
+
+    def _scroll(self, px: int) -> None:
+        self.zooming.look_from(self.scene.extent()[0] + round(px * self.scene.scale.ns_per_px))
 
     def _rescale(self, *_: object) -> None:
         self._follow_clock()
@@ -289,28 +287,21 @@ class TimelineView(QWidget):
         self.scene.clock_ns = self._clock() if self.scene.is_running else self.scene.clock_ns
         self._take_scale()
 
-    def _repaint_lanes(self, *_: object) -> None:
-        self._show_wanted()
+    def _repaint_lanes(self) -> None:
+        self.show_wanted_lanes()
         self._update_lanes(Lane.update)
 
     def _update_lanes(self, update: Callable[[Lane], None]) -> None:
         self.head.update()
-        self.minimap.update()
         for lane in self.lanes:
             update(lane)
-        self.stack.point_again()
 
     # Mouse and keys.
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
         self.setAccessibleDescription(spoken_selection(self.scene, chosen))
-        self.stack.overlay.show_range()
-        marks_rows = not isinstance(chosen, TimeRange | None)
-        if self._marked_rows or marks_rows:
-            self._repaint_lanes()
-        else:
-            self.head.update()
-            self._marked_rows = marks_rows
+        self.stack.overlay.update()
+        self._update_lanes(Lane.update_canvas)
         if not self.choosing.is_here:
             self.zooming.bring_into_view()
 
@@ -319,39 +310,16 @@ class TimelineView(QWidget):
         self.choosing.select_here(hit.chosen if hit else None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """W/S zoom and A/D pan while they are held; the window's actions have the other keys."""
-        if not self.take_key(event):
+        """The arrow keys zoom and pan; the window's actions have the other keys."""
+        if not self.stack.take_key(event):
             super().keyPressEvent(event)
 
-    def take_key(self, event: QKeyEvent) -> bool:
-        """Acts on a key press; False when the key means nothing here."""
-        return self._held.press(event)
-
-    def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        if not self.release_key(event):
-            super().keyReleaseEvent(event)
-
-    def release_key(self, event: QKeyEvent) -> bool:
-        """Takes note of a released key; False when it means nothing here."""
-        return self._held.release(event)
-
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Over the overview, and wherever nothing has a menu of its own."""
+        """Opens the menu of the view where no part has a menu of its own."""
         if self.scene.shown:
             self.offers.show_head(None, event.globalPos())
-
-    def changeEvent(self, event: QEvent) -> None:
-        """A window that loses the keyboard never sees the key released."""
-        if event.type() == QEvent.Type.ActivationChange and not self.isActiveWindow():
-            self._held.let_go()
-        super().changeEvent(event)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._give_room()
 
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme
         self.empty.update()
-        self.minimap.update()
         self._repaint_lanes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QScrollArea, QWidget
 
@@ -15,7 +15,6 @@ from ui.state.selection import Selection, TimeRange
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.axis import AxisHead
 from ui.timeline.lane_stack import LaneStack
-from ui.timeline.navigation import HeldKeys
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.traces.reading import ReadTrace
 from ui.traces.record_table import OPERATORS, RecordTable, time_of
@@ -50,7 +49,6 @@ class TimelinePage(QWidget):
         self.area.setWidgetResizable(True)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._held = HeldKeys(lambda factor: self.zoom(factor, self.scene.scale.width_px / 2), self.pan, self)
         self._make_side(themes)
         left = stacked(self.head, (self.area, 1), spacing=0)
         beside((left, 1), in_role(QFrame(), "vrule"), self.side, on=self, spacing=0)
@@ -200,17 +198,8 @@ class TimelinePage(QWidget):
             self.fit()
         elif event.key() == Qt.Key.Key_Escape and (self.chosen is not None or self.scene.selection.chosen is not None):
             self.choose(None)
-        elif not self._held.press(event):
+        elif self.stack is None or not self.stack.take_key(event):
             super().keyPressEvent(event)
-
-    def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        if not self._held.release(event):
-            super().keyReleaseEvent(event)
-
-    def changeEvent(self, event: QEvent) -> None:
-        if event.type() == QEvent.Type.ActivationChange and not self.isActiveWindow():
-            self._held.let_go()
-        super().changeEvent(event)
 
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme

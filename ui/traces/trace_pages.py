@@ -116,9 +116,6 @@ class RunTraceLane(SliceLane):
     def is_wanted(self) -> bool:
         return self.has_trace
 
-    def is_empty(self) -> bool:
-        return True
-
     def names(self) -> tuple[str, str]:
         return self._name[0], self.said or self._name[1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -15,17 +15,12 @@ from ui.window.panels import PANELS
 
 @dataclass(frozen=True)
 class ActionEntry:
-    """One action: its name in the code, what the menu calls it, its keys, the menu below the menu that it stands in.
-
-    `is_held`: the timeline acts on the key for as long as it is held, by its place on the keyboard; the menu does one
-    step of the same.
-    """
+    """One action: its name in the code, its text, its keys, and the submenu that it stands in."""
 
     name: str
     text: str
     keys: str = ""
     below: str = ""
-    is_held: bool = False
 
 
 TIMELINE = "Timeline"
@@ -53,24 +48,18 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     *(ActionEntry(entry.name, entry.title, entry.keys, below="Panels") for entry in PANELS),
     ActionEntry("arrange", "Arrange panels", "Ctrl+Alt+P", below="Panels"),
     ActionEntry("reset_layout", "Reset the layout", below="Panels"),
-    ActionEntry("zoom_in", "Zoom in", "W", below=TIMELINE, is_held=True),
-    ActionEntry("zoom_out", "Zoom out", "S", below=TIMELINE, is_held=True),
-    ActionEntry("pan_left", "Pan left", "A", below=TIMELINE, is_held=True),
-    ActionEntry("pan_right", "Pan right", "D", below=TIMELINE, is_held=True),
+    ActionEntry("zoom_in", "Zoom in", "W", below=TIMELINE),
+    ActionEntry("zoom_out", "Zoom out", "S", below=TIMELINE),
+    ActionEntry("pan_left", "Pan left", "A", below=TIMELINE),
+    ActionEntry("pan_right", "Pan right", "D", below=TIMELINE),
     ActionEntry("fit", "Show everything, follow a live run", "F", below=TIMELINE),
     ActionEntry("zoom_selection", "Zoom to the selection", "Shift+F", below=TIMELINE),
-    ActionEntry("view_back", "Back to the last view", "Alt+Left", below=TIMELINE),
-    ActionEntry("view_forward", "Forward again", "Alt+Right", below=TIMELINE),
     ActionEntry("previous_span", "Previous span, round or token", ",", below=TIMELINE),
     ActionEntry("next_span", "Next span, round or token", ".", below=TIMELINE),
     ActionEntry("to_range", "Turn the selection into a range", "R", below=TIMELINE),
     ActionEntry("deselect", "Select nothing", "Esc", below=TIMELINE),
     ActionEntry("mark", "Mark the selection, the pointer or the middle", "M", below=TIMELINE),
     ActionEntry("write_note", "Mark it and write a note", "Shift+M", below=TIMELINE),
-    ActionEntry("previous_mark", "Previous mark", "Ctrl+[", below=TIMELINE),
-    ActionEntry("next_mark", "Next mark", "Ctrl+]", below=TIMELINE),
-    ActionEntry("delete_mark", "Delete the mark there", "Shift+Del", below=TIMELINE),
-    ActionEntry("reset_lanes", "All lanes as at first", below=TIMELINE),
     ActionEntry("run_as_a", "Show the chosen run as A", "Ctrl+1", below="Runs"),
     ActionEntry("run_as_b", "Show the chosen run as B", "Ctrl+2", below="Runs"),
     ActionEntry("rename_run", "Rename the chosen run…", "F2", below="Runs"),
@@ -89,7 +78,6 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("align_start", "Align at the start", "Alt+1", below="Runs A and B"),
     ActionEntry("align_first_token", "Align at the first token", "Alt+2", below="Runs A and B"),
     ActionEntry("align_span", "Align at the selected span", "Alt+3", below="Runs A and B"),
-    ActionEntry("align_by", "Type an offset…", "Alt+4", below="Runs A and B"),
     ActionEntry("queue", "Queue…", "Ctrl+J", below="Long work"),
     *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L", below=WINDOW),
@@ -110,12 +98,11 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
 MOUSE = (
     ("wheel", "zoom at the pointer"),
     ("Shift+wheel", "pan; so does dragging with the middle button"),
-    ("drag", "select a range, or move its edge; Alt: anywhere"),
-    ("click", "select a span, round, token or step"),
+    ("drag", "select a range"),
+    ("click", "select a span, round or token"),
     ("double-click", "zoom to it; beside everything: fit"),
-    ("right-click", "zoom, copy, mark, arrange lanes"),
-    ("drag a lane's name", "move the lane; its arrow collapses it"),
-    ("overview", "drag the window or its edges, or click beside it"),
+    ("right-click", "zoom, copy, mark, collapse lanes"),
+    ("click a lane's name", "collapse the lane, or open it"),
     ("click a bar, an area", "select its stage; so do ← → and Enter"),
     ("drag a run", "onto the left or right column: show it as A or B"),
     ("Ctrl+click a run", "show it beside the one clicked before"),
@@ -136,9 +123,6 @@ class WindowActions(QObject):
             action = QAction(entry.text, window)
             if entry.keys:
                 action.setShortcut(QKeySequence(entry.keys))
-            if entry.is_held:
-                # Menus show the key; it is the timeline's while it is held.
-                action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             window.addAction(action)
             action.setObjectName(entry.name)
             self.by_name[entry.name] = action

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QDialog, QToolButton, QWidget
 
 from evprof.core.errors import UserError
@@ -185,7 +185,6 @@ class MainWindow(WindowParts):
             "align_start": aligning.at_start,
             "align_first_token": aligning.at_first_token,
             "align_span": aligning.at_span,
-            "align_by": aligning.ask,
         }
         return {
             **{entry.name: partial(self._show_panel, entry.name) for entry in PANELS},
@@ -270,7 +269,6 @@ class MainWindow(WindowParts):
         self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
-        self.pair.link.watch(self.controller)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
         self.samples.refused.connect(self._refuse_sample)
@@ -296,7 +294,7 @@ class MainWindow(WindowParts):
         of_fact = {OBSERVER: self.measure_overhead, WAITING: self.long_work.show_queue}
         self.status.clicked.connect(lambda name: of_fact[name]() if name in of_fact else None)
         self.holder.changed.connect(self._restyle)
-        self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
+        self.partings = PartingMarks(self.controller, self.selection, self.pair, self)
         self._connect_toolbar()
         self.actions_by_name.connect_all(self._handlers())
         self.welcome.page.asked.connect(lambda name: self.actions_by_name[name].trigger())
@@ -451,15 +449,6 @@ class MainWindow(WindowParts):
             self._is_painted = True
             QTimer.singleShot(0, self, self.painted.emit)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if not self.timeline.take_key(event):
-            super().keyPressEvent(event)
-
-    def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """Releases of keys that no view wanted go to the timeline."""
-        if not self.timeline.release_key(event):
-            super().keyReleaseEvent(event)
-
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         self.drops.enter(event)
 
@@ -485,7 +474,6 @@ class MainWindow(WindowParts):
         self.session.end()
         self.pair.close_feeds()
         self.comparison.errand.wait()
-        self.timeline.delta_figures.errand.wait()
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
@@ -493,7 +481,6 @@ class MainWindow(WindowParts):
 
 _NEEDED_BY_RUNS = (
     "evprof.metrics.comparison.document",
-    "evprof.metrics.costs.two_clocks",
     "evprof.metrics.facts",
     "evprof.metrics.run_summary",
     "evprof.metrics.speculation.clinic",

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.figures import judge
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.comparison.figures import stages_of
 from evprof.metrics.configurations.gathering import Configuration, on_machines_of_both
@@ -140,39 +139,3 @@ def _token_match(pairs: Sequence[tuple[RunLog, RunLog]]) -> dict[str, Any]:
     matched, compared = decoding.matching_ids(pairs)
     rate = matched / compared if compared else None
     return {"definition": TOKEN_MATCH_DEFINITION, "matched": matched, "compared": compared, "rate": rate}
-
-
-class StageDelta(NamedTuple):
-    """A stage, or several that a file timed in one piece, in ms: A's and B's mean over `counts` runs.
-
-    `ci95` is the interval of the ratio B / A; `judgement` "good" or "bad" only where it leaves 1 out.
-    """
-
-    stage: str
-    a_ms: float
-    b_ms: float
-    ratio: float
-    ci95: tuple[float, float] | None
-    counts: tuple[int, int]
-    judgement: str
-
-    @property
-    def delta_ms(self) -> float:
-        return self.b_ms - self.a_ms
-
-
-def stage_deltas(a: Configuration, b: Configuration) -> list[StageDelta]:
-    """The stages that both measured, in their order; stages of both models of a run count together."""
-    from evprof.metrics.estimates.paired import compare
-    from evprof.metrics.figures.partition import name_of
-
-    found = []
-    for block in common_blocks((a, b)):
-        compared = compare(a, b, part_reader(block))
-        if compared is not None and compared.ratio is not None:
-            judgement = judge(compared.ratio, compared.interval, lower_is_better=True)
-            a_ms, b_ms = compared.means
-            found.append(
-                StageDelta(name_of(block), a_ms, b_ms, compared.ratio, compared.interval, compared.counts, judgement)
-            )
-    return found
