@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,10 +16,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import DynamicCache
 
-from closeness import assert_close
-from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.decoding import CachedModel, Limits
 from engines.decoder.kv_cache import DYNAMIC, STATIC
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
@@ -44,6 +40,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms
+from played_rounds import NEVER, PIECES, cached, noisy, prompt_of, sequence
+from played_rounds import assert_cache_is_fresh as assert_fresh
+from played_rounds import plain as plain_answer
 from run_logs import carry_out, ids_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
@@ -59,22 +58,7 @@ def no_thread_stays() -> Iterator[None]:
 
 
 VOCABULARY = 257
-PIECES = [f"<{index}>" for index in range(300)]
 CPU = torch.device("cpu")
-NEVER = threading.Event()
-
-
-def prompt_of(seed: int, length: int) -> torch.Tensor:
-    return torch.randint(0, 250, (1, length), generator=torch.Generator().manual_seed(seed))
-
-
-def noisy(model: Any, share: float, seed: int = 9) -> Any:
-    """The same model with every weight moved by `share` of its tensor's spread."""
-    drawn = torch.Generator().manual_seed(seed)
-    moved = copy.deepcopy(model)
-    for weight in moved.parameters():
-        weight.data += share * weight.data.std(correction=0) * torch.randn(weight.shape, generator=drawn)
-    return moved
 
 
 class Pair:
@@ -86,27 +70,15 @@ class Pair:
         self.prompts = {"target": prompt, "draft": draft_prompt}
 
     def cached(self, role: str, kind: str = STATIC, chunk: int = 0) -> CachedModel:
-        one = CachedModel.over(self.decoders[role], role, kind=kind, bytes_per_position=1)
-        one.prefill_chunk = chunk
-        return one
+        model = cached(self.decoders[role], role, kind=kind)
+        model.prefill_chunk = chunk
+        return model
 
     def embedded(self, role: str) -> torch.Tensor:
         return self.decoders[role].embed(self.prompts[role])
 
     def plain(self, limits: Limits) -> list[int]:
-        one, answer = self.cached("target"), Answer(Nowhere(), 1, "target", PIECES)
-        first = greedy(one.prefill(self.embedded("target"), NEVER))
-        answer.add(int(first))
-        decode(one, first, answer, limits, sampler=greedy, clock=StageClock(Nowhere(), 1), stop=NEVER)
-        return answer.ids
-
-    def fresh(self, role: str, ids: list[int]) -> DynamicCache:
-        """What a pass over the prompt and these ids leaves in transformers' own cache."""
-        cache = DynamicCache()
-        behind = torch.tensor([ids], dtype=torch.int64)
-        sequence = torch.cat([self.prompts[role], behind], dim=1)
-        self.models[role](input_ids=sequence, past_key_values=cache, use_cache=True)
-        return cache
+        return plain_answer(self.decoders["target"], self.prompts["target"], limits, Nowhere())
 
 
 class Nowhere:
@@ -224,12 +196,7 @@ def played(
 
 
 def assert_cache_is_fresh(one: CachedModel, pair: Pair, ids: list[int]) -> None:
-    fresh = pair.fresh(one.role, ids)
-    assert one.length == pair.prompts[one.role].shape[1] + len(ids)
-    for index, expected in enumerate(fresh.layers):
-        keys, values = one.opened.tensors(index)
-        assert_close(keys, expected.keys)
-        assert_close(values, expected.values)
+    assert_fresh(one, pair.models[one.role], sequence(pair.prompts[one.role], ids))
 
 
 def assert_records_add_up(sink: Any, ids: list[int]) -> RoundRecord | None:
