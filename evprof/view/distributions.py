@@ -45,18 +45,6 @@ def cumulative(values: Sequence[float] | Floats, *, most: int = MOST_STEPS) -> C
     return CumulativeShares(found, shares)
 
 
-def percentile(values: Sequence[float] | Floats, percent: float) -> float | None:
-    """The value below which `percent` (0…100) of all lie, linear between neighbours; None of nothing."""
-    if not len(values):
-        return None
-    ranked = np.sort(np.asarray(values, dtype=np.float64))
-    place = (len(ranked) - 1) * percent / 100.0
-    below = floor(place)
-    low, high = float(ranked[below]), float(ranked[min(below + 1, len(ranked) - 1)])
-    # Not low·(1 - part) + high·part, which between equal neighbours may leave both.
-    return low + (high - low) * (place - below)
-
-
 def log_bounds(values: Sequence[float] | Floats) -> tuple[float, float] | None:
     """Ends for a logarithmic axis that shows all positive `values` with some air; None when there are none.
 

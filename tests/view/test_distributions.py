@@ -1,4 +1,4 @@
-"""Distributions: curves that rise to 100 %, percentiles as numpy has them, nothing said of nothing."""
+"""Distributions: curves that rise to 100 %, nothing said of nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from evprof.view.distributions import (
     cumulative,
     log_bounds,
     log_ticks,
-    percentile,
     staircase,
 )
 
@@ -45,21 +44,8 @@ def test_a_long_curve_is_thinned_and_stays_exact() -> None:
     assert [full.share(value) for value in thin.values] == pytest.approx(list(thin.shares))
 
 
-@given(MANY, st.floats(0, 100))
-def test_percentiles_are_numpys(values: list[float], percent: float) -> None:
-    assert percentile(values, percent) == pytest.approx(float(np.percentile(values, percent)))
-
-
-@given(MANY)
-def test_percentiles_lie_within_the_values_and_rise(values: list[float]) -> None:
-    found = [percentile(values, percent) or 0.0 for percent in (0, 50, 95, 99, 100)]
-    assert found == sorted(found)
-    assert (found[0], found[-1]) == (min(values), max(values))
-
-
 def test_nothing_has_no_distribution() -> None:
     assert cumulative([]) is None
-    assert percentile([], 50) is None
     assert log_bounds([]) is None
     assert log_bounds([0.0, 0.0]) is None
     assert by_position([]) == []

@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,19 +19,15 @@ from types import TracebackType
 from typing import TextIO
 
 from PySide6.QtCore import QObject, Qt, QUrl, Signal, qVersion
-from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QDialog, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.files.user_folders import log_folder
-from evprof.core.protocols import Message
 from evprof.core.records import STREAM_OF, SpanRecord
 from evprof.core.texts import plain
 from evprof.version import __version__
 from ui.state.run_controller import RunController
-from ui.style.theme import GRID
-from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.label import Label
 
 _MOST_CHARACTERS = 200_000
 _WORDS = (
@@ -40,49 +36,25 @@ _WORDS = (
 )
 
 
-class CrashDialog(QDialog):
-    """Shows the report. Does not block the window."""
+class CrashDialog(QMessageBox):
+    """Shows a report. Does not block the window."""
 
     def __init__(self, title: str, sentence: str, report: Path | None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.report = report
+        self.setModal(False)
         self.setWindowTitle("A defect of evprof")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setMinimumSize(480, 320)
-        self.resize(640, 440)
-        self.sentence = in_role(Label(sentence), "bad")
-        self._words = in_role(Label(_WORDS), "dim")
-        self._place = in_role(Label(str(report or "The report could not be written; copy what stands here.")), "small")
-        for label in (self.sentence, self._words, self._place):
-            label.setWordWrap(True)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.text = QPlainTextEdit(plain(_read(report) or sentence, _MOST_CHARACTERS))
-        self.text.setReadOnly(True)
-        self.text.setAccessibleName("Report")
-        self.copy_button = QPushButton("Copy")
-        self.copy_button.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
-        self.folder_button = QPushButton("Open folder")
-        self.folder_button.setEnabled(report is not None)
-        self.folder_button.clicked.connect(self._open_folder)
-        self.go_on_button = in_role(QPushButton("Go on"), "primary")
-        self.go_on_button.setDefault(True)
-        self.go_on_button.clicked.connect(self.accept)
-        buttons = beside(self.copy_button, self.folder_button, None, self.go_on_button, spacing=GRID)
-        head = in_role(Label(title), "title")
-        margins = (3 * GRID, 2 * GRID, 3 * GRID, 2 * GRID)
-        parts = (head, self.sentence, self._words, (self.text, 1), self._place, buttons)
-        stacked(*parts, on=self, margins=margins, spacing=GRID)
-        self._others = 0
-
-    def add(self, sentence: str, report: Path | None) -> None:
-        self._others += 1
-        self.text.appendPlainText(f"\n———\n\n{plain(_read(report) or sentence, _MOST_CHARACTERS)}")
-        first = self.sentence.text().partition(" (and ")[0]
-        self.sentence.setText(f"{first} (and {self._others} more)")
-
-    def _open_folder(self) -> None:
-        if self.report is not None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.report.parent)))
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setText(f"{title}\n\n{plain(sentence)}")
+        self.setInformativeText(f"{_WORDS}\n\n{report or 'The report could not be written; copy the details.'}")
+        self.setDetailedText(plain(_read(report) or sentence, _MOST_CHARACTERS))
+        self.go_on_button = self.addButton("Go on", QMessageBox.ButtonRole.AcceptRole)
+        self.setDefaultButton(self.go_on_button)
+        if report is not None:
+            folder = QUrl.fromLocalFile(str(report.parent))
+            button = self.addButton("Open folder", QMessageBox.ButtonRole.ActionRole)
+            button.clicked.connect(lambda: QDesktopServices.openUrl(folder))
 
 
 def _read(report: Path | None) -> str:
@@ -92,31 +64,15 @@ def _read(report: Path | None) -> str:
     return ""
 
 
-_MESSAGES = 20
 _SPANS = 20
 
 
-class LastRecords(QObject):
-    """Keeps the last messages by kind and run."""
-
-    def __init__(self, controller: RunController) -> None:
-        super().__init__(controller)
-        self._controller = controller
-        self._messages: deque[str] = deque(maxlen=_MESSAGES)
-        controller.message.connect(self._note)
-
-    def _note(self, message: Message) -> None:
-        facts = (f"{name} {getattr(message, name)}" for name in ("run_id", "status", "state") if hasattr(message, name))
-        self._messages.append(" ".join([type(message).__name__, *facts]))
-
-    def lines(self) -> list[str]:
-        """Lines of a report. Called on any thread."""
-        controller = self._controller
-        found = [f"runs: {len(controller.runs)}, busy: {controller.is_busy}", "last messages:"]
-        found += [f"  {text}" for text in list(self._messages)]
-        found.append("last intervals:")
-        spans = controller.recording.streams[STREAM_OF[SpanRecord]]
-        return found + [f"  {row!r}" for row in spans.rows(max(0, len(spans) - _SPANS))]
+def last_records(controller: RunController) -> list[str]:
+    """Lines of a report: the last intervals. Called on any thread."""
+    spans = controller.recording.streams[STREAM_OF[SpanRecord]]
+    rows = spans.rows(max(0, len(spans) - _SPANS))
+    head = f"runs: {len(controller.runs)}, busy: {controller.is_busy}"
+    return [head, "last intervals:", *(f"  {row!r}" for row in rows)]
 
 
 logger = logging.getLogger(__name__)
@@ -141,11 +97,11 @@ class DefectNet(QObject):
     refused = Signal(str)
     caught = Signal(str, object)
 
-    def __init__(self, window: QWidget, report: Report | None, records: LastRecords) -> None:
+    def __init__(self, window: QWidget, report: Report | None, controller: RunController) -> None:
         super().__init__(window)
         self._window = window
         self._report = report
-        self._records = records
+        self._controller = controller
         self._seen: Counter[str] = Counter()
         self._dialog: CrashDialog | None = None
         self._hooks = (sys.excepthook, threading.excepthook)
@@ -178,7 +134,7 @@ class DefectNet(QObject):
 
     def _lines(self) -> list[str]:
         try:
-            return self._records.lines()
+            return last_records(self._controller)
         except Exception as error:  # noqa: BLE001 - a report must come about whatever is broken
             return [f"the last records cannot be told: {type(error).__name__}: {error}"]
 
@@ -187,12 +143,10 @@ class DefectNet(QObject):
             self._catch(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
 
     def _show(self, sentence: str, report: Path | None) -> None:
-        if self._dialog is not None:
-            self._dialog.add(sentence, report)
-            return
-        self._dialog = CrashDialog("evprof met a defect of its own and goes on", sentence, report, self._window)
-        self._dialog.finished.connect(self._forget)
-        self._dialog.show()
+        if self._dialog is None:  # The reports of further defects are in the same folder.
+            self._dialog = CrashDialog("evprof met a defect of its own and goes on", sentence, report, self._window)
+            self._dialog.finished.connect(self._forget)
+            self._dialog.show()
 
     def _forget(self, _: int) -> None:
         self._dialog = None

@@ -1,25 +1,23 @@
-"""The distributions window: how the times between tokens spread, and which drafted positions were accepted."""
+"""The distributions window: the times between tokens, and the accepted drafts by position."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.records import DRAFT
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations import baselines
-from evprof.metrics.configurations.baselines import is_counted
 from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.view.columns import ShownModel, columns_of
-from evprof.view.distributions import PlaceOutcomes, by_position, percentile
+from evprof.view.distributions import PlaceOutcomes, by_position
 from evprof.view.labels import model_title
-from ui.state.cells import configuration_runs
+from ui.state.cells import configuration_of
 from ui.state.newest_errand import MANY_RUNS, NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
@@ -28,37 +26,23 @@ from ui.widgets.following import FollowingDialog
 from ui.widgets.panel_parts import EmptyState, say, section_head, sentence
 from ui.widgets.plots import AcceptancePlot, Curve, LatencyPlot
 
-Pair = tuple[ShownModel | None, ShownModel | None]
-
 PERCENTILES = (50, 95, 99)
 
 
-@dataclass(frozen=True)
-class Pool:
-    """An answering run of a column and its repeats; `color` is the name of the stage whose colour is the column's."""
+class Pool(NamedTuple):
+    """The runs that a column stands for; `color` is the name of the stage whose colour the column has."""
 
     title: str
     color: str
     runs: tuple[RunLog, ...]
 
     @property
-    def key(self) -> tuple[tuple[int, int], ...]:
-        """Changes when anything in it does; rows that lie in a file are not asked for."""
-        return tuple((id(run), run.version) for run in self.runs)
-
-    @property
-    def is_imported(self) -> bool:
-        """Whether its runs were imported, and hold no more than their file tells."""
-        return all(run.info.imported is not None for run in self.runs)
-
-    def positions(self) -> list[PlaceOutcomes]:
-        """Accepted of drafted tokens by position, over all rounds."""
-        return by_position((entry.drafted, entry.accepted) for run in self.runs for entry in run.rounds)
+    def is_speculative(self) -> bool:
+        return mode_of(self.runs[0].info.mode).drafts
 
 
 class Distributions(NamedTuple):
-    """Of pools: times between consecutive tokens in ms, none across two runs (see `token_gaps_ms`), and the accepted
-    positions of the one that speculates."""
+    """Of pools: times between the tokens of each run in ms, and accepted drafts of the last pool that speculates."""
 
     pools: list[Pool]
     gaps_ms: list[list[float]]
@@ -66,52 +50,29 @@ class Distributions(NamedTuple):
 
 
 def distributions(pools: list[Pool]) -> Distributions:
-    """The distributions of the tokens of all runs of each pool."""
     gaps_ms = [[gap for run in pool.runs for gap in token_gaps_ms(run)] for pool in pools]
-    drafting = speculative(pools)
-    return Distributions(pools, gaps_ms, [] if drafting is None else drafting.positions())
+    runs = next((pool.runs for pool in reversed(pools) if pool.is_speculative), ())
+    positions = by_position((entry.drafted, entry.accepted) for run in runs for entry in run.rounds)
+    return Distributions(pools, gaps_ms, positions)
 
 
-def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> list[Pool]:
-    """What the columns' answering runs are, left to right, each once; a run's draft that only helps is none.
-
-    `of_cells`: with all runs of the cells they stand for.
-    """
-    shown: list[tuple[int, ShownModel]] = []
-    for place, column in enumerate(pair):
-        if column is not None and column.is_answer and all(column.run is not other.run for _, other in shown):
-            shown.append((place, column))
-    roles = [column.role for _, column in shown]
-    titles = [model_title(column.run, column.role) for _, column in shown]
+def pools(
+    pair: tuple[ShownModel | None, ShownModel | None], runs: Mapping[int, RunLog], *, of_cells: bool = False
+) -> list[Pool]:
+    """The columns' answering models with their repeats, or with `of_cells` all runs of their cells."""
+    answers = {place: column for place, column in enumerate(pair) if column is not None and column.is_answer}
+    roles = [column.role for column in answers.values()]
+    titles = [model_title(*column) for column in answers.values()]
     found = []
-    for (place, column), title in zip(shown, titles, strict=True):
-        # As in the timeline: pink for the draft, blue for the target, by side where both are the same.
+    for (place, column), title in zip(answers.items(), titles, strict=True):
+        # As in the timeline: pink for the draft, blue for the target; by side if both have one role.
         is_draft = place == 0 if len(roles) == 2 and roles[0] == roles[1] else column.role == DRAFT
-        in_cell = configuration_runs(runs.values(), column.run) if of_cells and column.run.info.cell else ()
-        mates = in_cell or repeats_of(column.run, runs)
+        cell = configuration_of(runs, column, of_cell=of_cells)
+        listed = (column.run,) if cell is None else cell.runs
         name = title if titles.count(title) == 1 else f"{title} · run {column.run.run_id}"
-        name += f" · {len(mates):,} {'runs' if in_cell else 'repeats'}" if len(mates) > 1 else ""
-        found.append(Pool(name, "draft" if is_draft else "decode", mates))
+        name += f" · {len(listed):,} runs" if len(listed) > 1 else ""
+        found.append(Pool(name, "draft" if is_draft else "decode", listed))
     return found
-
-
-def repeats_of(run: RunLog, runs: Mapping[int, RunLog]) -> tuple[RunLog, ...]:
-    """The run with its finished repeats, by the rule of every verdict. What stands in no figure stays alone."""
-    if run.info.is_over and not is_counted(run.info):
-        return (run,)
-    found = {other.run_id: other for other in (run, *baselines.repeats_of(run, runs.values()))}
-    return tuple(found[number] for number in sorted(found))
-
-
-def speculative(found: list[Pool]) -> Pool | None:
-    """The one whose rounds are shown: the rightmost that speculates."""
-    return next((pool for pool in reversed(found) if mode_of(pool.runs[0].info.mode).drafts), None)
-
-
-def figures(gaps_ms: list[float]) -> tuple[str, ...]:
-    """n, and the percentiles with their units, as cells; dashes of nothing."""
-    found = (percentile(gaps_ms, percent) for percent in PERCENTILES)
-    return (f"{len(gaps_ms):,}", *("–" if value is None else ms_text(value) if value else "0 ms" for value in found))
 
 
 _TIMES = "Share of tokens that came within a time of the token before. The first token of a run is not among them."
@@ -119,9 +80,7 @@ _TOGETHER = (
     "Tokens of one round arrive together: one counts the whole wait, the others 0 ms, as in all figures. "
     "0 ms has no place on this axis, so the curve begins at their share."
 )
-_READING = "The runs are being read …"
-_NO_TIMES = "The curve begins with a run's second token."
-_NOT_IN_FILE = "The imported file does not tell when each token came."
+_NO_TIMES = "The curve begins with a run's second token; an imported file may not have the times of tokens."
 _POSITIONS = "accepted / drafted at each position over all rounds; none is accepted after a round's first rejection."
 _NOT_SPECULATIVE = (
     "Which share of the tokens drafted at each position was accepted. A speculative run fills this: run or choose one."
@@ -130,7 +89,7 @@ _NO_ROUNDS = "This fills with the first verified round."
 
 
 class DistributionsDialog(FollowingDialog):
-    """Follows the window's two columns and the runs in them. Does not block the window."""
+    """Follows the window's two columns. Does not block the window."""
 
     heading = "Distributions"
     _key: object = None
@@ -145,70 +104,58 @@ class DistributionsDialog(FollowingDialog):
         )
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Time per token")
-        self.times = LatencyPlot(themes)
-        self.times_caption = sentence("small")
-        self.acceptance = AcceptancePlot(themes)
-        self.acceptance_caption = sentence("small")
-        self.rest = QWidget()  # keeps together at the top what is said in place of both plots
+        self.times, self.times_caption = LatencyPlot(themes), sentence("small")
+        self.acceptance, self.acceptance_caption = AcceptancePlot(themes), sentence("small")
         self.body = QWidget()
-        stacked(
-            section_head("Time per token"),
-            self.table,
-            (self.times, 3),
-            self.times_caption,
-            GRID,
-            section_head("Accepted drafts by position"),
-            (self.acceptance, 2),
-            self.acceptance_caption,
-            (self.rest, 1),
-            on=self.body,
-            spacing=GRID // 2,
-        )
+        times = (section_head("Time per token"), self.table, (self.times, 3), self.times_caption, GRID)
+        drafts = (section_head("Accepted drafts by position"), (self.acceptance, 2), self.acceptance_caption)
+        stacked(*times, *drafts, None, on=self.body, spacing=GRID // 2)
         stacked(self.empty, (self.body, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
 
     def show_runs(self) -> None:
-        """Shows the columns as they are now; cheap when nothing changed."""
+        """Shows the columns; cheap when nothing changed."""
         runs = self._controller.runs
         found = pools(columns_of(runs, self._selection.runs), runs, of_cells=self._selection.of_cells)
-        key = [(pool.title, pool.color, pool.key) for pool in found]
+        key = [(pool.title, pool.color, [(id(run), run.version) for run in pool.runs]) for pool in found]
         if key == self._key:
             return
         self._key = key
         self.empty.setVisible(not found)
         self.body.setVisible(bool(found))
+        self.errand.forget()
         if sum(len(pool.runs) for pool in found) > MANY_RUNS:
-            self._show(Distributions(found, [[] for _ in found], []))
-            say(self.times_caption, _READING)
             self.errand.ask(partial(distributions, found))
         else:
-            self.errand.forget()
             self._show(distributions(found))
 
-    def _show(self, figures: Distributions) -> None:
-        self._show_times(figures.pools, figures.gaps_ms)
-        self._show_positions(speculative(figures.pools), figures.positions)
-        self.rest.setVisible(self.times.isHidden() and self.acceptance.isHidden())
-
-    def _show_times(self, found: list[Pool], gaps: list[list[float]]) -> None:
-        pairs = list(zip(found, gaps, strict=True))
-        rows = [TableRow(pool.title, figures(listed), swatch=pool.color) for pool, listed in pairs]
+    def _show(self, shown: object) -> None:
+        if not isinstance(shown, Distributions):
+            return
+        pairs = list(zip(shown.pools, shown.gaps_ms, strict=True))
+        is_speculative, has_times = any(pool.is_speculative for pool in shown.pools), any(shown.gaps_ms)
+        rows = [TableRow(pool.title, _cells(gaps), swatch=pool.color) for pool, gaps in pairs]
         self.table.show_rows(rows, ("n", *(f"p{percent}" for percent in PERCENTILES)))
-        self.times.show_curves([Curve(listed, pool.color, pool.title) for pool, listed in pairs])
-        self.times.setVisible(any(gaps))
-        caption = f"{_TIMES} {_TOGETHER}" if speculative(found) else _TIMES
-        without = _NOT_IN_FILE if found and all(pool.is_imported for pool in found) else _NO_TIMES
-        say(self.times_caption, caption if any(gaps) else without)
-
-    def _show_positions(self, pool: Pool | None, positions: list[PlaceOutcomes]) -> None:
-        self.acceptance.show_positions(positions)
-        self.acceptance.setVisible(bool(positions))
-        say(self.acceptance_caption, _NOT_SPECULATIVE if pool is None else _POSITIONS if positions else _NO_ROUNDS)
+        self.times.show_curves([Curve(gaps, pool.color, pool.title) for pool, gaps in pairs])
+        self.times.setVisible(has_times)
+        say(self.times_caption, (f"{_TIMES} {_TOGETHER}" if is_speculative else _TIMES) if has_times else _NO_TIMES)
+        self.acceptance.show_positions(shown.positions)
+        self.acceptance.setVisible(bool(shown.positions))
+        caption = _POSITIONS if shown.positions else _NO_ROUNDS
+        say(self.acceptance_caption, caption if is_speculative else _NOT_SPECULATIVE)
 
     def done(self, result: int) -> None:
-        """Waits for the thread; both Esc and the window's button end here."""
+        """Waits for the thread; Esc and the window's button end here."""
         self.errand.wait()
         super().done(result)
 
     def restyle(self) -> None:
         self.times.restyle()
         self.acceptance.restyle()
+
+
+def _cells(gaps_ms: list[float]) -> tuple[str, ...]:
+    """The number of gaps and their percentiles; dashes without any."""
+    if not gaps_ms:
+        return ("0", *("–" for _ in PERCENTILES))
+    values = np.percentile(gaps_ms, PERCENTILES)
+    return (f"{len(gaps_ms):,}", *(ms_text(float(value)) if value else "0 ms" for value in values))

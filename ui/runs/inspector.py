@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
@@ -35,11 +36,6 @@ class Inspector(QWidget):
         self._controller = controller
         self._themes = themes
         self._sections: list[DetailSection] = []
-        self._sight = QTimer(self)  # once it is laid out: in a low window it stands below everything else
-        self._sight.setSingleShot(True)
-        self._sight.setInterval(0)
-        self._sight.timeout.connect(self._come_into_sight)
-        self._known: dict[tuple[int, str], Track] = {}
         self.tracks: Callable[[], Sequence[Track]] = self._own_tracks
         """The lanes' data of the runs in the columns; who draws them may hand its own over."""
 
@@ -81,24 +77,18 @@ class Inspector(QWidget):
     def _show_chosen(self, chosen: Chosen | None) -> None:
         self._fill()
         if chosen is not None:
-            self._sight.start()
-
-    def _come_into_sight(self) -> None:
-        bring_into_sight(self)
+            # After the layout: in a low window it stands below everything else.
+            QTimer.singleShot(0, self, partial(bring_into_sight, self))
 
     def _own_tracks(self) -> list[Track]:
-        known = self._known
-        self._known = {}
-        for place, one in enumerate(columns_of(self._controller.runs, self._selection.runs)):
-            if one is None:
-                continue
-            track = known.get((one.run.run_id, one.role))
-            if track is None or track.run is not one.run:
-                track = Track(one)
-            track.update()
-            track.shift_ns = self._selection.offset_ns if place else 0
-            self._known[one.run.run_id, one.role] = track
-        return list(self._known.values())
+        tracks = []
+        for place, column in enumerate(columns_of(self._controller.runs, self._selection.runs)):
+            if column is not None:
+                track = Track(column)
+                track.update()
+                track.shift_ns = self._selection.offset_ns if place else 0
+                tracks.append(track)
+        return tracks
 
     def _found(self) -> list[DetailSection]:
         controller = self._controller

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QInputDialog, QWidget
 
-from evprof.core.recording import RecordLog
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.metrics.arithmetic.statistics import FEWEST
-from evprof.view.columns import RunPair
 from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -36,14 +33,13 @@ ALONE_REPEATS = FEWEST
 TARGET_ALONE = f"Run target alone ×{ALONE_REPEATS}"
 
 Post = Callable[[str, str, str, Callable[[], None] | None], None]
-"""Tells a sentence of a kind, with the word of what can be done about it and that (see `MessageBar.post`)."""
+"""Posts a sentence of a kind, with the word and the work of its action (see `MessageBar.post`)."""
 
-Shown = tuple[RunPair, str]
-"""The runs in the columns, and the cell that they stand for, if they do."""
+_NONE_CHOSEN = "Choose a run that has ended in the list first."
 
 
 class RunRemarks:
-    """Writes them into the session, and asks for what has to be typed. `post` is where deletions are told."""
+    """Writes edits into the session, with dialogs for texts. `post` shows messages."""
 
     def __init__(self, controller: RunController, selection: Selection, window: QWidget) -> None:
         self._controller = controller
@@ -52,96 +48,83 @@ class RunRemarks:
         self.post: Post = lambda *_: None
 
     def ask_name(self, run_ids: Sequence[int]) -> None:
-        """Asks what runs are to be called; nothing gives them their mode's name back."""
-        from evprof.metrics.configurations.baselines import runs_text
+        """Asks for the name of runs; without one they have that of their mode."""
 
-        if not self._has_any(run_ids):
-            return
-        before = self._controller.recording
-        name, is_given = QInputDialog.getText(
-            self._window, "Rename", f"Name of {runs_text(run_ids)}:", text=self._told(run_ids, "name")
-        )
-        if is_given and self._is_still(before):
-            self.rename(run_ids, name)
+        def ask(label: str, before: str) -> str | None:
+            name, is_given = QInputDialog.getText(self._window, "Rename", label, text=before)
+            return name if is_given else None
 
-    def rename(self, run_ids: Sequence[int], name: str) -> None:
-        """Calls runs something."""
-        self._say(run_ids, name=" ".join(name.split()))
+        self._ask(run_ids, "name", "Name of {}:", ask, self.rename)
 
     def ask_note(self, run_ids: Sequence[int]) -> None:
-        """Asks for a note on runs."""
+        def ask(label: str, before: str) -> str | None:
+            return ask_long_text(self._window, "Note", label, before)
+
+        self._ask(run_ids, "note", "Note on {}:", ask, self.write_note)
+
+    def _ask(
+        self,
+        run_ids: Sequence[int],
+        field: str,
+        label: str,
+        ask: Callable[[str, str], str | None],
+        write: Callable[[Sequence[int], str], None],
+    ) -> None:
         from evprof.metrics.configurations.baselines import runs_text
 
-        if not self._has_any(run_ids):
+        if not run_ids:
+            self.post(_NONE_CHOSEN, "info", "", None)
             return
-        before = self._controller.recording
-        note = ask_long_text(self._window, "Note", f"Note on {runs_text(run_ids)}:", self._told(run_ids, "note"))
-        if note is not None and self._is_still(before):
-            self.write_note(run_ids, note)
+        recording = self._controller.recording
+        texts = {getattr(run.info, field) for run_id in run_ids if (run := self._controller.run(run_id))}
+        text = ask(label.format(runs_text(run_ids)), texts.pop() if len(texts) == 1 else "")
+        if self._controller.recording is not recording:
+            self.post("Another session came meanwhile; its runs are as they were.", "info", "", None)
+        elif text is not None:
+            write(run_ids, text)
+
+    def rename(self, run_ids: Sequence[int], name: str) -> None:
+        self._describe(run_ids, name=" ".join(name.split()))
 
     def write_note(self, run_ids: Sequence[int], note: str) -> None:
-        """Keeps a note on runs."""
-        self._say(run_ids, note=note.strip())
+        self._describe(run_ids, note=note.strip())
 
     def weigh_against(self, runs: Sequence[RunLog], baseline: Sequence[int]) -> None:
-        """Chooses the baseline of repeats; with none of them the rule chooses again."""
-        self._say([run.run_id for run in runs], chosen_baseline=sorted(baseline))
+        """Chooses the baseline of repeats; without one the rule chooses again."""
+        self._describe([run.run_id for run in runs], chosen_baseline=sorted(baseline))
 
     def delete(self, run_ids: Sequence[int]) -> None:
         """Takes runs out of every list and figure. They stay in the file, marked, so that this can be undone."""
         from evprof.metrics.configurations.baselines import runs_text
 
         over = [run_id for run_id in run_ids if (run := self._controller.run(run_id)) and run.info.is_over]
-        if not self._has_any(over):
+        if not over:
+            self.post(_NONE_CHOSEN, "info", "", None)
             return
+        before, cell = self._selection.runs, self._selection.cell
+        self._describe(over, is_deleted=True)
+        if not set(over).isdisjoint(before):
+            # Of a cell another run is typical now.
+            pair = typical_pair(self._controller.runs, cell) if cell else (None, None)
+            a, b = (None if run_id in over else run_id for run_id in before)
+            self._selection.set_runs(*(pair if any(pair) else (a, b)), cell=cell if any(pair) else "")
         shown = self._selection.runs, self._selection.cell
-        self._say(over, is_deleted=True)
-        left = self._left(over, *shown)
-        self._selection.set_runs(*left[0], cell=left[1])
-        what = runs_text(over)
-        self.post(f"{what[0].upper()}{what[1:]} deleted.", "info", UNDO, partial(self._undo, over, shown, left))
 
-    def _left(self, deleted: Sequence[int], pair: RunPair, cell: str) -> Shown:
-        """What the columns show without some runs: of a cell another typical one, as long as it has any."""
-        a, b = (None if run_id in deleted else run_id for run_id in pair)
-        if (a, b) == pair:
-            return pair, cell
-        runs = self._controller.runs
-        rest = [run for run_id in (a, b) if (run := self._controller.run(run_id)) is not None]
-        is_of_one = cell and all(run.info.cell == cell for run in rest)
-        other = typical_pair(runs, cell) if is_of_one else (None, None)
-        return (other, cell) if other != (None, None) else ((a, b), "")
+        def undo() -> None:
+            self.restore(over)
+            if (self._selection.runs, self._selection.cell) == shown:
+                self._selection.set_runs(*before, cell=cell)
+
+        what = runs_text(over)
+        self.post(f"{what[0].upper()}{what[1:]} deleted.", "info", UNDO, undo)
 
     def restore(self, run_ids: Sequence[int]) -> None:
         """Brings deleted runs back."""
         if not run_ids:
             self.post("No run of this session is deleted.", "info", "", None)
-        self._say(run_ids, is_deleted=False)
+        self._describe(run_ids, is_deleted=False)
 
-    def _undo(self, run_ids: Sequence[int], shown: Shown, left: Shown) -> None:
-        self.restore(run_ids)
-        if (self._selection.runs, self._selection.cell) == left:
-            self._selection.set_runs(*shown[0], cell=shown[1])
-
-    def _is_still(self, recording: RecordLog) -> bool:
-        """Whether a session that was asked about is still the one on show; it is told where it is not."""
-        if self._controller.recording is recording:
-            return True
-        self.post("Another session came meanwhile; its runs are as they were.", "info", "", None)
-        return False
-
-    def _has_any(self, run_ids: Sequence[int]) -> bool:
-        """Whether there is anything to say something of; it is told where there is not."""
-        if not run_ids:
-            self.post("Choose a run that has ended in the list first.", "info", "", None)
-        return bool(run_ids)
-
-    def _told(self, run_ids: Sequence[int], field: str) -> str:
-        """What all of these runs are told alike; "" where they differ."""
-        found = {getattr(run.info, field) for run_id in run_ids if (run := self._controller.run(run_id))}
-        return str(found.pop()) if len(found) == 1 else ""
-
-    def _say(self, run_ids: Sequence[int], **facts: object) -> None:
+    def _describe(self, run_ids: Sequence[int], **facts: object) -> None:
         self._controller.describe(dict.fromkeys(run_ids, facts))
 
 
@@ -187,62 +170,43 @@ def baseline_menu(
 
 
 class Payoffs:
-    """Worked out again for all when one more run counts or one that counts is described anew, and only for what is
-    asked about."""
+    """The speed-ups of a session's runs, computed on demand; dropped when a run that counts comes or changes."""
 
     def __init__(self) -> None:
-        self._state: object = None
-        self._is_stale = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Another session has other runs of the same numbers."""
+        self.state: tuple[int, int] = (0, 0)
+        """Changes when a speed-up may change."""
+
         self._runs: Mapping[int, RunLog] = {}
         self._keys: dict[int, Hashable] = {}
         self._pools: dict[Hashable, list[RunLog]] = {}
         self._known: dict[Hashable, Payoff | None] = {}
 
-    def forget(self) -> None:
-        """Another session has other runs of the same numbers."""
-        self._state, self._runs, self._is_stale = None, {}, False
-        for known in (self._keys, self._pools, self._known):
-            known.clear()
-
     def look(self, runs: Mapping[int, RunLog]) -> None:
-        """Takes the session's runs, of which some may have ended since, or been deleted, or had a baseline chosen."""
-        self._runs, self._is_stale = runs, True
-
-    @property
-    def state(self) -> object:
-        """Another where something else may be the answer."""
-        self._look()
-        return self._state
-
-    def _look(self) -> None:
-        """Looks at the runs, once somebody asks: of very many runs it takes a moment."""
+        """Takes the session's runs as they are now."""
         from evprof.metrics.configurations.baselines import is_counted, repeat_key
 
-        if not self._is_stale:
-            return
-        self._is_stale, runs = False, self._runs
         counted = [run for run in runs.values() if is_counted(run.info)]
-        state = (len(counted), sum(run.version for run in counted))
-        if state == self._state:
-            return
-        self._state = state
-        self._known.clear()
-        self._pools.clear()
-        for run in counted:
-            if run.run_id not in self._keys:
-                self._keys[run.run_id] = repeat_key(run.info)
-            self._pools.setdefault(self._keys[run.run_id], []).append(run)
+        state = len(counted), sum(run.version for run in counted)
+        self._runs = runs
+        if state != self.state:
+            self.state, self._known, self._pools = state, {}, {}
+            for run in counted:
+                if run.run_id not in self._keys:
+                    self._keys[run.run_id] = repeat_key(run.info)
+                self._pools.setdefault(self._keys[run.run_id], []).append(run)
 
     def pool_of(self, run: RunLog) -> list[RunLog]:
-        """The repeats of a run that count, itself among them; just the run where none does."""
-        self._look()
+        """The repeats of a run that count, itself among them; just the run if none does."""
         return self._pools.get(self._key(run)) or [run]
 
     def of(self, run: RunLog) -> Payoff | None:
-        """Of a run that drafts, with all its repeats; None without a baseline."""
+        """The speed-up of a run that drafts, with all its repeats; None without a baseline."""
         from evprof.metrics.speculation.payoff import payoff_over
 
-        self._look()
         key = self._key(run)
         if key not in self._pools:
             return payoff_over([run], self._runs.values())
@@ -253,4 +217,5 @@ class Payoffs:
     def _key(self, run: RunLog) -> Hashable:
         from evprof.metrics.configurations.baselines import repeat_key
 
+        # Facts of a run that does not count yet may still change.
         return self._keys[run.run_id] if run.run_id in self._keys else repeat_key(run.info)

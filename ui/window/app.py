@@ -28,7 +28,7 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from evprof.run.works.work_form import Works
-from ui.defects.defect_net import CrashDialog, DefectNet, FaultFile, LastRecords, Report, crashed_windows
+from ui.defects.defect_net import CrashDialog, DefectNet, FaultFile, Report, crashed_windows
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
@@ -116,7 +116,7 @@ def _new_window(
 @contextmanager
 def _watched(window: MainWindow, report: Report | None) -> Iterator[None]:
     """What nobody expected is caught and told; what breaks Python off is written down."""
-    net = DefectNet(window, report, LastRecords(window.controller))
+    net = DefectNet(window, report, window.controller)
     net.refused.connect(window.messages.post)
     net.spread()
     fault_file = FaultFile()

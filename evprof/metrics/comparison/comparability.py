@@ -5,13 +5,13 @@ What a run does not tell is neither equal nor different.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.run_info import PLACE, PLACES_AT_WORK, ModelFacts, RunInfo
+from evprof.core.run_info import PLACE, PLACES_AT_WORK
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import (
     ARITHMETIC,
@@ -31,117 +31,75 @@ from evprof.metrics.figures.decoding import answer_length
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.stages import END_TO_END
 
-Told = Mapping[str, str | float]
-"""Values of a circumstance by what they are told of ("" where there is one): only values of the same are compared."""
+Told = dict[str, str | float]
+"""Values by what they belong to ("" if there is one): only values that belong to the same are compared."""
 
 
 @dataclass(frozen=True)
 class Circumstance:
-    """`aspect` is what figures depend on (`Figure.depends_on`); `read` and `read_rows` give {} where nothing is told.
+    """A fact that figures depend on (`aspect`, see `Figure.depends_on`), and where it is in a run.
 
-    `name` may hold a place for what it is told of. Numbers are alike within `tolerance`, a part of the larger; of
-    several runs their median counts. `is_matched`: comparing takes what both sides have in common, so one such value is
-    enough. `is_chosen_by_machine`: a setting that "auto" leaves to the machine; on one machine it was set.
+    `source`: "environment.KEY"; "gpu.KEY", the higher of the readings before and after the run; "model.KEY", of each
+    model; or the name of a function of the run. `belongs_to`: what a value of the environment belongs to. `device`: the
+    only kind of device for which it counts. Numbers are equal within `tolerance`, a part of the larger; of several
+    runs their median counts. `is_matched`: one common value is enough. `is_chosen_by_machine`: a setting that "auto"
+    leaves to the machine; on one machine it was set.
     """
 
     name: str
     aspect: str
-    read: Callable[[RunInfo], Told] = lambda _: {}
-    read_rows: Callable[[RunLog], Told] = lambda _: {}
+    source: str
+    belongs_to: str = ""
+    device: str = ""
     tolerance: float = 0.0
     unit: str = ""
     is_matched: bool = False
     is_chosen_by_machine: bool = False
 
-    def told_by(self, run: RunLog) -> Told:
-        return {**self.read(run.info), **self.read_rows(run)}
+    def values_in(self, run: RunLog) -> Told:
+        """The values of a run; {} if it has none."""
+        info, environment = run.info, run.info.environment
+        place, _, key = self.source.partition(".")
+        device = model.device if (model := info.models.get(info.role)) else ""
+        kind = device.partition(":")[0]
+        if self.device not in ("", kind):
+            return {}
+        if place == "model":
+            return {one.name: value for one in info.models.values() if _is_value(value := getattr(one, key))}
+        if place == "gpu":
+            states = [environment[when] for when in ("gpu", "gpu_end") if isinstance(environment.get(when), dict)]
+            numbers = [state[key] for state in states if isinstance(state.get(key), int | float)]
+            return {str(environment.get("device")): max(numbers)} if numbers else {}
+        if place == "environment":
+            names = " + ".join(sorted(one.name for one in info.models.values()))
+            owners = {"kind": kind, "card": device, "processor": str(environment.get("processor")), "models": names}
+            value = environment.get(key)
+            if key == "python" and isinstance(value, str):
+                value = ".".join(value.split(".")[:2])
+            return {owners.get(self.belongs_to, ""): value} if _is_value(value) else {}
+        return _OF_RUN[place](run)
 
 
-def _known(value: Any, of: str = "") -> Told:
-    is_told = isinstance(value, str | float | int) and not isinstance(value, bool) and value != ""
-    return {of: value} if is_told else {}
+def _is_value(value: Any) -> bool:
+    return isinstance(value, str | float | int) and not isinstance(value, bool) and value != ""
 
 
-def _environment(key: str) -> Callable[[RunInfo], Told]:
-    return lambda info: _known(info.environment.get(key))
+def _prompt(run: RunLog) -> Told:
+    return {"": run.info.sample.prompt} if run.info.sample.prompt else {}
 
 
-def _answering(info: RunInfo) -> ModelFacts | None:
-    return info.models.get(info.role)
-
-
-def _kind(info: RunInfo) -> str:
-    """ "cpu", "cuda": another kind of device is a setting, and no other machine."""
-    model = _answering(info)
-    return model.device.partition(":")[0] if model else ""
-
-
-def _device(info: RunInfo) -> Told:
-    return _known(info.environment.get("device"), _kind(info))
-
-
-def _card(info: RunInfo) -> Told:
-    """Which card of its kind; a card at another place is a setting."""
-    model = _answering(info)
-    return _known(info.environment.get("gpu_id"), model.device) if model else {}
-
-
-def _of_gpu(key: str) -> Callable[[RunInfo], Told]:
-    def read(info: RunInfo) -> Told:
-        return _known(info.environment.get(key)) if _kind(info) == "cuda" else {}
-
-    return read
-
-
-def _processors(info: RunInfo) -> Told:
-    return _known(info.environment.get("cpus"), str(info.environment.get("processor")))
-
-
-def _threads(info: RunInfo) -> Told:
-    """A run takes as many as its models can use: comparable among runs of the same models on a CPU."""
-    names = " + ".join(sorted(model.name for model in info.models.values()))
-    return _known(info.environment.get("threads"), names) if _kind(info) == "cpu" else {}
-
-
-def _most_of_gpu(key: str) -> Callable[[RunInfo], Told]:
-    """The higher of the readings before and after the run, one of which may be of an idle GPU."""
-
-    def read(info: RunInfo) -> Told:
-        states = (info.environment.get(when) for when in ("gpu", "gpu_end"))
-        values = [state.get(key) for state in states if isinstance(state, dict)]
-        numbers = [value for value in values if isinstance(value, int | float)]
-        return _known(max(numbers), str(info.environment.get("device"))) if numbers else {}
-
-    return read
-
-
-def _of_models(key: str) -> Callable[[RunInfo], Told]:
-    return lambda info: {
-        model.name: value for model in info.models.values() for value in _known(getattr(model, key)).values()
-    }
-
-
-def _python(info: RunInfo) -> Told:
-    version = info.environment.get("python")
-    return _known(".".join(version.split(".")[:2])) if isinstance(version, str) else {}
-
-
-def _prompt(info: RunInfo) -> Told:
-    return _known(info.sample.prompt)
-
-
-def _sample(info: RunInfo) -> Told:
-    """What was looked at: contents where they are known, which another machine keeps elsewhere; else the name."""
-    sample = info.sample
+def _sample(run: RunLog) -> Told:
+    """The hashes of the contents, which do not depend on the place of the files; else the name."""
+    sample = run.info.sample
     clip = f" {sample.clip_text}".rstrip()
     contents = {"events": sample.events_hash, "video": sample.video_hash}
-    told = {half: f"{digest[-8:]}{clip}" for half, digest in contents.items() if digest}
-    return told or _known(sample.name)
+    hashes: Told = {half: f"{digest[-8:]}{clip}" for half, digest in contents.items() if digest}
+    return hashes or ({"": sample.name} if sample.name else {})
 
 
 @kept()
 def meters(run: RunLog) -> Told:
-    """What a device's energy is read from: its own counter, or its power."""
+    """The source of a device's energy: its own counter, or its power."""
     from evprof.metrics.figures.energy import COUNTER, POWER
 
     return {
@@ -150,29 +108,32 @@ def meters(run: RunLog) -> Told:
     }
 
 
+_OF_RUN = {"prompt": _prompt, "sample": _sample, "meters": meters}
+
 CIRCUMSTANCES = (
-    Circumstance("prompt", PROMPT, _prompt, is_matched=True),
-    Circumstance("sample", SAMPLE, _sample, is_matched=True),
-    Circumstance("files of {}", MODEL, _of_models("content")),
-    Circumstance("place", MACHINE, _environment(PLACE)),
-    Circumstance("device", MACHINE, _device),
-    Circumstance("torch", MACHINE, _environment("torch")),
-    Circumstance("driver", MACHINE, _of_gpu("driver")),
-    Circumstance("power limit", MACHINE, _most_of_gpu("power_limit_w"), tolerance=0.01, unit="W"),
-    Circumstance("clocks", MACHINE, _most_of_gpu("clocks_mhz"), tolerance=0.1, unit="MHz"),
-    Circumstance("threads", MACHINE, _threads),
-    Circumstance("engines at once", MACHINE, _environment(PLACES_AT_WORK)),
-    Circumstance("arithmetic of {}", ARITHMETIC, _of_models("dtype"), is_chosen_by_machine=True),
-    Circumstance("evprof", MACHINE, _environment("evprof")),
-    Circumstance("processor", MACHINE, _environment("processor")),
-    Circumstance("processors", MACHINE, _processors),
-    Circumstance("card", MACHINE, _card),
-    Circumstance("CUDA", MACHINE, _of_gpu("cuda")),
-    Circumstance("Triton", MACHINE, _of_gpu("triton")),
-    Circumstance("transformers", MACHINE, _environment("transformers")),
-    Circumstance("Python", MACHINE, _python),
-    Circumstance("float32 products", ARITHMETIC, _environment("float32_matmul")),
-    Circumstance("energy source of {}", METER, read_rows=meters),
+    Circumstance("prompt", PROMPT, "prompt", is_matched=True),
+    Circumstance("sample", SAMPLE, "sample", is_matched=True),
+    Circumstance("files of {}", MODEL, "model.content"),
+    Circumstance("place", MACHINE, f"environment.{PLACE}"),
+    Circumstance("device", MACHINE, "environment.device", "kind"),
+    Circumstance("torch", MACHINE, "environment.torch"),
+    Circumstance("driver", MACHINE, "environment.driver", device="cuda"),
+    Circumstance("power limit", MACHINE, "gpu.power_limit_w", tolerance=0.01, unit="W"),
+    Circumstance("clocks", MACHINE, "gpu.clocks_mhz", tolerance=0.1, unit="MHz"),
+    # A run takes as many threads as its models can use.
+    Circumstance("threads", MACHINE, "environment.threads", "models", device="cpu"),
+    Circumstance("engines at once", MACHINE, f"environment.{PLACES_AT_WORK}"),
+    Circumstance("arithmetic of {}", ARITHMETIC, "model.dtype", is_chosen_by_machine=True),
+    Circumstance("evprof", MACHINE, "environment.evprof"),
+    Circumstance("processor", MACHINE, "environment.processor"),
+    Circumstance("processors", MACHINE, "environment.cpus", "processor"),
+    Circumstance("card", MACHINE, "environment.gpu_id", "card"),
+    Circumstance("CUDA", MACHINE, "environment.cuda", device="cuda"),
+    Circumstance("Triton", MACHINE, "environment.triton", device="cuda"),
+    Circumstance("transformers", MACHINE, "environment.transformers"),
+    Circumstance("Python", MACHINE, "environment.python"),
+    Circumstance("float32 products", ARITHMETIC, "environment.float32_matmul"),
+    Circumstance("energy source of {}", METER, "meters"),
 )
 """In the order in which a sentence names them."""
 
@@ -189,7 +150,7 @@ Values = dict[tuple[Circumstance, str], list[Value]]
 
 @dataclass(frozen=True)
 class RunsDifference:
-    """What two columns differ in: `values` are those of every column in words, [] where it does not tell."""
+    """A difference: `values` are those of every column as text, [] where a column has none."""
 
     name: str
     aspect: str
@@ -198,9 +159,9 @@ class RunsDifference:
     @property
     def words(self) -> str:
         """`torch (2.11.0 or 2.13.0)`."""
-        told = list(dict.fromkeys(text for texts in self.values for text in texts))
-        kept = [*told[: MOST_VALUES - 1], "…"] if len(told) > MOST_VALUES else told
-        return f"{self.name} ({' or '.join(kept)})"
+        texts = list(dict.fromkeys(text for texts in self.values for text in texts))
+        shown = [*texts[: MOST_VALUES - 1], "…"] if len(texts) > MOST_VALUES else texts
+        return f"{self.name} ({' or '.join(shown)})"
 
 
 @dataclass(frozen=True)
@@ -299,7 +260,7 @@ def _values(runs: Iterable[RunLog]) -> Values:
     numbers: dict[tuple[Circumstance, str], list[float]] = {}
     for run in runs:
         for circumstance in CIRCUMSTANCES:
-            for of, value in circumstance.told_by(run).items():
+            for of, value in circumstance.values_in(run).items():
                 if circumstance.tolerance and not isinstance(value, str):
                     numbers.setdefault((circumstance, of), []).append(value)
                 else:
