@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from evprof.core.sample import Sample
-from evprof.loaders.manifests.instruction_json import without_placeholders
 from evprof.loaders.manifests.manifest import Manifest, is_manifest, read_manifest
+from evprof.loaders.manifests.samples import without_placeholders
 
 Reader = Callable[..., Manifest]
 
@@ -125,52 +125,12 @@ def test_who_asks_and_who_answers(
     assert bool(told) == (prompt is None)
 
 
-@pytest.mark.parametrize(
-    ("choice", "path"),
-    [
-        ("auto", "event_npy/drive/01.npy"),
-        ("npy", "event_npy/drive/01.npy"),
-        ("image", "event_image/drive/01_*.png"),
-        ("image_1f", "event_image_1f/drive/01_*.png"),
-    ],
-)
-def test_events_come_from_the_folder_that_is_chosen(tmp_path: Path, reads: Reader, choice: str, path: str) -> None:
-    listed = [f"drive/01_{number}.png" for number in range(5)]
-    for entry in (ENTRY, ENTRY | {"event_image": listed, "event_image_1f": listed[:1]}):
-        found = reads(entry, events_from=choice)
-        assert found.problems == ()
-        assert found.samples[0].events_path == str(tmp_path / path)
-
-
-def test_a_set_of_frames_opens_as_the_frames_of_its_clip(tmp_path: Path, reads: Reader) -> None:
-    import numpy as np
-
-    from evprof.loaders.pictures.frame_folder import load_event_frames
-    from evprof.loaders.pictures.png import encode_png
-
-    for clip in ("01", "02"):
-        for number in range(5):
-            picture = np.full((2, 3, 3), 10 * number + int(clip), np.uint8)
-            (tmp_path / f"event_image/drive/{clip}_{number}.png").write_bytes(encode_png(picture))
-    found = reads(ENTRY, events_from="image")
-    opened = load_event_frames(found.samples[0].events_path or "")
-    assert [int(frame[0, 0, 0]) for frame in opened.frames] == [1, 11, 21, 31, 41]
-
-
 def test_without_the_recording_frames_do(tmp_path: Path, reads: Reader) -> None:
     (tmp_path / "event_npy/drive/01.npy").unlink()
     assert reads(ENTRY).samples[0].events_path == str(tmp_path / "event_image/drive/01_*.png")
     for number in range(5):
         (tmp_path / f"event_image/drive/01_{number}.png").unlink()
     assert reads(ENTRY).samples[0].events_path == str(tmp_path / "event_image_1f/drive/01_*.png")
-
-
-def test_frames_in_a_folder_of_their_own(tmp_path: Path, reads: Reader) -> None:
-    put(tmp_path, "event_image/drive/02/a.png", "event_image/drive/02/b.png")
-    base = {"id": 2, "event_data": "drive/02.npy", "conversations": turns("Q?")}
-    for extra in ({}, {"event_image": "drive/02"}, {"event_image": ["drive/02/a.png", "drive/02/b.png"]}):
-        found = reads(base | extra, events_from="image")
-        assert found.samples[0].events_path == str(tmp_path / "event_image/drive/02")
 
 
 def test_a_video_is_looked_for_in_mp4_and_then_in_video(tmp_path: Path, reads: Reader) -> None:
@@ -188,8 +148,6 @@ def test_a_video_is_looked_for_in_mp4_and_then_in_video(tmp_path: Path, reads: R
         "mp4/drive/01.mp4",
     ]
     assert found.problems == ()
-    only = reads(second, third, video_from="mp4")
-    assert [sample.video_path for sample in only.samples] == [None, None]
 
 
 def test_what_is_missing_is_named(tmp_path: Path, reads: Reader) -> None:

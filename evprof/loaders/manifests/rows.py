@@ -1,39 +1,19 @@
-"""Reads the rows of a list of samples from CSV, JSON or JSON lines, one after the other.
-
-Memory holds one row at a time. Limits refuse files that are no lists of samples.
-"""
+"""Reads the rows of a list of samples from CSV, JSON or JSON lines, one at a time, within limits."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TextIO
+from typing import Any, BinaryIO
 
 from evprof.core.errors import UserError
+from evprof.loaders.manifests.cells import shown
 from evprof.loaders.paths import opened_file, reason
-
-EventsFrom = Literal["auto", "npy", "image", "image_1f"]
-VideoFrom = Literal["auto", "video", "mp4"]
-Questions = Literal["first", "all"]
-
-MAX_TURNS = 1000
-"""Turns that are read of one entry."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Which of several forms of the same data are taken, and how many of an entry's questions."""
-
-    questions: Questions = "first"
-    events_from: EventsFrom = "auto"
-    video_from: VideoFrom = "auto"
-
 
 TOLD = 50
 """Sentences of one kind that are told in full."""
@@ -63,9 +43,6 @@ class ManifestProblems:
         if sentence not in self._kinds:
             self._kinds[sentence] = _Kind([sentence], 1)
 
-    def count(self, kind: str) -> int:
-        return self._kinds[kind].count if kind in self._kinds else 0
-
     def sentences(self) -> tuple[str, ...]:
         """All of them; of a kind met more than TOLD times the rest is a number."""
         told: list[str] = []
@@ -74,12 +51,6 @@ class ManifestProblems:
             if kind.count > len(kind.sentences):
                 told.append(f"… and {kind.count - len(kind.sentences):,} more {name}.")
         return tuple(told)
-
-
-def shown(text: str, longest: int = 120) -> str:
-    """A name or path from a file, fit for a sentence: on one line, without control characters, not endless."""
-    cut = text if len(text) <= longest else text[: longest - 1] + "…"
-    return "".join(letter if letter.isprintable() else "�" for letter in cut)
 
 
 CSV, JSON = "csv", "json"
@@ -100,14 +71,6 @@ _DELIMITERS = ",;\t"
 Step = tuple[str, Any]
 
 
-@dataclass(frozen=True)
-class ManifestRow:
-    """One entry: its number from 1 (a CSV's header is none) and its content, a dict in a valid list."""
-
-    number: int
-    values: object
-
-
 def text_format(head: bytes) -> str | None:
     """CSV or JSON by the first bytes of a file; None when they are no text."""
     if b"\0" in head:
@@ -115,15 +78,13 @@ def text_format(head: bytes) -> str | None:
     return JSON if head.removeprefix(_BOM).lstrip()[:1] in (b"{", b"[") else CSV
 
 
-def read_rows(path: Path, form: str, problems: ManifestProblems) -> Generator[ManifestRow, None, None]:
-    """The rows of a file. Raises UserError, also while rows are being taken."""
+def read_rows(path: Path, form: str) -> Generator[object, None, None]:
+    """The rows of a file, dicts in a valid list. Raises UserError, also while rows are read."""
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
         raise UserError(f"{path}: has {size >> 20:,} MiB, more than the {MAX_FILE_BYTES >> 20} MiB allowed; split it.")
     with opened_file(path) as file:
-        values = _json_rows(path, file) if form == JSON else _csv_rows(path, file, problems)
-        for number, entry in enumerate(values, start=1):
-            yield ManifestRow(number, entry)
+        yield from _json_rows(path, file) if form == JSON else _csv_rows(path, file)
 
 
 def first_row(head: bytes, form: str) -> dict[str, Any] | None:
@@ -143,36 +104,29 @@ def first_row(head: bytes, form: str) -> dict[str, Any] | None:
 # CSV
 
 
-def _csv_rows(path: Path, file: BinaryIO, problems: ManifestProblems) -> Iterator[dict[str, str]]:
+def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[str, str]]:
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-        yield from _csv_entries(path, text, problems)
-
-
-def _csv_entries(path: Path, text: TextIO, problems: ManifestProblems) -> Iterator[dict[str, str]]:
-    number = 1
-    try:
-        first = next((line for line in text if line.strip()), "")
-        reader = csv.reader(chain([first], text), delimiter=_delimiter(first), strict=True)
-        header = [cell.strip() for cell in next(reader, [])]
-        for name in sorted(cell for cell, count in Counter(header).items() if cell and count > 1):
-            problems.once(f"There are several columns '{shown(name)}'; the first one is read.")
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) > len(header):
-                problems.add("rows with too many cells", f"Row {number}: has more cells than there are columns.")
-            row: dict[str, str] = {}
-            for name, cell in zip(header, cells, strict=False):
-                if name:
-                    row.setdefault(name, cell)
-            yield row
-            number += 1
-    except UnicodeError:
-        raise UserError(f"{path}: is not UTF-8 text near row {number}; save it as UTF-8.") from None
-    except csv.Error as error:
-        raise UserError(
-            f"{path}: is no valid CSV in row {number} ({reason(error)}); correct the quotes there."
-        ) from None
+        number = 0
+        try:
+            first = next((line for line in text if line.strip()), "")
+            reader = csv.reader(chain([first], text), delimiter=_delimiter(first), strict=True)
+            header = [cell.strip() for cell in next(reader, [])]
+            names = [name for name in header if name]
+            if len(set(names)) < len(names):
+                raise UserError(f"{path}: has two columns of one name; give each its own.")
+            for cells in reader:
+                if not any(cell.strip() for cell in cells):
+                    continue
+                number += 1
+                if any(cell.strip() for cell in cells[len(header) :]):
+                    raise UserError(f"{path}: row {number} has more cells than there are columns; quote its commas.")
+                yield {name: cell for name, cell in zip(header, cells, strict=False) if name}
+        except UnicodeError:
+            raise UserError(f"{path}: is not UTF-8 text near row {number + 1}; save it as UTF-8.") from None
+        except csv.Error as error:
+            raise UserError(
+                f"{path}: is no valid CSV in row {number + 1} ({reason(error)}); correct the quotes there."
+            ) from None
 
 
 def _delimiter(line: str) -> str:
