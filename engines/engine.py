@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from engines.fit.verdict import make_room
@@ -21,8 +20,8 @@ from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.requests import run_order
 
-TRACE, SNAPSHOT, RANGES = "trace", "snapshot", "ranges"
-"""Kinds of profiled runs: a torch trace, a memory snapshot, NVTX ranges."""
+TRACE, RANGES = "trace", "ranges"
+"""Kinds of profiled runs: a torch trace, NVTX ranges."""
 
 
 class LocalEngine:
@@ -69,11 +68,6 @@ class LocalEngine:
 
             trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
             return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)
-        if plan.extra == SNAPSHOT and request.snapshot is not None:
-            from engines.measuring.profiling import MemorySnapshot
-
-            snapshot = MemorySnapshot(snapshot_file(request, plan.role))
-            return replace(self._tools, wrap=snapshot, end_facts=snapshot.facts)
         if plan.extra == RANGES:
             from engines.measuring.profiling import RangedClock
 
@@ -81,7 +75,7 @@ class LocalEngine:
         return self._tools
 
     def close(self) -> None:
-        self._tools.draft_worker.close()
+        self._tools.draft_worker.shutdown()
         self._tools.warm.clear()
         self._tools.pools.clear()
 
@@ -92,9 +86,7 @@ def plan_runs(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[R
         number = repeat if repeat < 0 else request.first_repeat + repeat
         yield RunPlan(run_id, role, number, request.settings)
         run_id += 1
-    extras = {SNAPSHOT: request.settings} if request.snapshot is not None else {}
-    if request.nvtx:
-        extras[RANGES] = request.settings
+    extras = {RANGES: request.settings} if request.nvtx else {}
     if request.trace is not None:
         # Decode covers tokens 2…n: so many decode steps are one token more.
         count = min(request.settings.max_new_tokens, request.trace.tokens + 1)
@@ -109,8 +101,3 @@ def has_cuda(request: RunRequest) -> bool:
     devices = {choice.device for choice in map(request.choice_of, request.roles) if choice is not None}
     is_named = any(device.startswith("cuda") for device in devices)
     return is_named or ("auto" in devices and choose_device("auto").type == "cuda")
-
-
-def snapshot_file(request: RunRequest, role: str) -> Path:
-    path = Path(request.snapshot or "")
-    return path if len(mode_of(request.mode).answering) == 1 else path.with_stem(f"{path.stem}-{role}")

@@ -54,10 +54,6 @@ class FollowingHead(nn.Module, ABC):
     def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
         """States and the embeddings of the tokens after them, [..., H] each -> what the layer takes."""
 
-    def entered_by(self, states: torch.Tensor, ids: torch.Tensor, target: LlamaDecoder) -> Entered:
-        """The same by the tokens' ids [S]."""
-        return self.entered(states, self.embed(ids, target))
-
     def projected(
         self, entering: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -130,7 +126,7 @@ class HeadPass:
     def follow(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         """True or guessed states [S, H] and the tokens after them [S] -> the guess after the last, [1, H]."""
         count, start = ids.shape[0], self.cache.length
-        entering, residual = self._head.entered_by(states, ids, self._target)
+        entering, residual = self._head.entered(states, self._head.embed(ids, self._target))
         rows = self._head.rotary.rows(start, count) if count > 1 else self._head.row(start)
         turned, told = self._project(entering, *rows)
         keys, values = self._keep(turned, told)
@@ -142,7 +138,7 @@ class HeadPass:
     def spread(self, states: torch.Tensor, ids: torch.Tensor, place: int, mask: torch.Tensor | None) -> torch.Tensor:
         """One tree level at one place: states [S, H], tokens [S] -> guesses [S, H]. `mask` [S, places + S]; None: all
         see all."""
-        entering, residual = self._head.entered_by(states, ids, self._target)
+        entering, residual = self._head.entered(states, self._head.embed(ids, self._target))
         turned, told = self._project(entering, *self._head.row(place))
         keys, values = self._keep(turned, told)
         return self._finish(residual, turned, keys, values, mask)

@@ -1,4 +1,4 @@
-"""EAGLE-1 and EAGLE-3 heads as others publish them: their arithmetic, their tensors' names, and whether they fit.
+"""EAGLE-1 and EAGLE-3 heads, trained here or by others: their arithmetic, their tensors' names, and whether they fit.
 
 EAGLE-1 joins the target's normed state and a token in one product, has no norm before its layer, and chooses by the
 target's head (Li et al., arXiv 2401.15077). EAGLE-3 makes its state of what enters several of the target's layers,
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from engines.adapters.eagle import EagleHead
 from engines.adapters.folder import check_kind, size_of
 from engines.adapters.following import Entered, FollowingHead
 from engines.adapters.head_files import HeadFiles
@@ -183,7 +182,7 @@ def load_head(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Follow
     check_kind(info, EAGLE)
     layout = info.layout
     if layout is None:
-        return EagleHead.load(info, target, name)
+        raise UserError(f"Head {info.name} has a layout that evprof no longer reads; train it again.")
     files = HeadFiles(info)
     check_fit(info, target.config, target.rows, name)
     config = layer_config(info)
@@ -243,25 +242,17 @@ def eagle3_form(info: AdapterInfo, layers: int, model: str = "its target") -> Ea
 
 def layer_config(info: AdapterInfo) -> LlamaConfig:
     """The head's one layer as a Llama's. Raises UserError for rotary positions that cannot be computed."""
-    from transformers import LlamaConfig
-
     said = info.config
-    rope = said["rope"]
     try:
-        config = LlamaConfig(
-            vocab_size=1,
-            hidden_size=info.hidden_size,
-            intermediate_size=said["intermediate"],
-            num_hidden_layers=1,
-            num_attention_heads=said["heads"],
-            num_key_value_heads=said["kv_heads"],
-            head_dim=said["head_dim"],
-            max_position_embeddings=said["positions"],
+        config = _one_layer(
+            info.hidden_size,
+            said["intermediate"],
+            said["heads"],
+            said["kv_heads"],
+            said["head_dim"],
             rms_norm_eps=said["eps"],
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=None,
-            **rope,
+            max_position_embeddings=said["positions"],
+            **said["rope"],
         )
         check_rope(config)
         check_rotary(config)
@@ -271,10 +262,42 @@ def layer_config(info: AdapterInfo) -> LlamaConfig:
         sentence = str(error).split("\n", 1)[0][:200]
         raise UserError(f"{info.described_in}: rotary positions cannot be computed ({sentence}).") from None
     if config.rope_parameters is not None:
-        # Some scalings ask for the trained length; the table's own is ours to choose, whatever a file claims.
+        # Some scalings need the trained length; the length of the table does not depend on the file.
         config.rope_parameters.setdefault("original_max_position_embeddings", config.max_position_embeddings)
     config.max_position_embeddings = _TABLE
     return config
+
+
+def layer_like(target: LlamaConfig) -> LlamaConfig:
+    """One layer with the sizes of a target's layers, for a head that is trained here."""
+    heads = target.num_attention_heads
+    return _one_layer(
+        target.hidden_size,
+        target.intermediate_size,
+        heads,
+        target.num_key_value_heads or heads,
+        target.head_dim or target.hidden_size // heads,
+        rms_norm_eps=1e-6,
+        max_position_embeddings=_TABLE,
+    )
+
+
+def _one_layer(hidden: int, intermediate: int, heads: int, kv_heads: int, head_dim: int, **others: Any) -> LlamaConfig:
+    from transformers import LlamaConfig
+
+    return LlamaConfig(
+        vocab_size=1,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=1,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+        **others,
+    )
 
 
 def _names(head: FollowingHead, layer: str, joining: str = "fc") -> dict[str, tuple[str, ...]]:
@@ -316,15 +339,6 @@ def published_tensors(head: FollowingHead, state: Mapping[str, torch.Tensor]) ->
         choices = len(state["lm_head.weight"])
         found |= {_MAP: torch.zeros(choices, dtype=torch.long), "t2d": torch.ones(choices, dtype=torch.bool)}
     return found
-
-
-def published_state(head: FollowingHead, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The same back. Raises KeyError for what is missing."""
-    names = _names(head, _WRITTEN_LAYER[isinstance(head, Eagle3Head)])
-    optional = {"fc.bias"} - tensors.keys()
-    return {
-        ours: torch.cat([tensors[name] for name in theirs]) for ours, theirs in names.items() if ours not in optional
-    }
 
 
 def _rows(head: FollowingHead) -> dict[str, list[int]]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.following import HeadPass
+from engines.adapters.published import Eagle1Head, layer_like
 from engines.bench.ceilings import wait
 from engines.bench.contenders import OURS, OurTurns, contenders_on, stepping
 from engines.bench.contenders import ours_eager as eager
@@ -97,7 +97,7 @@ def _block_turn(turns: OurTurns, tokens: int) -> Runner:
 def _eagle_turn(workload: Workload) -> Runner:
     decoder, device = workload.decoder, workload.device
     with torch.inference_mode():
-        head = EagleHead(EagleShape.like(decoder.config, window=_WINDOW), device=device, dtype=workload.dtype)
+        head = Eagle1Head(layer_like(decoder.config), bias=False, device=device, dtype=workload.dtype)
         drafting = HeadPass(head, decoder, _WINDOW + LONGEST)
         places = min(_WINDOW, workload.prompt)
         states = workload.embeddings[0, :places]

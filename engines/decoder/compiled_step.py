@@ -1,8 +1,7 @@
 """Decode steps compiled by torch.compile over the static cache.
 
 A `CompiledStep` is one pure function of ids, position, keys and values. Positions and capacities are symbols, so one
-compilation serves every length. A `LayerwiseBody` compiles one layer and calls it for each layer; CUDA graphs hold
-these calls. The user's cache folder keeps what inductor compiled.
+compilation serves every length. The user's cache folder keeps what inductor compiled.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any, TypeVar
 import torch
 
 from engines.decoder.attention import attend, causal_mask, choosing_kernel
-from engines.decoder.bucket_pass import JOINED, Bucket, bucket_states, head_of, layer_in_bucket
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
@@ -132,12 +130,9 @@ def _pure_step(decoder: LlamaDecoder) -> Callable[..., tuple[torch.Tensor, torch
     return step
 
 
-def compiled(function: Callable[..., Made], *, is_tuned: bool = False) -> Callable[..., Made]:
-    """The function as one graph with symbolic sizes, compiled on first use. A tuned one tries kernel sizes on CUDA."""
-    options: dict[str, Any] | None = (
-        {"coordinate_descent_tuning": True} if is_tuned and torch.cuda.is_available() else None
-    )
-    made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True, options=options)
+def compiled(function: Callable[..., Made]) -> Callable[..., Made]:
+    """The function as one graph with symbolic sizes, compiled on first use."""
+    made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True)
     return made
 
 
@@ -209,31 +204,3 @@ def first_line(problem: BaseException) -> str:
     if type(problem).__name__ == "FailOnRecompileLimitHit":
         return "torch has compiled it as often as it allows"
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(". ")
-
-
-class LayerwiseBody:
-    """`bucket_states` with layers and head compiled, each way of attention by itself: recompilations are limited."""
-
-    def __init__(self) -> None:
-        self._head = compiled(head_of, is_tuned=True)
-        self._layers: dict[tuple[str, str], Callable[..., Any]] = {}
-
-    def __call__(
-        self,
-        decoder: LlamaDecoder,
-        ids: torch.Tensor,
-        start: torch.Tensor,
-        cache: StaticKv,
-        bucket: Bucket,
-        *,
-        way: str = JOINED,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `bucket_states`. Raises RuntimeError where nothing can be compiled."""
-        key = (way, decoder.attention)
-        if key not in self._layers:
-            check_headers()
-            keep_compilations()
-            self._layers[key] = compiled(layer_in_bucket, is_tuned=True)
-        return bucket_states(
-            decoder, ids, start, cache, bucket, way=way, layer_pass=self._layers[key], head_pass=self._head
-        )

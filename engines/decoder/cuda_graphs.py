@@ -18,8 +18,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from engines.decoder.attention import FLASH, SDPA
-from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, Bucket, attention_alone, bucket_of, bucket_states
+from engines.decoder.bucket_pass import STRIDE, Bucket, bucket_of, bucket_states, way_of
 from engines.decoder.compiled_step import first_line, is_compilers
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
@@ -31,6 +30,9 @@ cuda: Any = torch.cuda
 
 _STREAMS_A_DEVICE = 32
 """Streams that torch hands out in turn, before it hands out the first again."""
+
+_WARM_UPS = 2
+"""Passes before a recording."""
 
 _PRIORITY = -1
 """A graph's kernels keep the priority of the stream they were recorded on. A step is short, prefill beside it long."""
@@ -45,20 +47,18 @@ class GraphRecorder:
         self._decoder = decoder
         self._pool: Any = None
 
-    def record(self, body: Callable[[], Any], *, warm_ups: int = 2, is_kept: bool = True, checks: bool = False) -> Any:
+    def record(self, body: Callable[[], Any], *, checks: bool = False) -> Any:
         """A graph of `body` and its result, after warm-ups. With `checks`, raises RuntimeError if `body` waits for the
-        device; other threads must not wait meanwhile. A graph that is not kept lies outside the pool."""
+        device; other threads must not wait meanwhile."""
         device, stream, graph = self._decoder.device, capture_stream(self._decoder), cuda.CUDAGraph()
-        pool = (self._pool if is_kept else None) or cuda.graph_pool_handle()
-        if is_kept:
-            self._pool = pool
+        pool = self._pool = self._pool or cuda.graph_pool_handle()
         with cuda.device(device):
             before = cuda.current_stream(device)
             stream.wait_stream(before)
             try:
                 # Around the recording too: torch's own way back to the stream before is left out when one fails.
                 with cuda.stream(stream):
-                    for _ in range(warm_ups):
+                    for _ in range(_WARM_UPS):
                         body()
                     if checks:
                         with _no_waiting():
@@ -72,17 +72,6 @@ class GraphRecorder:
             finally:
                 before.wait_stream(stream)
         return graph, made
-
-    def replay_ms(self, graph: Any) -> float:
-        """How long the device takes for a graph's second replay. Waits for it."""
-        with cuda.device(self._decoder.device):
-            first, last = (cuda.Event(enable_timing=True) for _ in range(2))
-            graph.replay()
-            first.record()
-            graph.replay()
-            last.record()
-            last.synchronize()
-            return float(first.elapsed_time(last))
 
     def start_over(self) -> None:
         """Gives the next recording a new pool: torch refuses a pool whose graphs are gone while a tensor of it
@@ -127,8 +116,6 @@ def _no_waiting() -> Iterator[None]:
 
 
 BucketBody = Callable[..., tuple[torch.Tensor, torch.Tensor]]
-
-_TIMED = 20
 
 
 class LengthFreeBody(Protocol):
@@ -185,7 +172,6 @@ class GraphStep(DecodeStep):
         self._blocks: tuple[int, ...] = (1,)
         self._cache: StaticKv | None = None
         self._graphs: dict[tuple[int, Bucket | None, str], _Captured] = {}
-        self._ways: dict[Bucket, str] = {}
         self._checked: set[tuple[int, str]] = set()
         self._recorder = GraphRecorder(decoder)
 
@@ -262,12 +248,12 @@ class GraphStep(DecodeStep):
         decoder.rotary.reach(cache.capacity)
         ids = torch.zeros(1, block, device=device, dtype=torch.long)
         begin = torch.full((1,), start, device=device, dtype=torch.long)
-        way = self.kind if bucket is None else self._way(block, cache, bucket, begin)
+        way = self.kind if bucket is None else way_of(decoder)
 
         def body() -> tuple[torch.Tensor, torch.Tensor]:
             if self._length_free:
                 return self._length_free(decoder, ids, begin, cache)
-            return self._body(decoder, ids, begin, cache, bucket, way=way)
+            return self._body(decoder, ids, begin, cache, bucket)
 
         # What a pass waits for does not depend on the bucket: in setup, where no other thread is at work, it is found.
         checked = (block, decoder.attention)
@@ -277,30 +263,9 @@ class GraphStep(DecodeStep):
         held = (decoder.rotary.cos, decoder.rotary.sin, cache, self._body)
         return _Captured(graph, ids, begin, logits, hidden, held, way)
 
-    def _way(self, block: int, cache: StaticKv, bucket: Bucket, begin: torch.Tensor) -> str:
-        if self._decoder.attention != SDPA:
-            return JOINED if self._decoder.attention == FLASH else MASKED
-        if bucket not in self._ways:
-            self._ways[bucket] = min((JOINED, MASKED), key=lambda way: self._time(way, block, cache, bucket, begin))
-        return self._ways[bucket]
-
-    def _time(self, way: str, block: int, cache: StaticKv, bucket: Bucket, begin: torch.Tensor) -> float:
-        """Ms of some layers' attention, captured as it will run: launches one by one would measure the host."""
-        device, heads = self._decoder.device, self._decoder.config.num_attention_heads
-        held = cache.keys[0]
-        queries = torch.zeros(1, heads, block, held.shape[-1], device=device, dtype=held.dtype)
-        places = begin + torch.arange(block, device=device)
-
-        def layers() -> list[torch.Tensor]:
-            return [attention_alone(queries, cache, places, bucket, way) for _ in range(_TIMED)]
-
-        graph, _ = self._recorder.record(layers, warm_ups=1, is_kept=False)
-        return self._recorder.replay_ms(graph)
-
     def release(self) -> None:
         self.features = self.problem = self._cache = None
         self._graphs.clear()
-        self._ways.clear()
         self._checked.clear()
         self._recorder.start_over()
         if self._length_free:

@@ -14,7 +14,7 @@ import torch
 
 from engines.decoder.attention import CUDNN, kernel_of
 from engines.decoder.bucket_pass import STRIDE
-from engines.decoder.compiled_step import CompiledStep, LayerwiseBody, first_line, is_compilers
+from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, DecodeStep
 from engines.decoder.eager_steps import IDENTICAL, POSITIONS, EarlyExitStep, IdenticalStep
@@ -155,7 +155,7 @@ class DecodeSteps:
         return EarlyExitStep(self._decoder, layer, confidence)
 
     def _made_for(self, kind: str, plan: StepPlan, problem: str = "") -> ChosenStep:
-        for name, make in self._ways(kind, plan):
+        for name, make in self._ways(kind):
             if name == FUSED and problem:
                 continue
             step = self._made.get(name)
@@ -167,8 +167,6 @@ class DecodeSteps:
                 try:
                     made_ms = _prepare(step, plan)
                     sentence = None if step.kind == kind else _because(kind, problem, step.kind)
-                    if reason := getattr(step, "prefill_problem", ""):
-                        sentence = f"The prefill is not fused but runs eagerly: {reason}."
                     return ChosenStep(step, step.kind, sentence, made_ms)
                 except torch.OutOfMemoryError:
                     raise
@@ -179,7 +177,7 @@ class DecodeSteps:
             problem = problem or step.problem
         return ChosenStep(None, sentence=_because(kind, problem))
 
-    def _ways(self, kind: str, plan: StepPlan) -> list[tuple[str, Callable[[], _Step]]]:
+    def _ways(self, kind: str) -> list[tuple[str, Callable[[], _Step]]]:
         decoder = self._decoder
         graphs: tuple[str, Callable[[], _Step]] = (GRAPHS, lambda: GraphStep(decoder))
         if kind == GRAPHS:
@@ -189,11 +187,7 @@ class DecodeSteps:
         if kind == FUSED:
             is_cuda = decoder.device.type == "cuda"
             return [(FUSED, lambda: FusedGraphs(decoder)), graphs] if is_cuda else [(FUSED, lambda: FusedStep(decoder))]
-        plain = [(COMPILED, lambda: CompiledStep(decoder))]
-        if not is_on_cuda(decoder) or plan.batch > 1:
-            return [*plain]
-        # Compiled kernels still are some hundred launches a step: captured, they are one.
-        return [("captured", lambda: GraphStep(decoder, body=LayerwiseBody(), kind=COMPILED)), *plain]
+        return [(COMPILED, lambda: CompiledStep(decoder))]
 
 
 def no_step(switches: Switches, reason: str) -> ChosenStep:

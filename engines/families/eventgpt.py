@@ -145,9 +145,6 @@ SEQUENCE_LIMIT = 2048
 class EventLanguageModel(LoadedModel):
     network: EventGptModel
 
-    def spelled(self) -> str:
-        return f"{self.record.key} {self.network.config.vision.to_json_string()}"
-
     @staticmethod
     def recipe_of(settings: GenerationSettings) -> VisionRecipe:
         switches = settings.switches

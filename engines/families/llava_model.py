@@ -129,11 +129,6 @@ class VideoLanguageModel(LoadedModel):
     def cut_at(self) -> int | None:
         return None
 
-    def spelled(self) -> str:
-        config = self.network.config
-        reads = (config.family, config.feature_layer, config.keeps_cls, config.pooling, config.pool_stride)
-        return f"{reads} {config.projector_act} {config.vision.to_json_string()}"
-
     @staticmethod
     def recipe_of(settings: GenerationSettings) -> VisionRecipe:
         switches = settings.switches

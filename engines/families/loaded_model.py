@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,14 +15,13 @@ from engines.checkpoints.config import ModelConfig, edge, is_qwen2
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import EAGER, is_on_cuda
 from engines.families.clip_tower import CapturedTower
-from engines.measuring.timing import StageClock
+from engines.measuring.timing import NullClock, StageClock
 from engines.stages.model import HostInputs, ModelInputs, VisionRecipe, splice
 from engines.stages.pixel_values import ClipTransform
-from engines.stages.reading import read_input
-from engines.stages.vision_cache import KeptVision, Rehearsal
+from engines.stages.reading import OFF, read_input
 from engines.tokens.prompts import PromptTemplate
 from engines.tokens.tokenization import Vocabulary
-from evprof.core.run_info import ModelFacts
+from evprof.core.run_info import LengthFacts, ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
@@ -63,8 +64,35 @@ class Network(nn.Module):
         raise NotImplementedError
 
 
+_CACHE_BYTES = 512 << 20
+
+
+class VisionCache:
+    """Visual embeddings by key, up to a number of bytes; the entry that was used longest ago goes first."""
+
+    def __init__(self, limit_bytes: int = _CACHE_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._held: OrderedDict[str, torch.Tensor] = OrderedDict()
+
+    def get(self, key: str) -> torch.Tensor | None:
+        """The tensor, which must not be changed; None on a miss."""
+        found = self._held.get(key)
+        if found is not None:
+            self._held.move_to_end(key)
+        return found
+
+    def put(self, key: str, tensor: torch.Tensor) -> None:
+        if tensor.nbytes > self._limit_bytes:
+            return
+        # A view would hold its whole storage, which is not counted.
+        is_whole = tensor.untyped_storage().nbytes() == tensor.nbytes
+        self._held[key] = tensor if is_whole else tensor.clone()
+        while sum(held.nbytes for held in self._held.values()) > self._limit_bytes:
+            self._held.popitem(last=False)
+
+
 class LoadedModel(ABC):
-    """A `VisionLanguageModel`. `identity` tells its weights from all others (default: its name)."""
+    """A `VisionLanguageModel`."""
 
     network: Network
 
@@ -78,7 +106,6 @@ class LoadedModel(ABC):
         facts: ModelFacts,
         template: PromptTemplate,
         warnings: tuple[str, ...] = (),
-        identity: str = "",
     ) -> None:
         self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
         self.language_model = language_model
@@ -90,8 +117,8 @@ class LoadedModel(ABC):
         self.visual_tokens_per_frame = 1 if self.record.pools_frames else network.tokens_per_frame
         parameter = next(network.parameters())
         self.device, self.dtype = parameter.device, parameter.dtype
-        self.kept = KeptVision(identity or facts.name, self.spelled(), transform, device=self.device, dtype=self.dtype)
-        self._rehearsal = Rehearsal(edge(network.config.vision), device=self.device, dtype=self.dtype)
+        self._kept = VisionCache()
+        self._rehearsed: set[VisionRecipe] = set()
         self._seen_frames = 0
 
     @property
@@ -103,10 +130,6 @@ class LoadedModel(ABC):
     @property
     def vision_pass(self) -> str:
         return self.network.tower.taken
-
-    @abstractmethod
-    def spelled(self) -> str:
-        """What the configuration makes of the tower's weights, beside the weights."""
 
     @staticmethod
     @abstractmethod
@@ -135,7 +158,21 @@ class LoadedModel(ABC):
         else:
             expected = self.frames_of(settings) or self.record.frames
             self.network.tower.capture_for({expected, self._seen_frames or expected}, self.language_model)
-        self._rehearsal.perform(self.recipe_of(settings), self.compute_vision)
+        self._rehearse(replace(self.recipe_of(settings), cache=OFF))
+
+    def _rehearse(self, recipe: VisionRecipe) -> None:
+        """Computes stage vision once: libraries load and choose kernels on first use, which belongs to setup."""
+        if recipe in self._rehearsed:
+            return
+        pixels = edge(self.network.config.vision)
+        with torch.inference_mode():
+            picture = torch.zeros(1, 3, pixels, pixels, device=self.device, dtype=self.dtype)
+            text = torch.zeros(0, device=self.device, dtype=torch.long)
+            inputs = ModelInputs(picture, (), text, (), LengthFacts(0, 0, 0, 0), recipe=recipe)
+            self.compute_vision(inputs, NullClock())
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self._rehearsed.add(recipe)
 
     def release(self) -> None:
         self.network.tower.release()
@@ -155,7 +192,20 @@ class LoadedModel(ABC):
     def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
         """Stage 3: [V, hidden], less what is pruned."""
         self._seen_frames = len(inputs.pixel_values)
-        return self.kept.encode(inputs, spans, lambda: self.compute_vision(inputs, spans))
+        recipe = inputs.recipe
+        if recipe.cache == OFF:
+            return self.compute_vision(inputs, spans)
+        with spans.child("vision cache look-up"):
+            found = self._kept.get(recipe.key)
+        if found is not None:
+            with spans.child("vision cache hit") as span:
+                span.output("visual embeddings", found)
+            return found
+        visual = self.compute_vision(inputs, spans)
+        with spans.child("vision cache store") as span:
+            span.input("visual embeddings", visual)
+            self._kept.put(recipe.key, visual)
+        return visual
 
     def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:
         text = self.language_model.embed(inputs.text_ids)

@@ -28,7 +28,6 @@ from engines.loading.tensor_plan import plan_problems, plan_tensors, with_stored
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pixel_values import ClipTransform
 from engines.stages.reading import import_readers
-from engines.stages.vision_cache import checkpoint_identity
 from engines.tokens.tokenization import Vocabulary, read_vocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
@@ -148,7 +147,6 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     family = engine_family(config.family)
     lora = None if choice.lora is None else read_adapter(choice.lora)
     said: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
     if folder is None:
         network = build_random(config, device, dtype, progress, stop, home=first_home)
         vocabulary: Vocabulary = random_vocabulary(config)
@@ -156,7 +154,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     else:
         vocabulary = read_vocabulary(folder, prefer_file=family.writes_tokenizer_file, rows=config.text.vocab_size)
         transform = preprocessing_of(folder, config)
-        network, said, files = _read_network((folder, config), first_home, dtype, progress, stop)
+        network, said = _read_network((folder, config), first_home, dtype, progress, stop)
     rows = checkpoint.config.text.vocab_size
     if vocabulary.size > rows:
         raise UserError(
@@ -183,7 +181,6 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     if choice.quantization is not None:
         # After that pass: some CPU kernels order the packed weights anew when they first meet them.
         facts = replace(facts, quantization=choice.quantization, weight_bytes=held_bytes([network, decoder]))
-    warnings, identity = (*config.assumptions, *said), checkpoint_identity(checkpoint.name, files)
     return family.model(
         network,
         decoder,
@@ -191,15 +188,14 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
         transform,
         facts=facts,
         template=family.layout(config),
-        warnings=warnings,
-        identity=identity,
+        warnings=(*config.assumptions, *said),
     )
 
 
 def _read_network(
     checkpoint: tuple[Path, ModelConfig], device: torch.device, dtype: torch.dtype, progress: Progress, stop: StopFlag
-) -> tuple[Network, tuple[str, ...], tuple[Path, ...]]:
-    """The network with its weights, what is to be said about them, and the files they come from."""
+) -> tuple[Network, tuple[str, ...]]:
+    """The network with its weights, and what is to be said about them."""
     folder, config = checkpoint
     network = build_empty(config)
     stored, said = engine_family(config.family).completed(folder, config, read_headers(folder), fetches=True)
@@ -218,7 +214,7 @@ def _read_network(
         done += tensor.nbytes
         progress(done, total)
     finish(network, device)
-    return network, said, tuple(sorted({tensor.path for tensor in plan.sources.values()}))
+    return network, said
 
 
 def preprocessing_of(folder: Path, config: ModelConfig) -> ClipTransform:

@@ -1,7 +1,7 @@
-"""Runs under a profiler: torch traces, CUDA memory snapshots, NVTX ranges.
+"""Runs under a profiler: torch traces and NVTX ranges.
 
 Such a run is a run of its own, because the profiler slows it down. A trace has the layout of TensorBoard's profiler
-plugin. A snapshot is a pickle for pytorch.org/memory_viz; evprof writes it and never reads one.
+plugin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from torch.profiler import ProfilerActivity, profile, record_function, tensorboa
 from engines.measuring.device_timer import DeviceTimer
 from engines.measuring.timing import OpenSpan, StageClock
 from evprof.core.errors import UserError
-from evprof.core.files.whole_file import make_part, whole_path
 from evprof.core.protocols import Sink
 
 
@@ -66,47 +65,6 @@ class RangedClock(SteppedClock):
 
     def another(self, sink: Sink, timers: dict[str, DeviceTimer] | None) -> StageClock:
         return RangedClock(sink, self.run_id, timers=timers, now=self.now, ids=self.ids)
-
-
-_ENTRIES = 200_000
-"""The latest allocations that are kept: each takes some KB."""
-
-
-class MemorySnapshot:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._is_written = False
-
-    def __enter__(self) -> Self:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            make_part(self.path.parent).unlink()
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
-        torch.cuda.memory._record_memory_history(stacks="python", max_entries=_ENTRIES)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            with whole_path(self.path) as unfinished:
-                torch.cuda.memory._dump_snapshot(str(unfinished))
-            self._is_written = True
-        except OSError as problem:
-            if kind is None:
-                raise _unwritable(self.path, problem) from None
-        finally:
-            torch.cuda.memory._record_memory_history(None)
-
-    def facts(self) -> dict[str, Any]:
-        return {"snapshot_path": str(self.path)} if self._is_written else {}
-
-
-def _unwritable(path: Path, error: OSError) -> UserError:
-    return UserError(
-        f"The memory snapshot {path} cannot be written ({error.strerror}); name another --memory-snapshot."
-    )
 
 
 class TracedClock(SteppedClock):

@@ -1,4 +1,4 @@
-"""Two threads of one run: the draft's thread, and what both threads share or own.
+"""Two threads of one run: what both share or own, and the thread in which a draft runs while its target prefills.
 
 They share the sink. Each has its own clock, stop flag, CPU threads and CUDA stream. One draft thread serves all runs
 of an engine: a new thread for each run brings an OpenMP pool and a memory arena, and grew a process by 0.8 MB a run.
@@ -6,72 +6,34 @@ of an engine: a new thread for each run brings an OpenMP pool and a memory arena
 
 from __future__ import annotations
 
-import queue
 import threading
-import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
 import torch
 
+from engines.decoder.decoding import make_reader
+from engines.drafters.drafter import Drafted
+from engines.drafters.model_drafter import ModelDrafter
 from engines.hardware.device import split_threads
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import StageClock
+from engines.tokens.answer import Answer
+from evprof.core.errors import Cancelled
 from evprof.core.protocols import Message, Sink, StopFlag
-from evprof.core.records import Record
-
-THREAD_NAME = "evprof-draft"
-
-
-class DraftWorker:
-    """One thread, begun on first use, that does one piece of work after the other; it ends with its owner."""
-
-    def __init__(self) -> None:
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._last: threading.Event | None = None
-        # Whoever drops an engine without closing it leaves no thread behind.
-        self._ends = weakref.finalize(self, self._work.put, None)
-
-    @property
-    def is_idle(self) -> bool:
-        return self._last is None or self._last.is_set()
-
-    def do(self, work: Callable[[], None]) -> threading.Event:
-        """Has `work`, which raises nothing, done after all that was asked for before; the event is set when it is."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=_work_off, args=(self._work,), name=THREAD_NAME, daemon=True)
-            self._thread.start()
-        done = self._last = threading.Event()
-
-        def finished() -> None:
-            try:
-                work()
-            finally:
-                done.set()
-
-        self._work.put(finished)
-        return done
-
-    def close(self) -> None:
-        """Ends the thread after what it was given; another piece of work begins a new one."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._work.put(None)
-            thread.join()
-
-
-def _work_off(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    # Not a method: the thread must not keep its owner alive.
-    while (piece := work.get()) is not None:
-        piece()
-        del piece  # what a run held is not kept until the next one
-
+from evprof.core.records import DRAFT, Record
 
 THREADS, STREAMS, DEVICES = "threads", "streams", "devices"
 """Both on the CPU, each with threads of its own; both on one GPU, each with a stream of its own; apart."""
+
+
+def make_draft_worker() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="evprof-draft")
 
 
 class SharedSink:
@@ -163,3 +125,163 @@ def wait_for(tensor: torch.Tensor) -> None:
         done = torch.cuda.Event()
         done.record(torch.cuda.current_stream(tensor.device))
         done.synchronize()
+
+
+@dataclass(frozen=True, eq=False)
+class FreeDrafts:
+    """What was drafted: `chosen` on the draft's device, `ids` on the host, in how much time from `start_ns` on."""
+
+    chosen: tuple[Drafted, ...] = ()
+    ids: tuple[int, ...] = ()
+    start_ns: int = 0
+    spent_ns: int = 0
+
+    @property
+    def firsts(self) -> dict[int, int]:
+        """The tokens that may begin the answer, with their numbers."""
+        above = (place - 1 if one.parent is None else one.parent for place, one in enumerate(self.chosen))
+        pairs = zip(self.ids, above, strict=True)
+        return {token: place for place, (token, parent) in enumerate(pairs) if parent < 0}
+
+    @property
+    def size(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(eq=False)
+class DraftThread:
+    """Runs `prepare`, which prefills the draft and returns the logits [1, V] after its prompt, then drafts until `most`
+    tokens, one of `eos_ids` (chains only), `close` or `stop`. A failure releases `beside`. `worker` has one thread."""
+
+    prepare: Callable[[], torch.Tensor]
+    drafter: ModelDrafter
+    _: KW_ONLY
+    most: int
+    eos_ids: frozenset[int]
+    clock: StageClock
+    stop: LinkedStop
+    beside: LinkedStop
+    side: AbstractContextManager[None]
+    answer: Answer
+    worker: ThreadPoolExecutor
+    is_tree: bool = False
+
+    def __post_init__(self) -> None:
+        self._begun, self._prefilled = threading.Event(), threading.Event()
+        # Guards what was drafted.
+        self._lock = threading.Lock()
+        self._chosen: list[Drafted] = []
+        self._ids: list[int] = []
+        self._start_ns = self._last_ns = 0
+        self._is_closed = False
+        self._error: BaseException | None = None
+        self._done: Future[None] | None = None
+
+    def start(self) -> None:
+        """Takes the thread, which then waits for `begin`: before the run's zero."""
+        self._done = self.worker.submit(self._run)
+
+    def begin(self) -> None:
+        self._begun.set()
+
+    @property
+    def is_over(self) -> bool:
+        return self._done is not None and self._done.done()
+
+    def close(self) -> FreeDrafts:
+        """Ends drafting at once and gives what is there. Raises what the thread failed with."""
+        with self._lock:
+            self._is_closed = True
+            if self._error is not None:
+                raise self._error
+            spent_ns = self._last_ns - self._start_ns if self._ids else 0
+            return FreeDrafts(tuple(self._chosen), tuple(self._ids), self._start_ns, spent_ns)
+
+    def complete(self) -> FreeDrafts:
+        """Waits until drafting has ended by itself. Raises what the thread failed with, or Cancelled."""
+        self._wait()
+        return self.close()
+
+    def wait_until_prefilled(self) -> None:
+        """Waits for the end of the draft's own prefill. Raises what the thread failed with, or Cancelled."""
+        self._prefilled.wait()
+        if self._error is not None:
+            raise self._error
+
+    def join(self) -> None:
+        """Waits for the step under way. Raises what the thread failed with, or Cancelled."""
+        with self._lock:
+            self._is_closed = True
+        self._begun.set()
+        self.complete()
+
+    def release(self) -> None:
+        """Ends the work between two layers or tokens. Does not wait."""
+        self.stop.release()
+        self._begun.set()
+
+    def abandon(self) -> None:
+        """Ends this work, between two layers if need be, and waits for it. Raises nothing; again has no effect."""
+        self.release()
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._done is not None:
+            wait([self._done])
+
+    @property
+    def failure(self) -> BaseException | None:
+        return None if isinstance(self._error, Cancelled) else self._error
+
+    # From here on the draft's thread.
+
+    def _run(self) -> None:
+        try:
+            self._begun.wait()
+            if self.stop.is_set():
+                raise Cancelled
+            with self.side:
+                logits = self.prepare()
+                self._prefilled.set()
+                if self.most and not self._is_closed:
+                    self._draft(logits)
+        except BaseException as problem:  # noqa: BLE001 - raised again by the thread that waits for this one
+            self._error = problem
+            if self.failure is not None:
+                self.beside.release()
+        finally:
+            self._prefilled.set()
+
+    def _draft(self, logits: torch.Tensor) -> None:
+        """Token after token. On a GPU one step is under way while the one before it is read, never more."""
+        device, reader = self.drafter.device, make_reader(self.drafter.device)
+        waiting: deque[Drafted] = deque()
+        source = self.drafter.grown(logits) if self.is_tree else self.drafter.drafted(logits)
+        with self.clock.stage("decode", DRAFT, device) as span:
+            self._start_ns = span.start_ns
+            try:
+                for count, one in enumerate(source, 1):
+                    waiting.append(one)
+                    self._take(reader.push(one.token), waiting)
+                    self.clock.settle()
+                    self.drafter.note_length(self.answer)
+                    if self.stop.is_set():
+                        raise Cancelled
+                    if count == self.most or self._is_closed or self._has_ended:
+                        break
+                self._take(reader.flush(), waiting)
+            finally:
+                span.output("token ids", self._ids)
+
+    @property
+    def _has_ended(self) -> bool:
+        return not self.is_tree and bool(self._ids) and self._ids[-1] in self.eos_ids
+
+    def _take(self, ids: list[int], waiting: deque[Drafted]) -> None:
+        with self._lock:
+            if self._is_closed or self._has_ended:
+                return
+            for token_id in ids:
+                self._ids.append(token_id)
+                self._chosen.append(waiting.popleft())
+                self._last_ns = self.clock.now()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from engines.loading.warm_models import Warm, WarmModels
 from engines.measuring.device_timer import make_timers
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
-from engines.modes.concurrency import DraftWorker, SharedSink
+from engines.modes.concurrency import SharedSink, make_draft_worker
 from engines.modes.failures import give_back, is_lost_gpu, is_memory_failure, lost_sentence, memory_sentence
 from engines.modes.kv_adapted_run import KvAdaptedRun
 from engines.modes.parallel_run import ParallelRun
@@ -65,7 +66,7 @@ class RunTools:
     make_room: Callable[[RunRequest, tuple[str, ...], WarmModels], None]
     pools: dict[str, list[Any]] = field(default_factory=dict)
     draft_pools: dict[str, list[Any]] = field(default_factory=dict)
-    draft_worker: DraftWorker = field(default_factory=DraftWorker)
+    draft_worker: ThreadPoolExecutor = field(default_factory=make_draft_worker)
     make_clock: Callable[..., StageClock] = StageClock
     wrap: AbstractContextManager[Any] = field(default_factory=nullcontext)
     end_facts: Callable[[], dict[str, Any]] = dict

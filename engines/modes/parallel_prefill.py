@@ -17,8 +17,7 @@ from engines.decoder.sampling import Sampler
 from engines.drafters.drafter import Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import OpenSpan, StageClock
-from engines.modes.concurrency import Concurrency, wait_for
-from engines.modes.draft_thread import DraftThread, FreeDrafts
+from engines.modes.concurrency import Concurrency, DraftThread, FreeDrafts, wait_for
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Judged, Verifier
 from engines.stages.pipeline import Prefilling

@@ -15,8 +15,7 @@ from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.stage_memory import UnmeasuredMemory
-from engines.modes.concurrency import Concurrency, LinkedStop
-from engines.modes.draft_thread import DraftThread
+from engines.modes.concurrency import Concurrency, DraftThread, LinkedStop
 from engines.modes.parallel_prefill import DraftWindow, HiddenBlock, ParallelPrefill
 from engines.modes.strategies import RunContext, SpeculativeRun
 from engines.stages.pipeline import ModelPass, Prefilling, Tell

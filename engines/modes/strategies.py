@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from engines.drafters import eagle_drafter, head_drafter, lookup_drafter, model_
 from engines.drafters.drafter import Drafter, DraftSide, PromptContext
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
-from engines.modes.concurrency import DraftWorker
+from engines.modes.concurrency import make_draft_worker
 from engines.speculation.draft_length import draft_length
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import JudgementLog, Verifier
@@ -55,7 +56,7 @@ DRAFTER_MAKERS: dict[str, Callable[[DraftSide], Drafter]] = {
 class RunPlan:
     """One run: the answering role, the repetition (negative for a warm-up), its settings.
 
-    `extra` is TRACE, SNAPSHOT or RANGES for a profiled run, "" for a measured run.
+    `extra` is TRACE or RANGES for a profiled run, "" for a measured run.
     """
 
     run_id: int
@@ -93,7 +94,7 @@ class RunContext:
     stop: StopFlag
     tell: Callable[[str], Tell]
     pools: dict[str, list[Any]] = field(default_factory=dict)
-    draft_worker: DraftWorker = field(default_factory=DraftWorker)
+    draft_worker: ThreadPoolExecutor = field(default_factory=make_draft_worker)
     alternatives: AlternativesLog | None = None
     adapter: AdapterInfo | None = None
 

@@ -18,11 +18,11 @@ from engines.measuring.timing import StageClock
 from engines.speculation.draft_length import DraftLength
 from engines.speculation.verification import Judged, JudgementLog, Verifier
 from engines.tokens.alternatives import AlternativesLog
-from engines.tokens.answer import Answer, Round
+from engines.tokens.answer import Answer
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
-from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS
+from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, RoundRecord
 
 _MOST_SHAPES = 64
 """Of trees kept for when they come again; a dynamic tree seldom does."""
@@ -135,16 +135,18 @@ class Rounds:
         # A way that stands to its leaf, or to the answer's end, rejects nothing.
         is_refused = emitted > accepted and proposal.first_child(judged.path[-1]) is not None
         self.answer.note_round(
-            Round(
+            RoundRecord(
+                self.answer.run_id,
                 self.count,
                 start_ns,
                 *spent_ns,
-                drafted_ids=drafted,
-                accepted=accepted,
-                emitted=emitted,
-                hidden=hidden,
-                depth=max(proposal.depths(), default=-1) + 1,
-                judged=accepted + is_refused,
+                len(drafted),
+                accepted,
+                emitted,
+                ",".join(map(str, drafted)),
+                int(hidden),
+                max(proposal.depths(), default=-1) + 1,
+                accepted + is_refused,
             )
         )
         self.count += 1

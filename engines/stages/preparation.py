@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +13,7 @@ import torch
 from engines.measuring.timing import StageClock
 from engines.stages.model import EVENTS, HostInputs, ModelInputs, VisionRecipe
 from engines.stages.pixel_values import ClipTransform, PixelValues
-from engines.stages.vision_cache import KeptVision, with_key
+from engines.stages.reading import OFF
 from engines.stages.visual_tokens import VisualCounts
 from engines.tokens.prompts import SLOT, PromptTemplate, prompt_ids
 from engines.tokens.tokenization import Vocabulary
@@ -23,6 +25,7 @@ from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.setting import Situation
 from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.switches import LANGUAGE_MODEL
+from evprof.loaders.pictures.render import Picture
 
 
 class _Spoken(Protocol):
@@ -35,7 +38,6 @@ class _Prepared(_Spoken, Protocol):
     device: torch.device
     dtype: torch.dtype
     transform: ClipTransform
-    kept: KeptVision
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ def prepare(
         span.output("pictures", cuts)
     values = PixelValues(model.transform, cuts, model.device, model.dtype)
     values.begin(spans)
-    recipe = with_key(recipe, model.kept, cuts, spans)
+    if recipe.cache != OFF:
+        with spans.child("cache key"):
+            recipe = replace(recipe, key=vision_key(cuts, recipe))
     with spans.child("tokenize") as span:
         span.input("prompt", prompt)
         ids, lengths, warnings = tokenize_prompt(model, prompt, settings, layout)
@@ -93,6 +97,16 @@ def prepare(
         [*host.warnings, *_other_kind(model, host), *warnings],
         np.array([picture.shape[:2] for picture in host.pictures], dtype=np.int64),
     )
+
+
+def vision_key(cuts: Sequence[Picture], recipe: VisionRecipe) -> str:
+    """Identifies the embeddings that one model makes of these pictures in this way."""
+    prunes = (recipe.keep, recipe.prune_by) if recipe.keep < 1 else None
+    digest = hashlib.blake2b(repr((recipe.pooled, recipe.fused, prunes)).encode(), digest_size=32)
+    for picture in cuts:
+        digest.update(repr((picture.shape, str(picture.dtype))).encode())
+        digest.update(picture.tobytes())
+    return digest.hexdigest()
 
 
 def tokenize_prompt(

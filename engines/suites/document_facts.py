@@ -16,7 +16,7 @@ from engines.loading.weights import load_model
 from engines.measuring.timing import NullClock, OpenSpan
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import taken_cache
-from engines.stages.vision_cache import OFF
+from engines.stages.reading import OFF
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import BATCHES, DRAFT, TARGET, BatchRow

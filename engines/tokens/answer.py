@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from evprof.core.protocols import Clock, Sink, monotonic_ns
 from evprof.core.records import (
@@ -16,24 +15,6 @@ from evprof.core.records import (
 )
 
 OUTSIDE_ROUNDS = -1
-
-
-@dataclass(frozen=True)
-class Round:
-    """One draft-verify round: start and durations, drafted ids, how many stand, how many tokens it added. `hidden`:
-    drafted inside the target's prefill. `depth` and `judged` as in `RoundRecord`."""
-
-    index: int
-    start_ns: int
-    draft_ns: int
-    verify_ns: int
-    rollback_ns: int
-    drafted_ids: Sequence[int]
-    accepted: int
-    emitted: int
-    hidden: bool = False
-    depth: int = -1
-    judged: int = -1
 
 
 class Answer:
@@ -50,7 +31,7 @@ class Answer:
         self.ids: list[int] = []
         self.now = now
         self._append = sink.append
-        self._run_id = run_id
+        self.run_id = run_id
         self._role = role
         self._pieces = pieces
         self._origin = origin
@@ -66,7 +47,7 @@ class Answer:
         self.ids.append(token_id)
         self._append(
             TokenRecord(
-                self._run_id,
+                self.run_id,
                 self._role,
                 position,
                 token_id,
@@ -80,32 +61,16 @@ class Answer:
     def reject(self, token_id: int, position: int, round_index: int, t_ns: int) -> None:
         self._append(
             TokenRecord(
-                self._run_id, DRAFT, position, token_id, ORIGIN_REJECTED, round_index, t_ns, self._piece(token_id)
+                self.run_id, DRAFT, position, token_id, ORIGIN_REJECTED, round_index, t_ns, self._piece(token_id)
             )
         )
 
     def note_cache(self, role: str, length: int, nbytes: int) -> None:
         """Notes how long one model's cache is now and what that takes."""
-        self._append(KvRecord(self._run_id, role, self.now(), length, nbytes))
+        self._append(KvRecord(self.run_id, role, self.now(), length, nbytes))
 
-    def note_round(self, turn: Round) -> None:
-        self._append(
-            RoundRecord(
-                self._run_id,
-                turn.index,
-                turn.start_ns,
-                turn.draft_ns,
-                turn.verify_ns,
-                turn.rollback_ns,
-                len(turn.drafted_ids),
-                turn.accepted,
-                turn.emitted,
-                ",".join(map(str, turn.drafted_ids)),
-                int(turn.hidden),
-                turn.depth,
-                turn.judged,
-            )
-        )
+    def note_round(self, turn: RoundRecord) -> None:
+        self._append(turn)
 
     def _piece(self, token_id: int) -> str:
         # A head may be padded beyond the vocabulary; such an id has no text.
@@ -114,8 +79,7 @@ class Answer:
 
 class SilentAnswer(Answer):
     def __init__(self) -> None:
-        self.ids = []
-        self.now = monotonic_ns
+        self.ids, self.now, self.run_id = [], monotonic_ns, 0
 
     def add(
         self,
@@ -132,5 +96,5 @@ class SilentAnswer(Answer):
     def note_cache(self, role: str, length: int, nbytes: int) -> None:
         """Nothing."""
 
-    def note_round(self, turn: Round) -> None:
+    def note_round(self, turn: RoundRecord) -> None:
         """Nothing."""

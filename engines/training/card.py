@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from engines.adapters.folder import description
+from evprof.core.errors import UserError
+from evprof.core.files.whole_file import whole_file
 from evprof.core.units import percent_text, times_text
 from evprof.core.vocabulary.drafters import KINDS
-from evprof.loaders.adapters import AdapterInfo
+from evprof.loaders.adapters import CARD, DESCRIPTION, AdapterInfo
 from evprof.loaders.bundled import pair_evaluation, pair_sentences
+from evprof.loaders.paths import reason
 
 _LIMITS = {
     False: "It suits these models alone, and answers like those it was taught on. Where it guesses badly fewer of its "
@@ -16,6 +22,20 @@ _LIMITS = {
     True: "It suits this pair alone. Where it is used answers are no longer the target's own, and how often they agree "
     "was measured on answers like those it was taught on.",
 }
+
+
+def write_evaluation(adapter: AdapterInfo, evaluation: dict[str, Any]) -> None:
+    """Puts what was measured into the adapter's description and model card. Raises UserError when it cannot."""
+    measured = replace(adapter, evaluation=evaluation)
+    try:
+        with whole_file(adapter.folder / DESCRIPTION) as stream:
+            stream.write(json.dumps(description(measured), indent=1, sort_keys=True) + "\n")
+        with whole_file(adapter.folder / CARD) as stream:
+            stream.write(card_of(measured))
+    except OSError as error:
+        raise UserError(
+            f"{adapter.folder}: cannot be written ({reason(error)}); check its permissions, or add --no-write."
+        ) from None
 
 
 def card_of(info: AdapterInfo) -> str:

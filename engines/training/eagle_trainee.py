@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from engines.adapters.eagle import EagleHead, EagleShape, unit
 from engines.adapters.following import FollowingHead
-from engines.adapters.published import Eagle1Head, Eagle3Form, Eagle3Head, published_state, published_tensors
+from engines.adapters.published import Eagle1Head, Eagle3Form, Eagle3Head, layer_like, published_tensors
 from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.trainee import Figures, ModuleTrainee, TraineeSide
 from evprof.core.errors import UserError
 from evprof.loaders.heads import LAYOUT
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 NOISE = 0.1
 """Of true hidden states of mean square 1, standard deviation: no draft starts from exactly what was trained on."""
@@ -33,14 +35,12 @@ _FADE = 0.8
 
 _FEATURE_WEIGHT = 1.0
 
-_EAGLE3 = "eagle3"
-_LAYOUTS = ("", "eagle", "eagle", _EAGLE3)
-"""By size `published`: EAGLE-2 is EAGLE-1's head, and differs in how it drafts."""
+_EAGLE1, _EAGLE3 = "eagle", "eagle3"
 
 
 class EagleTrainee(ModuleTrainee):
-    """A head for `target`, drawn from `seed`, trained to draft `steps` tokens. A `layout` stores it for other programs:
-    "eagle", or "eagle3", which reads what enters `layers`."""
+    """A head for `target`, drawn from `seed`, trained to draft `steps` tokens. Its `layout` is "eagle", or "eagle3",
+    which reads what enters `layers`."""
 
     def __init__(
         self,
@@ -49,26 +49,22 @@ class EagleTrainee(ModuleTrainee):
         window: int = 16,
         steps: int = 3,
         seed: int = 0,
-        layout: str = "",
+        layout: str = _EAGLE1,
         layers: tuple[int, ...] = (),
     ) -> None:
         self._target = target
-        self._steps, self._layout = steps, layout
-        shape = EagleShape.like(target.config, window=window)
-        self._shape = shape
+        self._steps, self._layout, self._window = steps, layout, window
+        config = layer_like(target.config)
         self.head: FollowingHead
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if layout == _EAGLE3:
-                head = Eagle3Head(shape.llama(), Eagle3Form(layers, target.rows))
-                with torch.no_grad():
-                    head.fc.weight.zero_()
-                    head.norm.copy_(target.norm)
-                    head.lm_head.weight.copy_(target.lm_head.weight)
-                head.window = shape.window
-                self.head = head
+                self.head = _eagle3(target, config, layers)
             else:
-                self.head = _eagle1(target, shape) if layout else EagleHead(shape, device=torch.device("cpu"))
+                self.head = Eagle1Head(config, bias=False)
+                size = float(target.embed_tokens.weight.detach().float().pow(2).mean().sqrt())
+                self.head.fc = _Joining(config.hidden_size, 1.0 / max(size, 1e-6))
+            self.head.window = window
             self.head.to(target.device)
         super().__init__(self.head)
         for name, weight in self.head.named_parameters():
@@ -77,7 +73,7 @@ class EagleTrainee(ModuleTrainee):
                 nn.init.zeros_(weight)
         with torch.no_grad():
             # The guess begins as the state before it (of several the last), and what the layer adds is learned.
-            self._feature_weight().copy_(torch.eye(shape.hidden))
+            self._feature_weight().copy_(torch.eye(config.hidden_size))
         self._noise = torch.Generator(device=target.device).manual_seed(seed)
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
@@ -109,26 +105,24 @@ class EagleTrainee(ModuleTrainee):
         if isinstance(self.head, Eagle1Head):
             weights = {name: tensor for name, tensor in weights.items() if not name.startswith("fc.")}
             weights["fc.weight"] = _joining(self.head).weight.detach()
-        if self._layout:
-            weights = published_tensors(self.head, weights)
-        return {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-
-    def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        weights = {name: tensor.float() for name, tensor in tensors.items()}
-        if self._layout:
-            weights = published_state(self.head, weights)
-        if isinstance(self.head, Eagle1Head):
-            weights |= _joining(self.head).parts(weights.pop("fc.weight"))
-        self.head.load_state_dict(weights)
+        told = published_tensors(self.head, weights)
+        return {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in told.items()}
 
     def config(self) -> dict[str, Any]:
-        sizes = {**self._shape.config(), "trained_steps": self._steps}
-        if not self._layout:
-            return sizes
         llama = self.head.llama
         rope = {"rope_theta": (llama.rope_parameters or {}).get("rope_theta", 10_000.0)}
-        positions = self._target.config.max_position_embeddings
-        told = {**sizes, LAYOUT: self._layout, "eps": llama.rms_norm_eps, "positions": positions, "rope": rope}
+        told = {
+            "heads": llama.num_attention_heads,
+            "kv_heads": llama.num_key_value_heads,
+            "head_dim": llama.head_dim,
+            "intermediate": llama.intermediate_size,
+            "window": self._window,
+            "trained_steps": self._steps,
+            LAYOUT: self._layout,
+            "eps": llama.rms_norm_eps,
+            "positions": self._target.config.max_position_embeddings,
+            "rope": rope,
+        }
         if self.head.reads:
             told |= {"layers": list(self.head.reads), "draft_vocabulary": self.head.choices}
         return told
@@ -140,17 +134,15 @@ class EagleTrainee(ModuleTrainee):
 
     def _feature_weight(self) -> torch.Tensor:
         """[H, H]: what is made of the (last) state, before a token joins it."""
-        if isinstance(self.head, EagleHead):
-            return self.head.feature.weight
         if isinstance(self.head, Eagle3Head):
-            return self.head.fc.weight[:, -self._shape.hidden :]
+            return self.head.fc.weight[:, -self._target.config.hidden_size :]
         return _joining(self.head).feature.weight
 
     def _batch(self, examples: Sequence[Example]) -> _Batch:
-        return _Batch.of(examples, self._target, self._shape.window, reads_layers=bool(self.head.reads))
+        return _Batch.of(examples, self._target, self._window, reads_layers=bool(self.head.reads))
 
     def _seen(self, features: torch.Tensor) -> torch.Tensor:
-        return unit(features) if isinstance(self.head, EagleHead) else self.head.taken(features, self._target)
+        return self.head.taken(features, self._target)
 
     def _step_loss(self, batch: _Batch, guesses: torch.Tensor, step: int) -> torch.Tensor:
         counts = batch.counts(step)
@@ -159,7 +151,7 @@ class EagleTrainee(ModuleTrainee):
         told = F.cross_entropy(logits, batch.tokens[counts]) + F.cross_entropy(logits, law)
         if not self._guesses_states:
             return 0.5 * told
-        apart = F.smooth_l1_loss(unit(guesses)[counts], unit(self._seen(batch.following))[counts], beta=1.0)
+        apart = F.smooth_l1_loss(_unit(guesses)[counts], _unit(self._seen(batch.following))[counts], beta=1.0)
         return 0.5 * told + _FEATURE_WEIGHT * apart
 
     def _drafts(self, batch: _Batch, steps: int, *, noise: float = 0.0) -> list[torch.Tensor]:
@@ -194,10 +186,6 @@ class _Joining(nn.Module):
         """Of one product [H, 2H], the token's half first."""
         return torch.cat([self.token.weight * self._scale, self.feature.weight], dim=1)
 
-    def parts(self, weight: torch.Tensor) -> dict[str, torch.Tensor]:
-        token, feature = weight.chunk(2, dim=1)
-        return {"fc.token.weight": token / self._scale, "fc.feature.weight": feature}
-
     def forward(self, joined: torch.Tensor) -> torch.Tensor:
         """[..., 2H] -> [..., H]."""
         token, feature = joined.chunk(2, dim=-1)
@@ -205,11 +193,12 @@ class _Joining(nn.Module):
         return made
 
 
-def _eagle1(target: LlamaDecoder, shape: EagleShape) -> Eagle1Head:
-    head = Eagle1Head(shape.llama(), bias=False)
-    size = float(target.embed_tokens.weight.detach().float().pow(2).mean().sqrt())
-    head.fc = _Joining(shape.hidden, 1.0 / max(size, 1e-6))
-    head.window = shape.window
+def _eagle3(target: LlamaDecoder, config: LlamaConfig, layers: tuple[int, ...]) -> Eagle3Head:
+    head = Eagle3Head(config, Eagle3Form(layers, target.rows))
+    with torch.no_grad():
+        head.fc.weight.zero_()
+        head.norm.copy_(target.norm)
+        head.lm_head.weight.copy_(target.lm_head.weight)
     return head
 
 
@@ -316,9 +305,14 @@ class _Batch:
         return cls(features, embeddings, unseen, following, laws, tokens, torch.tensor(lengths, device=device))
 
 
+def _unit(states: torch.Tensor) -> torch.Tensor:
+    """[..., H] with mean square 1."""
+    return F.rms_norm(states, (states.shape[-1],), None, 1e-6)
+
+
 def make(side: TraineeSide) -> EagleTrainee:
     """Under the target alone. Raises UserError for an EAGLE-3 head where no layers were kept."""
-    layout = _LAYOUTS[side.size("published", 1)]
+    layout = _EAGLE3 if side.size("published", 1) == 3 else _EAGLE1
     if layout == _EAGLE3 and not side.layers:
         raise UserError(
             "An EAGLE-3 head reads inside the target, and the examples hold no layers of it; collect them again with "

@@ -111,9 +111,9 @@ class Training:
         self._in_vain = 0
 
     def run(self, watcher: TrainingWatcher, stop: StopFlag, *, keep: Callable[[], None] = lambda: None) -> bool:
-        """Trains until the steps are done, nothing improves, or `stop`; returns whether it was stopped. The trainee is
-        then in its `best` state, None before the first judgement. `keep` is called at every judgement. Raises UserError
-        for a loss that is no number."""
+        """Trains until the steps are done, nothing improves, or `stop`; returns whether it was stopped. `best` is None
+        before the first judgement. `keep` is called at every judgement. Raises UserError for a loss that is no
+        number."""
         self._keep = keep
         parameters = self._trainee.parameters()
         self._trainee.fit(self._examples)
@@ -121,10 +121,7 @@ class Training:
         if not parameters:
             return stop.is_set()
         optimizer = torch.optim.AdamW(parameters, lr=self._options.learning_rate, weight_decay=_WEIGHT_DECAY)
-        is_stopped = self._steps(optimizer, parameters, watcher, stop)
-        if self.best is not None:
-            self._trainee.load(self.best)
-        return is_stopped
+        return self._steps(optimizer, parameters, watcher, stop)
 
     def _steps(
         self,

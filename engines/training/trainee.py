@@ -46,10 +46,6 @@ class Trainee(ABC):
         """What is stored in adapter.safetensors."""
 
     @abstractmethod
-    def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Takes stored tensors back, for the best state of a training."""
-
-    @abstractmethod
     def config(self) -> dict[str, Any]:
         """Sizes, for adapter.json."""
 
@@ -69,9 +65,6 @@ class ModuleTrainee(Trainee):
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {name: tensor.detach().clone() for name, tensor in self._module.state_dict().items()}
-
-    def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        self._module.load_state_dict(tensors)
 
 
 @dataclass(frozen=True)

@@ -169,12 +169,6 @@ class LoraTrainee(ForcedTrainee):
             for part in ("up", "down")
         }
 
-    def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        with torch.no_grad():
-            for name, learnt in self._learnt.items():
-                learnt.up.copy_(tensors[f"{name}.up"])
-                learnt.down.copy_(tensors[f"{name}.down"])
-
     def config(self) -> dict[str, Any]:
         return {"rank": self.rank}
 
@@ -228,9 +222,6 @@ class NgramTrainee(Trainee):
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return self.counts.tensors()
-
-    def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        self.counts = NgramCounts.from_tensors(tensors, self._order, self._rows, "the training's own state")
 
     def config(self) -> dict[str, Any]:
         return self.counts.config()

@@ -42,8 +42,6 @@ def check_request(request: RunRequest) -> None:
     _check_choices(request, choices)
     if request.trace is not None:
         check_folder(Path(request.trace.folder), "--torch-trace")
-    if request.snapshot is not None:
-        check_file(Path(request.snapshot), "--memory-snapshot")
     check_sample(request.sample)
 
 
@@ -251,17 +249,6 @@ def _check_video(sample: Sample) -> None:
 
     with open_video(str(sample.video_path), sample.video_times_path) as video:
         clip_frames(video, sample, 1)
-
-
-def check_file(path: Path, option: str) -> None:
-    """Raises UserError unless a file can be written at `path`."""
-    folder = path.absolute().parent
-    if path.is_dir():
-        raise UserError(f"{option}: '{path}' is a folder; name a file.")
-    if not folder.is_dir():
-        raise UserError(f"{option}: there is no folder '{folder}'; make it first.")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise UserError(f"{option}: '{path}' may not be written to; name a file in another folder.")
 
 
 def check_folder(path: Path, option: str) -> None:

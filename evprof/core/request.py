@@ -34,8 +34,7 @@ class TraceSettings(Plain):
 class RunRequest(Plain):
     """One press of Run: `repeat` measured repetitions after `warmup` unmeasured ones of a mode on a sample.
 
-    After them come runs made only to be looked into: under a torch profiler (`trace`), with a memory snapshot written
-    to the file `snapshot`, with `nvtx` ranges.
+    After them come runs made only to be looked into: under a torch profiler (`trace`), and with `nvtx` ranges.
 
     `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them. `cell` and
     `first_repeat` place the runs within a suite; `keeps_frames`: the pictures the models saw are recorded, too.
@@ -64,7 +63,6 @@ class RunRequest(Plain):
         range=Range(least=1, shown=100),
     )
     trace: TraceSettings | None = None
-    snapshot: str | None = None
     nvtx: bool = False
     first_run_id: int = 1
     group_id: int = 1
@@ -116,9 +114,8 @@ class RunRequest(Plain):
                 continue  # the engine takes another step, and reports it
             if refusal:
                 raise UserError(f"{entry.flag} {value}: {refusal}", exit_code=USAGE)
-        for flag, path in (("--memory-snapshot", self.snapshot), ("--nvtx", self.nvtx)):
-            if path and not has_cuda:
-                raise UserError(f"{flag} needs a model on a CUDA device. {_ON_CPU}", exit_code=USAGE)
+        if self.nvtx and not has_cuda:
+            raise UserError(f"--nvtx needs a model on a CUDA device. {_ON_CPU}", exit_code=USAGE)
 
     def _check_speculation(self) -> None:
         asked = self.settings.speculation

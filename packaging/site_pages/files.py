@@ -17,7 +17,6 @@ FOLDERS: dict[Callable[[], Path], dict[str, str]] = {
         "overhead.json": "what recording costs on this machine (`evprof bench overhead`), for the status bar",
     },
     user_folders.cache_folder: {
-        "vision": "visual embeddings (`--vision-cache disk`), 2 GiB at most",
         "inductor": "compiled decode steps (`--step compiled`)",
     },
     user_folders.log_folder: {"": "reports of defects: what to attach when something broke"},

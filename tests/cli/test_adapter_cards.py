@@ -44,7 +44,7 @@ def test_training_writes_its_card_by_the_same_evaluation(evprof: Callable[..., A
     assert trained.document["evaluation"] == told
     assert told["command"] in (made / CARD).read_text("utf-8")
     again = evprof(*shlex.split(told["command"])[1:], "--no-write", "--json").document["evaluation"]
-    counts = ("sample_names", "drafted", "accepted", "rounds", "token_match", "gamma", "max_new_tokens", "command")
+    counts = ("sample_names", "drafted", "accepted", "rounds", "gamma", "max_new_tokens", "command")
     assert {name: again[name] for name in counts} == {name: told[name] for name in counts}
 
 

@@ -65,8 +65,6 @@ def test_from_a_list_to_an_evaluated_adapter(evprof, computed, manifest, two, tm
     assert (evaluation["samples"], evaluation["left_out"], evaluation["answers"]) == (1, 2, 1)
     assert evaluation["same_answers"] == 1
     assert evaluation["is_lossless"]
-    assert 0 <= evaluation["token_match"] <= 1
-    assert evaluation["cosine"] is not None
     assert len(evaluation["acceptance_per_position"]) == 2
     assert evaluation["drafted"] >= evaluation["accepted"]
     assert evaluation["decode_speedup"] > 0
@@ -183,5 +181,5 @@ def test_a_head_of_several_layers_from_collecting_to_its_evaluation(evprof, two,
     found = evprof(*evaluate, "--device", "cpu", "--max-new-tokens", 6, "--no-write", "--json")
     assert found.code == 0, found.errors
     evaluation = found.document["evaluation"]
-    assert (evaluation["same_answers"], evaluation["cosine"]) == (1, None)
+    assert evaluation["same_answers"] == 1
     assert evaluation["drafted"] > 0

@@ -34,11 +34,10 @@ def evprof(words: list[str], environment: dict[str, str], folder: Path) -> subpr
 
 def test_events_are_run_and_saved(bare: dict[str, str], tmp_path: Path) -> None:
     events = ROOT / "assets/samples/bus-approaching/events.npy"
-    words = ["run", "--events", str(events), "--mode", "draft", "--max-new-tokens", "3", "--vision-cache", "disk"]
+    words = ["run", "--events", str(events), "--mode", "draft", "--max-new-tokens", "3"]
     done = evprof([*words, "-o", "a.evprof"], bare, tmp_path)
     assert (done.returncode, "defect" in done.stderr) == (0, False), done.stderr
     assert (tmp_path / "a.evprof").is_file()
-    assert list((Path(bare["XDG_CACHE_HOME"]) / "evprof" / "vision").iterdir())
 
 
 @pytest.mark.parametrize("words", [("run", "--sample", str(SAMPLE)), ("inspect", str(SAMPLE / "video.mp4"))])

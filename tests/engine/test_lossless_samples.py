@@ -58,7 +58,7 @@ INSIDE: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def bundled() -> Iterator[LocalEngine]:
     engine = LocalEngine(make_room=lambda *_: None)
-    engine._tools.draft_worker.do(lambda: None).wait()  # its thread is the engine's, not the first test's
+    engine._tools.draft_worker.submit(lambda: None).result()  # its thread is the engine's, not the first test's
     yield engine
     engine.close()
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from engines.measuring.device_timer import make_timers
-from engines.measuring.profiling import MemorySnapshot
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
 from evprof.core.protocols import monotonic_ns
@@ -74,13 +72,3 @@ def test_a_stages_peak_is_the_allocators() -> None:
     assert facts.by_stage["vision"] >= 64 << 20
     assert facts.peak_allocated_bytes == max(facts.by_stage.values())
     assert facts.peak_reserved_bytes >= facts.peak_allocated_bytes
-
-
-def test_a_memory_snapshot_holds_what_was_allocated(tmp_path: Path) -> None:
-    snapshot = MemorySnapshot(tmp_path / "mem.pickle")
-    with snapshot:
-        held = torch.empty(32 << 20, dtype=torch.uint8, device=GPU)
-    assert held.numel() == 32 << 20
-    assert (tmp_path / "mem.pickle").stat().st_size > 1000
-    assert snapshot.facts() == {"snapshot_path": str(tmp_path / "mem.pickle")}
-    assert [path.name for path in tmp_path.iterdir()] == ["mem.pickle"]

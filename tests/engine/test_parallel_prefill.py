@@ -25,8 +25,7 @@ from engines.drafters.drafter import Proposal
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import StageClock
 from engines.modes import concurrency
-from engines.modes.concurrency import STREAMS, Concurrency, DraftWorker, LinkedStop, SharedSink
-from engines.modes.draft_thread import DraftThread
+from engines.modes.concurrency import STREAMS, Concurrency, DraftThread, LinkedStop, SharedSink, make_draft_worker
 from engines.modes.parallel_prefill import LAST_CHUNK, DraftWindow, HiddenBlock, ParallelPrefill
 from engines.speculation.draft_length import draft_length
 from engines.speculation.rounds import Rounds
@@ -47,14 +46,15 @@ from run_logs import carry_out, ids_of
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
-WORKER = DraftWorker()
+HELD = SimpleNamespace(worker=None)
 
 
 @pytest.fixture(autouse=True)
 def no_thread_stays() -> Iterator[None]:
     """The thread that all parts of a test draft in ends with it."""
+    HELD.worker = make_draft_worker()
     yield
-    WORKER.close()
+    HELD.worker.shutdown()
 
 
 VOCABULARY = 257
@@ -142,7 +142,7 @@ def played(
         beside=target_stop,
         side=concurrency.draft_side(),
         answer=answer,
-        worker=WORKER,
+        worker=HELD.worker,
         is_tree=window.is_tree,
     )
     block = HiddenBlock(target, drafter, answer, limits, verifier=verifier, clock=clock)
@@ -358,7 +358,7 @@ def test_the_end_of_the_answer_inside_the_block(
 ) -> None:
     """Every token as the end in turn; nothing is drafted after it, nothing emitted."""
     if reads_late:
-        monkeypatch.setattr("engines.modes.draft_thread.make_reader", lambda device: Late())
+        monkeypatch.setattr("engines.modes.concurrency.make_reader", lambda device: Late())
     pair = make_pair(1, 0.0, 10, 10)
     free = pair.plain(Limits(9))
     for place, end in enumerate(free):
@@ -439,7 +439,7 @@ def test_a_target_that_fails_ends_the_drafts_thread(make_pair: Any, sink: Any) -
 
     with pytest.raises(MemoryError):
         played(pair, Limits(400), sink, before_take=broken)
-    assert WORKER.is_idle
+    assert HELD.worker.submit(lambda: True).result(timeout=10)
     begun = [record.span_id for record in sink.of(SpanRecord) if record.phase == BEGIN]
     assert sorted(begun) == sorted(record.span_id for record in sink.of(SpanRecord) if record.phase == END)
 

@@ -1,4 +1,4 @@
-"""Profiled runs: memory snapshots, NVTX ranges and torch traces."""
+"""Profiled runs: NVTX ranges and torch traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import engines.engine
-from engines.engine import plan_runs, snapshot_file
+from engines.engine import plan_runs
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
@@ -38,57 +38,18 @@ def carried_out(engine: Any, request: RunRequest) -> list[RunLog]:
     return runs_of(engine, request)
 
 
-class FakeAllocator:
-    """Notes what is asked of it; writes a few bytes, or fails."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.asked: list[Any] = []
-        self.fails = False
-        patch.setattr(torch.cuda.memory, "_record_memory_history", lambda *words, **_: self.asked.append(words))
-        patch.setattr(torch.cuda.memory, "_dump_snapshot", self.dump)
-        patch.setattr(engines.engine, "has_cuda", lambda _: True)
-
-    def dump(self, path: str) -> None:
-        Path(path).write_bytes(b"some")
-        self.asked.append("dumped")
-        if self.fails:
-            raise OSError(28, "No space left on device")
-        Path(path).write_bytes(b"snapshot")
-
-
-@pytest.fixture
-def allocator(monkeypatch: pytest.MonkeyPatch) -> FakeAllocator:
-    return FakeAllocator(monkeypatch)
-
-
-@pytest.mark.parametrize(("more", "option"), [({"snapshot": "s"}, "--memory-snapshot"), ({"nvtx": True}, "--nvtx")])
-def test_without_a_gpu_both_are_refused_before_any_run(more: Any, option: str, engine: Any, sample: Any) -> None:
-    with pytest.raises(UserError, match=f"^{option} needs a model on a CUDA device") as refused:
-        carried_out(engine, request_for("target", sample, **more))
+def test_ranges_need_a_gpu(engine: Any, sample: Any) -> None:
+    with pytest.raises(UserError, match=r"^--nvtx needs a model on a CUDA device") as refused:
+        carried_out(engine, request_for("target", sample, nvtx=True))
     assert refused.value.exit_code == USAGE
 
 
-def test_they_follow_the_measured_runs_and_are_marked(sample: Any) -> None:
-    request = request_for("side-by-side", sample, snapshot="/s/mem.pickle", nvtx=True)
+def test_profiled_runs_follow_the_measured_ones_and_are_marked(sample: Any) -> None:
+    request = request_for("side-by-side", sample, nvtx=True)
     plans = list(plan_runs(request, lambda _: True))
-    assert [plan.extra for plan in plans] == ["", "", "snapshot", "snapshot", "ranges", "ranges"]
-    assert [plan.profiled for plan in plans] == [False] * 2 + [True] * 4
-    assert [plan.run_id for plan in plans] == [1, 2, 3, 4, 5, 6]
-    assert snapshot_file(request, "draft") == Path("/s/mem-draft.pickle")
-    assert snapshot_file(request_for("target", sample, snapshot="/s/mem.pickle"), "target") == Path("/s/mem.pickle")
-
-
-def test_a_snapshot_is_a_run_of_its_own_and_whole(
-    engine: Any, sample: Any, tmp_path: Path, allocator: FakeAllocator
-) -> None:
-    path = tmp_path / "new" / "mem.pickle"
-    plain, looked = carried_out(engine, request_for("target", sample, snapshot=str(path)))
-    assert (plain.info.profiled, plain.info.snapshot_path) == (False, None)
-    assert (looked.info.profiled, looked.info.snapshot_path) == (True, str(path))
-    assert looked.info.status == "finished"
-    assert path.read_bytes() == b"snapshot"
-    assert list(path.parent.iterdir()) == [path]
-    assert allocator.asked == [(), "dumped", (None,)]
+    assert [plan.extra for plan in plans] == ["", "", "ranges", "ranges"]
+    assert [plan.profiled for plan in plans] == [False] * 2 + [True] * 2
+    assert [plan.run_id for plan in plans] == [1, 2, 3, 4]
 
 
 class Ranges:

@@ -109,7 +109,7 @@ def test_llava_on_qwen2_computes_as_transformers_does(family: str, is_tied: bool
 @pytest.fixture(scope="module")
 def engine() -> Any:
     made = LocalEngine(make_room=lambda *_: None)
-    made._tools.draft_worker.do(lambda: None).wait()
+    made._tools.draft_worker.submit(lambda: None).result()
     yield made
     made.close()
 

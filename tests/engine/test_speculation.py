@@ -15,9 +15,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.hidden_states import AdaptedDecoder, HiddenAdapter, HiddenSizes
 from engines.adapters.ngram import NgramCounts
+from engines.adapters.published import Eagle1Head, layer_like
 from engines.decoder import kv_cache
 from engines.decoder.decoding import CachedModel, Limits
 from engines.decoder.kv_cache import DYNAMIC, STATIC
@@ -406,7 +406,7 @@ def makers(draft: LlamaDecoder, prompt: torch.Tensor, expected: list[int], drawn
 
     def eagle(one: CachedModel, **more: Any) -> EagleDrafter:
         assert isinstance(one.decoder, LlamaDecoder)
-        head = EagleHead(EagleShape.like(one.decoder.config, window=4)).requires_grad_(False)
+        head = Eagle1Head(layer_like(one.decoder.config), bias=False).requires_grad_(False)
         return EagleDrafter("head", head, one, frozenset(), **more)
 
     def hidden(one: CachedModel, alignment: Alignment) -> HiddenDrafter:

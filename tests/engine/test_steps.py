@@ -17,8 +17,8 @@ import torch
 from transformers import LlamaForCausalLM
 
 from closeness import assert_close
-from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE
-from engines.decoder.compiled_step import CompiledStep, LayerwiseBody
+from engines.decoder.bucket_pass import STRIDE
+from engines.decoder.compiled_step import CompiledStep
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.kv_cache import StaticKv
@@ -194,9 +194,8 @@ def test_without_a_compiler_the_run_goes_on(tmp_path: Any) -> None:
 class Uncaptured(GraphStep):
     """A GraphStep that runs its body where a graph would be replayed: buffers, buckets and blocks are the same."""
 
-    def __init__(self, decoder: LlamaDecoder, way: str, **options: Any) -> None:
+    def __init__(self, decoder: LlamaDecoder, **options: Any) -> None:
         super().__init__(decoder, **options)
-        self.way = way
         self.made: list[tuple[int, Any]] = []
 
     def _capture(self, block: int, cache: StaticKv, bucket: Any, start: int) -> Any:
@@ -205,11 +204,11 @@ class Uncaptured(GraphStep):
         decoder.rotary.reach(cache.capacity)
         ids, begin = torch.zeros(1, block, dtype=torch.long), torch.full((1,), start)
         logits, hidden = torch.empty(1, block, decoder.rows), torch.empty(1, block, decoder.config.hidden_size)
-        way, body = self.way, self._body
+        body = self._body
 
         class Replay:
             def replay(self) -> None:
-                for held, made in zip((logits, hidden), body(decoder, ids, begin, cache, bucket, way=way), strict=True):
+                for held, made in zip((logits, hidden), body(decoder, ids, begin, cache, bucket), strict=True):
                     held.copy_(made)
 
         from engines.decoder.cuda_graphs import _Captured
@@ -217,15 +216,16 @@ class Uncaptured(GraphStep):
         return _Captured(Replay(), ids, begin, logits, hidden, ())
 
 
-@pytest.mark.parametrize("way", [JOINED, MASKED])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 @pytest.mark.parametrize("length", [5, STRIDE - 20, STRIDE, 3 * STRIDE - 1])
-def test_buckets_give_the_eager_tokens(way: str, kv_heads: int, length: int, sink: Any) -> None:
+def test_buckets_give_the_eager_tokens(attention: str, kv_heads: int, length: int, sink: Any) -> None:
     decoder = LlamaDecoder.take_over(llama(kv_heads, kv_heads=kv_heads))
     prompt = prompt_of(length, length)
     expected = answered(opened(decoder, length + 80), prompt, sink)
     assert len(set(expected)) >= 40
-    step = Uncaptured(decoder, way)
+    decoder.attention = attention
+    step = Uncaptured(decoder)
     step.capture_for((1,), length, length + TOKENS + 6)
     made = len(step.made)
     one = opened(decoder, 2, step)
@@ -241,7 +241,7 @@ def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any, play
     other = LlamaDecoder.take_over(llama(7))
     prompt = prompt_of(STRIDE - 10, 6)
     expected = answered(opened(decoder, 1024), prompt, sink, 40)
-    target_step, draft_step = Uncaptured(decoder, JOINED), Uncaptured(other, JOINED)
+    target_step, draft_step = Uncaptured(decoder), Uncaptured(other)
     capacity = prompt.shape[1] + 40 + gamma + 1
     target_step.capture_for((1, gamma + 1), prompt.shape[1], capacity)
     draft_step.capture_for((1, 2), prompt.shape[1], capacity)
@@ -252,28 +252,11 @@ def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any, play
     assert {block for block, _ in target_step.made} == {1, gamma + 1}
 
 
-@pytest.mark.whole
-def test_the_body_of_a_graph_compiles_once_for_all_layers_and_buckets(sink: Any) -> None:
-    """What CUDA takes for --step compiled: a layer and the head compiled, and then captured."""
-    decoder, before = LlamaDecoder.take_over(llama(10, layers=3)), graphs_made()
-    step = Uncaptured(decoder, JOINED, body=LayerwiseBody(), kind="compiled")
-    lengths = (STRIDE + 5, 2 * STRIDE + 9, 3 * STRIDE + 2)
-    step.open_cache(4 * STRIDE)
-    one, made = opened(decoder, 2, step), []
-    for length in lengths:
-        one.cache = step.open_cache(length + 40)
-        prompt = prompt_of(length, length)
-        assert answered(one, prompt, sink, 30) == answered(opened(decoder, length + 40), prompt, sink, 30)
-        made.append(graphs_made())
-    assert [count - before for count in made] == [2, 2, 2]
-    assert step.problem is None
-
-
 @pytest.mark.parametrize("kind", ["captured", pytest.param("compiled", marks=pytest.mark.whole), "captured and full"])
 def test_steps_give_the_hidden_states_that_heads_draft_from(kind: str, sink: Any) -> None:
     """Also where a block is filled up for its graph, and where the decoder's own pass stands in."""
     decoder = LlamaDecoder.take_over(llama(9))
-    step: Any = CompiledStep(decoder) if kind == "compiled" else Uncaptured(decoder, JOINED)
+    step: Any = CompiledStep(decoder) if kind == "compiled" else Uncaptured(decoder)
     one, plain = opened(decoder, 128, step), opened(decoder, 128)
     if isinstance(step, Uncaptured):
         one.cache = step.open_cache(128)

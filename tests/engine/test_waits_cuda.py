@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.hidden_states import AdaptedDecoder, HiddenAdapter, HiddenSizes
 from engines.adapters.ngram import NgramCounts
+from engines.adapters.published import Eagle1Head, layer_like
 from engines.decoder.decoding import CachedModel, Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import distribution
@@ -77,7 +77,7 @@ def drafting(kind: str, draft: LlamaDecoder, prompt: torch.Tensor, ids: list[int
         if kind in without_a_model:
             return without_a_model[kind]()
         if kind in ("chain", "chain, drawn", "tree"):
-            head = EagleHead(EagleShape.like(one.decoder.config, window=4), device=DEVICE).requires_grad_(False)
+            head = Eagle1Head(layer_like(one.decoder.config), bias=False, device=DEVICE).requires_grad_(False)
             return EagleDrafter("head", head, one, none, widths=(4, 2, 1) if kind == "tree" else (), **drawn)
         own = prefilled(draft, prompt)
         if kind == "hidden":

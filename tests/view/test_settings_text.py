@@ -70,7 +70,7 @@ def test_a_run_at_its_defaults_has_no_label() -> None:
         (switched(prefill_chunk=512), "target", "chunk 512"),
         (switched(early_exit=9), "target", "exit 9 at 0.9"),
         (switched(early_exit=9, exit_confidence=0.75), "target", "exit 9 at 0.75"),
-        (switched(vision_cache="disk"), "target", "vision cache on disk"),
+        (switched(vision_cache="memory"), "target", "vision cache"),
         (switched(prefetch="cold"), "draft", "cold files"),
         (switched(visual_keep=0.5), "target", "keep 0.5"),
         (switched(visual_keep=0.5, prune_by="similarity"), "target", "keep 0.5 by similarity"),

@@ -74,7 +74,7 @@ def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | Non
     found |= {"left_out": len(left_out), "sample_names": [sample.name for sample in samples]}
     found["command"] = command_of(adapter, options, found)
     if not options.no_write:
-        from engines.training.evaluating import write_evaluation
+        from engines.training.card import write_evaluation
 
         write_evaluation(adapter, found)
     return Evaluated(adapter, found, environment)
@@ -166,24 +166,19 @@ def _choice(name: str, options: argparse.Namespace) -> ModelChoice:
 
 
 def _measured(plan: AdapterPlan, console: Console, stop: threading.Event) -> tuple[dict[str, Any], dict[str, Any]]:
-    from engines.training.evaluating import evaluate_adapter
     from evprof.cli.run import recorded_session
+    from evprof.run.benches.speculation import measure_adapter
 
-    with Progress(console, "predicting answers", "samples") as progress:
-        progress.start(len(plan.samples))
-
-        def predicted(done: int, total: int) -> None:
-            progress.reach(done)
-            if done == total:
-                progress.turn_to("measuring", "pairs of runs", len(plan.samples) * plan.repeat)
-
-        return evaluate_adapter(
-            plan,
-            recorded_session.make_engine,
-            stop,
-            predicted=predicted,
-            measured=lambda done, _: progress.reach(done),
-        )
+    plan.validate()
+    engine = recorded_session.make_engine()
+    try:
+        with Progress(console, "measuring", "pairs of runs") as progress:
+            progress.start(len(plan.samples) * plan.repeat)
+            environment, found = measure_adapter(engine, plan, stop, lambda done, _: progress.reach(done))
+    finally:
+        engine.close()
+    draft = plan.draft.name if plan.adapter.draft is not None else None
+    return environment, found | {"target": plan.target.name, "draft": draft}
 
 
 def _tell(evaluated: Evaluated, options: argparse.Namespace, console: Console) -> None:

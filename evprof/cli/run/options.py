@@ -65,10 +65,6 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     for name, words in (
         ("--trace-tokens", {"type": int, "metavar": "N", "help": "decode steps in that trace (default: 8)"}),
         (
-            "--memory-snapshot",
-            {"metavar": "FILE", "help": "repeat once recording what CUDA's allocator does, for memory_viz"},
-        ),
-        (
             "--nvtx",
             {"action": "store_true", "help": "repeat once with NVTX ranges of stages, rounds and tokens, for Nsight"},
         ),
@@ -98,7 +94,6 @@ def request_of(options: argparse.Namespace) -> RunRequest:
         warmup=options.warmup,
         repeat=options.repeat,
         trace=_trace(options),
-        snapshot=None if options.memory_snapshot is None else str(Path(options.memory_snapshot).resolve()),
         nvtx=options.nvtx,
     )
 

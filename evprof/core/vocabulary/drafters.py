@@ -84,7 +84,7 @@ _ALL = (
         is_cheap=True,
         card="A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
         "the target's frozen embeddings and head. It needs no draft model.",
-        sizes={"window": (1, 4096), "steps": (1, 8), "published": (0, 3)},
+        sizes={"window": (1, 4096), "steps": (1, 8), "published": (1, 3)},
     ),
     DrafterKind(
         "medusa",

@@ -170,8 +170,8 @@ class Switches(Plain):
         "vision cache",
         "Keeps visual embeddings for the next run on the same input.",
         head=VISION,
-        choices=_words("off", "memory", "disk"),
-        wording=Wording(label={"memory": "vision cache", "disk": "vision cache on disk"}, is_told_idle=True),
+        choices=_words("off", "memory"),
+        wording=Wording(label={"memory": "vision cache"}, is_told_idle=True),
         is_advanced=True,
     )
     visual_keep: float = setting(

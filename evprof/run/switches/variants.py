@@ -170,10 +170,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("step", "fused", ("decode",), _switch(step="fused", attention="auto"), against="eager"),
     Variant("prefill-chunk", "", ("prefill",), _switch(prefill_chunk=quarter_of_prompt), against="all at once"),
     Variant("early-exit", "", ("decode",), _switch(early_exit=half_of_layers)),
-    *(
-        Variant("vision-cache", f"{place} hit", ("vision",), _switch(vision_cache=place))
-        for place in ("memory", "disk")
-    ),
+    Variant("vision-cache", "memory hit", ("vision",), _switch(vision_cache="memory")),
     Variant("prefetch", "warm", ("load",), _switch(prefetch="warm"), _switch(prefetch="cold"), "cold"),
     *(
         Variant("visual-keep", f"0.5 {way}", LLM, _switch(visual_keep=0.5, prune_by=way), expects=PRUNING)
