@@ -111,7 +111,7 @@ class EagleTrainee(ModuleTrainee):
     def config(self) -> dict[str, Any]:
         llama = self.head.llama
         rope = {"rope_theta": (llama.rope_parameters or {}).get("rope_theta", 10_000.0)}
-        told = {
+        told: dict[str, Any] = {
             "heads": llama.num_attention_heads,
             "kv_heads": llama.num_key_value_heads,
             "head_dim": llama.head_dim,

@@ -160,7 +160,6 @@ def breaks_the_graph(values: torch.Tensor) -> torch.Tensor:
 WITHOUT_COMPILER = """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
-from engines.decoder.compiled_step import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.vocabulary.switches import Switches
