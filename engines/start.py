@@ -12,7 +12,6 @@ from evprof.core.units import ms_from_ns
 
 if TYPE_CHECKING:
     from evprof.core.protocols import Engine
-    from evprof.run.switches.figures import BatchEngine
 
 
 def make_engine() -> Engine:
@@ -28,9 +27,3 @@ def make_engine() -> Engine:
         raise UserError(missing_package(str(error.name))) from None
 
     return LocalEngine(import_ms=ms_from_ns(monotonic_ns() - began_ns))
-
-
-def make_batch_engine() -> BatchEngine:
-    from engines.bench.batches import LocalBatchEngine
-
-    return LocalBatchEngine()

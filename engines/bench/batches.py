@@ -35,7 +35,6 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.run.switches.figures import QUESTIONS, BatchModel, BatchTurn
 
 
 @dataclass(frozen=True)
@@ -170,73 +169,54 @@ class _Rows:
                 self._open.discard(row)
 
 
-class LocalBatchEngine:
-    def __init__(self, *, loader: Loader = load_model) -> None:
-        self._warm = WarmModels(loader)
-        self._ready: tuple[VisionLanguageModel, Sample] | None = None
+class BatchModels:
+    """Loads one model at a time for batches. A context: on leaving, memory is free."""
 
-    def ready(self, request: RunRequest, role: str, stop: StopFlag) -> BatchModel:
-        """Loads the model of `role` and lets the others go. Raises UserError and Cancelled."""
-        choice = request.draft if role == "draft" else request.target
+    def __init__(self, loader: Loader = load_model) -> None:
+        self._warm = WarmModels(loader)
+
+    def load(self, request: RunRequest, role: str, stop: StopFlag) -> VisionLanguageModel:
+        """The model of `role`, in place of the one before. Raises UserError and Cancelled."""
+        choice = request.choice_of(role)
         if choice is None:
             raise UserError(f"A batch needs a {role} model; name one with --{role}.")
-        self._ready = None
         self._warm.keep_only({(choice, role)})
         make_room(request, (role,), self._warm)
-        warm = self._warm.get(choice, role, lambda _done, _total: None, stop)
-        use_threads([warm.model])
-        self._ready = warm.model, request.sample
-        return BatchModel(warm.model.facts.weight_bytes or 0, warm.setup.weights_ms, _peak_of(warm.model))
+        model = self._warm.get(choice, role, lambda _done, _total: None, stop).model
+        use_threads([model])
+        return model
 
-    @property
-    def model(self) -> VisionLanguageModel:
-        return self._pair[0]
+    def __enter__(self) -> BatchModels:
+        return self
 
-    @property
-    def _pair(self) -> tuple[VisionLanguageModel, Sample]:
-        if self._ready is None:
-            raise RuntimeError("the batch engine has no model; call ready first")
-        return self._ready
-
-    def answer(self, prompts: Sequence[str], settings: GenerationSettings, stop: StopFlag) -> BatchTurn:
-        """The answers to `prompts` about the sample. Raises UserError, when memory runs out too, and Cancelled."""
-        model, sample = self._pair
-        try:
-            (found,), peak_bytes = _measured(model, [(sample, prompt) for prompt in prompts], settings, stop=stop)
-        except torch.OutOfMemoryError:
-            raise UserError(
-                f"Memory ran out on {model.device} with {len(prompts)} prompts at once; ask for fewer."
-            ) from None
-        return BatchTurn(
-            before_ms=found.vision_ms or 0.0,
-            llm_ms=found.prefill_ms + found.decode_ms,
-            answers=found.ids,
-            kv_bytes=found.cache.logical,
-            peak_bytes=peak_bytes,
-        )
-
-    def close(self) -> None:
-        self._ready = None
+    def __exit__(self, *_: object) -> None:
         self._warm.clear()
 
 
-def _peak_of(model: VisionLanguageModel) -> str:
-    return "allocated" if model.device.type == "cuda" else "rss"
+QUESTIONS = (
+    "Describe the scene in one sentence.",
+    "What is moving, and where does it go?",
+    "Is it day or night?",
+    "Which vehicles can be seen on the road, and how far away are they?",
+    "What stands beside the road?",
+    "Does the road bend?",
+    "What should a driver pay attention to in the next few seconds of this scene?",
+)
+"""Questions beside the sample's own prompt. Of unequal length, so that a batch has to be padded."""
 
 
 def _measured(
     model: VisionLanguageModel,
     asked: Sequence[tuple[Sample, str]],
     settings: GenerationSettings,
-    *,
-    size: int = 0,
+    size: int,
     stop: StopFlag,
 ) -> tuple[list[BatchAnswer], int | None]:
-    """All requests once, in batches of `size` (0: one batch), and the peak memory in bytes."""
+    """All requests once, in batches of `size`, and the peak memory in bytes."""
     memory, answers = StageMemory([model.device]), []
-    for first in range(0, len(asked), size or len(asked)):
+    for first in range(0, len(asked), size):
         with memory.stage("decode"):
-            answers.append(generate_batch(model, asked[first : first + (size or len(asked))], settings, stop=stop))
+            answers.append(generate_batch(model, asked[first : first + size], settings, stop=stop))
     facts = memory.facts(model.facts.weight_bytes or 0)
     return answers, facts.peak_allocated_bytes or facts.peak_rss_bytes
 
@@ -264,7 +244,7 @@ def batch_rows(
     rounds: dict[int, list[tuple[list[BatchAnswer], int | None]]] = {size: [] for size in sizes}
     for number in range(repeat + 1):
         for size in sizes if number % 2 == 0 else reversed(sizes):
-            found = _measured(model, asked, timed, size=size, stop=stop)
+            found = _measured(model, asked, timed, size, stop)
             if number:
                 rounds[size].append(found)
     return [_row(model, role, size, rounds[size], timed) for size in sizes]
@@ -310,6 +290,6 @@ def _row(
         if decoded[0]
         else None,
         peak_bytes=max(peaks) if peaks else None,
-        peak_of=_peak_of(model),
+        peak_of="allocated" if model.device.type == "cuda" else "rss",
         cache_bytes=max(answer.cache.stored for answer in answers),
     )

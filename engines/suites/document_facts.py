@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.functional import normalize
 
-from engines.bench.batches import SIZES, LocalBatchEngine, batch_rows, generate_batch
+from engines.bench.batches import SIZES, BatchModels, batch_rows, generate_batch
 from engines.loading.warm_models import Loader
 from engines.loading.weights import load_model
 from engines.measuring.timing import NullClock, OpenSpan
@@ -51,10 +51,10 @@ def document_facts(
         return {}
     found: dict[str, Any] = {BATCHES: [], CACHE_LAYOUT: []}
     seen: dict[str, list[Features]] = {}
-    with _Pair(draft, target, settings, stop, loader) as pair:
+    with BatchModels(loader) as models:
         for role in (DRAFT, TARGET):
             try:
-                model = pair.load(role, shown[0])
+                model = models.load(RunRequest(role, shown[0], draft, target, settings), role, stop)
                 found[CACHE_LAYOUT].append(cache_layout(model, role, shown[0], settings, stop))
                 seen[role] = [visual_features(model, one, settings, input_of(settings.input, role)) for one in shown]
                 rows = batch_rows(model, role, shown, settings, stop, sizes=SIZES)
@@ -70,38 +70,9 @@ def batch_facts(
     request: RunRequest, role: str, sizes: Sequence[int], stop: StopFlag, *, loader: Loader = load_model
 ) -> list[BatchRow]:
     """The request's model of `role` in batches about its sample. Raises UserError and Cancelled."""
-    engine = LocalBatchEngine(loader=loader)
-    try:
-        engine.ready(request, role, stop)
-        return batch_rows(engine.model, role, [request.sample], request.settings, stop, sizes=sizes)
-    finally:
-        engine.close()
-
-
-def inspect_features(
-    draft: ModelChoice,
-    target: ModelChoice,
-    sample: Sample,
-    settings: GenerationSettings,
-    *,
-    stop: StopFlag | None = None,
-    loader: Loader = load_model,
-) -> dict[str, Any]:
-    """The key "features" of `evprof inspect DRAFT --against TARGET --features`.
-
-    Raises UserError when a model or the sample is not available, Cancelled when stopped.
-    """
-    seen: list[Features] = []
-    with _Pair(draft, target, settings, stop or Event(), loader) as pair:
-        for role in (DRAFT, TARGET):
-            model = pair.load(role, sample)
-            seen.append(visual_features(model, sample, settings, input_of(settings.input, role)))
-    return {
-        "target": target.name,
-        "sample": sample.name,
-        "definition": DEFINITION,
-        "spaces": compare_features(seen[0], seen[1]),
-    }
+    with BatchModels(loader) as models:
+        model = models.load(request, role, stop)
+        return batch_rows(model, role, [request.sample], request.settings, stop, sizes=sizes)
 
 
 def alignment_rows(
@@ -149,26 +120,6 @@ def cache_layout(
         "reserved_bytes": weight.stored,
         "used_bytes": weight.logical,
     }
-
-
-class _Pair:
-    def __init__(
-        self, draft: ModelChoice, target: ModelChoice, settings: GenerationSettings, stop: StopFlag, loader: Loader
-    ) -> None:
-        self._engine = LocalBatchEngine(loader=loader)
-        self._draft, self._target, self._settings, self._stop = draft, target, settings, stop
-
-    def load(self, role: str, sample: Sample) -> VisionLanguageModel:
-        """The model of a role. Raises UserError and Cancelled."""
-        request = RunRequest(role, sample, self._draft, self._target, self._settings)
-        self._engine.ready(request, role, self._stop)
-        return self._engine.model
-
-    def __enter__(self) -> _Pair:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._engine.close()
 
 
 ENCODER, LANGUAGE_MODEL = "encoder", "language model"

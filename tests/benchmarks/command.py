@@ -6,7 +6,6 @@ import contextlib
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks.processes import run_argv
 from benchmarks.table import BENCHMARKS
 from evprof.cli.bench.command import BenchCommand
 from evprof.cli.command import CommandHelp, CommandParser
@@ -19,7 +18,6 @@ class OwnBenchmarks(BenchCommand):
 
     benchmarks = BENCHMARKS
     examples = ()
-    argv = staticmethod(run_argv)
 
 
 def main(words: Sequence[str]) -> int:

@@ -20,7 +20,6 @@ from benchmarks.reports import (
 from evprof.cli.bench import benchmarks as takes
 from evprof.cli.bench.benchmarks import BENCH_SHAPE, Benchmark
 from evprof.cli.command import CommandExample
-from evprof.cli.options import add_sessions_option
 from evprof.cli.terminal.console import Console
 
 
@@ -108,10 +107,7 @@ BENCHMARKS = {
             ),
             CommandExample("run.py engine --contenders ours,hf_eager --markdown", "measure two, as a Markdown table"),
         ),
-        (
-            *(takes.SHAPE, own.engine, takes.repeat(15), *takes.MACHINE),
-            *(add_sessions_option, takes.MARKDOWN),
-        ),
+        (*(takes.SHAPE, own.engine, takes.repeat(15), *takes.MACHINE, takes.MARKDOWN),),
         _engine,
         engine_blocks,
     ),

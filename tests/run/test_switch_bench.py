@@ -27,9 +27,8 @@ from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.switches.bench import SwitchPlan, measure_switches
-from evprof.run.switches.figures import BatchModel, BatchTurn, agreement, pair_ratio, verdict
+from evprof.run.switches.figures import pair_ratio, verdict
 from evprof.run.switches.variants import (
-    BATCHING,
     LLM,
     NOTHING,
     PRUNING,
@@ -259,66 +258,6 @@ def test_a_stop_keeps_the_rows_so_far():
     assert document["summary"]["is_complete"] is False
 
 
-@dataclass
-class KnownBatches:
-    """A BatchEngine: a prompt takes 10 ms before the language model, and 30 ms in it however many there are."""
-
-    refusal: str | None = None
-    asked: list[tuple[int, bool]] = field(default_factory=list)
-    is_closed: bool = False
-
-    def ready(self, request, role, stop):
-        assert (request.settings.switches.step, role) == ("eager", "target")
-        return BatchModel(100, 7.0, "rss")
-
-    def answer(self, prompts, settings, stop):
-        if self.refusal is not None and len(prompts) > 1:
-            raise UserError(self.refusal)
-        self.asked.append((len(prompts), settings.ignore_eos))
-        ids = [tuple([5, 6, 7][: 1 + index % 3]) for index in range(len(prompts))]
-        if len(prompts) > 1:
-            ids[1] = (5, 9)
-        llm_ms = 30.0 + 1e-6 * (len(self.asked) % 7)
-        return BatchTurn(10.0 * len(prompts), llm_ms, tuple(ids), 50 * len(prompts), 1000 + len(prompts))
-
-    def close(self):
-        self.is_closed = True
-
-
-BATCH_OF_4 = Variant("batch", "4", LLM, VariantChange(), against="one by one", expects=BATCHING, roles=TARGET_ONLY)
-
-
-def test_a_batch_is_measured_against_its_prompts_one_by_one():
-    batches = KnownBatches()
-    document = measure_switches(KnownEngine(), plan(), threading.Event(), known=(BATCH_OF_4,), batches=batches)
-    row = document["rows"][0]
-    assert (row["run_off_ms"], row["run_on_ms"]) == pytest.approx((4 * 40.0, 40.0 + 30.0))
-    assert (row["stage_off_ms"], row["stage_on_ms"], row["stage_speed"]) == pytest.approx((120.0, 30.0, 4.0))
-    assert row["verdict"] == "as expected"
-    assert (row["kv_off_bytes"], row["kv_on_bytes"], row["peak_on_bytes"]) == (50, 200, 1004)
-    # Rows alone: (5), (5), (5), (5); together (5), (5, 9), (5, 6, 7), (5): what both have agrees.
-    assert row["agreement"] == row["agreement"] | {"matched": 4, "compared": 4, "first_divergence": None}
-    assert row["agreement"]["answer_tokens"] == [4, 7]
-    one, four = [(1, False)] * 4, [(4, False)]
-    timed = [[(1, True)] * 4 + [(4, True)], [(4, True)] + [(1, True)] * 4] * 3
-    assert batches.asked == one + four + [asked for turn in timed[:5] for asked in turn]
-    assert batches.is_closed
-
-
-def test_rows_of_a_batch_part_where_the_first_of_them_does():
-    found = agreement([(1, 2, 3), (4, 5, 6)], [(1, 2, 9), (4, 0, 0)])
-    assert (found["matched"], found["compared"], found["rate"], found["first_divergence"]) == (3, 6, 0.5, 1)
-
-
-def test_a_batch_that_does_not_fit_or_nobody_can_make_is_told():
-    reason = "Memory ran out on cuda:0 with 4 prompts at once; ask for fewer."
-    batches = KnownBatches(reason)
-    document = measure_switches(KnownEngine(), plan(), threading.Event(), known=(BATCH_OF_4,), batches=batches)
-    assert document["rows"][0]["reason"] == reason
-    alone = measured(KnownEngine(), BATCH_OF_4)
-    assert alone["rows"][0]["reason"] == "This engine answers one prompt at a time."
-
-
 @pytest.mark.parametrize(
     ("ratio", "spread", "expects", "word"),
     [
@@ -341,11 +280,10 @@ def test_verdicts(ratio, spread, expects, word):
 
 
 def test_expectations_are_told_as_the_document_does():
-    assert [expectation.text for expectation in (SPECULATIVE, PRUNING, QUANTIZATION, BATCHING)] == [
+    assert [expectation.text for expectation in (SPECULATIVE, PRUNING, QUANTIZATION)] == [
         "2-3×",
         "10-20 %",
         "1.5-2×",
-        "2-4×",
     ]
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.bench.gpu import gpu_blocks
+from evprof.cli.bench.gpu import measure as measure_gpu
 from evprof.cli.bench.model_reports import repeatability_blocks, speculation_blocks, switch_blocks
 from evprof.cli.command import CommandExample
 from evprof.cli.options import add_pair_options, add_sessions_option, add_setting
@@ -18,8 +20,7 @@ from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.tables import Block, Row
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
-from evprof.core.texts import guess_among
-from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.settings import SETTINGS
 from evprof.run.requests import BUNDLED_TARGET
 
@@ -78,9 +79,7 @@ class Benchmark:
 
 def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Ctrl-C stops it and keeps the rows so far."""
-    from engines.start import make_batch_engine
     from evprof.cli.run.recorded_session import make_engine
-    from evprof.core.vocabulary.generation import ModelChoice
     from evprof.loaders.bundled import bundled_sample
     from evprof.run.processes.interrupts import stop_flag
     from evprof.run.switches.bench import SwitchPlan, measure_switches
@@ -95,7 +94,7 @@ def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     )
     plan.variants()  # before anything is imported
     with stop_flag() as stop:
-        return measure_switches(make_engine(), plan, stop, console.note, batches=make_batch_engine())
+        return measure_switches(make_engine(), plan, stop, console.note)
 
 
 def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -111,12 +110,6 @@ def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     except OSError as error:
         console.warn(f"It could not be kept for the window: {error.strerror or error}.")
     return document
-
-
-def _gpu(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    from evprof.cli.bench.gpu import measure
-
-    return measure(options, console)
 
 
 def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -150,16 +143,15 @@ def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
 
     adapters = [adapter for adapter in bundled_adapters() if _fits(adapter.target, options.target)]
     adapters += [read_adapter(path) for path in options.adapter or ()]
+    from evprof.run.benches.choice import chosen
     from evprof.run.benches.drafting import contenders
 
     known = contenders(adapters)
-    if not options.only:
-        return known
-    found = [one for one in known if any(word in (one.key, one.speculation.drafter) for word in options.only)]
-    if not found:
-        guess = guess_among(options.only[0], (one.key for one in known))
-        raise UserError(f"--only: there is no drafter {' or '.join(options.only)}{guess}", exit_code=USAGE)
-    return found
+    return chosen(known, options.only, "drafter", attrgetter("key"), _is_named)
+
+
+def _is_named(contender: DraftingContender, word: str) -> bool:
+    return word in (contender.key, contender.speculation.drafter)
 
 
 def _fits(trained_for: str, target: str) -> bool:
@@ -188,7 +180,6 @@ def _samples(options: argparse.Namespace) -> Sequence[Sample]:
 def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from evprof.cli.terminal import program
     from evprof.core.request import RunRequest
-    from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
     from evprof.loaders.bundled import bundled_sample
     from evprof.run.benches.repeatability import RepeatabilityPlan, measure_repeatability
 
@@ -213,9 +204,9 @@ def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, A
 
 BENCHMARKS = {
     "gpu": Benchmark(
-        """Measure every check and figure that needs a GPU, in one go of at most nine minutes.
+        """Measure every figure that needs a GPU, in one go of at most nine minutes.
 
-        Ceilings, tests, each way of decoding 7B shapes, instrumentation, switches, parallel prefill, drafts, memory, a
+        Ceilings, each way of decoding 7B shapes, instrumentation, switches, parallel prefill, drafts, memory, a
         trace. On a CPU it does the same at tiny shapes. It needs neither a network nor a display, and writes gpu.json
         and gpu.md.
         """,
@@ -231,7 +222,7 @@ BENCHMARKS = {
             *MACHINE,
             only("names of sections"),
         ),
-        _gpu,
+        measure_gpu,
         gpu_blocks,
     ),
     "switches": Benchmark(
@@ -248,7 +239,7 @@ BENCHMARKS = {
         ),
         (
             *(add_pair_options, only("such as cache or 'cache fp8'"), setting("max_new_tokens", 64), repeat(15)),
-            *(*MACHINE, add_sessions_option, MARKDOWN),
+            *(*MACHINE, MARKDOWN),
         ),
         _switches,
         switch_blocks,
@@ -275,7 +266,7 @@ BENCHMARKS = {
             ),
             option("--data", metavar="MANIFEST", help="a list of samples to measure on, in place of --scenes"),
             option("--adapter", metavar="ADAPTER", action="append", help="a trained adapter to take part as well"),
-            *(setting("max_new_tokens", 64), repeat(3), *MACHINE, setting("step"), add_sessions_option, MARKDOWN),
+            *(setting("max_new_tokens", 64), repeat(3), *MACHINE, setting("step"), MARKDOWN),
         ),
         _speculation,
         speculation_blocks,
@@ -290,7 +281,7 @@ BENCHMARKS = {
         (
             SHAPE,
             option("--pairs", type=int, metavar="N", default=300, help="pairs (default: %(default)s)"),
-            *(setting("device"), add_sessions_option),
+            setting("device"),
         ),
         _overhead,
     ),

@@ -32,7 +32,6 @@ from evprof.run.gpu_bench.engine_sections import (
     measure_memory,
     measure_parallel_prefill,
     measure_trace,
-    run_cuda_tests,
     write_picture_scene,
 )
 from evprof.run.gpu_bench.plan import SIZES, SectionSize
@@ -207,7 +206,7 @@ def _instrumentation(process: SectionProcess) -> None:
 def _switches(process: SectionProcess) -> str:
     from threading import Timer
 
-    from engines.start import make_batch_engine, make_engine
+    from engines.start import make_engine
     from evprof.run.switches.bench import SwitchPlan, measure_switches
     from evprof.run.switches.variants import VARIANTS
 
@@ -230,7 +229,6 @@ def _switches(process: SectionProcess) -> str:
             plan,
             stop,
             process.note,
-            batches=make_batch_engine(),
             keep=lambda row: process.emit({"figure": "switch", **row}),
         )
     timer.cancel()
@@ -293,7 +291,6 @@ def _scene() -> Any:
 
 
 SECTION_WORK: dict[str, Callable[[SectionProcess], str | None]] = {
-    "tests": lambda process: run_cuda_tests(process.emit, process.left_s()),
     "steps": partial(_steps, is_compiled=False),
     "compiled": partial(_steps, is_compiled=True),
     "instrumentation": _instrumentation,

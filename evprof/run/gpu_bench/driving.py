@@ -1,6 +1,6 @@
 """Drives the sections: one process works through them, another goes on after a section that crashes or hangs.
 
-The document is written after every row, whole or not at all, so that a killed bench keeps what it had.
+The document is written after every row, so that a bench that is killed keeps what it had.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import Any
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_file
 from evprof.core.protocols import StopFlag
-from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME, STOPPED, GpuSection, by_process, judged, summary_of
+from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME, STOPPED, GpuSection, by_process, summary_of
 
 LOOK_S = 0.1
 
 EXIT_S = 30.0
-"""How long one that has closed its standard output may take to end."""
+"""How long a process that closed its standard output may take to end."""
 
 
 def hear_out(
     argv: Sequence[str], log: Path, until: Callable[[], float], stop: StopFlag, hear: Callable[[dict[str, Any]], None]
 ) -> int | str:
-    """Runs `argv` until it ends, `stop` is set or time.monotonic() is past `until`; `hear` gets its objects.
+    """Runs `argv` until it ends, `stop` is set or time.monotonic() passes `until`; `hear` gets each object it prints.
 
     `hear` may move `until`. Standard error goes to `log`. Returns the exit code, STOPPED or OUT_OF_TIME. Raises
     OSError when the process cannot be started.
@@ -43,7 +43,7 @@ def hear_out(
     is_read = threading.Event()
 
     def watch() -> None:
-        """Ends what the process started, since that may hold the stream for longer than the process itself."""
+        """Kills the whole group: a grandchild may hold the stream for longer than the process itself."""
         while not cut_short and process.poll() is None and not is_read.wait(LOOK_S):
             if stop.is_set():
                 cut_short.append(STOPPED)
@@ -63,8 +63,9 @@ def hear_out(
         watcher.start()
         try:
             for line in process.stdout:
-                if isinstance(said := _parsed(line), dict):
-                    hear(said)
+                with contextlib.suppress(ValueError):
+                    if isinstance(said := json.loads(line), dict):
+                        hear(said)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(EXIT_S)
         finally:
@@ -72,12 +73,6 @@ def hear_out(
             watcher.join()
             _kill(process)
     return cut_short[0] if cut_short else process.returncode
-
-
-def _parsed(line: bytes) -> Any:
-    with contextlib.suppress(ValueError):
-        return json.loads(line)
-    return None
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -91,8 +86,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class GpuBench:
-    """What is run: `argv` gives the command of a process for some sections; `folder` takes gpu.json, gpu.md with what
-    `tell` writes of the document, and each process's standard error.
+    """`argv` gives the command of a process for some sections. `folder` takes gpu.json, gpu.md with what `tell` writes
+    of the document, and the standard error of each process.
 
     A process may take `start_s` seconds before its first section begins, and all of them together `most_s`.
     """
@@ -106,28 +101,28 @@ class GpuBench:
 
 
 def measure_gpu(bench: GpuBench, stop: StopFlag, note: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """The whole document, which then lies in the folder as gpu.json and gpu.md. Raises UserError where it cannot."""
+    """The whole document, which is also in the folder as gpu.json and gpu.md. Raises UserError where it cannot be."""
     progress = _Progress(bench, note)
     try:
         (bench.folder / "logs").mkdir(parents=True, exist_ok=True)
         while progress.left and not stop.is_set():
-            log, argv = progress.begin_process(), bench.argv(by_process(progress.left)[0])
-            progress.end_process(hear_out(argv, log, lambda: progress.until, stop, progress.hear))
+            log = progress.begin_process()
+            argv = bench.argv(by_process(progress.left)[0])
+            progress.end_process(hear_out(argv, bench.folder / log, lambda: progress.until, stop, progress.hear))
     except OSError as error:
         raise UserError(f"--out: {bench.folder} cannot be written ({error.strerror or error}).") from None
     return progress.document
 
 
 class _Progress:
-    """The document so far, the sections that are `left`, and the moment `until` which the process may go on."""
+    """The document so far, the sections that are `left`, and the moment `until` which the process may run."""
 
     def __init__(self, bench: GpuBench, note: Callable[[str], None]) -> None:
         self._bench, self._note = bench, note
         self._ends = time.monotonic() + bench.most_s
         self._began = self.until = 0.0
-        self._log = ""
+        self._log, self._reason = "", ""
         self._current: dict[str, Any] | None = None
-        self._reason: str | None = None
         self.left = list(bench.sections)
         self.document: dict[str, Any] = {
             "schema_version": 1,
@@ -138,17 +133,16 @@ class _Progress:
             "start_seconds": [],
             "sections": [],
             "rows": [],
-            "targets": [],
             "summary": summary_of([], [], is_complete=False),
         }
 
-    def begin_process(self) -> Path:
-        """A process starts; returns the file for its standard error, which is numbered."""
+    def begin_process(self) -> str:
+        """Returns the path of the file for its standard error, from the folder."""
         self._allow(self._bench.start_s)
-        self._reason = None
+        self._reason = ""
         self.document["start_seconds"].append(None)
         self._log = f"logs/{len(self.document['start_seconds'])}.txt"
-        return self._bench.folder / self._log
+        return self._log
 
     def hear(self, said: dict[str, Any]) -> None:
         document, current = self.document, self._current
@@ -174,22 +168,21 @@ class _Progress:
         self._write()
 
     def end_process(self, ending: int | str) -> None:
-        """The process has ended. Its section, if it had one, has failed; if it never had one, so have all others."""
-        status, sentence = self._outcome(ending)
-        if self._current is not None:
-            self._close(status, sentence)
-        elif self.document["start_seconds"][-1] is None and status != STOPPED:
-            self._give_up(status, sentence)
-        if time.monotonic() >= self._ends:
-            self._give_up(OUT_OF_TIME, f"The {self._bench.most_s:.0f} s of all sections were over before it began.")
-        self._write()
-
-    def _outcome(self, ending: int | str) -> tuple[str, str | None]:
+        """A section that it was in has failed. If it began none, all others that are left have."""
+        status, sentence = FAILED, self._reason
         if isinstance(ending, str):
-            is_late = ending == OUT_OF_TIME
-            return ending, "It was ended when its time was over; the rows it had by then are kept." if is_late else None
-        how = f"by signal {-ending}" if ending < 0 else f"with code {ending}"
-        return FAILED, self._reason or f"Its process ended {how} and gave no reason; {self._log} says more."
+            status = ending
+            sentence = "Its time was over; the rows until then are kept." if ending == OUT_OF_TIME else ""
+        elif not sentence:
+            how = f"by signal {-ending}" if ending < 0 else f"with code {ending}"
+            sentence = f"Its process ended {how} and gave no reason; {self._log} says more."
+        if self._current is not None:
+            self._close(status, sentence or None)
+        is_over = time.monotonic() >= self._ends
+        while self.left and (is_over or (self.document["start_seconds"][-1] is None and status != STOPPED)):
+            self._begin()
+            self._close(OUT_OF_TIME if is_over else status, sentence or None)
+        self._write()
 
     def _allow(self, seconds: float) -> None:
         self._began = time.monotonic()
@@ -198,7 +191,7 @@ class _Progress:
     def _begin(self, state: dict[str, Any] | None = None) -> None:
         section = self.left.pop(0)
         self._allow(section.limit_s)
-        self._reason = None
+        self._reason = ""
         self._current = {
             **section.to_json(),
             "status": STOPPED,
@@ -217,16 +210,9 @@ class _Progress:
         section |= {"status": status, "sentence": sentence, "seconds": time.monotonic() - self._began}
         self._note(f"{section['name']}: {status} after {section['seconds']:.0f} s. {sentence or ''}".rstrip())
 
-    def _give_up(self, status: str, sentence: str | None) -> None:
-        """All sections that are left end in the same way without having begun."""
-        while self.left:
-            self._begin()
-            self._close(status, sentence)
-
     def _write(self) -> None:
         sections, rows = self.document["sections"], self.document["rows"]
         is_complete = not self.left and self._current is None and sections[-1]["status"] != STOPPED
-        self.document["targets"] = judged(rows, self.document["settings"])
         self.document["summary"] = summary_of(sections, rows, is_complete=is_complete)
         text = json.dumps(self.document, indent=1, ensure_ascii=False, allow_nan=False)
         for name, content in (("gpu.json", f"{text}\n"), ("gpu.md", self._bench.tell(self.document))):
@@ -235,7 +221,7 @@ class _Progress:
 
 
 def has_gpu() -> bool:
-    """Whether a driver is there and finds a GPU; makes no context on it."""
+    """Whether a driver finds a GPU; makes no context on it."""
     try:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
         count = ctypes.c_int()

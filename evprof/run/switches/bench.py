@@ -25,16 +25,14 @@ from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.processes.channel import QueueSink
 from evprof.run.processes.runner import recorded_run
 from evprof.run.switches.figures import (
-    BatchEngine,
     head_of,
     in_turns,
-    measure_batch,
     row_of,
     row_without,
     side_of,
     summary_of,
 )
-from evprof.run.switches.variants import BATCH, VARIANTS, Basis, Variant, VariantChange, plain_settings
+from evprof.run.switches.variants import VARIANTS, Basis, Variant, VariantChange, plain_settings
 
 
 class NotHereError(Exception):
@@ -71,18 +69,15 @@ def measure_switches(
     note: Callable[[str], None] = lambda _: None,
     *,
     known: Sequence[Variant] = VARIANTS,
-    batches: BatchEngine | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
     """`environment`, `rows` and `summary`. `note` hears how far it is, `keep` each row as soon as it is there; a set
     `stop` ends it with the rows so far.
 
-    `batches` measures the rows of several prompts at once; without it they are told as not here.
-
     Raises UserError when a model does not even run with everything off.
     """
     wanted = plan.variants(known)
-    bench = _Bench(engine, batches, plan, stop)
+    bench = _Bench(engine, plan, stop)
     asked = [(variant, role) for variant in wanted for role in variant.roles]
     rows: list[dict[str, Any]] = []
     is_stopped = False
@@ -97,7 +92,7 @@ def measure_switches(
     except Cancelled:
         is_stopped = True
     finally:
-        bench.close()
+        engine.close()
     return {
         "environment": bench.environment or engine.describe(),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -116,10 +111,9 @@ def measure_switches(
 class _Bench:
     """Measures one variant after another and keeps what is known of the plain models."""
 
-    def __init__(self, engine: Engine, batches: BatchEngine | None, plan: SwitchPlan, stop: StopFlag) -> None:
+    def __init__(self, engine: Engine, plan: SwitchPlan, stop: StopFlag) -> None:
         self.environment: dict[str, Any] = {}
         self._engine = engine
-        self._batches = batches
         self._plan = plan
         self._stop = stop
         self._plain: dict[str, RunLog] = {}
@@ -139,27 +133,9 @@ class _Bench:
             owners = " and ".join(variant.families)
             return row_without(head, f"Only {owners} has this; {basis.facts.name} is of family {basis.facts.family}.")
         try:
-            if variant.switch == BATCH:
-                return self._batch_row(variant, role, plain)
             return self._measure(variant, head, role, off, on)
         except NotHereError as problem:
             return row_without(head, str(problem))
-
-    def close(self) -> None:
-        self._engine.close()
-        if self._batches is not None:
-            self._batches.close()
-
-    def _batch_row(self, variant: Variant, role: str, plain: RunLog) -> dict[str, Any]:
-        if self._batches is None:
-            raise NotHereError("This engine answers one prompt at a time.")
-        self._engine.close()
-        try:
-            return measure_batch(
-                self._batches, self._plan.plain(role), variant, plain, repeat=self._plan.repeat, stop=self._stop
-            )
-        except UserError as error:
-            raise NotHereError(error.sentence) from None
 
     def _measure(
         self, variant: Variant, head: dict[str, Any], role: str, off: VariantChange, on: VariantChange

@@ -6,16 +6,12 @@ A ratio is off / on, so above 1 is faster.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from evprof.core.errors import Cancelled
-from evprof.core.protocols import StopFlag
-from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import is_clear
-from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.metrics.comparison.document import TOKEN_MATCH_DEFINITION
 from evprof.metrics.estimates.estimates import Observation
 from evprof.metrics.estimates.estimates import verdict as compared
@@ -46,13 +42,13 @@ class Ratio:
 class MeasuredSide:
     """A switch on, or off: the times of its turns, whole and of the stages that the switch is for, in ms.
 
-    `answers` are the token ids of the first turn by prompt, which end where the model ends; `first_stage_ms` is that
-    turn's time. Bytes are of the weights, of the last turn's caches, and of the highest peak.
+    `answer` are the token ids of the first turn, which ends where the model ends; `first_stage_ms` is that turn's time.
+    Bytes are of the weights, of the last turn's caches, and of the highest peak.
     """
 
     whole_ms: Sequence[float | None]
     stage_ms: Sequence[float | None]
-    answers: Sequence[Sequence[int]]
+    answer: Sequence[int]
     setup_ms: float | None
     first_stage_ms: float | None
     weights_bytes: int | None
@@ -81,7 +77,7 @@ def side_of(first: RunLog, runs: Sequence[RunLog], stages: Sequence[str], *, is_
     return MeasuredSide(
         [total_ms(run, WITHOUT_LOAD) for run in runs],
         [stages_ms(run, stages) for run in runs],
-        [[token.token_id for token in first.tokens]],
+        [token.token_id for token in first.tokens],
         setup_ms(first),
         stages_ms(first, stages),
         last.info.memory.weights_bytes,
@@ -132,18 +128,17 @@ def verdict(stage: Ratio | None, expects: Expectation | None) -> str | None:
     return MORE if stage.median > expects.high else AS_EXPECTED
 
 
-def agreement(off: Sequence[Sequence[int]], on: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Token match of the answers to each prompt, and the first position at which two part (None: they do not)."""
-    rows = [list(zip(one, other, strict=False)) for one, other in zip(off, on, strict=True)]
-    compared, matched = sum(map(len, rows)), sum(one == other for row in rows for one, other in row)
-    parted = [place for row in rows for place, (one, other) in enumerate(row) if one != other]
+def agreement(off: Sequence[int], on: Sequence[int]) -> dict[str, Any]:
+    """Token match of two answers, and the first position at which they part (None: they do not)."""
+    same = [one == other for one, other in zip(off, on, strict=False)]
+    compared, matched = len(same), sum(same)
     return {
         "definition": TOKEN_MATCH_DEFINITION,
         "matched": matched,
         "compared": compared,
         "rate": matched / compared if compared else None,
-        "first_divergence": min(parted, default=None),
-        "answer_tokens": [sum(map(len, off)), sum(map(len, on))],
+        "first_divergence": None if all(same) else same.index(False),
+        "answer_tokens": [len(off), len(on)],
     }
 
 
@@ -169,7 +164,7 @@ def row_of(
         **{f"kv_{name}_bytes": side.kv_bytes for name, side in sides.items()},
         **{f"peak_{name}_bytes": side.peak_bytes for name, side in sides.items()},
         "peak_of": peak_of,
-        "agreement": agreement(off.answers, on.answers),
+        "agreement": agreement(off.answer, on.answer),
         "setup_off_ms": off.setup_ms,
         "setup_on_ms": on.setup_ms,
         "first_stage_on_ms": on.first_stage_ms,
@@ -224,93 +219,3 @@ def _ratio_json(name: str, ratio: Ratio | None) -> dict[str, Any]:
         f"{name}_speed": ratio.median if ratio else None,
         f"{name}_speed_ci95": list(ratio.ci95) if ratio and ratio.ci95 else None,
     }
-
-
-QUESTIONS = (
-    "Describe the scene in one sentence.",
-    "What is moving, and where does it go?",
-    "Is it day or night?",
-    "Which vehicles can be seen on the road, and how far away are they?",
-    "What stands beside the road?",
-    "Does the road bend?",
-    "What should a driver pay attention to in the next few seconds of this scene?",
-)
-"""Asked beside the sample's own prompt. Of unequal length, so that a batch has to be padded."""
-
-
-@dataclass(frozen=True)
-class BatchTurn:
-    """Some prompts answered together: ms up to stage vision and in the language model, ids by row, bytes at the end."""
-
-    before_ms: float
-    llm_ms: float
-    answers: tuple[tuple[int, ...], ...]
-    kv_bytes: int
-    peak_bytes: int | None
-
-
-@dataclass(frozen=True)
-class BatchModel:
-    """A model that was made ready, and what that took (None: it was)."""
-
-    weight_bytes: int
-    setup_ms: float | None
-    peak_of: str
-
-
-class BatchEngine(Protocol):
-    """Answers several prompts about one sample at once. Made by the composition root."""
-
-    def ready(self, request: RunRequest, role: str, stop: StopFlag) -> BatchModel:
-        """Loads the model of `role`, and lets others go. Raises UserError and Cancelled."""
-
-    def answer(self, prompts: Sequence[str], settings: GenerationSettings, stop: StopFlag) -> BatchTurn:
-        """The answers of the model that is ready. Raises UserError, when memory runs out too, and Cancelled."""
-
-    def close(self) -> None:
-        """Frees everything."""
-
-
-def measure_batch(
-    engine: BatchEngine, request: RunRequest, variant: Variant, plain: RunLog, *, repeat: int, stop: StopFlag
-) -> dict[str, Any]:
-    """The row of one batch size. Raises UserError when it cannot be measured, Cancelled when stopped."""
-    role, settings = request.mode, request.settings
-    model = engine.ready(request, role, stop)
-    prompts = (request.sample.prompt, *QUESTIONS)[: int(variant.value)]
-
-    def turn(is_on: bool, how: GenerationSettings) -> BatchTurn:
-        if stop.is_set():
-            raise Cancelled
-        if is_on:
-            return engine.answer(prompts, how, stop)
-        return one_after_the_other([engine.answer([prompt], how, stop) for prompt in prompts])
-
-    natural = replace(settings, ignore_eos=False)
-    firsts = turn(False, natural), turn(True, natural)
-    turns = in_turns(repeat, lambda is_on: turn(is_on, settings))
-    off, on = (
-        MeasuredSide(
-            [each.before_ms + each.llm_ms for each in side],
-            [each.llm_ms for each in side],
-            first.answers,
-            setup_ms,
-            first.llm_ms,
-            model.weight_bytes,
-            max(each.kv_bytes for each in side),
-            max((each.peak_bytes for each in side if each.peak_bytes is not None), default=None),
-        )
-        for first, side, setup_ms in zip(firsts, turns, (model.setup_ms, None), strict=True)
-    )
-    return row_of(head_of(variant, variant.name, role, plain), variant.expects, off, on, peak_of=model.peak_of)
-
-
-def one_after_the_other(turns: Sequence[BatchTurn]) -> BatchTurn:
-    """Turns of one prompt each as one: times add up, of the caches and peaks the largest counts."""
-    return BatchTurn(
-        sum(turn.before_ms for turn in turns),
-        sum(turn.llm_ms for turn in turns),
-        tuple(answer for turn in turns for answer in turn.answers),
-        max(turn.kv_bytes for turn in turns),
-        max((turn.peak_bytes for turn in turns if turn.peak_bytes is not None), default=None),
-    )

@@ -125,7 +125,6 @@ def _plain_name(text: str) -> str:
 SPECULATIVE = Expectation(2.0, 3.0)
 PRUNING = Expectation(1 / 0.9, 1 / 0.8, is_saving=True)
 QUANTIZATION = Expectation(1.5, 2.0)
-BATCHING = Expectation(2.0, 4.0)
 """Document 004, "Possible Stage 4 optimizations"; a reduction by a tenth is a factor of 1 / 0.9."""
 
 
@@ -148,9 +147,6 @@ def _switch(**values: Any) -> VariantChange:
 def _choice(**values: Any) -> VariantChange:
     return VariantChange(choice=values)
 
-
-BATCH = "batch"
-"""The switch that no run carries: its value is how many prompts are answered at once; `batches` measures it."""
 
 NOTHING = Variant("nothing", "", MODEL, VariantChange())
 """Off against off: what this machine's unrest alone makes of equal things."""
@@ -183,11 +179,6 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("input", "video", MODEL, VariantChange(input={"draft_input": "video"}), against="events", roles=(DRAFT,)),
     Variant(
         "input", "events", MODEL, VariantChange(input={"target_input": "events"}), against="video", roles=(TARGET,)
-    ),
-    *(
-        Variant(BATCH, str(size), LLM, VariantChange(), against="one by one", expects=BATCHING, roles=(role,))
-        for role in (DRAFT, TARGET)
-        for size in (2, 4, 8)
     ),
     Variant("speculative", "", LLM, VariantChange(mode="speculative"), expects=SPECULATIVE, roles=(TARGET,)),
     *(
