@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import filecmp
-import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,16 +17,12 @@ from evprof.core.errors import USAGE, UserError
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
 
-PICTURE = "evprof-demo.png"
-PICTURE_TIMEOUT_S = 120
-
 
 class DemoCommand(Command):
     """Run the bundled models on the bundled sample, and say whether speculation pays.
 
     First side by side, then with speculative decoding and the bundled EAGLE head, three times each after a warm-up.
-    With a display this happens in the window. Without one the command says so, runs headless, and saves the session and
-    a picture of the window: beside the session that -o names, else in the current folder.
+    With a display this happens in the window. Without one the command says so, runs headless and saves the session.
     """
 
     name = "demo"
@@ -98,7 +92,7 @@ def copy_scene(folder: Path, console: Console) -> None:
 
 
 def run_headless(options: argparse.Namespace, console: Console) -> int:
-    """All runs, saved and printed, and without --json a picture; the exit code follows their status."""
+    """All runs, saved and printed; the exit code follows their status."""
     from evprof.cli.run.recorded_session import (
         RecordedSession,
         conclude,
@@ -115,8 +109,8 @@ def run_headless(options: argparse.Namespace, console: Console) -> int:
             if exit_code(session.run(request)):
                 break
     code = conclude(session, console, tell=None if options.verbose else print_verdict)
-    if session.problem is None and not console.is_json:
-        draw(path, is_named=options.output is not None, console=console)
+    if session.problem is None:
+        console.note(f"picture of it: evprof gui {path} --screenshot demo.png")
     return code
 
 
@@ -140,28 +134,3 @@ def print_verdict(runs: Sequence[RunLog], console: Console, known: Sequence[RunL
     for answer, run_ids in answers.items():
         console.print(f'{runs_text(run_ids)}: "{answer}"')
     console.print(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known)).sentence)
-
-
-def draw(session: Path, *, is_named: bool, console: Console) -> None:
-    """Draws the window showing `session`, in a process of its own: Qt must not meet torch here.
-
-    The picture lies beside a session that was named, else in the current folder, if that may be written to.
-    """
-    from evprof.cli.terminal.program import program_argv
-
-    is_here = not is_named and os.access(os.curdir, os.W_OK)
-    picture = Path(PICTURE).absolute() if is_here else session.with_suffix(".png").absolute()
-    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
-    argv = program_argv("gui", str(session), "--screenshot", str(picture))
-    try:
-        done = subprocess.run(
-            argv, capture_output=True, text=True, env=environment, timeout=PICTURE_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        console.warn(f"warning: the window could not be drawn: {error}")
-        return
-    if done.returncode or not picture.exists():
-        console.warn(f"warning: the window could not be drawn: {done.stderr.strip()}")
-        return
-    reason = "" if is_here or is_named else " beside the session, because the current folder may not be written to"
-    console.note(f"picture of the window saved{reason}: {picture}")

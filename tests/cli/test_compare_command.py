@@ -156,13 +156,6 @@ def test_what_must_not_be_written_over_is_kept(evprof, suite, tmp_path) -> None:
     assert digest(disguised) == digest(path)
 
 
-def test_many_columns_make_several_tables(evprof, suite) -> None:
-    path = suite("suite.evprof", samples=1, cells=tuple(f"{frames} frames" for frames in range(1, 8)))
-    text = evprof("compare", path).output
-    assert sum(line.startswith("total_ms") for line in text.splitlines()) == 3
-    assert all(f"where the difference of {letter} from A" in text for letter in "BCDEFG")
-
-
 def test_numbers_of_runs_are_not_taken_for_sessions(evprof: Any, suite: Suite) -> None:
     path = suite("one.evprof", samples=2)
     found = evprof("compare", path, "2", "4")
@@ -172,7 +165,7 @@ def test_numbers_of_runs_are_not_taken_for_sessions(evprof: Any, suite: Suite) -
 
 
 def test_a_ratio_of_counts_has_no_more_digits_than_it_needs() -> None:
-    from evprof.cli.sessions.comparison_text import ratio_text
+    from evprof.cli.sessions.compare import ratio_text
 
     assert ratio_text(1.6363636, (1.6363636, 1.6363636000000002)) == "1.64× [1.64, 1.64]"
     assert ratio_text(1.0004, (1.0001, 1.0007)) == "1.0004× [1.0001, 1.0007]"

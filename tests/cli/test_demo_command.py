@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,22 +13,6 @@ from evprof.loaders.bundled import bundled_sample
 pytestmark = pytest.mark.usefixtures("scripted")
 
 Evprof = Callable[..., Any]
-
-
-@pytest.fixture
-def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]:
-    """Command and platform of each picture of the window, which is a file of three bytes; the folder is `tmp_path`."""
-    found = []
-
-    def run(argv: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        found.append((argv, options["env"]["QT_QPA_PLATFORM"]))
-        Path(argv[-1]).write_bytes(b"png")
-        return subprocess.CompletedProcess(argv, 0, "", "")
-
-    monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    monkeypatch.chdir(tmp_path)
-    return found
 
 
 def test_three_repeats_of_three_configurations_as_one_document(evprof: Evprof, tmp_path: Path) -> None:
@@ -45,41 +28,18 @@ def test_three_repeats_of_three_configurations_as_one_document(evprof: Evprof, t
     assert runs[-1]["speculation"]["rounds"] > 0
     assert runs[-1]["settings"]["speculation"]["drafter"] == "eagle"
     assert evprof("show", tmp_path / "d.evprof", "--json").document == found.document
-    assert not (tmp_path / "d.png").exists()
 
 
-def test_ten_lines_with_one_verdict_and_the_picture_last(
-    evprof: Evprof, tmp_path: Path, drawn: list[tuple[list[str], str]]
-) -> None:
-    found = evprof("demo", "--headless")
-    assert found.code == 0, found.errors
-    lines = found.output.splitlines()
-    assert len(lines) + len(found.errors.splitlines()) == 9
-    assert lines[0].startswith("configuration")
-    assert found.output.count("×") == 1
-    assert found.errors.splitlines()[-1] == f"picture of the window saved: {tmp_path / 'evprof-demo.png'}"
-    ((argv, platform),) = drawn
-    assert argv[-2:] == ["--screenshot", str(tmp_path / "evprof-demo.png")]
-    assert platform == "offscreen"
-
-
-def test_without_a_display_it_says_so_and_the_picture_lies_beside_the_session(
-    evprof: Evprof, tmp_path: Path, drawn: list[tuple[list[str], str]]
-) -> None:
-    (tmp_path / "kept").mkdir()
-    found = evprof("demo", "-o", tmp_path / "kept" / "d.evprof")
-    assert found.code == 0, found.errors
-    assert found.errors.startswith("Running without the window")
-    assert f"session saved: {tmp_path / 'kept' / 'd.evprof'}" in found.errors
-    assert found.errors.splitlines()[-1] == f"picture of the window saved: {tmp_path / 'kept' / 'd.png'}"
-
-
-def test_a_picture_that_fails_is_a_warning(evprof: Evprof, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, "", "no Qt"))
+def test_one_verdict_in_few_lines(evprof: Evprof, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     found = evprof("demo", "-o", tmp_path / "d.evprof")
-    assert found.code == 0
-    assert "warning: the window could not be drawn: no Qt" in found.errors
+    assert found.code == 0, found.errors
+    lines = found.output.splitlines()
+    assert len(lines) + len(found.errors.splitlines()) == 10
+    assert lines[0].startswith("configuration")
+    assert found.output.count("×") == 1
+    assert found.errors.startswith("Running without the window")
+    assert f"session saved: {tmp_path / 'd.evprof'}" in found.errors
 
 
 def test_the_scene_is_copied_under_the_names_of_the_pages(evprof: Evprof, tmp_path: Path) -> None:

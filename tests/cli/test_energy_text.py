@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli.sessions.comparison_text import figure_text
+from evprof.cli.sessions.compare import figure_text
 from fake_nvml import powered_session
 
 

@@ -31,20 +31,14 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import count_text, ms_text
 from evprof.metrics.figures.stages import wall_ms
 from evprof.run.processes.interrupts import stop_flag
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
 
-_LONG_BYTES = 256 << 20
-"""Smaller weights are loaded before a line about them is read."""
-
 
 class RunProgress(Progress):
-    """Follows a RunBook. `update` is called often; it decides itself when to draw.
-
-    Without a terminal there are lines when runs begin and end, and for every tenth of a long loading.
-    """
+    """Follows a RunBook; `update` is called often and decides itself when to draw."""
 
     kept = "what was measured"
 
@@ -53,17 +47,25 @@ class RunProgress(Progress):
         self.environment: dict[str, Any] = {}
         self._book = book
         self._request = request
-        self._tenth = -1
         self._loading: SetupProgressed | None = None
 
     def update(self) -> None:
         messages, _ = self._book.update()
         for message in messages:
             self._show(message)
-        if self._bar is None:
-            self._report_loading()
+        run = next((run for run in reversed(list(self._book.runs.values())) if not run.info.is_over), None)
+        if self._loading is not None:
+            title, unit = f"loading the {self._loading.role}'s weights", ""
+            done, total = self._loading.done_bytes, self._loading.total_bytes or None
+        elif run is None:
+            title, unit, done, total = "starting the engine", "steps", 0, None
         else:
-            self._draw()
+            span = run.running_span
+            title = f"run {run.run_id} · {f'{span.role} {span.name}' if span else 'between stages'}"
+            unit, done, total = "tokens", len(run.tokens), self._request.settings.max_new_tokens
+        self.turn_to(title, unit, total)
+        self._done = done
+        self.draw()
 
     def close(self) -> None:
         self.update()
@@ -77,8 +79,7 @@ class RunProgress(Progress):
                 self.say(f"run {run_id}: warning: {sentence}", is_warning=True)
             case RunEnded(run_id=run_id, status=status, error=error) if not self._console.is_brief:
                 run = self._book.runs[run_id]
-                count = len(run.tokens)
-                took = f"{count} {'token' if count == 1 else 'tokens'}, {ms_text(wall_ms(run))}"
+                took = f"{count_text(len(run.tokens), 'token')}, {ms_text(wall_ms(run))}"
                 self.say(f"run {run_id}: {status}, {took}{f': {error}' if error else ''}")
             case SetupProgressed():
                 self._loading = None if 0 < message.total_bytes <= message.done_bytes else message
@@ -86,29 +87,6 @@ class RunProgress(Progress):
                 self.say(f"{sentence} Ctrl-C stops it; a second Ctrl-C ends the program at once.")
             case EngineChanged(environment=environment) if environment:
                 self.environment = environment
-
-    def _report_loading(self) -> None:
-        loading = self._loading
-        takes_long = loading is not None and loading.total_bytes >= _LONG_BYTES
-        tenth = 10 * loading.done_bytes // loading.total_bytes if loading is not None and takes_long else -1
-        if loading is not None and tenth > self._tenth:
-            done, total = bytes_text(loading.done_bytes), bytes_text(loading.total_bytes)
-            self.say(f"loading the {loading.role}'s weights: {done} of {total}")
-        self._tenth = tenth
-
-    def _draw(self) -> None:
-        run = next((run for run in reversed(list(self._book.runs.values())) if not run.info.is_over), None)
-        if self._loading is not None:
-            title, unit = f"loading the {self._loading.role}'s weights", ""
-            done, total = self._loading.done_bytes, self._loading.total_bytes or None
-        elif run is None:
-            title, unit, done, total = "starting the engine", "steps", 0, None
-        else:
-            span = run.running_span
-            title = f"run {run.run_id} · {f'{span.role} {span.name}' if span else 'between stages'}"
-            unit, done, total = "tokens", len(run.tokens), self._request.settings.max_new_tokens
-        self.turn_to(title, unit, total)
-        self.reach(done)
 
 
 def _title(info: RunInfo) -> str:

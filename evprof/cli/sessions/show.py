@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,11 @@ from evprof.cli.sessions.export import run_numbers
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.tables import Column, PrintedTable, print_blocks
 from evprof.core.errors import USAGE, UserError
+from evprof.core.units import bytes_text, ms_text
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
+    from evprof.metrics.costs.visual_costs import VisualCosts
 
 MOST_PRINTED = 1000
 """Runs that are printed one by one without being asked for."""
@@ -110,23 +112,26 @@ def _show_session(path: Path, options: argparse.Namespace, console: Console) -> 
             is_streamed=True,
         )
         console.document(document | _cost_document(runs, session.facts) if options.costs else document)
-    elif not runs:
+        return
+    if not runs:
         console.print("The session holds no runs.")
-    elif options.costs:
-        from evprof.cli.sessions.cost_lines import print_costs
-
-        print_costs(runs, session.facts, console)
-    elif options.runs is None and len(runs) > MOST_PRINTED:
+        return
+    if options.costs:
+        _print_costs(runs, session.facts, console)
+        return
+    if options.runs is None and len(runs) > MOST_PRINTED:
         print_configurations(runs, console)
-        rounds = ", and rounds with them" if options.rounds else ""
-        some = f"`--runs {runs[0].run_id}-{runs[19].run_id}` prints some of them{rounds}"
-        console.note(f"{len(runs):,} runs; {some}, `--json` all")
-        _print_marks(marks, console)
+        some = f"`--runs {runs[0].run_id}-{runs[19].run_id}` prints some of them, `--json` all"
+        console.note(f"{len(runs):,} runs; {some}")
     else:
         print_runs(runs, console, every, has_rounds=options.rounds)
         if options.runs is None:
             print_batches(batches, console)
-        _print_marks(marks, console)
+    if marks:
+        # A moment has no length.
+        rows = [mark | {"length_ms": mark["length_ms"] or None, "note": mark["note"] or None} for mark in marks]
+        console.print()
+        print_blocks([PrintedTable(_MARK_COLUMNS, rows, missing="", left=(0, 3))], console)
 
 
 def _cost_document(runs: Sequence[RunLog], facts: dict[str, Any]) -> dict[str, Any]:
@@ -135,13 +140,55 @@ def _cost_document(runs: Sequence[RunLog], facts: dict[str, Any]) -> dict[str, A
     return {"scaling": scaling_document(runs, facts)}
 
 
-def _print_marks(marks: Sequence[dict[str, Any]], console: Console) -> None:
-    if not marks:
-        return
-    # A moment has no length.
-    rows = [mark | {"length_ms": mark["length_ms"] or None, "note": mark["note"] or None} for mark in marks]
-    console.print()
-    print_blocks([PrintedTable(_MARK_COLUMNS, rows, missing="", left=(0, 3))], console)
+def _print_costs(runs: Sequence[RunLog], facts: Mapping[str, Any], console: Console) -> None:
+    """The cache and the frames of every model of every run, then how stages grow over all runs."""
+    from evprof.metrics.costs.sweeps import ribbons_of
+    from evprof.metrics.costs.visual_costs import visual_costs
+    from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
+
+    noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
+    for run in runs:
+        for role, model in run.info.models.items():
+            console.print(f"run {run.run_id} · {model.name} ({role})")
+            console.print(f"  KV cache: {_cache_text(run, role)}")
+            costs = visual_costs(run, role, sizes_of(model, noted))
+            if costs is None:
+                continue
+            console.table([("  shares of", "tokens", "KV cache", "vision", "prefill", "decode"), *_cost_rows(costs)])
+            console.print()
+    ribbons = ribbons_of(runs, noted, ceilings)
+    for ribbon in ribbons:
+        console.print(f"{ribbon.sweep.name} over {ribbon.sweep.axis.plural}: {ribbon.run_count:,} runs")
+        for slope in ribbon.slopes:
+            console.print(f"  {slope.stage:<18}{slope.sentence}")
+    if not ribbons:
+        console.print("No runs of one model differ only in frames or in the length of their clip.")
+
+
+def _cache_text(run: RunLog, role: str) -> str:
+    from evprof.metrics.costs.cache_map import HELD_ORIGINS, cache_map, reason_without
+
+    cache = cache_map(run, role)
+    if cache is None:
+        return reason_without(run, role)
+    parts = [f"{origin} {bytes_text(cache.bytes_of(origin))}" for origin in HELD_ORIGINS if cache.bytes_of(origin)]
+    measured = "not measured" if cache.measured_bytes is None else bytes_text(cache.measured_bytes)
+    return (
+        f"{cache.length:,} positions in {cache.layers} layers ({', '.join(parts)}), {bytes_text(cache.held_bytes)} by "
+        f"formula, measured {measured}, {bytes_text(cache.reserved_bytes)} reserved, "
+        f"{bytes_text(cache.rolled_back_bytes)} rolled back"
+    )
+
+
+def _cost_rows(costs: VisualCosts) -> Iterator[tuple[str, ...]]:
+    is_even = len(costs.frames) > 1 == len({frame.cost for frame in costs.frames})
+    named = [(f"frame {frame.frame + 1}", frame.cost) for frame in costs.frames]
+    if is_even:
+        named = [(f"each of {len(costs.frames):,} frames", costs.frames[0].cost)]
+    named += [("shared by all", costs.shared)] if costs.shared.tokens else []
+    for name, cost in [*named, ("all visual tokens", costs.whole)]:
+        times = map(ms_text, (cost.vision_ms, cost.prefill_ms, cost.decode_ms))
+        yield (f"  {name}", f"{cost.tokens:,}", bytes_text(cost.kv_bytes), *times)
 
 
 def _chosen(runs: Sequence[RunLog], numbers: Collection[int] | None, deleted: Collection[int]) -> Sequence[RunLog]:
