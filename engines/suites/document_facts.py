@@ -125,13 +125,6 @@ def cache_layout(
 ENCODER, LANGUAGE_MODEL = "encoder", "language model"
 SPACES = (ENCODER, LANGUAGE_MODEL)
 
-DEFINITION = (
-    "Row i of the draft's features is set against row i of the target's, up to the shorter; encoder features are the "
-    "mean over frames, class token first, those of the language model lie as they enter its prompt. Linear CKA "
-    "(Kornblith et al. 2019, arXiv 1905.00414) over these rows, its debiased form (Song et al. 2012), and the same "
-    "with the target's rows in random order: what no alignment gives."
-)
-
 _SHUFFLES = 20
 _LEAST_ROWS = 4
 """Below, the debiased estimate is not defined."""

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.request import RunRequest
@@ -24,7 +22,6 @@ from evprof.run.suites.cell import SuiteConfiguration
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
-_HUB_TIMEOUT_S = 3.0
 
 _MOST_READ = 16 << 20
 """Bytes of a recording whose first events are read; of larger ones only the header."""
@@ -104,16 +101,16 @@ def _may_use_cuda(devices: Sequence[str]) -> bool:
 
 
 def check_models(names: Iterable[str]) -> None:
-    """Raises UserError for the first name that leads to no model."""
-    for name in dict.fromkeys(names):
-        _check_model(name)
-
-
-def _check_model(name: str) -> None:
-    from engines import CATALOGUE, bundled_folder
+    """Raises UserError for the first name that leads to no model; the engine fetches a name of the hub."""
     from engines.checkpoints.naming import split_layers
 
-    whole, _ = split_layers(name)
+    for name in dict.fromkeys(names):
+        _check_model(split_layers(name)[0])
+
+
+def _check_model(whole: str) -> None:
+    from engines import CATALOGUE, bundled_folder
+
     known = [entry.name for entry in CATALOGUE]
     path = Path(os.path.expanduser(whole))
     if whole in known:
@@ -123,10 +120,10 @@ def _check_model(name: str) -> None:
         _check_checkpoint(path)
     elif path.is_file():
         raise UserError(f"{whole} is a file; name the checkpoint folder that contains it.", exit_code=USAGE)
-    elif _HUB_ID.match(whole):
-        _check_hub(whole, path)
-    else:
-        guess = nearest_path(path) or did_you_mean(whole, known) or "."
+    elif guess := nearest_path(path):
+        raise UserError(f"There is no folder '{whole}'{guess}")
+    elif not _HUB_ID.match(whole) or path.parent.is_dir():
+        guess = did_you_mean(whole, known) or "."
         raise UserError(
             f"There is no model and no folder '{whole}'{guess} evprof inspect lists the models.", exit_code=USAGE
         )
@@ -151,37 +148,6 @@ def _check_checkpoint(folder: Path) -> None:
         )
     if not any(next(folder.glob(pattern), None) for pattern in _WEIGHTS):
         raise UserError(f"{folder}: holds a configuration but no weights (*.safetensors); fetch them, too.")
-
-
-def _check_hub(name: str, path: Path) -> None:
-    """Accepts a hub id in the cache; otherwise rejects mistyped folders and checks that the hub is reachable."""
-    from evprof.core.files.user_folders import hub_cache_folder
-
-    if any(hub_cache_folder().glob(f"models--{name.replace('/', '--')}/snapshots/*/config.json")):
-        return
-    if guess := nearest_path(path):
-        raise UserError(f"There is no folder '{name}'{guess}")
-    if path.parent.is_dir():
-        raise UserError(f"There is no folder '{name}', though there is '{path.parent}'; check the path.")
-    if reason := _hub_problem():
-        raise UserError(
-            f"There is no folder '{name}', the Hugging Face cache holds no such model, and {reason}; name a checkpoint "
-            "folder, or fetch the model where there is a network."
-        )
-
-
-def _hub_problem() -> str:
-    """Why nothing can be fetched, as it follows "and"; "" where the hub answers, or a proxy stands before it."""
-    if os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in ("1", "true", "yes", "on"):
-        return "HF_HUB_OFFLINE forbids asking for it"
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        return ""
-    hub = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
-    try:
-        socket.create_connection((hub.hostname or "", hub.port or 443), timeout=_HUB_TIMEOUT_S).close()
-    except (OSError, ValueError):
-        return f"{hub.hostname} does not answer"
-    return ""
 
 
 def check_sample(sample: Sample) -> None:
@@ -209,21 +175,20 @@ def _as_kind(kind: str, path: str, check: Callable[[], None]) -> None:
 
 
 _OTHER_KINDS = {
-    "events": ("an event recording", "did you mean --events?"),
-    "video": ("a video", "did you mean --video?"),
-    "sequence": ("a folder with events and video", "did you mean --sample?"),
-    "session": ("a session", "evprof show reads it."),
-    "manifest": ("a manifest", "evprof suite takes lists of samples."),
-    "checkpoint": ("a checkpoint", "--draft and --target take models."),
-    "legacy": ("a legacy", "evprof import reads it."),
-    "trace": ("a trace", "name an event recording or a video."),
+    "events": "an event recording; did you mean --events?",
+    "video": "a video; did you mean --video?",
+    "sequence": "a folder with events and video; did you mean --sample?",
+    "session": "a session; evprof show reads it.",
+    "manifest": "a list of samples; evprof suite reads it.",
+    "checkpoint": "a checkpoint; --draft and --target name models.",
+    "legacy": "a result file; evprof import reads it.",
+    "trace": "a trace; evprof show reads it.",
 }
-"""Kind of file -> what it is, and what to do with it."""
+"""By kind of file: what it is, and what to do with it."""
 
 
 def _other_kind(kind: str, path: str, actual: str) -> str:
-    what, remedy = _OTHER_KINDS[actual]
-    return f"--{kind}: '{path}' is {what}; {remedy}"
+    return f"--{kind}: '{path}' is {_OTHER_KINDS[actual]}"
 
 
 def _check_events(sample: Sample) -> None:

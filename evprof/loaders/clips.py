@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from evprof.core.errors import UserError
@@ -104,19 +103,6 @@ def save_model_frames(path: str | Path, count: int | None, folder: str | Path) -
         frames = _event_pictures(Sample(events_path=str(path)), count)
     else:
         raise UserError(f"{path}: is a {kind}, which has no frames; give an event recording or a video.")
-    return _save(frames, Path(folder))
-
-
-def save_frames_at(path: str | Path, times_us: Sequence[int], folder: str | Path) -> list[Path]:
-    """As `save_model_frames`, of a video or a folder of pictures: the frame on show at each time since its first one.
-
-    Before the first frame and after the last one it is that one. Raises UserError for what is no video.
-    """
-    kind = "video" if Path(path).is_dir() or is_frame_set(path) else probe(path)
-    if kind != "video":
-        raise UserError(f"{path}: is a {kind}, whose frames have no times; --at-ms takes frames of a video.")
-    with open_video(path) as video:
-        frames = video.read_at(times_us).frames
     return _save(frames, Path(folder))
 
 

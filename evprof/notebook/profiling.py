@@ -31,7 +31,7 @@ def profile(asked: Mapping[str, Any], output: Path | None, *, in_process: bool, 
     cannot be carried out and where not a single run began.
     """
     from evprof.cli import preflight
-    from evprof.cli.run.options import request_of
+    from evprof.cli.run.command import request_of
     from evprof.cli.run.recorded_session import RecordedSession, note_models, reserved_place
 
     options = options_of(asked)

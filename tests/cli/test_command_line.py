@@ -65,34 +65,11 @@ def test_no_file_is_called_as_elsewhere_standard_output_is(evprof, session, word
     assert not Path("-").exists()
 
 
-def test_inspect_writes_the_frames_on_show_at_given_times(evprof, tmp_path) -> None:
-    from evprof.loaders.bundled import bundled_sample
-    from evprof.loaders.pictures.png import read_png
-    from evprof.loaders.videos.opening import open_video
-
-    path = bundled_sample().video_path
-    asked = ("inspect", path, "--save-frames", tmp_path / "f", "--at-ms", "400.5,0,-3,1e6", "--json")
-    saved = evprof(*asked).document["saved_frames"]
-    with open_video(path) as video:
-        table = video.table
-        shown = [table.index_at(400_500), 0, 0, len(table) - 1]
-        wanted = video.read_at([table.time_us(index) for index in shown]).frames
-    assert len(set(shown)) == 3
-    for place, picture in zip(saved, wanted, strict=True):
-        assert (read_png(place) == picture).all()
-    events = evprof("inspect", bundled_sample().events_path, "--save-frames", tmp_path / "e", "--at-ms", "0")
-    assert (events.code, "no times" in events.errors) == (1, True)
-
-
 @pytest.mark.parametrize(
     "words",
     [
         ["--frames", "3"],
         ["--frames", "0", "--save-frames", "d"],
-        ["--at-ms", "1"],
-        ["--at-ms", "1,", "--save-frames", "d"],
-        ["--at-ms", "nan", "--save-frames", "d"],
-        ["--at-ms", "1", "--save-frames", "d", "--frames", "2"],
     ],
 )
 def test_inspect_refuses_frames_without_a_place(evprof, session, words) -> None:

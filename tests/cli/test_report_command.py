@@ -13,7 +13,7 @@ import pytest
 
 from evprof.cli import build_parser
 from evprof.cli.run import recorded_session
-from evprof.cli.run.options import request_of
+from evprof.cli.run.command import request_of
 from evprof.core.errors import FAILURE, USAGE
 from evprof.export.report import writing
 from scripted_engine import ScriptedEngine

@@ -13,9 +13,8 @@ from evprof.cli.command import Command, CommandExample
 from evprof.cli.options import add_json_option, add_setting, check_least, choice_of, existing, settings_of, typed_words
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.sample import Sample
 from evprof.core.texts import did_you_mean
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -34,10 +33,9 @@ class InspectCommand(Command):
 
     Without PATH: list model families, bundled and cached checkpoints, bundled adapters, and what each needs.
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
-    event recording, or the evenly spread frames of a video; with --at-ms the frames on show at given times. MODEL names
-    such as random:7b-eventgpt are described, too. Of a checkpoint it also tells whether it fits this machine, alone or
-    --with another, and what to change if not; with --against how its vocabulary meets that of a target, and with
-    --features, the one question that runs models, how alike what both see of a sample is.
+    event recording, or the evenly spread frames of a video. MODEL names such as random:7b-eventgpt are described, too.
+    Of a checkpoint it also tells whether it fits this machine, alone or --with another, and what to change if not; with
+    --against how its vocabulary meets that of a target.
     """
 
     name = "inspect"
@@ -61,18 +59,21 @@ class InspectCommand(Command):
         parser.add_argument("path", metavar="PATH", nargs="?", help="a file, a folder, or a model's name")
         parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
-        parser.add_argument("--at-ms", metavar="MS,MS,…", help="for a video: the frames shown at these times")
         parser.add_argument("--against", metavar="MODEL", help="how a draft's vocabulary meets this model's")
-        parser.add_argument(
-            "--features", action="store_true", help="with --against: how alike both models' visual features are"
+        group = parser.add_argument_group("whether a checkpoint fits")
+        group.add_argument("--with", dest="other", metavar="MODEL", help="the other model of the pair")
+        for key in _OF_MODEL:
+            add_setting(group, SETTINGS[key])
+            add_setting(group, SETTINGS[key], "with")
+        group.add_argument(
+            "--memory", metavar="SIZE", help="answer for a device with this much free (24GB), not for this one"
         )
-        parser.add_argument("--events", metavar="PATH", help="with --features: recording (default: the bundled sample)")
-        parser.add_argument("--video", metavar="PATH", help="with --features: its video")
-        _add_fit_options(parser)
+        for key in ("clip", *_OF_RUN):
+            add_setting(group, SETTINGS[key])
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        from evprof.cli.inspect.reports import print_checkpoint, print_manifest, print_models
+        from evprof.cli.inspect.reports import print_checkpoint, print_models
 
         if options.path is None:
             if words := typed_words(options, ()):
@@ -80,28 +81,28 @@ class InspectCommand(Command):
             print_models(console)
             return 0
         check_least(options, frames=1)
-        _check_features(options)
-        times_us = _times_us(options)
         document = describe(options)
         if options.save_frames is not None:
-            document["saved_frames"] = _save_frames(options, document["kind"], times_us)
+            document["saved_frames"] = _save_frames(options, document["kind"])
         if console.is_json:
             console.document(document)
-            return 0
-        if print_document := {"checkpoint": print_checkpoint, "manifest": print_manifest}.get(document["kind"]):
-            print_document(document, console)
-            return 0
-        if document["kind"] == "sequence":
-            # What is wrong with a half stands at the top already.
-            hidden = ("schema_version", "kind", "problems")
-            for half in ("events", "video"):
-                document[half] = document[half] and _without(document[half], hidden)
-        console.facts(_without(document, ("schema_version", "runs")))
+        elif document["kind"] == "checkpoint":
+            print_checkpoint(document, console)
+        else:
+            console.facts({name: value for name, value in document.items() if name not in ("schema_version", "runs")})
         return 0
 
 
-def _without(document: dict[str, Any], hidden: tuple[str, ...]) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if name not in hidden}
+_OF_MODEL = ("device", "dtype", "quantization")
+_OF_RUN = ("max_new_tokens", "event_frames", "cache", "attention", "prefill_chunk", "visual_keep")
+"""Settings that change what a model takes."""
+
+_GIVEN = {
+    "other": "--with",
+    "memory": "--memory",
+    **{key: SETTINGS[key].flag for key in ("clip", *_OF_MODEL, *_OF_RUN)},
+    **{f"with_{key}": SETTINGS[key].role_flag("with") for key in _OF_MODEL},
+}
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:
@@ -184,31 +185,7 @@ def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
         from engines.inspection import inspect_vocabularies
 
         document["vocabulary"] = inspect_vocabularies(options.path, options.against, options.clip)
-    if options.features:
-        from engines.suites.document_facts import inspect_features
-
-        target = ModelChoice(options.against, question.model.device, question.model.dtype, clip=question.model.clip)
-        document["features"] = inspect_features(question.model, target, _shown(options), question.settings)
     return document
-
-
-def _check_features(options: argparse.Namespace) -> None:
-    """Raises UserError (exit code 2) for options that lack the one they belong to."""
-    if options.features and options.against is None:
-        raise UserError("--features compares two models; name the target with --against.", exit_code=USAGE)
-    if (options.events or options.video) and not options.features:
-        raise UserError("--events and --video are what --features is asked about; add it.", exit_code=USAGE)
-    if bool(options.events) != bool(options.video):
-        raise UserError("--features needs the recording and its video; give --events and --video.", exit_code=USAGE)
-
-
-def _shown(options: argparse.Namespace) -> Sample:
-    from evprof.loaders.bundled import bundled_sample
-
-    if options.events is None:
-        return bundled_sample()
-    events, video = existing(options.events, "--events"), existing(options.video, "--video")
-    return Sample(events, video, bundled_sample().prompt, name=Path(options.events).stem)
 
 
 def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
@@ -218,11 +195,11 @@ def checkpoint_document(question: FitQuestion) -> dict[str, Any]:
 
     name = question.model.name
     fit = describe_fit(question)
-    # Content is told without a device, which may be one that is only assumed; where it would lie is the fit's.
-    found = inspect_checkpoint(name, ModelChoice(name, clip=question.model.clip), question.settings)
+    # The content needs no device; the fit may be about one that is only assumed.
+    content = inspect_checkpoint(name, ModelChoice(name, clip=question.model.clip), question.settings)
     own = next(model for model in fit["models"] if model["role"] == fit["role"])
-    found.update(device=own["device"], device_dtype=own["dtype"], device_bytes=own["weight_bytes"])
-    return _head(name, "checkpoint") | found | {"fit": fit}
+    content.update(device=own["device"], device_dtype=own["dtype"], device_bytes=own["weight_bytes"])
+    return _head(name, "checkpoint") | content | {"fit": fit}
 
 
 def _head(path: str, kind: str) -> dict[str, Any]:
@@ -284,57 +261,12 @@ def _trace(path: str) -> dict[str, Any]:
     return _head(path, "trace") | {"problems": list(analysis.problems)} | trace_summary(analysis)
 
 
-def _times_us(options: argparse.Namespace) -> list[int] | None:
-    """What --at-ms asks for, None without it. Raises UserError (exit code 2)."""
-    if options.at_ms is None:
-        return None
-    if options.save_frames is None or options.frames is not None:
-        raise UserError("--at-ms says which frames to write; add --save-frames DIR, without --frames.", exit_code=USAGE)
-    try:
-        times_us = [float(word) * 1000 for word in options.at_ms.split(",")]
-    except ValueError:
-        times_us = []
-    if not times_us or not all(abs(time_us) < 2**60 for time_us in times_us):
-        raise UserError(f"--at-ms takes times in ms, such as 0,40,80, not '{options.at_ms}'.", exit_code=USAGE)
-    return [round(time_us) for time_us in times_us]
-
-
-def _save_frames(options: argparse.Namespace, kind: str, times_us: list[int] | None) -> list[str]:
-    if kind == "sequence":
-        raise UserError(f"{options.path}: is a sequence; give its event recording or its video.")
+def _save_frames(options: argparse.Namespace, kind: str) -> list[str]:
     if kind not in ("events", "video"):
         raise UserError(f"{options.path}: is a {kind}, which has no frames; give an event recording or a video.")
-    from evprof.loaders.clips import save_frames_at, save_model_frames
+    from evprof.loaders.clips import save_model_frames
 
-    if times_us is not None:
-        return [str(path) for path in save_frames_at(options.path, times_us, options.save_frames)]
     return [str(path) for path in save_model_frames(options.path, options.frames, options.save_frames)]
-
-
-def _add_fit_options(parser: argparse.ArgumentParser) -> None:
-    """Adds them; every default is None, so that one that was given is known to have been."""
-    group = parser.add_argument_group("whether a checkpoint fits")
-    group.add_argument("--with", dest="other", metavar="MODEL", help="the other model of the pair")
-    for key in _OF_MODEL:
-        add_setting(group, SETTINGS[key])
-        add_setting(group, SETTINGS[key], "with")
-    group.add_argument(
-        "--memory", metavar="SIZE", help="answer for a device with this much free (24GB), not for this one"
-    )
-    for key in ("clip", *_OF_RUN):
-        add_setting(group, SETTINGS[key])
-
-
-_OF_MODEL = ("device", "dtype", "quantization")
-_OF_RUN = ("max_new_tokens", "event_frames", "cache", "attention", "prefill_chunk", "visual_keep")
-"""Settings that change what a model takes."""
-
-_GIVEN = {
-    "other": "--with",
-    "memory": "--memory",
-    **{key: SETTINGS[key].flag for key in ("clip", *_OF_MODEL, *_OF_RUN)},
-    **{f"with_{key}": SETTINGS[key].role_flag("with") for key in _OF_MODEL},
-}
 
 
 def _refuse_fit_options(options: argparse.Namespace, kind: str) -> None:
@@ -345,31 +277,24 @@ def _refuse_fit_options(options: argparse.Namespace, kind: str) -> None:
 
 
 def _fit_question(options: argparse.Namespace) -> FitQuestion:
-    """What is asked. `--frames` of a checkpoint alone are its own, of whichever kind.
+    """The question. `--frames` of a checkpoint alone are its own, of whichever kind.
 
     Raises UserError (exit code 2) for values that mean nothing.
     """
     from engines.fit.verdict import FitQuestion, memory_size
 
-    if options.other is None:
-        for key in _OF_MODEL:
-            if getattr(options, f"with_{key}") is not None:
-                flag = SETTINGS[key].role_flag("with")
-                raise UserError(f"{flag} is about the other model; name it with --with MODEL.", exit_code=USAGE)
-    settings = _fit_settings(options)
+    settings = settings_of(options)
     model = replace(choice_of(options, "", options.path), clip=existing(options.clip, "--clip"))
     other = None
     if options.other is not None:
         other = replace(
             choice_of(options, "with", options.other), quantization=options.with_quantization, clip=model.clip
         )
-    memory = None if options.memory is None else memory_size(options.memory)
-    return FitQuestion(model, other, settings, memory)
-
-
-def _fit_settings(options: argparse.Namespace) -> GenerationSettings:
-    settings = settings_of(options)
-    if options.other is None and settings.event_frames is None:
-        settings = replace(settings, event_frames=settings.frames)
+    else:
+        given = [SETTINGS[key].role_flag("with") for key in _OF_MODEL if getattr(options, f"with_{key}") is not None]
+        if given:
+            raise UserError(f"{given[0]} is about the other model; name it with --with MODEL.", exit_code=USAGE)
+        if settings.event_frames is None:
+            settings = replace(settings, event_frames=settings.frames)
     settings.validate()
-    return settings
+    return FitQuestion(model, other, settings, None if options.memory is None else memory_size(options.memory))

@@ -1,22 +1,17 @@
-"""What `evprof inspect` prints of checkpoints and lists of samples, and of the models that can be named."""
+"""What `evprof inspect` prints of a checkpoint and of the models that can be named; the document of a list."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.tables import Column, PrintedTable, filled, print_blocks
 from evprof.core.files.user_folders import hub_cache_folder
-from evprof.core.texts import visible
-from evprof.core.units import flops_text, memory_text, percent_text
+from evprof.core.units import memory_text
 from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters
-
-_NAMES = 10
-"""Tensors named of those missing or too many."""
 
 _PARTS = (
     ("weights", "weight"),
@@ -29,67 +24,16 @@ _PARTS = (
 )
 _SOMETIMES = ("alternatives", "loading", "host")
 
-_ALIGNMENTS = {
-    "same": "every id means the same in both",
-    "shared": "ids that mean the same are mapped onto each other, others are masked",
-    "re-encoded": "too few ids mean the same: text passes between the models, not ids",
-}
-
-_FIGURES = (
-    ("mean cosine", "mean_cosine"),
-    ("mean cosine, different positions", "mean_cosine_elsewhere"),
-    ("linear CKA", "cka"),
-    ("linear CKA, debiased", "cka_debiased"),
-    ("linear CKA, target's rows shuffled", "cka_shuffled"),
-)
-
-_SHOWN = {
-    *("path", "kind", "schema_version", "family", "model_type", "parameters", "tensors", "missing", "surplus"),
-    *("bytes", "dtype", "context_limit", "visual_tokens_per_frame", "architecture", "text", "vision", "flops"),
-    *("problems", "assumptions", "fit", "vocabulary", "features"),
-    # The fit has these.
-    *("device", "device_dtype", "device_bytes"),
-}
-"""Keys of the document that have lines of their own."""
+_ELSEWHERE = ("schema_version", "problems", "assumptions", "fit", "device", "device_dtype", "device_bytes")
+"""Keys of the document that stand below the facts."""
 
 
 def print_checkpoint(document: dict[str, Any], console: Console) -> None:
-    built, text, vision, flops = (document[name] for name in ("architecture", "text", "vision", "flops"))
-    stored = document["bytes"]
-    shown = {
-        "path": document["path"],
-        "family": f"{document['family']} ({document['model_type']})",
-        "parameters": document["parameters"],
-        "tensors": document["tensors"],
-        "missing": _names(document["missing"]),
-        "surplus": _names(document["surplus"]),
-        "stored": "nothing" if stored is None else f"{memory_text(stored)}, {document['dtype']}",
-        "context limit": document["context_limit"],
-        "visual tokens per frame": document["visual_tokens_per_frame"],
-        "backbone": built["backbone"],
-        "language layers": f"{text['layers']} of {text['hidden']:,}, MLP {text['intermediate']:,}",
-        "heads": f"{text['heads']} of {text['head_dim']}, {text['kv_heads']} for keys and values",
-        "vocabulary rows": text["vocabulary"],
-        "vision tower": f"{built['vision_tower']}; {vision['layers']} layers are read",
-        "projector": built["projector"],
-        "vision, a frame": flops_text(flops["vision_per_frame"]),
-        "prefill": f"{flops_text(flops['prefill'])} for {flops['prefill_positions']:,} positions",
-        "a decoded token": f"{flops_text(flops['decode_per_token'])} at {flops['decode_context']:,.0f} positions",
-    }
-    console.facts(shown | {name.replace("_", " "): value for name, value in document.items() if name not in _SHOWN})
+    console.facts({name: value for name, value in document.items() if name not in _ELSEWHERE})
     console.sentences("assumptions", document["assumptions"])
     console.sentences("problems", document["problems"])
     console.print()
     _print_fit(document["fit"], console)
-    for name, print_part in (("vocabulary", _print_vocabulary), ("features", _print_features)):
-        if name in document:
-            console.print()
-            print_part(document[name], console)
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f", … ({len(names)} in all)" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more if names else "none"
 
 
 def _print_fit(fit: dict[str, Any], console: Console) -> None:
@@ -125,54 +69,6 @@ def _positions(positions: dict[str, int]) -> str:
     return f"{sum(positions.values()):,}: {positions['visual']:,} visual, {positions['text']:,} text"
 
 
-def _print_vocabulary(vocabulary: dict[str, Any], console: Console) -> None:
-    alignment = vocabulary["alignment"]
-    numbers = "under the same numbers" if vocabulary["same_number"] else "under numbers of their own"
-    share = percent_text(vocabulary["coverage"], 1)
-    rows = [
-        ("vocabulary against", vocabulary["target"]),
-        ("alignment", f"{alignment}: {_ALIGNMENTS[alignment]}"),
-        ("draft's ids", f"{vocabulary['draft_ids']:,}"),
-        ("target's ids", f"{vocabulary['target_ids']:,}"),
-        ("shared", f"{vocabulary['shared_ids']:,}, {numbers}; {share} of the draft's pieces"),
-        ("only the draft's", _listed(vocabulary["only_draft"], vocabulary["only_draft_count"])),
-        ("only the target's", _listed(vocabulary["only_target"], vocabulary["only_target_count"])),
-        ("same number, other", f"{vocabulary['differing_count']:,}"),
-    ]
-    rows += [
-        ("", f"{entry['id']}: {_quoted(entry['draft'])}, {_quoted(entry['target'])}")
-        for entry in vocabulary["differing"]
-    ]
-    console.table(rows, left=2)
-
-
-def _listed(entries: list[dict[str, Any]], count: int) -> str:
-    if not count:
-        return "0"
-    more = ", …" if count > len(entries) else ""
-    return f"{count:,}: " + ", ".join(f"{entry['id']} {_quoted(entry['piece'])}" for entry in entries) + more
-
-
-def _quoted(piece: str) -> str:
-    """A piece of a foreign vocabulary, without line ends."""
-    return f"“{visible(piece).replace(chr(10), '⟨U+000A⟩').replace(chr(9), '⟨U+0009⟩')}”"
-
-
-def _print_features(features: dict[str, Any], console: Console) -> None:
-    """The part "features" of the `inspect` document of a draft against a target; cosines by position are in --json."""
-    spaces = features["spaces"]
-    rows = [
-        ("", [space["space"] for space in spaces]),
-        ("draft", [" x ".join(map(str, space["draft_shape"])) for space in spaces]),
-        ("target", [" x ".join(map(str, space["target_shape"])) for space in spaces]),
-        ("positions compared", [str(space["positions"]) for space in spaces]),
-        *((name, ["n/a" if space[key] is None else f"{space[key]:.3f}" for space in spaces]) for name, key in _FIGURES),
-    ]
-    console.print(f"features of {features['sample']} against {features['target']}")
-    console.table([[name, *cells] for name, cells in rows], indent=2)
-    console.wrapped(features["definition"])
-
-
 def describe_manifest(path: str) -> dict[str, Any]:
     """The `inspect` document of a list of samples. Raises UserError when it cannot be read."""
     from evprof.loaders.manifests.manifest import read_manifest
@@ -195,26 +91,6 @@ def describe_manifest(path: str) -> dict[str, Any]:
         "clips": sum(sample.is_clip for sample in found.samples),
         "prompts": len({sample.prompt for sample in found.samples}),
     }
-
-
-_SHARES = {
-    "with events": "with_events",
-    "with video": "with_video",
-    "with both": "with_both",
-    "with a reference answer": "with_reference",
-    "clips": "clips",
-}
-
-
-def print_manifest(document: dict[str, Any], console: Console) -> None:
-    samples = document["samples"]
-    shown = {name: document[name] for name in ("path", "kind", "format", "rows", "samples")}
-    for label, key in _SHARES.items():
-        count = document[key]
-        if count or key != "clips":
-            shown[label] = f"{count:,} ({percent_text(count / samples)})" if 0 < count < samples else count
-    console.facts(shown | {"different prompts": document["prompts"]})
-    console.sentences("problems", document["problems"])
 
 
 _MODELS: tuple[Column, ...] = (

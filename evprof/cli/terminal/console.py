@@ -12,7 +12,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evprof.core.texts import visible
-from evprof.core.units import number_text
+from evprof.core.units import bytes_text, number_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -175,6 +175,10 @@ class Console:
             print(printable(text), file=self.errors, flush=True)
 
 
+_MOST_ENTRIES = 12
+"""Entries of a list that are shown."""
+
+
 def _facts_lines(document: Mapping[str, Any], indent: str = "") -> Iterable[str]:
     for name, value in document.items():
         if isinstance(value, dict):
@@ -182,19 +186,23 @@ def _facts_lines(document: Mapping[str, Any], indent: str = "") -> Iterable[str]
             yield from _facts_lines(value, f"{indent}  ")
         elif isinstance(value, list) and value and not all(isinstance(entry, int | float) for entry in value):
             yield f"{indent}{name}:"
-            for entry in value:
+            for entry in value[:_MOST_ENTRIES]:
                 yield from _facts_lines(entry, f"{indent}  ") if isinstance(entry, dict) else [f"{indent}  {entry}"]
+            if len(value) > _MOST_ENTRIES:
+                yield f"{indent}  … ({len(value):,} in all)"
         else:
-            yield f"{indent}{name:<{max(26, len(name) + 2)}}{_shown(value)}"
+            yield f"{indent}{name:<{max(26, len(name) + 2)}}{_shown(name, value)}"
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
     if value is None:
         return "n/a"
     if value in ([], {}):
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return number_text(value) if isinstance(value, float) else str(value)
+    if isinstance(value, int | float):
+        if name.endswith("bytes"):
+            return bytes_text(value)
+        return number_text(value) if isinstance(value, float) else f"{value:,}"
+    return str(value)
