@@ -75,7 +75,7 @@ def test_a_gpu_that_torch_does_not_use(evprof, examined, monkeypatch) -> None:
     examined["engine"] = {"torch": "2.13.0+cpu", "cuda": None, "gpu_warnings": []}
     first = evprof("doctor", "--json").document["problems"][-1]
     assert first["problem"] == "NVIDIA H200 is not used: torch 2.13.0+cpu is built for CPUs alone."
-    assert first["fix"].startswith("evprof doctor --install-cuda FOLDER")
+    assert "torch 2.13.0 for CUDA" in first["fix"]
     examined["engine"] = {"torch": "2.13.0", "cuda": "13.0", "gpu_warnings": [complaint]}
     document = evprof("doctor", "--json").document
     assert document["engine"] == {"torch": "2.13.0", "cuda": "13.0"}
@@ -128,9 +128,6 @@ def test_optional_libraries_are_told_and_are_no_problem(evprof, examined, monkey
     assert document["optional"]["numpy"][0].isdigit()
     assert document["optional"]["no-such-library"] is None
     assert len(document["problems"]) == 1
-    lines = evprof("doctor").output.splitlines()
-    (line,) = [line for line in lines if "no-such-library" in line]
-    assert "not installed; install it with `pip install 'evprof[quant]'`" in line
 
 
 def test_examining_for_real(evprof) -> None:

@@ -16,8 +16,7 @@ from evprof.cli.doctor.examination import Examinations, Problem
 from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.installation import EXTRAS, commit, how_to_add, how_to_mend, is_bundle
-from evprof.core.units import bytes_text, count_text
+from evprof.core.installation import EXTRAS, commit, how_to_mend, is_bundle
 from evprof.version import __version__
 
 PACKAGES = (
@@ -42,9 +41,9 @@ class DoctorCommand(Command):
     Versions, GPU, Qt, folders; the bundled sample is read and a bundled model answers. Problems do not change the exit
     code.
 
-    --install-cuda installs the CUDA add-on, which makes evprof use NVIDIA GPUs, without a network. The add-on is a
-    folder of wheels, evprof-cuda, made where the packages can be downloaded and carried here. Every file is checked,
-    and nothing is changed when one is damaged. --remove-cuda brings the torch for CPUs back.
+    --install-cuda makes the installed program use NVIDIA GPUs, without a network. The CUDA add-on is a folder of
+    wheels, evprof-cuda, made where the packages can be downloaded and carried here. Every file is checked, and nothing
+    is changed when one is damaged. --remove-cuda brings the torch for CPUs back. In an environment of pip, pip does it.
     """
 
     name = "doctor"
@@ -59,59 +58,37 @@ class DoctorCommand(Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--install-cuda", metavar="DIR", type=Path, help="install the CUDA add-on from this folder")
         advanced(parser.add_argument("--remove-cuda", action="store_true", help="go back to the CPU"))
-        advanced(
-            parser.add_argument(
-                "--cuda", action="store_true", help="only say whether the CUDA add-on is installed, and what it holds"
-            )
-        )
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        if options.install_cuda is not None or options.remove_cuda or options.cuda:
-            return _change_cuda(options, console)
+        if options.install_cuda is not None or options.remove_cuda:
+            _change_cuda(options, console)
+            return 0
         console.note("Examining every part; the engine takes longest.")
         document = examine()
         if console.is_json:
             console.document(document)
             return 0
-        shown = {name: value for name, value in document.items() if name not in ("schema_version", "problems")}
-        shown["optional"] = {name: _optional_text(name, version) for name, version in document["optional"].items()}
-        shown["folders"] = {name: _folder_text(facts) for name, facts in document["folders"].items()}
-        console.facts(shown)
+        console.facts({name: value for name, value in document.items() if name not in ("schema_version", "problems")})
         console.print()
         for entry in document["problems"]:
             console.print(f"problem: {entry['problem']}\n    fix: {entry['fix']}")
-        if document["only_reads_sessions"]:
-            console.print(
-                "This installation only reads sessions (show, compare, report, export, Python); "
-                f"`{how_to_mend('evprof', 'install')}` adds the engine and the window."
-            )
         if not document["problems"]:
             console.print("No problems found.")
         return 0
 
 
-def _change_cuda(options: argparse.Namespace, console: Console) -> int:
+def _change_cuda(options: argparse.Namespace, console: Console) -> None:
     from evprof.cli.doctor import cuda
 
-    if sum((options.install_cuda is not None, options.remove_cuda, options.cuda)) > 1:
-        raise UserError("Give one of --install-cuda, --remove-cuda and --cuda.", exit_code=USAGE)
+    if options.install_cuda is not None and options.remove_cuda:
+        raise UserError("Give one of --install-cuda and --remove-cuda.", exit_code=USAGE)
     if options.install_cuda is not None:
         cuda.install(options.install_cuda, console.note)
-    elif options.remove_cuda:
+        console.note("The CUDA add-on is installed.")
+    else:
         is_gone = cuda.remove(cuda.bundle_folder())
         console.note("The CUDA add-on is removed." if is_gone else "There is no CUDA add-on here.")
-    document = cuda.describe()
-    if console.is_json:
-        console.document(document)
-        return 0
-    add_on, torch = document["add_on"], f"This environment holds torch {document['torch']}."
-    states = {None: torch, True: "The CUDA add-on is installed.", False: "The CUDA add-on is not installed."}
-    console.print(
-        f"{states[document['installed']]} The add-on of this version is torch {add_on['torch']} for CUDA "
-        f"{add_on['cuda']}: {add_on['files']} files, {bytes_text(add_on['bytes'])}."
-    )
-    return 0
 
 
 def examine() -> dict[str, Any]:
@@ -158,13 +135,6 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _optional_text(name: str, version: str | None) -> str:
-    if version is not None:
-        return version
-    extra = next(extra for extra, names in EXTRAS.items() if name in names)
-    return f"not installed; {how_to_add(f'evprof[{extra}]')}"
-
-
 def _gpu_facts(problems: list[Problem]) -> dict[str, Any] | None:
     """The first NVIDIA GPU by NVML, without torch; None without one."""
     try:
@@ -198,14 +168,9 @@ def _check_gpu(gpu: dict[str, Any] | None, engine: dict[str, Any] | None, proble
         return
     if engine.get("cuda") is None:
         version = str(engine.get("torch"))
-        index = f", or offer pip an index with torch {version.partition('+')[0]} for CUDA: {how_to_mend('torch')}"
-        fix = "evprof doctor --install-cuda FOLDER, with the folder of the CUDA add-on"
-        problems.append(
-            Problem(
-                f"{gpu['name']} is not used: torch {version} is built for CPUs alone.",
-                fix if is_bundle() else fix + index,
-            )
-        )
+        index = f"offer pip an index with torch {version.partition('+')[0]} for CUDA: {how_to_mend('torch')}"
+        fix = "evprof doctor --install-cuda FOLDER, with the folder of the CUDA add-on" if is_bundle() else index
+        problems.append(Problem(f"{gpu['name']} is not used: torch {version} is built for CPUs alone.", fix))
     fix = f"install a driver or a torch that fit each other (driver {gpu['driver']}), or choose --device cpu"
     problems += [Problem(complaint, fix) for complaint in complaints]
 
@@ -255,12 +220,6 @@ def _folder_facts(problems: list[Problem]) -> dict[str, dict[str, Any]]:
                 Problem(f"The folder of {name}, {folder}, cannot be written.", f"make it writable: {folder}")
             )
     return facts
-
-
-def _folder_text(facts: dict[str, Any]) -> str:
-    files = facts["files"]
-    use = f"{count_text(files, 'file')}, {bytes_text(facts['bytes'])}" if files else "empty"
-    return f"{facts['path']} ({use}{'' if facts['writable'] else ', cannot be written'})"
 
 
 def disk_use(folder: Path) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""The CUDA add-on: a folder of wheels that brings NVIDIA GPUs to a CPU installation, offline.
+"""The CUDA add-on: a folder of wheels that brings NVIDIA GPUs to the frozen program, offline.
 
-In an environment of pip its wheels replace the CPU torch. The frozen program gets a folder `cuda` beside it:
+The program gets a folder `cuda` beside it:
 
     evprof/evprof            the program
     evprof/_internal         what it was frozen with, a CPU torch among it
@@ -19,13 +19,11 @@ import os
 import platform
 import shutil
 import stat
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.plain import Plain
@@ -37,7 +35,6 @@ _SPARE_BYTES = 200_000_000
 """What is left free on the disk."""
 
 _ADVICE = "run the command as who installed evprof, for the system's with sudo"
-_OFFLINE = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INDEX": "1"}
 
 
 @dataclass(frozen=True)
@@ -124,29 +121,16 @@ def install(folder: Path, say: Callable[[str], None], wheels: WheelList | None =
     then nothing has changed."""
     if not folder.is_dir():
         raise UserError(f"There is no folder '{folder}'; give the folder evprof-cuda that holds the wheels.")
+    bundle = bundle_folder()
+    if bundle is None:
+        raise UserError(
+            "This installation is an environment of pip: "
+            f"pip install --no-index --no-deps --force-reinstall {folder}/*.whl"
+        )
     wheels = wheels or locked_wheels()
     say("Checking the files of the add-on.")
     paths = [checked(folder, wheel) for wheel in wheels.for_python(running_python())]
-    bundle = bundle_folder()
-    if bundle is None:
-        _install_by_pip(paths, say)
-    else:
-        mark = {"torch": wheels.torch, "python": running_python()}
-        install_in_bundle(paths, bundle, mark, say)
-
-
-def _install_by_pip(paths: Sequence[Path], say: Callable[[str], None]) -> None:
-    say(f"Installing {len(paths)} packages into {sys.prefix}.")
-    done = pip("install", "--no-deps", "--force-reinstall", *map(str, paths))
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise UserError(f"pip could not install the CUDA add-on: {lines[-1] if lines else 'it said nothing'}")
-
-
-def pip(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")} | _OFFLINE
-    argv = [sys.executable, "-m", "pip", "--isolated", *words]
-    return subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
+    install_in_bundle(paths, bundle, {"torch": wheels.torch, "python": running_python()}, say)
 
 
 def install_in_bundle(
@@ -212,10 +196,7 @@ def unpack(archive: zipfile.ZipFile, packages: Path) -> None:
 def remove(bundle: Path | None) -> bool:
     """Removes the add-on; whether there was one. A running program keeps what it has open. Raises UserError."""
     if bundle is None:
-        raise UserError(
-            "In an environment of pip, install a torch for CPUs from where you have one, then remove the packages "
-            "nvidia-* and cuda-* that it does not need."
-        )
+        raise UserError("This installation is an environment of pip: install a torch for CPUs with pip.")
     target, going = bundle / FOLDER, bundle / f"{FOLDER}.going"
     try:
         shutil.rmtree(going, ignore_errors=True)
@@ -226,21 +207,3 @@ def remove(bundle: Path | None) -> bool:
         raise UserError(f"{target}: cannot be removed ({error.strerror}); {_ADVICE}.") from None
     shutil.rmtree(going, ignore_errors=True)
     return True
-
-
-def describe() -> dict[str, Any]:
-    from importlib import metadata
-
-    bundle, wheels = bundle_folder(), locked_wheels()
-    chosen = wheels.for_python(running_python())
-    return {
-        "schema_version": 1,
-        "installed": None if bundle is None else packages_folder(bundle) is not None,
-        "torch": metadata.version("torch"),
-        "add_on": {
-            "torch": wheels.torch,
-            "cuda": wheels.cuda,
-            "files": len(chosen),
-            "bytes": sum(wheel.size for wheel in chosen),
-        },
-    }
