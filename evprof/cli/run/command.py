@@ -104,8 +104,8 @@ class RunCommand(Command):
         add_sessions_option(group)
         add_timeout_option(group)
         group.add_argument("--torch-trace", metavar="DIR", help="repeat once under torch.profiler, for TensorBoard")
-        trace_tokens = {"type": int, "metavar": "N", "help": "decode steps in that trace (default: 8)"}
-        advanced(group.add_argument("--trace-tokens", **trace_tokens))
+        tokens = "decode steps in that trace (default: 8)"
+        advanced(group.add_argument("--trace-tokens", type=int, metavar="N", help=tokens))
         nvtx = "repeat once with NVTX ranges of stages, rounds and tokens, for Nsight"
         advanced(group.add_argument("--nvtx", action="store_true", help=nvtx))
         parser.add_argument(
