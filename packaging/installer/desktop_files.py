@@ -1,17 +1,14 @@
-"""The files by which a desktop and a shell know evprof: entry, icons, file type, man page, completions."""
+"""The files by which a desktop and a shell know evprof: entry, icons, file type, completions."""
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from evprof.cli import build_parser
 from evprof.session.tables import APPLICATION_ID
-from installer.manual import manual
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -33,10 +30,8 @@ def write_share(share: Path) -> list[Path]:
     for kind, name in (("apps", "evprof"), ("mimetypes", MIME_TYPE.replace("/", "-"))):
         _write(share / "icons" / "hicolor" / "scalable" / kind / f"{name}.svg", ICON.read_bytes())
     _draw_icons(share / "icons" / "hicolor")
-    for place, text in shell_files().items():
-        # No name and no time inside: the same input gives the same bytes.
-        data = gzip.compress(text.encode(), mtime=0) if place.endswith(".gz") else text.encode()
-        _write(share / place, data)
+    for shell, place in COMPLETIONS.items():
+        _write(share / place, _printed("--completions", shell))
     return sorted(path for path in share.rglob("*") if path.is_file())
 
 
@@ -54,17 +49,11 @@ COMPLETIONS = {
 """Where each shell looks, in a `share` folder."""
 
 
-def shell_files() -> dict[str, str]:
-    """Man page and completions by their place in a `share` folder, made from the commands."""
-    found = {place: _told("--completions", shell) for shell, place in COMPLETIONS.items()}
-    return found | {"man/man1/evprof.1.gz": manual(build_parser())}
-
-
-def _told(*words: str) -> str:
+def _printed(*words: str) -> bytes:
     """What `evprof WORDS` prints, by this Python."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     argv = [sys.executable, "-m", "evprof", *words]
-    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=True, env=environment).stdout
+    return subprocess.run(argv, stdout=subprocess.PIPE, check=True, env=environment).stdout
 
 
 def _draw_icons(hicolor: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands as pages: what man page and reference are written from. The parsers alone say what a command takes."""
+"""The commands as pages, which the reference is written from. The parsers alone say what a command takes."""
 
 from __future__ import annotations
 

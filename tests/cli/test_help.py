@@ -1,9 +1,8 @@
-"""What the commands say of themselves: help, examples, completions, and the man page."""
+"""What the commands say of themselves: help, examples, and completions."""
 
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import shutil
 import subprocess
@@ -15,8 +14,7 @@ import pytest
 
 from evprof.cli import build_parser, parser_for
 from evprof.cli.commands import REMOVED
-from evprof.cli.completions import SHELLS, VALUES, commands_of, completions
-from installer.manual import manual, roff
+from evprof.cli.completions import SHELLS, commands_of, completions
 from site_pages.command_pages import CommandPage, pages_of
 
 PAGES = list(pages_of(build_parser()))
@@ -45,18 +43,6 @@ def test_all_that_can_be_typed_has_help(parser) -> None:
     for action in parser._actions:
         if not isinstance(action, argparse._SubParsersAction):
             assert action.help, f"{parser.prog} {action.dest}"
-
-
-def test_every_placeholder_is_a_known_one() -> None:
-    """So that the same word means the same in every help, and shells know how to complete it."""
-    shown = {
-        str(action.metavar)
-        for parser in parsers(build_parser())
-        for action in parser._actions
-        if action.metavar is not None and not isinstance(action, argparse._SubParsersAction)
-    }
-    assert shown - set(VALUES) == set()
-    assert set(VALUES) - shown == set()
 
 
 def test_a_benchmark_of_evprof_itself_names_its_program(evprof) -> None:
@@ -135,14 +121,3 @@ def test_bash_completes_commands_options_values_and_files(tmp_path: Path, monkey
     assert completed(script, "evprof run --mode spec") == ["speculative"]
     assert completed(script, "evprof run --gam") == ["--gamma"]
     assert completed(script, "evprof show sce") == ["scene.evprof"]
-
-
-def test_the_manual_holds_every_command_and_option() -> None:
-    text = manual(build_parser())
-    for page in PAGES:
-        assert not page.words or f".SS {roff(page.name)}" in text
-        assert all(roff(name) in text for group in page.groups for option in group.options for name in option.names)
-        assert all(roff(example.command) in text for example in page.examples)
-    assert text.isascii()
-    for line in text.splitlines():
-        assert not line.startswith(("'", ".")) or re.match(r"\.(TH|SH|SS|TP|PP|nf|fi|nh|ad)\b", line), line
