@@ -115,7 +115,7 @@ def _pack(picture: Path, out: Path) -> None:
 
 def draw_dialog(name: str, session: Path, picture: Path) -> int:
     """One of the windows beside the main one, with a session opened."""
-    from PySide6.QtWidgets import QDialog, QTabWidget
+    from PySide6.QtWidgets import QDialog
 
     from ui.style.theme import ThemeHolder, theme_named
     from ui.window import app
@@ -133,8 +133,6 @@ def draw_dialog(name: str, session: Path, picture: Path) -> int:
     app.settle(application, window)
     dialog = next(shown for shown in window.findChildren(QDialog) if shown.isVisible())
     dialog.resize(1180, 760)
-    if name == "clinic":
-        dialog.findChildren(QTabWidget)[0].setCurrentIndex(3)  # break-even
     app.settle(application, window)
     return 0 if dialog.grab().save(str(picture)) else 1
 

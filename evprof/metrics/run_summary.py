@@ -9,9 +9,9 @@ from evprof.metrics.comparison import comparability, figures
 from evprof.metrics.figures.energy import throttled_devices
 from evprof.metrics.figures.kept import KEPT, VERSION, VERSION_KEY
 from evprof.metrics.figures.kv_cache import loading_of
-from evprof.metrics.speculation import break_even, failure_modes
+from evprof.metrics.speculation import break_even
 
-REGISTERED = (comparability, figures, loading_of, throttled_devices, break_even, failure_modes)
+REGISTERED = (comparability, figures, loading_of, throttled_devices, break_even)
 """Imported because these modules, and what they import, register the figures that are kept."""
 
 

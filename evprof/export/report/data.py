@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.figures import figure_cell
-from evprof.export.report.parts import Badge, Cell
+from evprof.export.report.parts import Badge, Cell, CellOf, Table, table_of
 from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.comparison.comparability import Comparability, comparability
@@ -106,6 +106,21 @@ class ReportData:
     def cell(self, column: Configuration, reading: ReportReading) -> Cell:
         """The figure as a cell."""
         return figure_cell(self.summary(column, reading), reading.unit, reading.badge(badge_of(column.runs)))
+
+    def table(
+        self,
+        columns: Iterable[tuple[str, ReportReading | CellOf[Configuration]]],
+        caption: str,
+        shown: Iterable[Configuration] | None = None,
+        text_columns: int = 1,
+    ) -> Table:
+        """A row for each configuration (of `shown`); of each column the head, and a figure or what makes a cell."""
+        made: list[tuple[str, CellOf[Configuration]]] = [("configuration", self.name)]
+        made += [
+            (head, partial(self.cell, reading=what) if isinstance(what, ReportReading) else what)
+            for head, what in columns
+        ]
+        return table_of(self.columns if shown is None else shown, made, caption, text_columns)
 
     @cached_property
     def runs(self) -> list[RunLog]:

@@ -18,19 +18,13 @@ from evprof.export.report.data import SEPARATOR, ReportData
 from evprof.export.report.parts import Block, Heading, Paragraph, Section, Table, row_of
 from evprof.export.report.sections import (
     answers,
-    claims,
     comparisons,
-    contributions,
-    drafts,
     environment,
     limits,
     memory,
     models,
-    overview,
-    scaling,
     speculation,
-    stages,
-    what_if,
+    times,
 )
 
 FULL, PARTLY, NONE = "✔", "◐", "✘"
@@ -41,7 +35,7 @@ CLAIMS = "claims"
 
 SHOWS: dict[str, Callable[[ReportData], Iterable[Block]]] = {
     "acceptance": speculation.acceptance,
-    "alignment": drafts.alignment,
+    "alignment": speculation.alignment,
     "answer lengths": speculation.by_answer_length,
     "architecture": models.architecture,
     "batches": memory.batches,
@@ -49,26 +43,24 @@ SHOWS: dict[str, Callable[[ReportData], Iterable[Block]]] = {
     "cache layouts": memory.layouts,
     "capacity": limits.capacity,
     "compression": models.compression,
-    "contributions": contributions.contributions,
+    "contributions": comparisons.contributions,
     "costs of speculation": speculation.costs,
-    "diagrams": models.diagrams,
-    "draft failures": drafts.failures,
+    "draft failures": speculation.failures,
     "fewer or faster tokens": comparisons.fewer_or_faster_tokens,
-    "frames": scaling.frames,
+    "frames": models.frames,
     "hidden drafts": speculation.hidden_drafts,
-    "lengths": overview.lengths,
-    "loading": stages.loading,
+    "lengths": times.lengths,
+    "loading": times.loading,
     "memory peaks": lambda data: [*memory.peaks(data), *comparisons.one_setting(data)],
     "one setting": comparisons.one_setting,
-    "operations": stages.operations,
+    "operations": times.operations,
     "same input": comparisons.same_input,
     "samples": answers.samples,
-    "settings": lambda data: [overview.inputs(data), *environment.settings(data)],
-    "shapes": models.shapes,
-    "stage shares": stages.shares,
+    "settings": lambda data: [times.inputs(data), *environment.settings(data)],
+    "stage shares": times.shares,
     "texts": answers.generated_texts,
     "theory": limits.theory,
-    "what if": what_if.what_if,
+    "what if": speculation.what_if,
 }
 """The blocks that items name."""
 
@@ -177,7 +169,7 @@ def answered(data: ReportData) -> list[AnsweredItem]:
             known.append(AnsweredItem(number, item, *_mark(item, way, bool(first.blocks)), stands_at=first))
             continue
         own = parts.setdefault(item.parts, part_of(data, item.parts))
-        shows = partial(claims.of_document, document=item.document) if item.shows == CLAIMS else SHOWS[item.shows]
+        shows = partial(answers.claims_of, document=item.document) if item.shows == CLAIMS else SHOWS[item.shows]
         blocks = tuple(shows(own))
         firsts[key] = AnsweredItem(number, item, *_mark(item, way, bool(blocks)), blocks)
         known.append(firsts[key])

@@ -15,6 +15,7 @@ from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
 
 if TYPE_CHECKING:
     from evprof.metrics.arithmetic.statistics import Summary
+    from evprof.metrics.estimates.estimates import Verdict
 
 MOST_DECIMALS = 3
 """Of a millisecond: no clock of ours tells less than a µs."""
@@ -109,6 +110,11 @@ def ratio_cell(
         return not_available()
     text = f"{ratio_text(value)}{'' if interval is None else f' {interval_text(interval)}'}"
     return Cell(text, badge, judge(value, interval, lower_is_better), note)
+
+
+def verdict_cell(found: Verdict | None, *, lower_is_better: bool | None = None) -> Cell:
+    """The ratio of a comparison with its interval; "n/a" without a comparison."""
+    return ratio_cell(found.ratio, found.interval, lower_is_better=lower_is_better) if found else not_available()
 
 
 def number_text(value: float, decimals: int | None = None) -> str:

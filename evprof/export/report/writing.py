@@ -15,18 +15,14 @@ from evprof.export.report.parts import Report, Section
 from evprof.export.report.rendering import html, markdown
 from evprof.export.report.sections import (
     answers,
-    claims,
     comparisons,
     environment,
     imported,
     limits,
     memory,
     models,
-    overview,
-    scaling,
     speculation,
-    stages,
-    statistics,
+    times,
 )
 from evprof.metrics.configurations.gathering import sample_key
 from evprof.metrics.figures.stages import BASES
@@ -40,29 +36,23 @@ FEW_SESSIONS = 3
 SectionOf = Callable[[ReportData], Section]
 
 SECTIONS: tuple[SectionOf, ...] = (
-    overview.section,
-    stages.section,
+    times.overview,
+    times.section,
     comparisons.section,
     models.section,
-    scaling.section,
+    models.frames_section,
     limits.section,
     memory.section,
     speculation.section,
     answers.section,
-    statistics.section,
-    claims.section,
+    answers.claims,
     imported.section,
     environment.section,
 )
 """The sections in reading order."""
 
-BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (
-    answers.section,
-    statistics.section,
-    imported.section,
-    environment.section,
-)
-"""What stands after the five documents in a report of their order."""
+BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (answers.section, imported.section, environment.section)
+"""The sections after the five documents in a report of their order."""
 
 WITHOUT_RUNS: tuple[SectionOf, ...] = (imported.section, environment.section)
 """Of sessions into which nothing but statistics was imported."""

@@ -1,13 +1,12 @@
-"""Whether speculation can win here: its costs as measured, the speed they predict, and the acceptance it would take.
+"""The arithmetic of break-even: measured costs, the speed that they predict, and the acceptance that speculation needs.
 
-S = tau / (gamma c + v) after Leviathan et al. (arXiv 2211.17192), with c and v measured instead of assumed: c is a
-drafted token, v all else of a round (verification, rollback, what the host does around), both in plain target steps.
-What is paid once per answer (the draft's own stages, preparing, catching up) stands apart.
+S = tau / (gamma c + v) after Leviathan et al. (arXiv 2211.17192) with measured costs: c is a drafted token, v the rest
+of a round (verification, rollback, the host's work), both in plain target steps. Costs paid once per answer (the
+draft's own stages, preparing, catching up) stand apart.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
@@ -16,47 +15,10 @@ from evprof.core.records import RoundRecord
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures.kept import kept
-from evprof.metrics.speculation.outcome import (
-    acceptance_ceiling,
-    draft_depth,
-    expected_tokens_per_round,
-    predicted_speedup,
-)
-
-FACTORS = (2.0, 4.0, math.inf)
-"""How much faster a stage is imagined; infinitely: it costs nothing, the most there is to gain."""
+from evprof.metrics.speculation.outcome import draft_depth, expected_tokens_per_round
 
 OUTPUT_LENGTHS = (5, 20, 50, 100)
-"""Tokens of the answers that totals are told for."""
-
-LONGEST_GAMMA = 12
-"""Drafted tokens per round up to which the best number is looked for."""
-
-
-@dataclass(frozen=True)
-class Faster:
-    """A run whose `stage` were `factor` times as fast: the new total, and what it saves of the old one."""
-
-    stage: str
-    factor: float
-    total_ms: float
-    saved_share: float
-
-    @property
-    def speedup(self) -> float:
-        return 1 / (1 - self.saved_share) if self.saved_share < 1 else math.inf
-
-
-def faster_stage(parts_ms: Mapping[str, float], stage: str, factor: float) -> Faster:
-    """Amdahl's law: only `stage` of `parts_ms` (name -> ms, which add up to the total) gets `factor` times as fast.
-
-    Raises ValueError when the parts add up to nothing.
-    """
-    whole = sum(parts_ms.values())
-    if whole <= 0:
-        raise ValueError("parts of no length cannot be sped up")
-    saved = parts_ms[stage] * (1 - 1 / factor)
-    return Faster(stage, factor, whole - saved, saved / whole)
+"""Tokens of an answer in tables of expected totals."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +37,13 @@ class AnswerPace:
 
 
 def free_tokens(window_ms: float, draft: AnswerPace) -> int:
-    """Tokens that the draft has within a window in which the target is busy: what its prefix leaves, step by step."""
+    """Tokens of the draft within a window in which the target is busy."""
     left = window_ms - draft.prefix_ms
-    if left < 0:
-        return 0
-    return draft.first_tokens + int(left / draft.step_ms)
+    return 0 if left < 0 else draft.first_tokens + int(left / draft.step_ms)
 
 
 def accepted_of(rate: float, free: int) -> float:
-    """Expected tokens accepted of one line of `free` drafted ones: a(1 - a^N) / (1 - a), at most a / (1 - a).
-
-    It takes acceptances to be independent of each other; where they come in runs it is no more than a first guess.
-    """
+    """Expected accepted tokens of `free` drafted ones in a row, independent of each other: a(1 - a^N) / (1 - a)."""
     return float(free) if rate >= 1 else rate * (1 - rate**free) / (1 - rate)
 
 
@@ -94,13 +51,12 @@ def accepted_of(rate: float, free: int) -> float:
 class ParallelPrefillEstimate:
     """An answer whose first block is drafted while the target prefills, on a device of its own, without contention.
 
-    `free` tokens fit the window; `accepted` of them are expected to be, never more than `ceiling` = a / (1 - a) (None:
-    no limit); `total_ms` is the whole answer's time, and `plain_ms` that of the target alone.
+    `free` tokens fit the window, of which `accepted` are expected. `total_ms` is the time of the whole answer, and
+    `plain_ms` that of the target alone.
     """
 
     free: int
     accepted: float
-    ceiling: float | None
     total_ms: float
     plain_ms: float
 
@@ -117,13 +73,11 @@ def parallel_prefill(
     *,
     verify_cost: float = 1.0,
 ) -> ParallelPrefillEstimate:
-    """The gain of drafting inside the target's prefix: a step for every accepted token, less the pass over the block;
-    never taken where it would be a loss.
+    """The gain of drafting inside the target's prefix: a step for every accepted token, less the pass over the block.
 
-    The first accepted token is the one the prefill gives anyway, and the pass adds one of the target's own: A accepted
-    tokens spare A steps. A pass costs `verify_cost` steps, and is made only where the first draft stands (see
-    `break_even.hidden_break_even_alpha`). The window is the target's whole prefix, and decoding after the block
-    is plain.
+    The prefill gives the first accepted token anyway, and the pass adds one of the target's own: A accepted tokens
+    spare A steps. A pass costs `verify_cost` steps, and happens only if the first draft stands (see
+    `hidden_break_even_alpha`). Decoding after the block is plain. A loss counts as no gain.
     """
     free = free_tokens(target.prefix_ms, draft)
     steps = max(0, tokens - target.first_tokens)
@@ -133,17 +87,7 @@ def parallel_prefill(
     is_gain = accepted > extra
     used, spent = (accepted, extra) if is_gain else (0.0, 0.0)
     total = target.prefix_ms + spent * target.step_ms + (steps - used) * target.step_ms
-    return ParallelPrefillEstimate(free, used, acceptance_ceiling(rate), total, target.total_ms(tokens))
-
-
-def best_sequential(rate: float, draft_cost: float, verify_cost: float = 1.0) -> tuple[int, float]:
-    """(gamma, speedup) of the gamma up to LONGEST_GAMMA that decodes fastest; (0, 1.0): better not at all."""
-    found = [
-        (gamma, predicted_speedup(expected_tokens_per_round(rate, gamma), gamma, draft_cost, verify_cost) or 0.0)
-        for gamma in range(1, LONGEST_GAMMA + 1)
-    ]
-    best = max(found, key=lambda pair: pair[1])
-    return best if best[1] > 1 else (0, 1.0)
+    return ParallelPrefillEstimate(free, used, total, target.total_ms(tokens))
 
 
 Chance = float | Sequence[float]
@@ -162,17 +106,16 @@ PREPARING = "prepare draft"
 """The span in which a drafter gets ready, part of stage decode."""
 
 _STEPS = 60
-"""Bisections: more than a float's 53 bits need."""
+"""Bisections; a float has 53 bits."""
 
 
 @dataclass(frozen=True)
 class RoundCosts:
-    """What rounds of speculation cost, in ms. `step_ms` is the plain target's decode step.
+    """Costs of rounds of speculation in ms. `step_ms` is the plain target's decode step.
 
-    `draft_ms` and `rest_ms` are the means by tokens drafted in a row: of drafting so many, and of all else in such a
-    round. Of a tree its levels count, each with all of its nodes.
-    `once_ms` is what decoding pays once: preparing the drafter before the first round (`prepare_ms` of it, where a span
-    says so) and catching up after the last.
+    `draft_ms` and `rest_ms` are means by tokens drafted in a row (levels of a tree): of drafting, and of the rest of
+    the round. `once_ms` is paid once per decode: preparing the drafter before the first round (`prepare_ms` of it) and
+    catching up after the last.
     """
 
     step_ms: float
@@ -201,15 +144,12 @@ class RoundCosts:
 
 
 def _on_line(known: Mapping[int, float], at: int) -> float:
-    """The value at a place: known, between its neighbours, or on from the last two (never falling)."""
-    if at in known:
-        return known[at]
+    """The known value, one between its neighbours, or one beyond the last two that is not below the last."""
     places = sorted(known)
-    if len(places) == 1:
-        return known[places[0]]
-    below = [place for place in places if place < at]
+    if at in known or len(places) == 1:
+        return known.get(at, known[places[0]])
     above = [place for place in places if place > at]
-    low, high = (below[-1], above[0]) if below and above else tuple(places[-2:])
+    low, high = (max(place for place in places if place < at), above[0]) if above else places[-2:]
     slope = (known[high] - known[low]) / (high - low)
     return known[low] + (at - low) * slope if above else known[high] + (at - high) * max(0.0, slope)
 
@@ -238,38 +178,25 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> RoundCosts | None:
 
     None without a steady round in a measured decode stage.
     """
-    draft: dict[int, list[float]] = {}
-    rest: dict[int, list[float]] = {}
-    counted: dict[int, int] = {}
-    once: list[float] = []
-    prepared: list[float] = []
-    for run in runs:
-        spent = decode_costs(run)
-        if spent is None:
-            continue
-        once_ms, preparing_ms, by_depth = spent
-        once.append(once_ms)
-        prepared.append(preparing_ms)
-        for count, draft_ms, rest_ms, rounds in by_depth:
-            draft.setdefault(count, []).append(draft_ms)
-            rest.setdefault(count, []).append(rest_ms)
-            counted[count] = counted.get(count, 0) + rounds
-    if not once:
+    known = [costs for run in runs if (costs := decode_costs(run)) is not None]
+    if not known:
         return None
-    relied = {count for count, rounds in counted.items() if rounds >= _FEWEST_ROUNDS} or set(counted)
-    return RoundCosts(
-        step_ms,
-        {count: median(values) for count, values in draft.items() if count in relied and count},
-        {count: median(values) for count, values in rest.items() if count in relied},
-        median(once),
-        median(prepared),
+    rounds = [row for _, _, by_depth in known for row in by_depth]
+    counted = dict.fromkeys(sorted({depth for depth, *_ in rounds}), 0)
+    for depth, _, _, count in rounds:
+        counted[depth] += count
+    used = [depth for depth, count in counted.items() if count >= _FEWEST_ROUNDS] or list(counted)
+    draft, rest = (
+        {depth: median(row[place] for row in rounds if row[0] == depth) for depth in used} for place in (1, 2)
     )
+    draft.pop(0, None)
+    return RoundCosts(step_ms, draft, rest, median(costs[0] for costs in known), median(costs[1] for costs in known))
 
 
 @kept()
 def decode_costs(run: RunLog) -> tuple[float, float, list[tuple[int, float, float, int]]] | None:
-    """The costs of one run: ms paid once, ms of preparing, and by tokens drafted in a row the mean ms of drafting them,
-    of the rest of such a round, and the number of rounds. None without a steady round in a measured decode stage."""
+    """The costs of one run: ms paid once, ms of preparing, and rows of tokens drafted in a row, mean ms of drafting,
+    mean ms of the rest, and number of rounds. None without a steady round in a measured decode stage."""
     split = split_decode(run)
     if split is None:
         return None
@@ -296,14 +223,14 @@ def split_decode(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | N
 
 
 def prepare_ms(run: RunLog) -> float:
-    """What the drafter took inside decode before it could draft: a head that looks at the prompt, for one."""
+    """Time of the drafter's preparation inside decode."""
     decode = run.stage("decode", run.info.role)
     parts = () if decode is None else run.children(decode.span_id)
     return sum(ms_from_ns(part.duration_ns or 0) for part in parts if part.name == PREPARING)
 
 
 def tau(gamma: Gamma, alpha: Chance) -> float:
-    """Tokens a round gives: 1 + a1 + a1 a2 + …, which is (1 - a^(gamma+1)) / (1 - a) for one chance a."""
+    """Tokens of a round: 1 + a1 + a1 a2 + …, which is (1 - a^(gamma+1)) / (1 - a) for one chance a."""
     return sum(share * _tau(count, alpha) for count, share in mix_of(gamma))
 
 
@@ -318,13 +245,13 @@ def _tau(gamma: int, alpha: Chance) -> float:
 
 
 def speedup(gamma: Gamma, alpha: Chance, costs: RoundCosts) -> float:
-    """S = tau / (gamma c + v): how many times as fast decoding is, without what is paid once."""
+    """S = tau / (gamma c + v): the speed of decoding, without the costs paid once."""
     return tau(gamma, alpha) * costs.step_ms / costs.round_ms(gamma)
 
 
 @dataclass(frozen=True)
 class Point:
-    """One place of the curve: so many tokens drafted a round, costs there in plain steps, and the speed they give."""
+    """A point of the curve: drafted tokens of a round, costs in plain steps, and the speed."""
 
     gamma: int
     tau: float
@@ -351,7 +278,7 @@ def answer_speedup(costs: RoundCosts, gamma: Gamma, alpha: Chance, tokens: int, 
 
 
 def break_even_tau(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
-    """Tokens a round has to give for the answer to take as long as plain decoding; None where no number is enough."""
+    """Tokens of a round with which the answer takes as long as plain decoding; None where no number is enough."""
     budget = (tokens - 1) * costs.step_ms - preparation_ms - costs.once_ms
     return (tokens - 1) * costs.round_ms(gamma) / budget if budget > 0 else None
 
@@ -376,13 +303,11 @@ def break_even_rate(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms
 def hidden_break_even_alpha(
     free: int, step_ms: float, verify_ms: float, contention_ms: float = 0.0, *, is_greedy: bool = True
 ) -> float | None:
-    """The chance per token above which a block of `free` drafts inside the prefill pays; 0.0 where it always does, None
-    where it never can.
+    """The chance per token above which a block of `free` drafts inside the prefill pays; 0.0: always, None: never.
 
-    The mean gain over blocks is E[A] t - P(pass) T_verify - contention: A accepted drafts save A plain steps t.
-    The prefill's logits judge the first draft, so a greedy answer makes the pass only where that draft stands. A drawn
-    answer always makes the pass. `verify_ms` is 0 where no pass is made, `contention_ms` the extra time of the target's
-    own stages. The gain is convex in the chance, so it rises through 0 at most once.
+    The mean gain over blocks is E[A] t - P(pass) T_verify - contention: A accepted drafts save A plain steps t. A
+    greedy answer makes the pass only if the first draft stands, a sampled one always. `contention_ms` is the extra time
+    of the target's own stages. The gain is convex in the chance, so it crosses 0 at most once.
     """
 
     def gain(alpha: float) -> float:
@@ -398,11 +323,11 @@ def hidden_break_even_alpha(
 _GRID = tuple(place / 1000 for place in range(1000))
 
 _NOTHING = 1e-9
-"""Of a step: a loss that is the arithmetic's."""
+"""A loss below this share of a step is rounding."""
 
 
 def _crossing(rising: Callable[[float], float], low: float, high: float) -> float:
-    """The chance between two at which a function that is below 0 and then not reaches 0."""
+    """The chance between two at which a function crosses 0 upwards."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if rising(middle) < 0 else (low, middle)

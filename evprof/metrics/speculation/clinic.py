@@ -1,8 +1,7 @@
-"""The acceptance clinic: every definition of acceptance with its two counts, acceptance by place, and per round.
+"""Every definition of acceptance with its two counts, acceptance by place, and accepted tokens per round.
 
-Figures of one body of work read 3 %, 4 %, 24 % and 35 % because they divide different counts. They
-follow vLLM (`draft_acceptance_rate`, `mean_acceptance_length` with the bonus token), gpt-fast (mean accepted, without
-it) and Leviathan et al. (alpha = 1 - TV(p, q), arXiv 2211.17192). It knows no times: see `break_even`.
+Definitions follow vLLM (`draft_acceptance_rate`, `mean_acceptance_length` with the bonus token), gpt-fast (mean
+accepted, without it) and Leviathan et al. (alpha = 1 - TV(p, q), arXiv 2211.17192).
 """
 
 from __future__ import annotations
@@ -39,15 +38,14 @@ DRAFT_RATE, TOKEN_RATE, LENGTH, LENGTH_WITHOUT, EFFICIENCY, ALPHA, MATCH, AGREEM
 
 _PPM = 1_000_000
 _MOST_PLACES = 4096
-"""Of a round; no engine drafts as many, and a damaged file may say anything."""
-_NO_JUDGEMENTS = "no probabilities were kept (--no-judgements, or a drafter that has none)"
+"""Places of a round; more are damage."""
 
 
 @dataclass(frozen=True)
 class Definition:
-    """One figure that is called acceptance: `formula` in words, its two counts, their quotient and what to know of it.
+    """One figure that is called acceptance: `formula` in words, its two counts, their quotient and a note.
 
-    `value` is numerator / denominator in `unit` (SHARE or TOKENS); None where nothing was counted, and `note` says why.
+    `value` is numerator / denominator in `unit` (SHARE or TOKENS); None over nothing.
     """
 
     name: str
@@ -68,10 +66,9 @@ class Definition:
 
 
 def definitions(run: RunLog, plain: RunLog | None = None) -> list[Definition]:
-    """All figures of a run that speculates; [] for one that does not.
+    """All figures of a run that speculates; [] for others.
 
-    `plain` is a plain answer to hold this one against: the draft's own (how far it matches the target's place by place,
-    which is what "naive acceptance" was), or the target's (whether a lossy answer agrees).
+    `plain` is an answer to compare token by token: the draft's own, or the target's for a lossy run.
     """
     return definitions_over([(run, plain)])
 
@@ -79,112 +76,82 @@ def definitions(run: RunLog, plain: RunLog | None = None) -> list[Definition]:
 def definitions_over(pairs: Sequence[tuple[RunLog, RunLog | None]]) -> list[Definition]:
     """The same over several runs, each with a plain answer or None: counts are summed, long answers weigh more."""
     counted = [counts for run, _ in pairs if (counts := acceptance(run)) is not None]
-    found: list[Definition] = []
-    if counted:
-        total = sum(counted[1:], counted[0])
-        found = [*_counted(total, any(_is_tree(run) for run, _ in pairs)), *_alpha([run for run, _ in pairs])]
-    found += _matches([(run, plain) for run, plain in pairs if plain is not None])
-    if counted and total.hidden_drafted:
-        found += _hidden(total)
-    return found
+    matches = _matches([(run, plain) for run, plain in pairs if plain is not None])
+    if not counted:
+        return matches
+    total = sum(counted[1:], counted[0])
+    has_trees = any(run.info.speculation is not None and run.info.speculation.tree for run, _ in pairs)
+    found = [*_counted(total, has_trees), _alpha([run for run, _ in pairs]), *matches]
+    return [*found, *_hidden(total)] if total.hidden_drafted else found
 
 
 def _counted(counts: Acceptance, has_trees: bool) -> list[Definition]:
-    """What rounds count. A file may tell drafted and accepted tokens and no rounds."""
+    """Counts of rounds. A file may give drafted and accepted tokens without rounds."""
     accepted, drafted, rounds = counts.accepted, counts.drafted, counts.rounds
     tree = "; of a tree every node counts as drafted, so that this cannot come near 1" if has_trees else ""
-    judged = counts.judged if rounds else None
+    rate = f"the bonus token is left out; what follows a rejection counts as rejected, so it falls with gamma{tree}"
+    judged = (
+        "of what the target judged; the same at every gamma only where acceptances are independent, so compare it at "
+        "one gamma"
+    )
+    of_judged = "accepted / (accepted + first rejections)"
+    bonus = "as vLLM and Spec-Bench count it: 1 when nothing is accepted"
+    without = "as gpt-fast counts it: one less than with the bonus"
+    emitted = "tokens of the answer per target call; a clipped last round has no bonus"
     return [
-        Definition(
-            DRAFT_RATE,
-            "accepted / drafted",
-            accepted,
-            drafted,
-            SHARE,
-            f"the bonus token is left out; what follows a rejection counts as rejected, so it falls with gamma{tree}",
-        ),
-        Definition(
-            TOKEN_RATE,
-            "accepted / (accepted + first rejections)",
-            accepted,
-            judged,
-            SHARE,
-            "of what the target judged; the same at every gamma only where acceptances are independent, so "
-            "compare it at one gamma",
-        ),
-        Definition(
-            LENGTH,
-            "1 + accepted / rounds",
-            accepted + rounds,
-            rounds,
-            TOKENS,
-            "as vLLM and Spec-Bench count it: 1 when nothing is accepted",
-        ),
-        Definition(
-            LENGTH_WITHOUT,
-            "accepted / rounds",
-            accepted,
-            rounds,
-            TOKENS,
-            "as gpt-fast counts it: one less than with the bonus",
-        ),
-        Definition(
-            EFFICIENCY,
-            "emitted / rounds",
-            counts.emitted,
-            rounds,
-            TOKENS,
-            "tokens of the answer per target call; a clipped last round has no bonus",
-        ),
+        Definition(DRAFT_RATE, "accepted / drafted", accepted, drafted, SHARE, rate),
+        Definition(TOKEN_RATE, of_judged, accepted, counts.judged if rounds else None, SHARE, judged),
+        Definition(LENGTH, "1 + accepted / rounds", accepted + rounds, rounds, TOKENS, bonus),
+        Definition(LENGTH_WITHOUT, "accepted / rounds", accepted, rounds, TOKENS, without),
+        Definition(EFFICIENCY, "emitted / rounds", counts.emitted, rounds, TOKENS, emitted),
     ]
 
 
-def _alpha(runs: Sequence[RunLog]) -> list[Definition]:
+def _alpha(runs: Sequence[RunLog]) -> Definition:
     overlaps = [entry.overlap_ppm for run in runs for entry in run.judgements if entry.overlap_ppm >= 0]
     formula = "mean of the sum of min(p, q) over judged places"
     if not overlaps:
-        return [Definition(ALPHA, formula, None, None, SHARE, _NO_JUDGEMENTS)]
+        note = "no probabilities were kept (--no-judgements, or a drafter that has none)"
+        return Definition(ALPHA, formula, None, None, SHARE, note)
     note = "1 − TV(p, q): the chance that sampling accepts; greedy decoding accepts by the choices alone"
-    return [Definition(ALPHA, formula, sum(overlaps) / _PPM, len(overlaps), SHARE, note)]
+    return Definition(ALPHA, formula, sum(overlaps) / _PPM, len(overlaps), SHARE, note)
+
+
+_MATCHES = (
+    (MATCH, True, "the draft's own answer against the target's; nothing is drafted, so it is no acceptance"),
+    (AGREEMENT, False, "the plain target's answer against this one; 1 where it is lossless and greedy"),
+)
 
 
 def _matches(pairs: Sequence[tuple[RunLog, RunLog]]) -> list[Definition]:
-    """Same id at the same position, over the shorter answer; by who gave the plain answer."""
+    """Same id at the same position, over the shorter answer; by the model of the plain answer."""
+    formula = "same id at the same position / positions of the shorter answer"
     found = []
-    for name, is_drafts, note in (
-        (MATCH, True, "the draft's own answer against the target's; nothing is drafted, so it is no acceptance"),
-        (AGREEMENT, False, "the plain target's answer against this one; 1 where it is lossless and greedy"),
-    ):
+    for name, is_drafts, note in _MATCHES:
         mine = [(run, plain) for run, plain in pairs if (plain.info.role == DRAFT) == is_drafts]
-        if not mine:
-            continue
-        formula = "same id at the same position / positions of the shorter answer"
-        if is_drafts and any(run.info.speculation and run.info.speculation.alignment == REENCODED for run, _ in mine):
+        facts = [run.info.speculation for run, _ in mine if is_drafts]
+        if any(entry is not None and entry.alignment == REENCODED for entry in facts):
             found.append(Definition(name, formula, None, None, SHARE, "the models' ids mean different text"))
-            continue
-        found.append(Definition(name, formula, *matching_ids(mine), SHARE, note))
+        elif mine:
+            found.append(Definition(name, formula, *matching_ids(mine), SHARE, note))
     return found
 
 
 def _hidden(counts: Acceptance) -> list[Definition]:
-    note = "one block per answer, drafted before the target said anything"
+    accepted, drafted = counts.hidden_accepted, counts.hidden_drafted
+    hidden = "accepted / drafted, of what was drafted inside the target's prefill"
+    steady = "accepted / drafted, of the rounds after the prefill"
+    note = "" if counts.drafted > drafted else "no round followed the hidden block"
     return [
         Definition(
             HIDDEN,
-            "accepted / drafted, of what was drafted inside the target's prefill",
-            counts.hidden_accepted,
-            counts.hidden_drafted,
+            hidden,
+            accepted,
+            drafted,
             SHARE,
-            note,
+            "one block per answer, drafted before the target said anything",
         ),
-        Definition(
-            STEADY,
-            "accepted / drafted, of the rounds after the prefill",
-            counts.accepted - counts.hidden_accepted,
-            counts.drafted - counts.hidden_drafted,
-            SHARE,
-            "" if counts.drafted > counts.hidden_drafted else "no round followed the hidden block",
-        ),
+        Definition(STEADY, steady, counts.accepted - accepted, counts.drafted - drafted, SHARE, note),
     ]
 
 
@@ -257,13 +224,9 @@ def round_histogram(*runs: RunLog, steady_only: bool = False) -> dict[int, int]:
 
 
 def plain_answer(run: RunLog, others: Sequence[RunLog]) -> RunLog | None:
-    """Which plain answer `definitions` holds a run against: of a lossy one the target's, else the draft's own."""
+    """The plain answer for `definitions`: of a lossy run the target's, otherwise the draft's own."""
     if is_lossy(run):
         baseline = baseline_of(run, others)
         return baseline.runs[-1] if baseline else None
     drafts = draft_alone(run, others)
     return drafts[-1] if drafts else None
-
-
-def _is_tree(run: RunLog) -> bool:
-    return run.info.speculation is not None and bool(run.info.speculation.tree)

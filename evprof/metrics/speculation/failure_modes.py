@@ -1,8 +1,4 @@
-"""Why drafts fail: each round's first rejection with both tokens, and the kind of difference, by their text alone.
-
-The kinds say what would help: SHIFTED drafts say the same a word earlier or later, SURFACE ones write it differently,
-CONTENT ones see something else. It knows pieces, no vocabulary and no model.
-"""
+"""The first rejection of each round with both tokens, and the kind of difference by the tokens' text alone."""
 
 from __future__ import annotations
 
@@ -12,25 +8,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.texts import join_pieces
-from evprof.metrics.figures.kept import kept
 from evprof.metrics.speculation.outcome import has_rejection
 
 SHIFTED, SURFACE, CONTENT = "shifted", "surface", "content"
 KINDS = (SHIFTED, SURFACE, CONTENT)
-"""The draft's token comes a few places later in the target's text, or the target's in the draft's; the same word but
-for case, spaces, punctuation or inflection; another word."""
+"""The draft's token comes a few places later in the target's text, or the reverse; both tokens have the same letters
+and digits; every other difference."""
 
 REACH = 4
 """Places after the rejected one in which a token counts as shifted."""
 
 _FEWEST_LETTERS = 3
-"""Shorter words are too common to tell a shift by themselves: what follows them has to be the same as well."""
+"""A shorter word counts as shifted only if the word after it is the same, too."""
 
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 _PPM = 1_000_000
-_DIGITS = 20
-"""Of a number that can be an id."""
+_LONGEST_ID = 20
+"""Digits of a token's id."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,8 @@ def first_rejections(run: RunLog) -> list[Rejection]:
         if not has_rejection(run, entry) or place >= len(run.tokens):
             continue
         # Of a tree, only the preferred token of a place is known.
-        ids = [] if is_tree else [int(part) for part in entry.drafted_ids.split(",") if _is_id(part)]
+        parts = [] if is_tree else entry.drafted_ids.split(",")
+        ids = [int(part) for part in parts if part.isdecimal() and len(part) < _LONGEST_ID]
         drafts = [(token_id, names.get(token_id, "")) for token_id in ids[entry.accepted :]]
         judgement, token = judged.get(entry.round_index), rejected.get((entry.round_index, place))
         if judgement is not None:
@@ -88,13 +83,6 @@ def first_rejections(run: RunLog) -> list[Rejection]:
         (draft_id, piece), index = drafts[0], entry.round_index
         found.append(Rejection(index, place, draft_id, target.token_id, piece, target.piece, draft, cross, own, kind))
     return found
-
-
-@kept()
-def rejection_counts(run: RunLog) -> dict[str, int] | None:
-    """A run's first rejections by kind, all kinds named; None where there is none."""
-    found = counts(first_rejections(run)) if run.rounds else {}
-    return found if any(found.values()) else None
 
 
 def counts(rejections: Iterable[Rejection]) -> dict[str, int]:
@@ -119,11 +107,6 @@ def round_starts(run: RunLog) -> dict[int, int]:
     return found
 
 
-def _is_id(part: str) -> bool:
-    """Whether a part of a record's text is an id; a damaged file's may be anything."""
-    return part.isdecimal() and len(part) < _DIGITS
-
-
 def _chance(ppm: int) -> float | None:
     return None if ppm < 0 else ppm / _PPM
 
@@ -131,102 +114,28 @@ def _chance(ppm: int) -> float | None:
 def kind_of(drafted: Sequence[str], answer: Sequence[str], place: int) -> str:
     """The kind of a rejection: `drafted` are the draft's pieces from the rejected one on, `answer` all of the target's.
 
-    A special token (an empty piece, such as the end) is content: the draft goes on where the target stops, or stops.
+    A special token is an empty piece, and counts as content.
     """
     draft, target = drafted[0], answer[place]
     if not draft or not target:
         return CONTENT
-    if _is_surface(drafted, answer, place):
+    if _bare(draft) == _bare(target):
         return SURFACE
-    if _stands_in(drafted, answer[place + 1 : place + 1 + REACH + 1]):
-        return SHIFTED
-    if _stands_in(answer[place:], drafted[1 : 1 + REACH + 1]):
-        return SHIFTED
-    return CONTENT
-
-
-def _is_surface(drafted: Sequence[str], answer: Sequence[str], place: int) -> bool:
-    if _bare(drafted[0]) == _bare(answer[place]):
-        return True
-    if _BYTE.fullmatch(drafted[0]) or _BYTE.fullmatch(answer[place]):
-        return False  # part of a character is no part of a word
-    mine, theirs = _word(answer[:place], drafted), _word(answer[:place], answer[place:])
-    if mine is None or theirs is None:
-        # The draft ends within the word: the pieces are all there is.
-        mine, theirs = _bare(drafted[0]), _bare(answer[place])
-    return is_inflection(mine, theirs)
+    is_shifted = _stands_in(drafted, answer[place + 1 : place + 2 + REACH])
+    return SHIFTED if is_shifted or _stands_in(answer[place:], drafted[1 : 2 + REACH]) else CONTENT
 
 
 def _stands_in(pieces: Sequence[str], text: Sequence[str]) -> bool:
-    """Whether the first of `pieces` stands within `text`, and, where it is short, the next one right after it."""
-    wanted = _bare(pieces[0])
-    if not wanted:
+    """Whether the first of `pieces` stands within `text`; a short one together with the next."""
+    wanted = [_bare(piece) for piece in pieces[:2]]
+    known = [_bare(piece) for piece in text]
+    if not wanted[0]:
         return False
-    for place, piece in enumerate(text):
-        if _bare(piece) != wanted:
-            continue
-        if len(wanted) >= _FEWEST_LETTERS:
-            return True
-        if (
-            place + 1 < len(text)
-            and len(pieces) > 1
-            and _bare(pieces[1])
-            and _bare(text[place + 1]) == _bare(pieces[1])
-        ):
-            return True
-    return False
+    if len(wanted[0]) >= _FEWEST_LETTERS:
+        return wanted[0] in known
+    return len(wanted) > 1 and bool(wanted[1]) and wanted in [known[at : at + 2] for at in range(len(known))]
 
 
 def _bare(piece: str) -> str:
-    """Letters and digits in lower case; "" of spaces, punctuation and bytes."""
-    if _BYTE.fullmatch(piece):
-        return piece
-    return "".join(letter for letter in piece.casefold() if letter.isalnum())
-
-
-def _word(before: Sequence[str], following: Sequence[str]) -> str | None:
-    """The word that `following` begins or goes on with after `before`, bare; None where it is not known how it ends."""
-    head: list[str] = []
-    if not following[0].startswith(" "):
-        for piece in reversed(before):
-            head.insert(0, piece)
-            if piece.startswith(" "):
-                break
-    text = join_pieces([*head, *following]).lstrip()
-    match = re.match(r"\w+(?=\W)", text)
-    if match is None:
-        return text.casefold() if following[-1] == "" and re.fullmatch(r"\w+", text) else None
-    return match.group().casefold()
-
-
-_ENDINGS = ("", "s", "es", "d", "ed", "ing", "er", "ers", "ly", "est")
-_ARTICLES = frozenset(("a", "an"))
-
-
-def is_inflection(one: str, other: str) -> bool:
-    """Whether two bare words are forms of one: tree and trees, city and cities, drive and driving, run and running."""
-    if not one or not other:
-        return False
-    if one == other or {one, other} == _ARTICLES:
-        return True
-    return bool(_stems(one) & _stems(other))
-
-
-def _stems(word: str) -> set[str]:
-    """What is left of a word without an English ending, in the spellings that endings change; three letters or more.
-
-    Crude: care and cars stay apart, seed counts as a form of see.
-    """
-    found = set()
-    for ending in _ENDINGS:
-        if not word.endswith(ending):
-            continue
-        stem = word[: len(word) - len(ending)] if ending else word
-        found.add(stem)
-        if ending and stem.endswith("i"):
-            found.add(stem[:-1] + "y")
-        if ending and len(stem) > 1 and stem[-1] == stem[-2]:
-            found.add(stem[:-1])
-        if ending in ("ed", "ing", "er", "ers", "es", "est"):
-            found.add(stem + "e")
-    return {stem for stem in found if len(stem) >= _FEWEST_LETTERS}
+    """Letters and digits in lower case; "" of spaces and punctuation; a byte as it is."""
+    return piece if _BYTE.fullmatch(piece) else "".join(filter(str.isalnum, piece.casefold()))

@@ -1,8 +1,7 @@
-"""What speculation achieved: acceptance by the field's definitions, and what it allows.
+"""Counts of speculation: acceptance by the field's definitions, and its ceiling.
 
 Definitions follow vLLM: `draft_acceptance_rate = accepted / drafted` leaves the bonus token out,
-`mean_acceptance_length = 1 + accepted / rounds` counts it. Prediction follows Leviathan et al. (arXiv 2211.17192) with
-the cost of verification measured instead of taken as 1.
+`mean_acceptance_length = 1 + accepted / rounds` counts it.
 """
 
 from __future__ import annotations
@@ -55,9 +54,7 @@ class Acceptance:
     def token_acceptance_rate(self) -> float | None:
         """Chance that the next drafted token is accepted: accepted / (accepted + first rejections).
 
-        Positions after a round's first rejection were never judged and are left out, so this is above the draft
-        acceptance rate; it is the same at every gamma only where acceptances are independent. None when nothing was
-        judged.
+        Positions after a round's first rejection are never judged. None when nothing was judged.
         """
         return self.accepted / self.judged if self.judged else None
 
@@ -88,11 +85,9 @@ def draft_depth(run: RunLog, entry: RoundRecord) -> int:
         return entry.drafted
     depth = nodes = 0
     level = 1
-    # What a damaged file says is no reason to fail: a width that is none ends the tree.
+    # In a damaged file, a width that is no number ends the tree.
     for width in facts.tree.split(","):
-        if not (width.isdecimal() and len(width) < _DIGITS):
-            break
-        level *= int(width)
+        level *= int(width) if width.isdecimal() and len(width) < _DIGITS else entry.drafted + 1
         if nodes + level > entry.drafted:
             break
         nodes, depth = nodes + level, depth + 1
@@ -133,17 +128,18 @@ def acceptance(run: RunLog) -> Acceptance | None:
         if run.info.imported is not None:
             return _imported_acceptance(run.info.imported)
         return Acceptance() if mode_of(run.info.mode).drafts else None
-    counts: list[tuple[int, ...]] = []
-    for entry in run.rounds:
-        bonus, rejected = max(0, entry.emitted - entry.accepted), has_rejection(run, entry)
-        hidden = (entry.drafted, entry.accepted) if entry.hidden else (0, 0)
-        counts.append((entry.drafted, entry.accepted, entry.emitted, bonus, rejected, *hidden))
-    sums: list[int] = [sum(column) for column in zip(*counts, strict=True)]
-    named = dict(zip(_SUMMED, sums, strict=True))
-    return Acceptance(len(run.rounds), **named, per_position=_reaching(accepted_histogram(run)))
-
-
-_SUMMED = ("drafted", "accepted", "emitted", "bonus", "rejected_rounds", "hidden_drafted", "hidden_accepted")
+    hidden = [entry for entry in run.rounds if entry.hidden]
+    return Acceptance(
+        rounds=len(run.rounds),
+        drafted=sum(entry.drafted for entry in run.rounds),
+        accepted=sum(entry.accepted for entry in run.rounds),
+        emitted=sum(entry.emitted for entry in run.rounds),
+        bonus=sum(max(0, entry.emitted - entry.accepted) for entry in run.rounds),
+        rejected_rounds=sum(has_rejection(run, entry) for entry in run.rounds),
+        hidden_drafted=sum(entry.drafted for entry in hidden),
+        hidden_accepted=sum(entry.accepted for entry in hidden),
+        per_position=_reaching(accepted_histogram(run)),
+    )
 
 
 def _reaching(counted: Counter[int]) -> tuple[int, ...]:
@@ -222,17 +218,17 @@ def ceiling_json(found: AcceptanceCeiling | None) -> dict[str, Any]:
 
 
 def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
-    """Runs, but of those that drafted alike for the same answer to the same sample only the one that drafted most:
-    greedy repeats are one observation of acceptance, however often they are timed."""
+    """One run for each answer to a sample, the one that drafted most: greedy repeats are one observation of acceptance.
+
+    Imported runs without rounds all count, because nothing shows that two of their answers are the same.
+    """
     found: dict[object, RunLog] = {}
     for run in runs:
         drafting = run.info.mode, run.info.settings.speculation
-        key = sample_key(run), drafting, answer_ids(run)
-        # Files of other programs tell no rounds, by which two answers could be known to be one.
-        place = key if run.info.imported is None else run.run_id
-        known = found.setdefault(place, run)
+        key = (sample_key(run), drafting, answer_ids(run)) if run.info.imported is None else run.run_id
+        known = found.setdefault(key, run)
         if _drafted(run) > _drafted(known):
-            found[place] = run
+            found[key] = run
     return list(found.values())
 
 
@@ -244,12 +240,6 @@ def _drafted(run: RunLog) -> int:
 def acceptance_ceiling(rate: float) -> float | None:
     """a / (1 - a): accepted tokens per round that no number of drafted tokens can exceed; None (no limit) at a = 1."""
     return rate / (1 - rate) if rate < 1 else None
-
-
-def predicted_speedup(tokens_per_round: float, gamma: float, draft_cost: float, verify_cost: float) -> float | None:
-    """S = tau / (gamma·c + v); c and v are costs of a drafted token and of a verification in plain target steps."""
-    cost = gamma * draft_cost + verify_cost
-    return tokens_per_round / cost if cost > 0 else None
 
 
 @kept()

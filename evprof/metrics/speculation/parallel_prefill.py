@@ -1,7 +1,6 @@
-"""What drafting inside the target's prefill brought: its window, what was hidden in it, what that cost, the net gain.
+"""Figures of drafting inside the target's prefill: its window, what it hides, what that costs, and the net gain.
 
-The window is told twice, because both numbers are in use: from the target's prefill on, and from its load on. It knows
-no engine: everything is read from stages and rounds.
+The window is given from the start of the target's prefill, and from the start of its load.
 """
 
 from __future__ import annotations
@@ -34,18 +33,15 @@ from evprof.metrics.speculation.payoff import reader_of, step_ms_of
 
 @dataclass(frozen=True)
 class ParallelPrefillFigures:
-    """Parallel prefill of one run. All times in ms; None where not measured or nothing to compare with.
+    """Parallel prefill of one run. All times in ms; None where not measured or without a baseline.
 
     `prefill_ms` is the target's prefill, `with_load_ms` from its load's start to its prefill's end; `draft_ready_ms`
-    how long into the latter the draft had its own prompt in, and `left_ms` what then remained for drafting (0:
-    nothing). `overlap_ms` is how long the draft worked while the target's stages ran.
-
-    `drafted` and `accepted` count hidden tokens, `saved_steps` the target's steps that the block stood for.
-    `verify_ms` is the pass that verified them, 0 where none was needed or it rode in the prefill's last chunk.
-    Contention is how much longer the prefill (`stage_contention_ms`: preprocess, vision and prefill) took than in the
-    plain runs; `transfer_*` is what crossed between devices. `predicted_gain_ms` is saved steps less verification and
-    contention; `net_gain_ms` the plain wall less this one, `net_without_load_ms` the same without loading: means over
-    repeats and over the plain runs `baseline_ids`.
+    is when in the latter the draft has read its prompt, and `left_ms` the rest for drafting. `overlap_ms` is how long
+    draft and target work at once. `drafted` and `accepted` count hidden tokens, `saved_steps` the target's steps that
+    the block replaces. `verify_ms` is the pass that verifies them. Contention is the extra time of the prefill
+    (`stage_contention_ms`: preprocess, vision and prefill) against the plain runs; `transfer_*` is the traffic between
+    devices. `predicted_gain_ms` is saved steps less verification and contention; `net_gain_ms` the plain wall less this
+    one, `net_without_load_ms` the same without loading.
     """
 
     prefill_ms: float | None
@@ -112,8 +108,7 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> ParallelPrefillFigu
 
 
 def _saved_steps(run: RunLog, hidden: Sequence[RoundRecord]) -> int:
-    """Tokens of the hidden block that plain decoding would take a step for: not the answer's first, which a prefill
-    gives anyway."""
+    """Tokens of the hidden block without the answer's first, which a prefill gives anyway."""
     emitted = sum(entry.emitted for entry in hidden)
     has_first = bool(run.tokens) and any(run.tokens[0].round_index == entry.round_index for entry in hidden)
     return max(0, emitted - 1) if has_first else emitted
@@ -122,8 +117,8 @@ def _saved_steps(run: RunLog, hidden: Sequence[RoundRecord]) -> int:
 def _break_even(
     run: RunLog, drafted: int, step: float | None, verify_ms: float, contention: float | None
 ) -> float | None:
-    """The chance per token above which the block pays. Where a wrong first token spared the pass, one step stands for
-    its cost; drafts that ride in the last chunk need none."""
+    """The chance per token above which the block pays. Without a measured pass, a step stands for its cost; drafts in the
+    last chunk need none."""
     if step is None or contention is None or not drafted:
         return None
     rides = run.info.settings.speculation.verify == "last-chunk"
@@ -133,23 +128,24 @@ def _break_even(
 
 
 def _moments(run: RunLog) -> dict[str, float | None]:
-    """The window with the target's load, when in it the draft was ready, and what was left from then on."""
+    """The window with the target's load, when in it the draft is ready, and the rest from then on."""
     role = run.info.role
-    prefill, load, draft = run.stage("prefill", role), run.stage("load", role), run.stage("prefill", DRAFT)
+    spans = run.stage("load", role), run.stage("prefill", role), run.stage("prefill", DRAFT)
+    load, prefill, draft = (span if span is not None and is_measured(span) else None for span in spans)
     found: dict[str, float | None] = dict.fromkeys(("with_load_ms", "draft_ready_ms", "left_ms"))
-    if prefill is None or prefill.end_ns is None or not is_measured(prefill):
+    if prefill is None or prefill.end_ns is None:
         return found
-    if load is not None and is_measured(load):
+    if load is not None:
         found["with_load_ms"] = ms_from_ns(prefill.end_ns - load.start_ns)
-    if draft is not None and draft.end_ns is not None and is_measured(draft):
-        if load is not None and is_measured(load):
+    if draft is not None and draft.end_ns is not None:
+        if load is not None:
             found["draft_ready_ms"] = ms_from_ns(draft.end_ns - load.start_ns)
         found["left_ms"] = ms_from_ns(max(0, prefill.end_ns - max(draft.end_ns, prefill.start_ns)))
     return found
 
 
 def _overlap_ms(run: RunLog, hidden: Sequence[RoundRecord]) -> float | None:
-    """How long draft and target worked at once before decoding: both unions less the union of both."""
+    """Time in which draft and target work at once before decoding: both unions less the union of both."""
     target: list[Interval] = settled_intervals(run, STAGES[:4], run.info.role)
     draft: list[Interval] = settled_intervals(run, STAGES, DRAFT)
     if not target or not draft:
@@ -162,13 +158,12 @@ def _contention(
     mine: Sequence[RunLog], plain: Sequence[RunLog], names: Sequence[str], role: str | None = None
 ) -> float | None:
     """How much longer these stages of a role took than in plain runs, by the medians of each, taken together."""
-    longer = 0.0
-    is_known = False
+    longer = []
     for name in names:
         both = [[value for run in runs if (value := stage_ms(run, name, role)) is not None] for runs in (mine, plain)]
         if all(both):
-            longer, is_known = longer + median(both[0]) - median(both[1]), True
-    return longer if is_known else None
+            longer.append(median(both[0]) - median(both[1]))
+    return sum(longer) if longer else None
 
 
 def _net(mine: Sequence[RunLog], plain: Sequence[RunLog], basis: str) -> float | None:

@@ -1,7 +1,4 @@
-"""What speculation brought: its measured speed with an interval beside the predicted one, and what answers would take.
-
-Joins a speculative request with the plain runs of the same question; `break_even` has the arithmetic.
-"""
+"""Speculation against the plain runs of the same questions: its measured speed, the predicted one, expected totals."""
 
 from __future__ import annotations
 
@@ -52,18 +49,14 @@ MEASURED_BASES = (DECODE, WITHOUT_LOAD, END_TO_END)
 """What speeds are measured on: decode time per token; everything but loading; the whole wall."""
 
 PRINTED_002 = {5: (743, 650), 20: (1268, 850), 50: (2318, 1200), 100: (4068, 2100)}
-"""Document 002's expectations by output length, in ms: the target alone, and parallel prefill with an adapter."""
-
-SLIP_002 = (
-    "Document 002's printed totals contain a unit slip: they take 34.7 tok/s for 35 ms per token. At its measured "
-    "28.8 ms the target alone takes 1,173, 2,037 and 3,476 ms for 20, 50 and 100 tokens."
-)
+"""Document 002's totals by output length, in ms: the target alone, and parallel prefill with an adapter. They contain a
+unit slip: 34.7 tok/s for 35 ms per token. At its measured 28.8 ms the target alone takes 1,173 ms for 20 tokens."""
 
 
 @dataclass(frozen=True)
 class MeasuredSpeedup:
-    """Plain time / time with speculation of the same questions on one of `MEASURED_BASES`; above 1 speculation is
-    faster. `note` is the reason for a missing interval, or limits it."""
+    """Plain time / time with speculation of the same questions on one of `MEASURED_BASES`. `note` is the reason for a
+    missing interval, or limits it."""
 
     basis: str
     speedup: float
@@ -146,13 +139,12 @@ def step_ms_of(baseline: Baseline | None) -> float | None:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A speculative request by the formula: costs, acceptance, the speed they predict, and what was measured.
+    """A speculative request by the formula: costs, acceptance, predicted speed, and the measured speed.
 
-    `gamma` are the shares of rounds by drafted tokens, `mean_gamma` their mean; `c` and `v` costs of a drafted token
-    and of the rest of a round in plain steps. `alpha` is the token acceptance rate (accepted / judged), `by_place` the
-    measured one by place. `predicted` is S from `by_place` and the costs, `predicted_alpha` from the one chance
-    `alpha`; `predicted_decode` the first with what decoding pays once, at this length: what `measured` on the basis
-    decode stands beside. Break-even figures count preparation too; None where speculation cannot pay at any acceptance.
+    `gamma` are the shares of rounds by drafted tokens. `alpha` is accepted / judged, `by_place` the same by place.
+    `predicted` is S from `by_place`, `predicted_alpha` from `alpha`; `predicted_decode` the first with the costs that
+    decoding pays once, which compares with `measured` on the basis decode. Break-even figures count preparation, too;
+    None where no acceptance pays.
     """
 
     costs: RoundCosts
@@ -244,9 +236,8 @@ def chances_of(runs: Sequence[RunLog]) -> tuple[float, ...]:
 class Expected:
     """Totals in ms of an answer of `tokens`, from vision to the last token, as document 002 counts them.
 
-    `plain_ms` the target alone, `rounds_ms` with rounds of speculation as measured, `parallel_ms` with one block
-    drafted inside the prefill without contention; None where not known. `printed_ms` and `printed_parallel_ms` are
-    document 002's, which contain a unit slip (SLIP_002); None at lengths it does not print.
+    `plain_ms` is the target alone, `rounds_ms` with rounds as measured, `parallel_ms` with one block drafted inside the
+    prefill without contention; None where unknown. `printed_*` are document 002's (see PRINTED_002).
     """
 
     tokens: int

@@ -1,12 +1,12 @@
-"""Section: the answers: scores beside time and energy, lengths, what answers share, and the samples one by one.
+"""Sections: the answers (scores beside time and energy, lengths, overlap, samples), and the claims of the documents.
 
 Texts go into cells as they are; the templates escape them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from statistics import fmean
@@ -23,17 +23,18 @@ from evprof.export.report.figures import (
     ms_cell,
     nothing_measured,
     number_text,
-    ratio_cell,
     rows_cell,
     share_text,
+    verdict_cell,
 )
-from evprof.export.report.pairs import firsts_of_models
+from evprof.export.report.pairs import evidence_of, firsts_of_models
 from evprof.export.report.parts import (
     Badge,
     Block,
     Bullets,
     Cell,
     ColumnsOf,
+    Paragraph,
     Section,
     Table,
     headed,
@@ -43,12 +44,9 @@ from evprof.export.report.parts import (
     table_of,
 )
 from evprof.metrics.arithmetic.statistics import Interval, mean_interval, summarize
-from evprof.metrics.comparison.accuracy import (
-    Accuracy,
-    accuracy_of,
-    by_task,
-    of_judged,
-)
+from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, CheckedClaim
+from evprof.metrics.claims.table import answer_claims
+from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged
 from evprof.metrics.comparison.differences import configuration_token_match, same_questions
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
 from evprof.metrics.estimates.estimates import Estimate
@@ -62,6 +60,14 @@ SHOWN_SAMPLES, SHOWN_CONFIGURATIONS, SHOWN_CHARACTERS = 3, 12, 1_200
 
 MOST_LISTED, LISTED_CHARACTERS = 10, 240
 """Samples listed one by one, and characters of their answers."""
+
+SHARED = (
+    f"Word overlap: {scores.OVERLAP_DEFINITION}. It is not symmetric, and it is what earlier result files call word "
+    "overlap.",
+    f"Jaccard: {scores.JACCARD_DEFINITION}.",
+    "Token match: same id at the same position, of the shorter answer's tokens; between models of different "
+    "vocabularies it means nothing.",
+)
 
 
 def section(data: ReportData) -> Section:
@@ -77,59 +83,43 @@ def section(data: ReportData) -> Section:
 
 def accuracy(data: ReportData) -> list[Block]:
     """Scores with time and energy, then by task, and the rules; `evprof compare` tests pairs of answers."""
-    scored = [(column, scores) for column in data.columns if (scores := accuracy_of(column, data.basis)) is not None]
-    if not scored:
+    lines = [(data.name(column), found) for column in data.columns if (found := accuracy_of(column, data.basis))]
+    if not lines:
         return []
-    lines = [(data.name(column), scores) for column, scores in scored]
-    blocks: list[Block] = [
-        _scores(lines, f"Scores, times and energy, means over samples with 95 % intervals, {data.basis}")
-    ]
-    tasks = [(name, part) for name, scores in lines for part in by_task(scores)]
-    if tasks:
-        blocks.append(_scores(tasks, "The same by task", has_task=True))
-    shown = {key for _, scores in lines for key in scores.scores}
+    caption = f"Scores, times and energy, means over samples with 95 % intervals, {data.basis}"
+    blocks: list[Block] = [_scores(lines, caption, list(SCORING_RULES))]
+    tasks = [(f"{name}, {part.task}", part) for name, found in lines for part in by_task(found)]
+    blocks += [_scores(tasks, "The same by task", [RIGHT, TOKEN_F1, ROUGE_L])] if tasks else []
+    shown = {key for _, found in lines for key in found.scores}
     return [*blocks, Bullets(tuple(rule.sentence for key, rule in SCORING_RULES.items() if key in shown))]
 
 
-Line = tuple[str, Accuracy]
-"""A configuration's name and its scores."""
+_BESIDE = (("right per s", "per_second", ""), ("energy", "energy_j", "J"), ("right per J", "per_joule", ""))
 
 
-def _scores(lines: Sequence[Line], caption: str, *, has_task: bool = False) -> Table:
-    keys = [key for key in SCORING_RULES if any(key in scores.scores for _, scores in lines)]
-    if has_task:
-        keys = [key for key in keys if key in (RIGHT, TOKEN_F1, ROUGE_L)]
+def _scores(lines: Sequence[tuple[str, Accuracy]], caption: str, keys: Sequence[str]) -> Table:
+    columns: list[tuple[str, Callable[[Accuracy], Cell]]] = [("n", lambda found: rows_cell(found.samples))]
+    columns += [
+        (FIGURES[key].title, partial(_score, key=key)) for key in keys if any(key in found.scores for _, found in lines)
+    ]
+    columns.append(("total", lambda found: _mean(found.total_ms, "ms")))
     # Of free text none is right or wrong.
-    rest = [
-        (title, name, unit)
-        for title, name, unit in (
-            ("right per s", "per_second", ""),
-            ("energy", "energy_j", "J"),
-            ("right per J", "per_joule", ""),
-        )
-        if any(getattr(scores, name) for _, scores in lines)
+    columns += [
+        (title, lambda found, name=name, unit=unit: _mean(getattr(found, name), unit))
+        for title, name, unit in _BESIDE
+        if any(getattr(found, name) for _, found in lines)
     ]
-    columns: ColumnsOf[Line] = [
-        ("configuration", lambda line: line[0]),
-        *([("task", lambda line: line[1].task)] if has_task else []),
-        ("n", lambda line: rows_cell(line[1].samples)),
-        *((FIGURES[key].title, lambda line, key=key: _score(line[1], key)) for key in keys),
-        ("total", lambda line: _mean(line[1].total_ms, "ms")),
-        *(
-            (title, lambda line, name=name, unit=unit: _mean(getattr(line[1], name), unit))
-            for title, name, unit in rest
-        ),
-    ]
-    return table_of(lines, columns, caption, text_columns=2 if has_task else 1)
+    rows = tuple(row_of(name, *(cell(found) for _, cell in columns)) for name, found in lines)
+    return Table(("configuration", *(head for head, _ in columns)), rows, caption)
 
 
-def _score(scores: Accuracy, key: str) -> Cell:
+def _score(found: Accuracy, key: str) -> Cell:
     """A mean of scores of 0…1 in percent, with its interval."""
-    score = scores.scores.get(key)
+    score = found.scores.get(key)
     if score is None:
         return nothing_measured()
     text = f"{percent_text(score.value, 1)}{_share_ends(score.interval)}"
-    return Cell(text + of_judged(key, scores.judged, scores.samples), Badge.DERIVED, note=score.note)
+    return Cell(text + of_judged(key, found.judged, found.samples), Badge.DERIVED, note=score.note)
 
 
 def _share_ends(interval: Interval | None) -> str:
@@ -160,7 +150,7 @@ def words_of(run: RunLog) -> int | None:
 
 
 def generation_text(run: RunLog) -> str:
-    """The sampling and the limits of an answer, as far as they were given."""
+    """The sampling and the limits of an answer, as far as the run has them."""
     given = run.info.given_settings
     parts: list[str] = []
     if "temperature" in given:
@@ -190,13 +180,9 @@ def _lengths(data: ReportData) -> Table:
         return count_cell(summarize(values_of(column, read)), badge=badge_of(column.runs))
 
     def verbosity(column: Configuration) -> Cell:
-        ratio = None if column is base else compare(base, column, words_of)
-        if ratio is None:
-            return Cell("baseline") if column is base else not_available()
-        return ratio_cell(ratio.ratio, ratio.interval, note=f"n = {ratio.count}")
+        return Cell("baseline") if column is base else verdict_cell(compare(base, column, words_of))
 
     columns: ColumnsOf[Configuration] = [
-        ("configuration", data.name),
         ("generated", lambda column: " / ".join(dict.fromkeys(map(generation_text, column.runs)))),
         ("n", lambda column: rows_cell(len(values_of(column, lambda run: output_length(run) or words_of(run))))),
         ("tokens", partial(length, read=output_length)),
@@ -207,7 +193,7 @@ def _lengths(data: ReportData) -> Table:
         "Lengths of answers: mean ± standard deviation over samples, ratio of means with its 95 % interval. Tokens "
         "count the end of the text where it was emitted; words are divided by blanks."
     )
-    return table_of(data.columns, columns, caption, text_columns=2)
+    return data.table(columns, caption, text_columns=2)
 
 
 def _text_pairs(columns: Sequence[Configuration]) -> Iterator[tuple[Configuration, Configuration]]:
@@ -219,66 +205,43 @@ def _text_pairs(columns: Sequence[Configuration]) -> Iterator[tuple[Configuratio
             yield (other, one) if right.role == "draft" and left.role != "draft" else (one, other)
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """Answers of two configurations to the same question about the same sample, in pairs; of repeats the first."""
-
-    pairs: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, one: Configuration, other: Configuration) -> _Answers:
-        kept = [
-            (left, right)
-            for before, after in same_questions(one, other)
-            if sample_key(before) == sample_key(after)
-            if (left := answer_of(before)) is not None and (right := answer_of(after)) is not None
-        ]
-        return cls(tuple(kept))
-
-    def cell(self, measure: Callable[[str, str], float | None]) -> Cell:
-        """The mean of a share in percent, with its interval."""
-        values = [value for one, other in self.pairs if (value := measure(one, other)) is not None]
-        if not values:
-            return nothing_measured()
-        text = f"{share_text(fmean(values))}{_share_ends(mean_interval(values))}"
-        return Cell(text, Badge.DERIVED, note=f"n = {len(values)}")
-
-
-def _shared(data: ReportData) -> Iterator[Block]:
+def _shared(data: ReportData) -> list[Block]:
+    """What answers of two configurations to the same question share; of repeats the first."""
     rows = []
     for left, right in _text_pairs(data.columns):
-        answers, match = _Answers.of(left, right), configuration_token_match(left, right)
-        if not answers.pairs and not match["compared"]:
+        pairs = [
+            (one, other)
+            for before, after in same_questions(left, right)
+            if sample_key(before) == sample_key(after)
+            if (one := answer_of(before)) is not None and (other := answer_of(after)) is not None
+        ]
+        match = configuration_token_match(left, right)
+        if not pairs and not match["compared"]:
             continue
         equal = nothing_measured()
         if match["rate"] is not None:
             text = f"{share_text(match['rate'])} ({match['matched']:,} of {match['compared']:,})"
             equal = Cell(text, Badge.DERIVED)
-        overlap, jaccard = answers.cell(scores.word_overlap), answers.cell(scores.jaccard)
-        rows.append(row_of(data.name(left), data.name(right), rows_cell(len(answers.pairs)), overlap, jaccard, equal))
-    if rows:
-        heads = ("answer", "compared with", "n", "word overlap", "Jaccard", "token match")
-        caption = "What answers to the same question about the same sample share: means with 95 % intervals."
-        yield Table(heads, tuple(rows), caption, text_columns=2)
-        yield Bullets(
-            (
-                f"Word overlap: {scores.OVERLAP_DEFINITION}. It is not symmetric, and it is what earlier result files "
-                "call word overlap.",
-                f"Jaccard: {scores.JACCARD_DEFINITION}.",
-                "Token match: same id at the same position, of the shorter answer's tokens; between models of "
-                "different vocabularies it means nothing.",
-            )
-        )
+        shares = [
+            [value for one, other in pairs if (value := measure(one, other)) is not None]
+            for measure in (scores.word_overlap, scores.jaccard)
+        ]
+        cells = [
+            Cell(f"{share_text(fmean(values))}{_share_ends(mean_interval(values))}", Badge.DERIVED)
+            if values
+            else nothing_measured()
+            for values in shares
+        ]
+        rows.append(row_of(data.name(left), data.name(right), rows_cell(len(pairs)), *cells, equal))
+    heads = ("answer", "compared with", "n", "word overlap", "Jaccard", "token match")
+    caption = "What answers to the same question about the same sample share: means with 95 % intervals."
+    return [Table(heads, tuple(rows), caption, text_columns=2), Bullets(SHARED)] if rows else []
 
 
 def _side_by_side(data: ReportData) -> Iterator[Block]:
     """The first samples that most configurations answered; another question about a sample comes later."""
     typical = [column.typical_runs() for column in data.columns]
-    answered: dict[SampleKey, int] = {}
-    for runs in typical:
-        for key, run in runs.items():
-            if answer_of(run) is not None:
-                answered[key] = answered.get(key, 0) + 1
+    answered = Counter(key for runs in typical for key, run in runs.items() if answer_of(run) is not None)
     ordered = sorted(answered, key=lambda key: -answered[key])
     firsts = {name: (name, prompt) for name, prompt in reversed(ordered)}
     for key in sorted(ordered, key=lambda key: firsts[key[0]] != key)[:SHOWN_SAMPLES]:
@@ -314,53 +277,84 @@ def _text_cell(text: str) -> Cell:
 
 
 def samples(data: ReportData) -> list[Block]:
-    """At most ten samples of the first configuration of every model: pictures, features, answer, tokens and times."""
+    """At most ten samples of the first configuration of every model: features, answer, tokens and times."""
+
+    def features(run: RunLog) -> str:
+        """Shape that vision gives to prefill; "" where it is not known."""
+        span = run.stage("vision", run.info.role)
+        shapes = [record.shape for record in span.tensors if record.direction == "out"] if span is not None else []
+        return f"[{shapes[0].replace(',', ', ')}]" if shapes else ""
 
     def text(run: RunLog) -> str:
         answer = answer_of(run) or ""
         return answer[:LISTED_CHARACTERS] + ("…" if len(answer) > LISTED_CHARACTERS else "")
 
-    def counted(read: Callable[[RunLog], float | None]) -> Callable[[RunLog], Cell]:
-        return lambda run: count_cell(read(run), badge=badge_of([run]))
+    def counted(run: RunLog, read: Callable[[RunLog], float | None]) -> Cell:
+        return count_cell(read(run), badge=badge_of([run]))
 
-    def timed(read: Callable[[RunLog], float | None]) -> Callable[[RunLog], Cell]:
-        return lambda run: ms_cell(read(run), badge_of([run]), has_unit=False)
+    def timed(run: RunLog, read: Callable[[RunLog], float | None]) -> Cell:
+        return ms_cell(read(run), badge_of([run]), has_unit=False)
 
     columns: ColumnsOf[RunLog] = [
         ("sample", lambda run: run.info.sample.name or f"run {run.run_id}"),
-        ("picture", _picture_size),
-        ("visual features", _visual_shape),
+        ("visual features", features),
         ("answer", text),
-        ("pictures", counted(frames_shown)),
-        ("prompt", counted(input_length)),
-        ("tokens", counted(output_length)),
-        *((f"{name}, ms", timed(partial(stage_ms, name=name))) for name in ("vision", "prefill", "decode")),
-        ("total, ms", timed(partial(total_ms, basis=data.basis))),
+        ("pictures", partial(counted, read=frames_shown)),
+        ("prompt", partial(counted, read=input_length)),
+        ("tokens", partial(counted, read=output_length)),
+        *(
+            (f"{name}, ms", partial(timed, read=partial(stage_ms, name=name)))
+            for name in ("vision", "prefill", "decode")
+        ),
+        ("total, ms", partial(timed, read=partial(total_ms, basis=data.basis))),
     ]
     return [
         table_of(
             list(column.typical_runs().values())[:MOST_LISTED],
             columns,
             f"{data.name(column)}: of every sample the repeat of median total; at most {MOST_LISTED} samples",
-            text_columns=4,
+            text_columns=3,
         )
         for column in firsts_of_models(data, lambda run: answer_of(run) is not None)
     ]
 
 
-def _picture_size(run: RunLog) -> str:
-    """Height and width of a picture before it is prepared for the tower: "180 × 240"; "" where it is not known."""
-    for span in run.stages(run.info.role):
-        for child in run.children(span.span_id):
-            for record in child.tensors:
-                sizes = [part.strip() for part in record.shape.split(",")]
-                if record.dtype == "uint8" and len(sizes) >= 3 and sizes[-1] == "3":
-                    return " × ".join(sizes[-3:-1])
-    return ""
+_TONES = {CONFIRMED: "good", REFUTED: "bad", NOT_MEASURED: "dim"}
 
 
-def _visual_shape(run: RunLog) -> str:
-    """Shape of what vision hands to prefill; "" where it is not known."""
-    span = run.stage("vision", run.info.role)
-    shapes = [record.shape for record in span.tensors if record.direction == "out"] if span is not None else []
-    return f"[{shapes[0].replace(',', ', ')}]" if shapes else ""
+def claims(data: ReportData) -> Section:
+    """One row per claim: document, verdict, evidence, and for an open claim what remains to measure."""
+    answers = _answers(data)
+    counted = Counter(answer.finding.verdict for answer in answers)
+    counts = ", ".join(f"{counted[verdict]} {verdict}" for verdict in _TONES)
+    others = sum(bool(answer.finding.measured_on) for answer in answers)
+    text = f" {others} of the latter: measured on other models, which confirms and refutes nothing." if others else ""
+    summary = Paragraph(f"Of {len(answers)} claims: {counts}.{text}")
+    return Section("Claims of the documents", (summary, _claims_table(answers, data)))
+
+
+def claims_of(data: ReportData, document: str) -> list[Block]:
+    """The verdicts on the claims of one document."""
+    answers = [answer for answer in _answers(data) if answer.claim.document == document]
+    return [_claims_table(answers, data)] if answers else []
+
+
+def _answers(data: ReportData) -> list[CheckedClaim]:
+    return data.once("claims", partial(answer_claims, evidence_of(data)))
+
+
+def _claims_table(answers: list[CheckedClaim], data: ReportData) -> Table:
+    badge = badge_of(data.runs, Badge.DERIVED)
+    rows = []
+    for answer in answers:
+        claim, finding = answer.claim, answer.finding
+        is_open = finding.verdict == NOT_MEASURED
+        verdict = Cell(finding.verdict, None if is_open else badge, _TONES[finding.verdict])
+        evidence = f"{finding.sentence} To be measured: {claim.wanted}." if is_open else finding.sentence
+        measured_on = finding.measured_on if is_open else "the documents' models"
+        rows.append(row_of(claim.document, claim.text, verdict, evidence, measured_on))
+    caption = (
+        "Each verdict is computed from this report's data, from runs of the documents' models alone: EventGPT-7B and "
+        "LLaVA-1.5-7B, not quantized, in 16 bit; absolute times on a GPU"
+    )
+    return Table(("document", "claim", "verdict", "evidence", "measured on"), tuple(rows), caption, text_columns=5)

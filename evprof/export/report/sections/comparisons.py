@@ -1,11 +1,8 @@
-"""Section: pairs of configurations: both models side by side, fewer or faster tokens, and one setting at a time.
-
-`contributions` splits the differences by stage.
-"""
+"""Section: pairs of configurations: both models, contributions of stages, fewer or faster tokens, one setting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from evprof.core.records import DRAFT, TARGET
@@ -16,34 +13,38 @@ from evprof.export.report import readings
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import (
     figure_cell,
+    interval_cell,
     ms_cell,
     nothing_measured,
     number_text,
     ratio_cell,
-    ratio_text,
     rows_cell,
     share_cell,
     share_text,
+    verdict_cell,
 )
 from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, listed, model_pairs, pairs_of
 from evprof.export.report.parts import (
     Badge,
     Block,
     Cell,
-    ColumnsOf,
     Paragraph,
     Section,
     Table,
     headed,
-    not_available,
     row_of,
     section_of,
     table_of,
 )
 from evprof.export.report.readings import ReportReading, part_title
-from evprof.export.report.sections.contributions import contributions
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.comparison.differences import part_reader
+from evprof.metrics.comparison.differences import (
+    OVERLAP,
+    REMAINDER,
+    UNATTRIBUTED,
+    configuration_contributions,
+    part_reader,
+)
 from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.estimates import Read
@@ -63,9 +64,15 @@ from evprof.metrics.figures.stages import total_ms
 from evprof.metrics.limits.workload import holds_vision
 
 LANGUAGE: Stages = ("prefill", "decode")
-"""LLM decoding, as files of four stages call it."""
+"""LLM decoding in files of four stages."""
 
 MOST_ROWS = 40
+
+PARTS = {
+    UNATTRIBUTED: "covered by no stage",
+    OVERLAP: "covered by several stages at once",
+    REMAINDER: "what only one side measured",
+}
 
 Line = tuple[str, ReportReading]
 """A line of the table of both models: its title, and its figure."""
@@ -74,11 +81,11 @@ _AFTER: dict[str, Line] = {
     "visual_tokens": ("of it text", readings.TEXT_TOKENS),
     "decode_throughput_tok_s": ("answer / (vision, prefill and decode), rate", readings.GENERATION_RATE),
 }
-"""Figures of this table alone, by those that they follow."""
+"""Figures of this table alone, by the figures before them."""
 
 
 def section(data: ReportData) -> Section:
-    """Every way in which two configurations are compared."""
+    """Every comparison of two configurations."""
     blocks = [
         *headed("Both models side by side", both_models(data)),
         *headed("What each stage contributes to the difference", contributions(data)),
@@ -147,7 +154,7 @@ def _row(pair: ConfigurationPair, line: Line, basis: str = "") -> tuple[Cell, ..
     compared = compare(pair.base, pair.other, reading.read)
     if compared is None:
         return row_of(*cells, nothing_measured(), nothing_measured())
-    return row_of(*cells, ratio_cell(compared.ratio, compared.interval), rows_cell(compared.count))
+    return row_of(*cells, verdict_cell(compared), rows_cell(compared.count))
 
 
 def _share(column: Configuration, read: Read, basis: str) -> Cell:
@@ -168,71 +175,99 @@ def _within(pair: ConfigurationPair, basis: str) -> list[tuple[Cell, ...]]:
     return rows
 
 
+def contributions(data: ReportData) -> list[Block]:
+    """A table of the parts of the difference of the totals, and a sentence, for every pair."""
+    pairs = pairs_of(data)
+    blocks = [block for pair in pairs[:MOST_PAIRS] for block in _parts_of(pair, data)]
+    if len(pairs) > MOST_PAIRS:
+        text = f"{len(pairs) - MOST_PAIRS} other pairs are left out here; evprof compare compares them by name."
+        blocks.append(Paragraph(text))
+    return blocks
+
+
+def _parts_of(pair: ConfigurationPair, data: ReportData) -> list[Block]:
+    base, other = map(data.name, pair.sides)
+    parts = configuration_contributions(pair.base, pair.other, data.basis)
+    whole = compare(pair.base, pair.other, partial(total_ms, basis=data.basis))
+    if not parts:
+        return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
+    rows = [
+        row_of(
+            PARTS.get(part["stage"], part["stage"]),
+            ms_cell(part["delta_ms"], Badge.DERIVED),
+            interval_cell(part["ci95"]),
+            share_cell(part["share"] if whole else None),
+        )
+        for part in parts
+    ]
+    caption = f"{other} less {base}, {data.basis}, mean over the samples that both measured"
+    heads = ("stage", "difference", "95 % of the difference", "share")
+    if whole is None:
+        text = f"Of {base} and {other} there is no total {data.basis}; the differences stand for themselves."
+        return [Table(heads, tuple(rows), caption), Paragraph(text)]
+    title = f"total (ratio {verdict_cell(whole).text})"
+    rows.append(
+        row_of(title, ms_cell(whole.delta, Badge.DERIVED), interval_cell(whole.delta_interval), share_cell(1.0))
+    )
+    stages = [part for part in parts if part["stage"] not in (OVERLAP, REMAINDER)]
+    ends = [(whole.delta_interval, 0), (whole.interval, 1)]
+    if not stages or any(interval is not None and interval[0] <= same <= interval[1] for interval, same in ends):
+        text = f"{base} and {other} cannot be told apart."
+    else:
+        sign = 1 if whole.delta > 0 else -1
+        slower, faster = (other, base) if sign > 0 else (base, other)
+        largest = max(stages, key=lambda part: sign * part["delta_ms"])
+        share = f", {share_text(largest['share'])}" if largest["share"] is not None else ""
+        text = (
+            f"Counted {data.basis}, {slower} takes {number_text(abs(whole.delta))} ms longer than {faster}, most of it "
+            f"for {PARTS.get(name := largest['stage'], name)} ({number_text(sign * largest['delta_ms'])} ms{share})."
+        )
+    return [Table(heads, tuple(rows), caption), Paragraph(text, badge=Badge.DERIVED)]
+
+
 def fewer_or_faster_tokens(data: ReportData) -> list[Block]:
-    """For every pair the two ratios that multiply to that of the times."""
-    compared = [(pair, told) for pair in pairs_of(data) if (told := fewer_or_faster(*pair.sides)) is not None]
+    """The two ratios of every pair that multiply to the ratio of the times."""
+    compared = [(pair, found) for pair in pairs_of(data) if (found := fewer_or_faster(*pair.sides)) is not None]
     shown = compared[:MOST_PAIRS]
     if not shown:
         return []
     blocks: list[Block] = [_ratios(shown, data)]
-    blocks += [Paragraph(_sentence(pair, told, data), badge=Badge.DERIVED) for pair, told in shown]
     sides = {id(side): side for pair, _ in shown for side in pair.sides}.values()
     if cut := [data.name(column) for column in sides if is_mostly_cut_off(column)]:
         text = f"Most answers of {listed(cut)} are as long as the limit allows: the ratio of counts is the limit's."
         blocks.append(Paragraph(text, "warn"))
-    if any(told.stages != DECODE for _, told in shown):
+    if any(found.stages != DECODE for _, found in shown):
         text = "The file timed decoding together with earlier stages: a shorter answer then looks slower per token."
         blocks.append(Paragraph(text, "warn"))
     return blocks
 
 
-def _ratios(compared: list[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:
-    def step_ms(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
+def _ratios(compared: Iterable[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:
+    def step(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
         return ms_cell(entry[1].step_ms[side], badge_of(entry[0].runs, Badge.DERIVED))
 
-    def ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
-        return ratio_cell(entry[1].total_ms.ratio, entry[1].total_ms.interval, lower_is_better=True)
+    def step_ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
+        return ratio_cell(entry[1].step_ratio, entry[1].step_interval, lower_is_better=True)
 
-    columns: ColumnsOf[tuple[ConfigurationPair, Generation]] = [
-        ("pair", lambda entry: f"{data.name(entry[0].other)} / {data.name(entry[0].base)}"),
-        ("time of", lambda entry: entry[1].name),
-        ("token count ratio", lambda entry: ratio_cell(entry[1].tokens.ratio, entry[1].tokens.interval)),
-        (
-            "× time per token ratio",
-            lambda entry: ratio_cell(entry[1].step_ratio, entry[1].step_interval, lower_is_better=True),
-        ),
-        ("= time ratio", ratio),
-        ("ms per token, baseline", partial(step_ms, side=0)),
-        ("ms per token, other", partial(step_ms, side=1)),
-        ("samples", lambda entry: rows_cell(entry[1].tokens.count)),
-    ]
-    return table_of(compared, columns, "Ratios with 95 % intervals over samples in pairs", text_columns=2)
+    def count_share(entry: tuple[ConfigurationPair, Generation]) -> Cell:
+        return share_cell(entry[1].token_share if entry[1].total_ms.is_clear else None)
 
-
-def _sentence(pair: ConfigurationPair, told: Generation, data: ReportData) -> str:
-    base, other = map(data.name, pair.sides)
-    tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
-    if told.tokens.means[0] == told.tokens.means[1]:
-        return f"{other} and {base} gave the same numbers of tokens on every sample: only time per token differs."
-    if not tokens or not whole:
-        return f"{other} against {base}: a count or a time is 0, so there is no ratio."
-    head = (
-        f"{other} against {base}: {ratio_text(tokens)} as many tokens × {ratio_text(told.step_ratio)} the time per "
-        f"token = {ratio_text(tokens * told.step_ratio)} the time ({told.name})"
+    return table_of(
+        compared,
+        [
+            ("pair", lambda entry: f"{data.name(entry[0].other)} / {data.name(entry[0].base)}"),
+            ("time of", lambda entry: entry[1].name),
+            ("token count ratio", lambda entry: verdict_cell(entry[1].tokens)),
+            ("× time per token ratio", step_ratio),
+            ("= time ratio", lambda entry: verdict_cell(entry[1].total_ms, lower_is_better=True)),
+            ("of it the count's, in logarithms", count_share),
+            ("ms per token, baseline", partial(step, side=0)),
+            ("ms per token, other", partial(step, side=1)),
+            ("samples", lambda entry: rows_cell(entry[1].tokens.count)),
+        ],
+        "Ratios with 95 % intervals over samples in pairs",
+        text_columns=2,
     )
-    interval = told.total_ms.interval
-    if share is None or (interval is not None and interval[0] <= 1 <= interval[1]):
-        return f"{head}; the times cannot be told apart."
-    if not 0 <= share <= 1:
-        more, less = ("number of tokens", "time per token") if share > 1 else ("time per token", "number of tokens")
-        return f"{head}; the {more} makes up more than all of it, the {less} works the other way."
-    return (
-        f"{head}; in logarithms the number of tokens makes up {share_text(share)} of it and the time per token "
-        f"{share_text(1 - share)}."
-    )
-
-
-Settings = dict[str, str]
 
 
 def one_setting(data: ReportData) -> list[Block]:
@@ -247,7 +282,7 @@ def one_setting(data: ReportData) -> list[Block]:
             if base.session == column.session and len(differing) == 1:
                 (name,) = differing
                 words = f"{name}: {others.get(name, '—')} → {settings.get(name, '—')}"
-                cells = _compared(base, column, data.basis, is_judged=True)
+                cells = _compared(base, column, data.basis)
                 rows.append(row_of(words, data.name(base), data.name(column), *cells))
                 break
     heads = (
@@ -265,19 +300,18 @@ def one_setting(data: ReportData) -> list[Block]:
     return [Table(heads, tuple(rows[:MOST_ROWS]), caption, text_columns=3)] if rows else []
 
 
-def same_input(data: ReportData) -> Sequence[Block]:
+def same_input(data: ReportData) -> list[Block]:
     """Draft and target where both read the same kind of input in the same way."""
-    pairs: dict[tuple[str, ...], dict[str, Configuration]] = {}
+    pairs: dict[str, dict[str, Configuration]] = {}
     for column in _alone(data):
         settings = _settings(column)
-        key = tuple(settings.get(name, "") for name in ("reads", "read with", "vision cache"))
-        pairs.setdefault(key, {}).setdefault(column.runs[0].info.role, column)
-    rows = []
-    for (reads, decoder, kept), pair in pairs.items():
-        if DRAFT in pair and TARGET in pair:
-            caches = [] if kept == "off" else [f"vision cache {kept}"]
-            words = ", ".join([f"{reads} with {decoder}", *caches])
-            rows.append(row_of(words, *_compared(pair[DRAFT], pair[TARGET], data.basis, is_judged=False)))
+        words = f"{settings.get('reads')} with {settings['read with']}, vision cache {settings.get('vision cache')}"
+        pairs.setdefault(words, {}).setdefault(settings["role"], column)
+    rows = [
+        row_of(words, *_compared(pair[DRAFT], pair[TARGET], data.basis))
+        for words, pair in pairs.items()
+        if DRAFT in pair and TARGET in pair
+    ]
     heads = ("input", "draft", "target", "target / draft", "time per token", "n", "runs")
     caption = f"Both models shown the same input, totals {data.basis}, means over samples, ratios with 95 % intervals"
     return [Table(heads, tuple(rows), caption)] if rows else []
@@ -287,32 +321,22 @@ def _alone(data: ReportData) -> list[Configuration]:
     return [column for column in without_reference(data.columns) if not mode_of(column.runs[0].info.mode).is_paired]
 
 
-def _settings(column: Configuration) -> Settings:
+def _settings(column: Configuration) -> dict[str, str]:
     """Every setting of a configuration by name, with the model that answers and the decoder of its input."""
     run = column.runs[0]
     model, loading = run.info.models.get(run.info.role), run.info.loading.get(run.info.role)
-    own = {"role": run.info.role, "model": model.name if model else ""}
-    own["read with"] = (loading.decoder if loading else None) or ""
+    own = {"role": run.info.role, "model": model.name if model else "", "read with": loading.decoder if loading else ""}
     return own | {setting.name: setting.text for setting in settings_of(run, run.info.role)}
 
 
-def _compared(base: Configuration, other: Configuration, basis: str, *, is_judged: bool) -> tuple[Cell | str, ...]:
+def _compared(base: Configuration, other: Configuration, basis: str) -> tuple[Cell | str, ...]:
     """Both totals, the ratios of total and time per token, samples and runs."""
     total: Read = partial(total_ms, basis=basis)
     badge = badge_of((*base.runs, *other.runs))
-    compared = compare(base, other, total)
+    found = [compare(base, other, read) for read in (total, decode_ms_per_token)]
     return (
         *(ms_cell(summarize(values_of(column, total)), badge) for column in (base, other)),
-        *(ratio_between(base, other, read, is_judged=is_judged) for read in (total, decode_ms_per_token)),
-        rows_cell(compared.count if compared else None),
+        *(verdict_cell(one, lower_is_better=True if one and one.interval else None) for one in found),
+        rows_cell(found[0].count if found[0] else None),
         f"{len(base.runs)} and {len(other.runs)}",
     )
-
-
-def ratio_between(base: Configuration, other: Configuration, read: Read, *, is_judged: bool = True) -> Cell:
-    """Other / base of a figure where less is better, over the samples that both measured."""
-    compared = compare(base, other, read)
-    if compared is None:
-        return not_available()
-    interval = compared.interval
-    return ratio_cell(compared.ratio, interval, lower_is_better=True if is_judged and interval else None)

@@ -1,36 +1,33 @@
-"""Sections: rows that did not finish, and machine, versions, models, settings, warnings and commands of the runs."""
+"""Section: rows that did not finish, and machine, models, settings, warnings and commands of the runs."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.run_info import PLACE, ModelFacts
+from evprof.core.run_info import PLACE
 from evprof.core.run_log import RunLog
 from evprof.core.sample import ms_number
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
 from evprof.core.vocabulary.families import READ_BY, family_title
 from evprof.core.vocabulary.settings import DEFAULTS, option_words
 from evprof.export.report.data import SEPARATOR, ReportData, Source
-from evprof.export.report.figures import bytes_cell, rows_cell, share_cell
+from evprof.export.report.figures import bytes_cell, rows_cell
 from evprof.export.report.parts import (
     NOT_AVAILABLE,
     Badge,
     Block,
     Bullets,
     Cell,
-    ColumnsOf,
     Paragraph,
     Section,
     Table,
     Verbatim,
     not_available,
     row_of,
-    table_of,
 )
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.settings_text import settings_of
@@ -54,6 +51,15 @@ GPU = {
     "throttle_reasons": "throttled by",
     "other_processes": "other processes",
 }
+MODEL = {
+    "dtype": "dtype",
+    "quantization": "weights",
+    "device": "device",
+    "attention": "attention",
+    "cache": "KV cache",
+    "step": "step",
+    "vision_pass": "vision pass",
+}
 _MOST_COMMANDS, _MOST_NAMES = 12, 6
 
 
@@ -64,7 +70,7 @@ def section(data: ReportData) -> Section:
 
 
 def failures(data: ReportData) -> Iterator[Block]:
-    """Every row that did not finish, by error and by configuration; none of them enters a figure."""
+    """Every row that did not finish, by error; none of them enters a figure."""
     if not data.failures:
         yield Paragraph("Every row that began has finished.")
         return
@@ -75,26 +81,21 @@ def failures(data: ReportData) -> Iterator[Block]:
     yield Paragraph(
         f"{count:,} of {count + len(data.runs):,} rows did not finish. None of them is in any mean.", "warn"
     )
-    columns: ColumnsOf[tuple[str, list[RunLog]]] = [
-        ("what happened", lambda group: group[0]),
-        ("configurations", lambda group: _names(_configuration(data, run) for run in group[1])),
-        ("samples", lambda group: _names(run.info.sample.name for run in group[1])),
-        ("status", lambda group: _names(run.info.status for run in group[1])),
-        ("rows", lambda group: rows_cell(len(group[1]))),
-    ]
-    yield table_of(sorted(groups.items(), key=lambda group: -len(group[1])), columns, "Failures", text_columns=4)
-    finished, failed = (Counter(_configuration(data, run) for run in runs) for runs in (data.runs, data.failures))
-    by_name: ColumnsOf[str] = [
-        ("configuration", lambda name: name),
-        ("finished", lambda name: rows_cell(finished[name])),
-        ("did not", lambda name: rows_cell(failed[name], tone="warn" if failed[name] else "")),
-        ("share", lambda name: share_cell(failed[name] / (finished[name] + failed[name]))),
-    ]
-    yield table_of(dict.fromkeys((*finished, *failed)), by_name, "By configuration")
+    rows = tuple(
+        row_of(
+            error,
+            _names(_configuration(data, run) for run in runs),
+            _names(run.info.sample.name for run in runs),
+            _names(run.info.status for run in runs),
+            rows_cell(len(runs)),
+        )
+        for error, runs in sorted(groups.items(), key=lambda group: -len(group[1]))
+    )
+    yield Table(("what happened", "configurations", "samples", "status", "rows"), rows, "Failures", text_columns=4)
 
 
 def _configuration(data: ReportData, run: RunLog) -> str:
-    """The name of the row's configuration; of one that never gave a figure, its own cell and role."""
+    """The name of the row's configuration; of one without a figure, its own cell and role."""
     info = run.info
     for name, column in zip(data.names, data.columns, strict=True):
         first = column.runs[0].info
@@ -103,7 +104,7 @@ def _configuration(data: ReportData, run: RunLog) -> str:
     return SEPARATOR.join(part for part in (info.cell or info.mode, info.role) if part)
 
 
-def _names(names: Iterator[str]) -> str:
+def _names(names: Iterable[str]) -> str:
     """Different names in order, the first few of many."""
     known = list(dict.fromkeys(name for name in names if name))
     more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
@@ -117,11 +118,10 @@ def _machine(data: ReportData) -> Iterator[Block]:
         if source.environment:
             by_content.setdefault(repr([source.environment.get(key) for key in MACHINE]), []).append(source)
     groups = list(by_content.values())
-    if groups:
-        values = {name: [group[0].environment.get(key) for group in groups] for key, name in MACHINE.items()}
-        known = {name: row for name, row in values.items() if any(value is not None for value in row)}
-        heads = [", ".join(source.path.name for source in group) if groups[1:] else "" for group in groups]
-        rows = tuple(row_of(name, *map(_text, row)) for name, row in known.items())
+    values = {name: [group[0].environment.get(key) for group in groups] for key, name in MACHINE.items()}
+    heads = [", ".join(source.path.name for source in group) if groups[1:] else "" for group in groups]
+    rows = tuple(row_of(name, *map(_text, row)) for name, row in values.items() if any(one is not None for one in row))
+    if rows:
         yield Table(("machine", *heads), rows, text_columns=len(heads) + 1)
 
 
@@ -141,26 +141,19 @@ def _gpu(data: ReportData) -> Iterator[Block]:
     runs = sorted((*data.runs, *data.failures), key=lambda run: run.info.started_at)
     states = (run.info.environment.get(when) for run in runs for when in ("gpu", "gpu_end"))
     known = [state for state in states if isinstance(state, dict) and state]
-    if not known:
-        return
     rows = []
-    for key, name in GPU.items():
+    for key, name in GPU.items() if known else ():
         values = [state.get(key) for state in known]
-        ends = (
-            not_available() if value is None else Cell(_text(value), Badge.MEASURED)
-            for value in (values[0], values[-1])
-        )
-        rows.append(row_of(name, *ends, _range(values)))
-    yield Table(("GPU", "before the first run", "after the last", "over all runs"), tuple(rows))
-
-
-def _range(values: list[Any]) -> Cell:
-    numbers = [value for value in values if isinstance(value, int | float)]
-    if numbers:
-        low, high = min(numbers), max(numbers)
-        return Cell(f"{low:,g}" if low == high else f"{low:,g} to {high:,g}", Badge.MEASURED)
-    names = dict.fromkeys(str(entry) for value in values if isinstance(value, list) for entry in value)
-    return Cell(", ".join(names) or "nothing", Badge.MEASURED) if any(values) else not_available()
+        numbers = [value for value in values if isinstance(value, int | float)]
+        if numbers:
+            span = " to ".join(f"{value:,g}" for value in dict.fromkeys((min(numbers), max(numbers))))
+        else:
+            span = _names(str(entry) for value in values if isinstance(value, list) for entry in value) or "nothing"
+        texts = (_text(values[0]), _text(values[-1]), span if any(values) else NOT_AVAILABLE)
+        cells = (not_available() if text == NOT_AVAILABLE else Cell(text, Badge.MEASURED) for text in texts)
+        rows.append(row_of(name, *cells))
+    if rows:
+        yield Table(("GPU", "before the first run", "after the last", "over all runs"), tuple(rows))
 
 
 def _models(data: ReportData) -> Iterator[Block]:
@@ -170,36 +163,28 @@ def _models(data: ReportData) -> Iterator[Block]:
         for run in data.runs
         for role, model in run.info.models.items()
     }
-
-    def text(name: str) -> Any:
-        return lambda row: getattr(row[1], name) or "—"
-
-    def pass_text(name: str) -> Any:
-        return lambda row: "—" if row[2] else getattr(row[1], name)
-
-    columns: ColumnsOf[tuple[str, ModelFacts, bool]] = [
-        ("model", lambda row: row[1].name),
-        ("role", lambda row: row[0]),
-        ("family", lambda row: family_title(row[1].family) or "—"),
-        ("dtype", text("dtype")),
-        ("weights", lambda row: row[1].quantization or ("as loaded" if row[1].dtype else "—")),
-        ("device", text("device")),
-        ("attention", pass_text("attention")),
-        ("KV cache", pass_text("cache")),
-        ("step", pass_text("step")),
-        ("vision pass", pass_text("vision_pass")),
-        ("parameters", lambda row: rows_cell(row[1].parameters) if row[1].parameters else not_available()),
-        ("weight bytes", lambda row: bytes_cell(row[1].weight_bytes, Badge.IMPORTED if row[2] else Badge.MEASURED)),
-    ]
-    if models:
-        yield table_of(models.values(), columns, "Models", text_columns=10)
+    rows = tuple(
+        row_of(
+            model.name,
+            role,
+            family_title(model.family) or "—",
+            *(
+                str(getattr(model, key) or "—") if not is_file or key in ("dtype", "quantization", "device") else "—"
+                for key in MODEL
+            ),
+            rows_cell(model.parameters) if model.parameters else not_available(),
+            bytes_cell(model.weight_bytes, Badge.IMPORTED if is_file else Badge.MEASURED),
+        )
+        for role, model, is_file in models.values()
+    )
+    if rows:
+        heads = ("model", "role", "family", *MODEL.values(), "parameters", "weight bytes")
+        yield Table(heads, rows, "Models", text_columns=10)
 
 
 def settings(data: ReportData) -> Iterator[Block]:
     """Settings that all configurations share in a sentence, those that differ in a table."""
     ours = [column for column in data.columns if column.runs[0].info.imported is None]
-    if not ours:
-        return
     known = [
         {setting.name: setting.text for setting in settings_of(column.runs[0], column.runs[0].info.role)}
         for column in ours
@@ -220,14 +205,12 @@ def _suites(data: ReportData) -> Iterator[Block]:
     for suite in data.suites:
         cells, problems = (suite[key] if isinstance(suite.get(key), list) else [] for key in ("cells", "problems"))
         sessions = suite.get("sessions", 1)
-        words = [
-            f"Suite {suite.get('title') or suite.get('name')}: {len(cells)} configurations",
-            f"{suite.get('samples')} samples",
-            f"each {suite.get('repeat')} times after {suite.get('warmup')} for warming up",
-            *([f"in each of {sessions} engine processes"] if sessions != 1 else []),
-            f"order {suite.get('order')}, {suite.get('planned_runs')} runs planned",
-        ]
-        yield Paragraph(f"{', '.join(words)}.")
+        processes = f", in each of {sessions} engine processes" if sessions != 1 else ""
+        yield Paragraph(
+            f"Suite {suite.get('title') or suite.get('name')}: {len(cells)} configurations, {suite.get('samples')} "
+            f"samples, each {suite.get('repeat')} times after {suite.get('warmup')} for warming up{processes}, order "
+            f"{suite.get('order')}, {suite.get('planned_runs')} runs planned."
+        )
         if problems:
             yield Paragraph("What the suite could not do as asked:", "warn")
             yield Bullets(tuple(map(str, problems)))
@@ -263,10 +246,7 @@ def _text(value: Any) -> str:
 
 
 def commands(data: ReportData) -> list[str]:
-    """The commands that make the same runs again, as a shell takes them.
-
-    Suites by their own command; other runs by the `evprof run` with the same settings; imports; then the report.
-    """
+    """The commands that make the same runs again, as a shell takes them: suites, runs, imports, then the report."""
     lines = dict.fromkeys(line for source in data.sources for line in _of_source(source))
     return list(lines | ({data.command: None} if data.command else {}))
 
@@ -283,34 +263,35 @@ def _of_source(source: Source) -> Iterator[str]:
     for run in source.runs:
         if run.info.imported is None and not run.info.cell and not run.info.profiled:
             groups.setdefault(run.info.group_id, []).append(run)
-    yield from map(partial(_run_command, session=str(source.path)), groups.values())
+    for runs in groups.values():
+        yield shlex.join([*_run_words(runs), "-o", str(source.path)])
 
 
-def _run_command(runs: list[RunLog], session: str) -> str:
+def _run_words(runs: list[RunLog]) -> Iterator[str]:
     """The `evprof run` behind the runs of one group: settings that differ from their defaults, models in full."""
     info = runs[0].info
-    words, sample = ["evprof", "run", "--mode", info.mode], info.sample
+    sample, models = info.sample, {role: model for run in runs for role, model in run.info.models.items()}
+    yield from ("evprof", "run", "--mode", info.mode)
     for option, path in (
         ("--events", sample.events_path),
         ("--video", sample.video_path),
         ("--rectify", sample.rectify_path),
         ("--video-times", sample.video_times_path),
     ):
-        words += [option, path] if path else []
+        yield from (option, path) if path else ()
     for option, time_us in (
         ("--start-ms", sample.start_us),
         ("--duration-ms", sample.duration_us),
         ("--video-offset-ms", sample.video_offset_us or None),
     ):
         # With an equals sign, so that a negative number is no option.
-        words += [] if time_us is None else [f"{option}={ms_number(time_us)}"]
-    words += ["--prompt", sample.prompt] if sample.prompt else []
-    models = {role: model for run in runs for role, model in run.info.models.items()}
+        yield from () if time_us is None else (f"{option}={ms_number(time_us)}",)
+    yield from ("--prompt", sample.prompt) if sample.prompt else ()
     for role in (DRAFT, TARGET):
         if model := models.get(role):
             own = {"device": model.device, "dtype": model.dtype, "quantization": model.quantization or None}
-            words += [f"--{role}", model.name, *option_words(own, role, keeps_defaults=True)]
-    words += _setting_words(runs)
+            yield from (f"--{role}", model.name, *option_words(own, role, keeps_defaults=True))
+    yield from _setting_words(runs)
     # One warm-up run is the default where a model is loaded for it.
     is_usual = any(run.info.warmup and run.info.is_cold for run in runs)
     for name, count, usual in (
@@ -318,8 +299,7 @@ def _run_command(runs: list[RunLog], session: str) -> str:
         ("repeat", _most(runs, warmup=False), 1),
         ("sessions", len({engine_session(run.info) for run in runs}), 1),
     ):
-        words += [f"--{name}", str(count)] if count > usual else []
-    return shlex.join([*words, "-o", session])
+        yield from (f"--{name}", str(count)) if count > usual else ()
 
 
 def _most(runs: list[RunLog], *, warmup: bool) -> int:

@@ -1,10 +1,10 @@
-"""Section: imported files as published and by our definitions, and why these differ."""
+"""Section: imported files as published and by our definitions, and the reasons for the differences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from evprof.core.units import MIB, TIMES
 from evprof.export.report.data import ReportData
@@ -21,18 +21,12 @@ from evprof.export.report.parts import (
     row_of,
     section_of,
 )
-from evprof.metrics.published import (
-    Average,
-    Both,
-    PublishedCell,
-    PublishedFile,
-    PublishedTime,
-    common_blocks,
-    published_files,
-)
+from evprof.metrics.published import Average, Both, PublishedCell, PublishedFile, common_blocks, published_files
 
 _SAME_MS = 0.05
 """Totals nearer than this print alike."""
+
+_COUNTS = {"rows": "rows", "runs": "runs", "failed": "failed", "warmups": "warm-up"}
 
 
 def section(data: ReportData) -> Section:
@@ -51,85 +45,104 @@ def _file(file: PublishedFile) -> list[Block]:
         blocks.append(_pair_table(name, *file.pair))
     elif file.cells:
         blocks.append(_cell_table(name, file.cells))
-    if differences := _all_differences(file.cells):
-        blocks += [Paragraph("Reasons for the differences:"), Bullets(differences)]
+    sentences: dict[str, list[str]] = {}
+    for cell in file.cells:
+        for sentence in _differences(cell):
+            sentences.setdefault(sentence, []).append(cell.label.split(" · ")[0])
+    if sentences:
+        reasons = tuple(f"{'; '.join(names)}: {sentence}" for sentence, names in sentences.items())
+        blocks += [Paragraph("Reasons for the differences:"), Bullets(reasons)]
     problems = facts.get("problems")
     if isinstance(problems, list) and problems:
         blocks += [Paragraph(f"Problems of {name}:", "warn"), Bullets(tuple(map(str, problems)))]
     return blocks
 
 
-_COUNTS = {"rows": "rows", "runs": "runs", "failed": "failed", "warmups": "warm-up"}
+class Line(NamedTuple):
+    """A figure of one configuration: its label, its value with the printed digits, and the stages that it holds."""
+
+    label: str
+    both: Both
+    digits: int = 2
+    ratio_digits: int = 2
+    covers: tuple[str, ...] = ()
+    accounts_for: tuple[str, ...] = ()
+
+
+NOTHING = Line("", Both(None, None))
+
+
+def _lines(cell: PublishedCell, blocks: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, Line]]:
+    """The figures of a configuration under keys that another has, too."""
+    yield "length", Line("Prefill length, tokens", cell.prefill_length, 0, 1)
+    for time in cell.times:
+        yield time.covers[-1], Line(f"{time.name}, ms", time.time_ms, 2, 2, time.covers, time.accounts_for)
+    for block in blocks:
+        yield _listed(block), Line(f"{_listed(block).capitalize()}, ms", cell.within(block))
+    yield "total", Line("Total, ms", cell.total_ms)
+    if cell.total_with_warmup_ms is not None:
+        yield "warm-up", Line("Total with warm-up, ms", Both(None, cell.total_with_warmup_ms))
+    prefill = cell.time("prefill")
+    if prefill is not None:
+        yield "prefill rate", Line("Prefill, tok/s", _rate(cell.prefill_length, prefill.time_ms), 0)
+    yield "decode rate", Line("Decode, tok/s", cell.decode_tok_s, 1)
+    yield "samples", Line("Samples/s", _mapped(cell.total_ms, lambda mean: 1000 / mean))
+    yield "cache", Line("KV cache, MiB", _mapped(cell.kv_bytes, lambda mean: mean / MIB), 1, 1)
+    yield "tokens", Line("Generated tokens", cell.output_tokens, 1)
+
+
+def _mapped(value: Both, change: Callable[[float], float]) -> Both:
+    """Both averages in another unit, without their spread."""
+    parts = (value.published, value.ours)
+    return Both(*(part and Average(change(part.mean), 0.0, part.count) for part in parts))
+
+
+def _rate(lengths: Both, times: Both) -> Both:
+    """Length over time: ours only where the processed length is known."""
+    return Both(
+        *(
+            None if length is None or time is None else Average(1000 * length.mean / time.mean, 0.0, time.count)
+            for length, time in ((lengths.published, times.published), (lengths.ours, times.ours))
+        )
+    )
 
 
 def _pair_table(name: str, draft: PublishedCell, target: PublishedCell) -> Table:
+    blocks = [
+        block
+        for block in common_blocks((draft, target))
+        if len(block) > 1
+        and any(sum(bool({*time.accounts_for} & {*block}) for time in cell.times) > 1 for cell in (draft, target))
+    ]
+    sides = [dict(_lines(cell, blocks)) for cell in (draft, target)]
+    order = list(dict.fromkeys(key for pair in zip(*sides, strict=False) for key in pair)) + [*sides[0], *sides[1]]
+    rows = [_row(*(side.get(key, NOTHING) for side in sides)) for key in dict.fromkeys(order)]
     heads = (
         *("", "holds"),
         *("as published: EventGPT", "video model", "ratio"),
         *("by our definitions: EventGPT", "video model", "ratio"),
     )
-    both = draft, target
-    rows = [_row("Prefill length, tokens", *(cell.prefill_length for cell in both), digits=0, ratio_digits=1)]
-    stages = dict.fromkeys(entry.covers[-1] for cell in both for entry in cell.times)
-    rows += [_stage_row(draft.time(stage), target.time(stage)) for stage in stages]
-    rows += [
-        _row(f"{_listed(block).capitalize()}, ms", draft.within(block), target.within(block), holds="together")
-        for block in common_blocks(both)
-        if len(block) > 1 and max(_pieces(cell, block) for cell in both) > 1
-    ]
-    total = _row("Total, ms", draft.total_ms, target.total_ms, digits=1)
-    printed = _row("Total, ms", draft.total_ms, target.total_ms)
-    rows.append((*total[:2], *printed[2:5], *total[5:]))
-    if draft.total_with_warmup_ms or target.total_with_warmup_ms:
-        warm = (Both(None, cell.total_with_warmup_ms or cell.total_ms.ours) for cell in both)
-        rows.append(_row("Total with warm-up, ms", *warm, digits=1))
-    rows += [
-        _row("Prefill, tok/s", *map(_prefill_rate, both), digits=0),
-        _row("Decode, tok/s", draft.decode_tok_s, target.decode_tok_s, digits=1),
-        _row("Samples/s", *(_mapped(cell.total_ms, lambda mean: 1000 / mean) for cell in both)),
-        _row(
-            "KV cache, MiB",
-            *(_mapped(cell.kv_bytes, lambda mean: mean / MIB) for cell in both),
-            digits=1,
-            ratio_digits=1,
-        ),
-        _row("Generated tokens", draft.output_tokens, target.output_tokens, digits=1),
-    ]
     caption = f"{name}: as published, and the same rows by our definitions"
     return Table(heads, tuple(row for row in rows if any(cell.badge for cell in row[1:])), caption, text_columns=2)
 
 
-def _pieces(cell: PublishedCell, block: Sequence[str]) -> int:
-    return sum(bool(set(entry.accounts_for) & set(block)) for entry in cell.times)
-
-
-def _stage_row(own: PublishedTime | None, other: PublishedTime | None) -> tuple[Cell, ...]:
-    """One time of both models; ours gives a ratio only where both times hold the same stages."""
-    label = next(entry.name for entry in (own, other) if entry is not None)
-    holds = " / ".join(dict.fromkeys(_listed(entry.covers if entry else ()) for entry in (own, other)))
-    row = list(_row(f"{label}, ms", _times(own), _times(other), has_spread=True, holds=holds))
-    if own is not None and other is not None and own.accounts_for != other.accounts_for:
-        row[7] = Cell("n/a", tone="dim", note="the two times do not cover the same stages")
-    return tuple(row)
-
-
-def _row(
-    label: str,
-    draft: Both,
-    target: Both,
-    *,
-    digits: int = 2,
-    ratio_digits: int = 2,
-    has_spread: bool = False,
-    holds: str = "",
-) -> tuple[Cell, ...]:
-    """Both models as published with the digits that were printed, then by our definitions."""
-
-    def cells(own: Average | None, other: Average | None, places: int) -> list[Cell]:
-        return [*(_value(one, digits, has_spread=has_spread) for one in (own, other)), _ratio(own, other, places)]
-
-    published = cells(draft.published, target.published, ratio_digits)
-    return row_of(label, holds, *published, *cells(draft.ours, target.ours, 2))
+def _row(draft: Line, target: Line) -> tuple[Cell, ...]:
+    """Both models as published with the printed digits, then by our definitions."""
+    line = draft if draft.label else target
+    holds = " / ".join(dict.fromkeys(_listed(one.covers) for one in (draft, target) if one.covers))
+    cells: list[Cell] = []
+    for kind in ("published", "ours"):
+        one, two = (getattr(side.both, kind) for side in (draft, target))
+        cells += [_value(one, line.digits, has_spread=bool(holds)), _value(two, line.digits, has_spread=bool(holds))]
+        if kind == "ours" and draft.accounts_for != target.accounts_for:
+            cells.append(Cell("n/a", tone="dim", note="the two times do not cover the same stages"))
+        elif one is None or two is None or not one.mean:
+            cells.append(not_available())
+        elif kind == "published" and line.ratio_digits == 1:
+            cells.append(Cell(f"{two.mean / one.mean:.1f}{TIMES}", Badge.DERIVED))
+        else:
+            cells.append(ratio_cell(two.mean / one.mean))
+    return row_of(line.label, holds, *cells)
 
 
 def _value(value: Average | None, digits: int, *, has_spread: bool = False) -> Cell:
@@ -139,39 +152,12 @@ def _value(value: Average | None, digits: int, *, has_spread: bool = False) -> C
     return Cell(f"{value.mean:.{digits}f}{spread}", Badge.IMPORTED)
 
 
-def _ratio(own: Average | None, other: Average | None, digits: int) -> Cell:
-    if own is None or other is None or not own.mean:
-        return not_available()
-    value = other.mean / own.mean
-    return ratio_cell(value) if digits == 2 else Cell(f"{value:.{digits}f}{TIMES}", Badge.DERIVED)
-
-
-def _times(entry: PublishedTime | None) -> Both:
-    return Both(None, None) if entry is None else entry.time_ms
-
-
 def _listed(stages: Sequence[str]) -> str:
     return " + ".join(stages) or "nothing"
 
 
-def _mapped(value: Both, change: Any) -> Both:
-    """Both averages in another unit, without their spread."""
-    parts = (value.published, value.ours)
-    return Both(*(part and Average(change(part.mean), 0.0, part.count) for part in parts))
-
-
-def _prefill_rate(cell: PublishedCell) -> Both:
-    """Length over time: ours only where the length that was processed is known."""
-    times, lengths = _times(cell.time("prefill")), cell.prefill_length
-
-    def rate(length: Average | None, time: Average | None) -> Average | None:
-        return None if length is None or time is None else Average(1000 * length.mean / time.mean, 0.0, time.count)
-
-    return Both(rate(lengths.published, times.published), rate(lengths.ours, times.ours))
-
-
 def _cell_table(name: str, cells: Sequence[PublishedCell]) -> Block:
-    """Configurations one under the other, for files that are no pair of models."""
+    """Configurations one under the other, for files without a pair of models."""
     rows = [
         row_of(
             cell.label.removesuffix(f" · {name}"),
@@ -193,31 +179,21 @@ def _cell_table(name: str, cells: Sequence[PublishedCell]) -> Block:
     return Table(heads, tuple(rows), f"{name}: as published, and the same rows by our definitions")
 
 
-def _all_differences(cells: Sequence[PublishedCell]) -> tuple[str, ...]:
-    """Of all configurations; a sentence that holds for several stands once."""
-    sentences: dict[str, list[str]] = {}
-    for cell in cells:
-        for sentence in _differences(cell):
-            sentences.setdefault(sentence, []).append(cell.label.split(" · ")[0])
-    return tuple(f"{'; '.join(names)}: {sentence}" for sentence, names in sentences.items())
-
-
-def _differences(cell: PublishedCell) -> list[str]:
-    """Why the two columns differ, in words."""
-    reasons = []
+def _differences(cell: PublishedCell) -> Iterator[str]:
+    """The reasons for the difference of the two columns."""
     if cell.warmups:
         rows = "row that is" if cell.warmups == 1 else "rows that are"
-        reasons.append(f"the published averages take in {cell.warmups} {rows} warm-up; ours keep them apart.")
+        yield f"the published averages take in {cell.warmups} {rows} warm-up; ours keep them apart."
     left_out = [entry for entry in cell.times if not entry.is_in_total]
     published, ours = cell.total_ms.published, cell.total_with_warmup_ms or cell.total_ms.ours
     if left_out and published is not None and ours is not None and not cell.has_own_total:
         parts = ", ".join(_listed(entry.accounts_for) for entry in left_out)
-        reasons.append(
+        yield (
             f"the published total leaves out {parts} ({ours.mean - published.mean:,.1f} ms): {published.mean:.2f} ms "
             f"become {ours.mean:.2f} ms."
         )
     if cell.has_own_total and published and ours and abs(published.mean - ours.mean) > _SAME_MS:
-        reasons.append(
+        yield (
             f"the published total of {published.mean:,.1f} ms is a sum of sections; the stages in it cover "
             f"{ours.mean:,.1f} ms."
         )
@@ -225,11 +201,11 @@ def _differences(cell: PublishedCell) -> list[str]:
         rest = [stage for stage in entry.covers if stage not in entry.accounts_for]
         again = f"; {_listed(rest)} is a second pass of what is timed apart as well" if rest else ""
         if len(entry.covers) > 1:
-            reasons.append(f"“{entry.name}” ({entry.key}) covers {_listed(entry.covers)}{again}.")
+            yield f"“{entry.name}” ({entry.key}) covers {_listed(entry.covers)}{again}."
     if "load" not in cell.stages and cell.times:
-        reasons.append("loading was not measured, so there is no end-to-end total.")
+        yield "loading was not measured, so there is no end-to-end total."
     if cell.prefill_length.published is not None and cell.prefill_length.ours is None:
-        reasons.append(
+        yield (
             f"the published prefill length ({cell.prefill_length.published.mean:,.0f}) is not what was processed; see "
             "the problems below."
         )
@@ -237,14 +213,7 @@ def _differences(cell: PublishedCell) -> list[str]:
     if counted is not None and "published_output_tokens" in cell.figures:
         left = cell.figures["published_output_tokens"].count
         rest_text = "no row" if whole is None else f"{whole.count:,} rows ({whole.mean:,.1f} tokens)"
-        reasons.append(
+        yield (
             f"the published length is of all {counted.count:,} rows ({counted.mean:,.1f} tokens); ours is of "
             f"{rest_text}: the ids of {left:,} are not all of their text."
         )
-    windows = [cell.figures.get(f"overlap_window_from_{start}_ms") for start in ("load", "vision")]
-    if windows[0] is not None and windows[1] is not None:
-        reasons.append(
-            f"the published overlap window of {windows[0].mean:,.0f} ms begins at the video model's load; when both "
-            f"models begin their vision at the same moment it is {windows[1].mean:,.0f} ms."
-        )
-    return reasons

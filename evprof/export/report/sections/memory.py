@@ -1,8 +1,8 @@
-"""Section: peaks of memory, how caches lie in it, several samples at once, and energy."""
+"""Section: peaks of memory, the layout of caches, several samples at once, and energy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,18 +20,7 @@ from evprof.export.report.figures import (
     rows_cell,
 )
 from evprof.export.report.pairs import number_in
-from evprof.export.report.parts import (
-    Badge,
-    Block,
-    Bullets,
-    Cell,
-    ColumnsOf,
-    Paragraph,
-    Section,
-    headed,
-    section_of,
-    table_of,
-)
+from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, headed, section_of, table_of
 from evprof.export.report.readings import ReportReading, figure
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.comparability import meters
@@ -55,12 +44,10 @@ def _weights(run: RunLog) -> float | None:
     return model.weight_bytes if model is not None else None
 
 
-_ALLOCATED: Read = partial(remembered_bytes, name="peak_allocated_bytes")
-
 PEAKS: dict[str, Read] = {
     "weights": _weights,
     "KV cache": measured_bytes,
-    "peak allocated": _ALLOCATED,
+    "peak allocated": partial(remembered_bytes, name="peak_allocated_bytes"),
     "peak reserved": lambda run: run.info.memory.peak_reserved_bytes,
     "peak resident": partial(remembered_bytes, name="peak_rss_bytes"),
 }
@@ -70,7 +57,7 @@ _REST = "unattributed"
 
 
 def section(data: ReportData) -> Section:
-    """Peaks, cache layouts, batches and energy; whatever of these was measured."""
+    """Peaks, cache layouts, batches and energy; whatever was measured."""
     blocks = [*peaks(data), *layouts(data), *batches(data), *headed("Energy", energy(data))]
     return section_of("Memory and energy", blocks, "Runs that recorded their memory (imported files rarely do).")
 
@@ -83,31 +70,23 @@ def peaks(data: ReportData) -> list[Block]:
     if not shown:
         return []
 
+    def dtype(column: Configuration) -> str:
+        model = column.runs[0].info.models.get(column.runs[0].info.role)
+        return ", ".join(filter(None, (model.dtype, model.quantization))) if model is not None else ""
+
     def peak(column: Configuration, read: Read) -> Cell:
         return bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
 
-    columns: ColumnsOf[Configuration] = [
-        ("configuration", data.name),
-        ("dtype", _dtype),
-        *((name, partial(peak, read=read)) for name, read in PEAKS.items()),
-    ]
-    blocks: list[Block] = [table_of(shown, columns, "Memory, means over samples", text_columns=2)]
-    if all(_ALLOCATED(run) is None for run in data.runs):
-        text = "Peak resident memory is the whole process's, with all loaded models: it does not tell dtypes apart."
-        blocks.append(Paragraph(text))
-    return blocks
-
-
-def _dtype(column: Configuration) -> str:
-    info = column.runs[0].info
-    model = info.models.get(info.role)
-    return "" if model is None else f"{model.dtype}, {model.quantization}" if model.quantization else model.dtype
+    columns = [("dtype", dtype), *((name, partial(peak, read=read)) for name, read in PEAKS.items())]
+    caption = "Memory, means over samples; resident memory is the whole process's, with all loaded models"
+    return [data.table(columns, caption, shown, text_columns=2)]
 
 
 def layouts(data: ReportData) -> list[Block]:
     """How keys and values of a layer lie in memory, as suites noted it."""
 
-    def sizes(value: Any) -> str:
+    def sizes(row: dict[str, Any], key: str) -> str:
+        value = row.get(key)
         return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else ""
 
     def a_layer(row: dict[str, Any]) -> float | None:
@@ -115,17 +94,24 @@ def layouts(data: ReportData) -> list[Block]:
         return number_in({"bytes": known[0] if isinstance(known, list) and known else known}, "bytes")
 
     rows = list(data.noted_rows("cache_layout"))
-    columns: ColumnsOf[dict[str, Any]] = [
-        ("model", lambda row: str(row.get("model") or "")),
-        ("cache", lambda row: str(row.get("cache") or "")),
-        ("keys of a layer", lambda row: sizes(row.get("shape"))),
-        ("strides", lambda row: sizes(row.get("strides"))),
-        ("contiguous", lambda row: ("yes" if row["is_contiguous"] else "no") if "is_contiguous" in row else ""),
-        ("a layer", lambda row: bytes_cell(a_layer(row))),
-        ("in use", lambda row: bytes_cell(number_in(row, "used_bytes"))),
-        ("set aside", lambda row: bytes_cell(number_in(row, "reserved_bytes"))),
-    ]
-    return [table_of(rows, columns, "Memory layout of both caches", text_columns=5)] if rows else []
+    if not rows:
+        return []
+    table = table_of(
+        rows,
+        [
+            ("model", lambda row: str(row.get("model") or "")),
+            ("cache", lambda row: str(row.get("cache") or "")),
+            ("keys of a layer", lambda row: sizes(row, "shape")),
+            ("strides", lambda row: sizes(row, "strides")),
+            ("contiguous", lambda row: ("yes" if row["is_contiguous"] else "no") if "is_contiguous" in row else ""),
+            ("a layer", lambda row: bytes_cell(a_layer(row))),
+            ("in use", lambda row: bytes_cell(number_in(row, "used_bytes"))),
+            ("set aside", lambda row: bytes_cell(number_in(row, "reserved_bytes"))),
+        ],
+        "Memory layout of both caches",
+        text_columns=5,
+    )
+    return [table]
 
 
 def batches(data: ReportData) -> list[Block]:
@@ -136,22 +122,27 @@ def batches(data: ReportData) -> list[Block]:
         return Cell(ratio_text(rate / base), Badge.DERIVED) if rate and base else nothing_measured()
 
     noted = [row for source in data.sources for row in read_batches(source.facts)]
+    if not noted:
+        return []
     firsts = {row.model: row for row in reversed(noted)}
-    columns: ColumnsOf[BatchRow] = [
-        ("model", lambda row: row.model),
-        ("batch", lambda row: count_cell(row.batch)),
-        ("rate", lambda row: rate_cell(row.samples_per_s, "samples/s")),
-        ("to the first", partial(to_first, name="samples_per_s")),
-        ("decode", lambda row: rate_cell(row.decode_tok_s)),
-        ("to the first", partial(to_first, name="decode_tok_s")),
-        ("prefill", lambda row: ms_cell(row.prefill_ms)),
-        ("decode", lambda row: ms_cell(row.decode_ms)),
-        ("caches", lambda row: bytes_cell(row.cache_bytes)),
-        ("peak", lambda row: bytes_cell(row.peak_bytes, note=_PEAKS_OF_BATCHES.get(row.peak_of, ""))),
-        ("n", lambda row: rows_cell(row.n)),
-    ]
-    caption = "Several samples at once: medians over n rounds of the same requests; no interval, so no verdict"
-    return [table_of(noted, columns, caption)] if noted else []
+    table = table_of(
+        noted,
+        [
+            ("model", lambda row: row.model),
+            ("batch", lambda row: count_cell(row.batch)),
+            ("rate", lambda row: rate_cell(row.samples_per_s, "samples/s")),
+            ("to the first", partial(to_first, name="samples_per_s")),
+            ("decode", lambda row: rate_cell(row.decode_tok_s)),
+            ("to the first", partial(to_first, name="decode_tok_s")),
+            ("prefill", lambda row: ms_cell(row.prefill_ms)),
+            ("decode", lambda row: ms_cell(row.decode_ms)),
+            ("caches", lambda row: bytes_cell(row.cache_bytes)),
+            ("peak", lambda row: bytes_cell(row.peak_bytes, note=_PEAKS_OF_BATCHES.get(row.peak_of, ""))),
+            ("n", lambda row: rows_cell(row.n)),
+        ],
+        "Several samples at once: medians over n rounds of the same requests; no interval, so no verdict",
+    )
+    return [table]
 
 
 def energy(data: ReportData) -> list[Block]:
@@ -159,37 +150,34 @@ def energy(data: ReportData) -> list[Block]:
     shown = [column for column in data.columns if any(map(meters, column.runs))]
     if not shown:
         return []
-    readings = [(one.title, figure(key)) for key, one in FIGURES.items() if one.head == ENERGY]
-    columns: ColumnsOf[Configuration] = [
-        ("configuration", data.name),
-        (
-            "devices",
-            lambda column: ", ".join(dict.fromkeys(name for run in column.runs for name in computing_devices(run))),
-        ),
-        *((title, partial(data.cell, reading=reading)) for title, reading in readings),
-        ("slowed down", _slowed),
-    ]
+
+    def devices(column: Configuration) -> str:
+        return ", ".join(dict.fromkeys(name for run in column.runs for name in computing_devices(run)))
+
+    def slowed(column: Configuration) -> Cell:
+        known = [run for run in column.runs if is_throttled(run) is not None]
+        text = f"{len(slowed_down(known)):,} of {len(known):,} runs"
+        return Cell(text, Badge.MEASURED) if known else nothing_measured()
+
+    figures = [(one.title, figure(key)) for key, one in FIGURES.items() if one.head == ENERGY]
     documents = [energy_document(run) for column in shown for run in column.runs]
     names = {name for document in documents if document for name in document["stages"]}
     ordered = sorted(names, key=lambda name: (max(map(STAGES.index, name.split(COVERS))), len(name)))
-    parts: ColumnsOf[Configuration] = [
-        ("configuration", data.name),
-        *((name, partial(data.cell, reading=_energy_of(name))) for name in (*ordered, _REST)),
-    ]
+    text = (
+        "Energy is that of whole devices from a run's zero to its end: idle power and other programs are in it. A "
+        f"stage shorter than a step of the device's counter is n/a; its energy is in {_REST}."
+    )
     return [
-        table_of(shown, columns, "Energy and power, means over samples and repeats", text_columns=2),
-        table_of(shown, parts, "Energy by stage"),
-        Paragraph(
-            "Energy is that of whole devices from a run's zero to its end: idle power and other programs are in it. A "
-            f"stage shorter than a step of the device's counter is n/a; its energy is in {_REST}."
+        data.table(
+            [("devices", devices), *figures, ("slowed down", slowed)],
+            "Energy and power, means over samples and repeats",
+            shown,
+            text_columns=2,
         ),
+        data.table([(name, _energy_of(name)) for name in (*ordered, _REST)], "Energy by stage", shown),
+        Paragraph(text),
         *_throttling([run for column in shown for run in slowed_down(column.runs)]),
     ]
-
-
-def _slowed(column: Configuration) -> Cell:
-    known = [run for run in column.runs if is_throttled(run) is not None]
-    return Cell(f"{len(slowed_down(known)):,} of {len(known):,} runs", Badge.MEASURED) if known else nothing_measured()
 
 
 def _energy_of(name: str) -> ReportReading:
@@ -203,8 +191,7 @@ def _energy_of(name: str) -> ReportReading:
     return ReportReading(f"energy of {name}", read, "J", is_derived=name == _REST)
 
 
-def _throttling(slowed: Sequence[RunLog]) -> Iterator[Block]:
-    if slowed:
-        which = f"{len(slowed):,} runs were" if len(slowed) > 1 else "1 run was"
-        yield Paragraph(f"{which} slowed down; the times are not what the GPU can do:", "warn")
-        yield Bullets(tuple(dict.fromkeys(sentence for run in slowed if (sentence := throttle_sentence(run)))))
+def _throttling(slowed: Sequence[RunLog]) -> list[Block]:
+    sentences = dict.fromkeys(sentence for run in slowed if (sentence := throttle_sentence(run)))
+    text = f"{len(slowed):,} of the runs were slowed down; the times are not what the GPU can do:"
+    return [Paragraph(text, "warn"), Bullets(tuple(sentences))] if slowed else []

@@ -1,93 +1,74 @@
-"""Section: the architectures of both models, how far they compress pictures, and the shapes that stages hand on."""
+"""Sections: the architectures of both models and their compression of pictures; the cost of more frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from evprof.core.records import TensorRecord
-from evprof.core.rows.spans import Span
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
+from evprof.core.units import MIB
 from evprof.export.report.data import ReportData, badge_of
-from evprof.export.report.figures import bytes_cell, count_cell, nothing_measured, ratio_text
-from evprof.export.report.pairs import firsts_of_models, sizes_in
+from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, nothing_measured, ratio_text, rows_cell
+from evprof.export.report.pairs import sizes_in
 from evprof.export.report.parts import (
+    POINTS,
     Badge,
     Block,
     Cell,
     Paragraph,
+    PlotSeries,
+    ReportPlot,
     Section,
     Table,
-    Verbatim,
-    headed,
+    not_available,
     row_of,
     section_of,
+    table_of,
 )
-from evprof.export.report.sections.stages import tensors_text, unnumbered
-from evprof.metrics.figures.decoding import decode_steps, frames_shown, visual_tokens
+from evprof.metrics.arithmetic.scaling import fit_line
+from evprof.metrics.arithmetic.statistics import Summary, summarize
+from evprof.metrics.costs.sweeps import Sweep, sweeps_of
+from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.figures.decoding import decode_ms_per_token, frames_shown, input_length, visual_tokens
+from evprof.metrics.figures.kv_cache import measured_bytes
+from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.sizes import ModelSizes, read_words
 
 MOST_COMPRESSIONS = 12
 WORDS = {"backbone": "backbone", "vision tower": "vision_tower", "projector": "projector"}
 
-Model = tuple[ModelFacts, ModelSizes | None, RunLog]
-
 
 def section(data: ReportData) -> Section:
-    """The architectures beside each other, compression, a diagram of each model, and all shapes."""
-    blocks = [
-        *architecture(data),
-        *compression(data),
-        *headed("Stages of each model", diagrams(data)),
-        *headed("Shapes", shapes(data)),
-    ]
-    return section_of("Models and shapes", blocks, "Runs that name their models.")
+    """The architectures beside each other, and compression."""
+    return section_of("Models", [*architecture(data), *compression(data)], "Runs that name their models.")
 
 
 def architecture(data: ReportData) -> list[Block]:
     """Backbones, sizes and vision towers beside each other."""
-    models = _models(data)
+    models: dict[tuple[str, str], tuple[ModelFacts, ModelSizes | None]] = {}
+    for run in data.runs:
+        model = run.info.models.get(run.info.role)
+        if model is not None and model.layers:  # a server names no layers
+            models.setdefault((run.info.role, model.name), (model, sizes_in(data, run)))
     if not models:
         return []
     words = read_words(data.facts("models"))
-    known = [(role, *model) for (role, _), model in models.items()]
-    rows = [
-        row_of("role", *(role for role, *_ in known)),
-        row_of("family", *(model.family for _, model, *_ in known)),
-    ]
+    known = [(role, model, sizes, words.get(model.name, {})) for (role, _), (model, sizes) in models.items()]
+    rows = [row_of("role", *(role for role, *_ in known)), row_of("family", *(model.family for _, model, *_ in known))]
     for title, key in WORDS.items():
-        if any(key in words.get(model.name, {}) for _, model, *_ in known):
-            rows.append(row_of(title, *(str(words.get(model.name, {}).get(key, "n/a")) for _, model, *_ in known)))
-    numbers = [_numbers(model, sizes, words.get(model.name, {})) for _, model, sizes, _ in known]
+        if any(key in own for *_, own in known):
+            rows.append(row_of(title, *(str(own.get(key, "n/a")) for *_, own in known)))
+    numbers = [_numbers(model, sizes, own) for _, model, sizes, own in known]
     for title in dict.fromkeys(title for each in numbers for title in each):
         values = (each.get(title) for each in numbers)
         cells = (count_cell(one, badge=Badge.THEORETICAL) if one else nothing_measured() for one in values)
         rows.append(row_of(title, *cells))
     heads = ("", *(model.name for _, model, *_ in known))
     blocks: list[Block] = [Table(heads, tuple(rows), "Architectures, from the models' configurations")]
-    if any(sizes is not None and sizes.is_published for _, sizes, _ in models.values()):
+    if any(sizes is not None and sizes.is_published for _, _, sizes, _ in known):
         text = "Sizes that no suite noted are the published ones of 7B models."
         blocks.append(Paragraph(text, badge=Badge.THEORETICAL))
     return blocks
-
-
-def _models(data: ReportData) -> dict[tuple[str, str], Model]:
-    """Answering models by role and name, each with its sizes and its first run that has tensors, or its first run."""
-    models: dict[tuple[str, str], Model] = {}
-    for run in data.runs:
-        model = run.info.models.get(run.info.role)
-        if model is None or not model.layers:
-            continue  # behind a server
-        key = (run.info.role, model.name)
-        if key not in models or (not _has_shapes(models[key][2]) and _has_shapes(run)):
-            models[key] = (model, sizes_in(data, run), run)
-    return models
-
-
-def _has_shapes(run: RunLog) -> bool:
-    return run.has_tensors and any(span.tensors for span in run.stages())
 
 
 def _numbers(model: ModelFacts, sizes: ModelSizes | None, words: dict[str, str | int]) -> dict[str, int]:
@@ -107,7 +88,7 @@ def _numbers(model: ModelFacts, sizes: ModelSizes | None, words: dict[str, str |
 
 
 def compression(data: ReportData) -> list[Block]:
-    """Positions that all frames' features have together beside those that they take in the prompt."""
+    """Positions of all frames' features together beside those in the prompt."""
     rows: dict[tuple[str, int, int], tuple[Cell, ...]] = {}
     for run in data.runs:
         sizes, frames, visual = sizes_in(data, run), frames_shown(run), visual_tokens(run)
@@ -129,76 +110,121 @@ def compression(data: ReportData) -> list[Block]:
     return [Table(heads, shown, "Compression of visual features before the language model")] if shown else []
 
 
-def diagrams(data: ReportData) -> list[Block]:
-    """Every model as a chain of stages with the shapes that its first run handed on."""
-    return [
-        Verbatim("\n".join(_diagram(role, model, run)))
-        for (role, _), (model, _, run) in _models(data).items()
-        if _has_shapes(run)
-    ]
+def _cache_mib(run: RunLog) -> float | None:
+    return None if (size := measured_bytes(run)) is None else size / MIB
 
 
-def _diagram(role: str, model: ModelFacts, run: RunLog) -> Iterator[str]:
-    yield f"{model.name} ({role}, {model.dtype}), run {run.run_id}"
-    yield ""
-    for span in run.stages(role):
-        inside = [child for child in run.children(span.span_id) if span.name != "decode"]
-        words = {
-            "prefill": f" through {model.layers} layers of {model.kv_heads} heads of {model.head_dim}",
-            "decode": f", {decode_steps(run) or 0} steps",
-        }
-        yield f"  {span.name}{words.get(span.name, '')}"
-        width = max((len(child.name) for child in inside), default=0)
-        for child in inside:
-            yield f"  │   {child.name.ljust(width)}  {tensors_text(child.tensors, 'out')}".rstrip()
-        yield f"  ▼ {tensors_text(span.tensors, 'out')}"
+GROWING: dict[str, tuple[str, Read]] = {
+    "prompt positions": ("positions", input_length),
+    "KV cache": ("MiB", _cache_mib),
+    "vision": ("ms", lambda run: stage_ms(run, "vision")),
+    "prefill": ("ms", lambda run: stage_ms(run, "prefill")),
+    "decode per token": ("ms", decode_ms_per_token),
+}
+"""Figures that may grow with the frames, with their unit."""
 
 
-class TensorLine(NamedTuple):
-    """One tensor, or several numbered ones, of a stage or a part of one; `nbytes` is of all of them."""
-
-    title: str
-    direction: str
-    name: str
-    dtype: str
-    shape: str
-    nbytes: int
+def frames_section(data: ReportData) -> Section:
+    """A table per model, and a plot of every figure with fitted lines."""
+    missing = (
+        "No model was shown different numbers of frames; run the suite token-scaling, or one with an axis of frames "
+        "and event_frames."
+    )
+    return section_of("Cost of more frames", frames(data), missing)
 
 
-def shapes(data: ReportData) -> list[Block]:
-    """Inputs and outputs of every stage of the first configuration of every model that has them."""
-    tables: list[Block] = []
-    for column in firsts_of_models(data, _has_shapes):
-        run, own = column.runs[0], badge_of(column.runs)
-        for role in dict.fromkeys(span.role for span in run.stages()):
-            rows = tuple(
-                row_of(*line[:4], Cell(line.shape, own), bytes_cell(line.nbytes, own)) for line in _lines(run, role)
+def frames(data: ReportData) -> list[Block]:
+    """Values by number of frames, and plots; `evprof show --costs` gives slopes, exponents and verdicts."""
+    sweeps = sweeps_of(data.runs)
+    blocks: list[Block] = []
+    for sweep in sweeps:
+        blocks.append(_values(sweep, sizes_in(data, sweep.runs[0])))
+        for count in _counts(sweep):
+            run = sweep.at(count)[0]
+            model = run.info.models.get(run.info.role)
+            if model and model.context_limit and (input_length(run) or 0) > model.context_limit:
+                text = (
+                    f"From {count} frames on the prompt is longer than the {model.context_limit:,} positions "
+                    f"{sweep.name} was trained for: times hold, texts do not."
+                )
+                blocks.append(Paragraph(text, tone="warn"))
+                break
+    return [*blocks, *(plot for name in GROWING if (plot := _plot(name, sweeps)) is not None)]
+
+
+def _counts(sweep: Sweep) -> list[int]:
+    return list(map(int, sweep.places()))
+
+
+def _summary(runs: Sequence[RunLog], read: Read) -> Summary | None:
+    return summarize([float(value) for run in runs if (value := read(run)) is not None])
+
+
+def _values(sweep: Sweep, sizes: ModelSizes | None) -> Table:
+    badge, least = badge_of(sweep.runs), _summary(sweep.at(_counts(sweep)[0]), input_length)
+
+    def growth(count: int) -> Cell:
+        prompt = _summary(sweep.at(count), input_length)
+        return Cell(ratio_text(prompt.mean / least.mean), Badge.DERIVED) if prompt and least else not_available()
+
+    def expected(count: int) -> int | None:
+        return None if sizes is None else expected_visual(sizes, count, sweep.at(count)[0])
+
+    def seen(count: int) -> Cell:
+        visual, by_layout = _summary(sweep.at(count), visual_tokens), expected(count)
+        is_other = visual is not None and by_layout is not None and visual.mean != by_layout
+        return count_cell(visual, badge=badge, tone="warn" if is_other else "")
+
+    def layout(count: int) -> Cell:
+        by_layout = expected(count)
+        return not_available() if by_layout is None else count_cell(by_layout, badge=Badge.THEORETICAL)
+
+    def time(count: int, name: str) -> Cell:
+        return ms_cell(_summary(sweep.at(count), GROWING[name][1]), badge, has_unit=False)
+
+    return table_of(
+        _counts(sweep),
+        [
+            ("frames", str),
+            ("prompt", lambda count: count_cell(_summary(sweep.at(count), input_length), badge=badge)),
+            ("×", growth),
+            ("visual", seen),
+            ("visual by layout", layout),
+            ("KV cache", lambda count: bytes_cell(_summary(sweep.at(count), measured_bytes), badge)),
+            ("vision, ms", lambda count: time(count, "vision")),
+            ("prefill, ms", lambda count: time(count, "prefill")),
+            ("decode, ms/token", lambda count: time(count, "decode per token")),
+            ("runs", lambda count: rows_cell(len(sweep.at(count)))),
+        ],
+        f"{sweep.name}, by number of frames; ×: prompt to that of the fewest",
+    )
+
+
+def expected_visual(sizes: ModelSizes, count: int, run: RunLog) -> int | None:
+    """Visual positions by the model's layout; None where pruning or a grid of pictures changes them."""
+    settings = run.info.settings
+    if settings.switches.visual_keep != 1 or (sizes.family == "llava" and settings.input.image_layout == "grid"):
+        return None
+    return sizes.visual_tokens(count, is_pooled=settings.input.pooling != "none")
+
+
+def _plot(name: str, sweeps: Sequence[Sweep]) -> ReportPlot | None:
+    unit, read = GROWING[name]
+    series: list[PlotSeries] = []
+    for sweep in sweeps:
+        known = [(count, summary) for count in _counts(sweep) if (summary := _summary(sweep.at(count), read))]
+        if not known:
+            continue
+        x, y = tuple(float(count) for count, _ in known), tuple(summary.mean for _, summary in known)
+        low, high = zip(*(summary.ci95 or (None, None) for _, summary in known), strict=True)
+        series.append(PlotSeries(sweep.name, x, y, sweep.role, low, high, badge=badge_of(sweep.runs)))
+        line = fit_line(*sweep.points(read))
+        if line is not None and len(known) > 2:
+            ends = (line.low_x, line.high_x)
+            fitted = tuple(map(line.at, ends))
+            series.append(
+                PlotSeries(f"{sweep.name}, line", ends, fitted, sweep.role, is_line=True, badge=Badge.DERIVED)
             )
-            heads = ("stage", "", "name", "dtype", "shape", "bytes")
-            tables.append(Table(heads, rows, f"{data.name(column)} ({role}), its first run", text_columns=5))
-    return tables
-
-
-def _lines(run: RunLog, role: str) -> Iterator[TensorLine]:
-    for span in run.stages(role):
-        yield from _of_span(span, span.name)
-        for child in run.children(span.span_id):
-            yield from _of_span(child, f"{span.name} · {child.name}")
-
-
-def _of_span(span: Span, title: str) -> Iterator[TensorLine]:
-    for direction in ("in", "out"):
-        records = [record for record in span.tensors if record.direction == direction]
-        for (name, dtype), group in groupby(records, lambda record: (unnumbered(record.name), record.dtype)):
-            alike = list(group)
-            yield TensorLine(title, direction, name, dtype, _shape(alike), sum(each.nbytes for each in alike))
-
-
-def _shape(records: Sequence[TensorRecord]) -> str:
-    """`[5, 3, 64, 64]`; of several alike with ranges of sizes, `3 × [3, 335…336, 336]`."""
-    sizes = [[int(part) for part in record.shape.split(",") if part.strip()] for record in records]
-    if len({len(each) for each in sizes}) > 1:
-        return " and ".join(dict.fromkeys(f"[{', '.join(map(str, each))}]" for each in sizes))
-    ends = [(min(column), max(column)) for column in zip(*sizes, strict=True)]
-    shape = f"[{', '.join(str(low) if low == high else f'{low}…{high}' for low, high in ends)}]"
-    return shape if len(records) == 1 else f"{len(records)} × {shape}"
+    if not series:
+        return None
+    return ReportPlot(POINTS, f"{name} over frames", tuple(series), x_title="frames", y_title=name, unit=unit)
