@@ -36,7 +36,7 @@ def test_a_report_is_written_in_both_formats(evprof, session: Path, tmp_path: Pa
 def test_the_figures_are_those_of_show(evprof, session: Path, tmp_path: Path) -> None:
     assert evprof("report", session, "-o", tmp_path / "out.md").code == 0
     text = (tmp_path / "out.md").read_text(encoding="utf-8")
-    table = next(part for part in text.split("\n\n") if part.startswith("| configuration | stage | mean"))
+    table = next(part for part in text.split("\n\n") if part.startswith("| configuration | time | mean"))
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
     totals = [float(row[2].split()[0]) for row in rows if row[1] == "total"]
     runs = evprof("show", session, "--json").document["runs"]

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.many_runs import CONFIGURATIONS, ManyRuns, write_many_runs
 from evprof.cli.sessions import show
 from evprof.core.protocols import RunDescribed
-from evprof.export.report.sections import stages
+from evprof.export.report.sections import times
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 
@@ -81,7 +81,7 @@ def test_a_report_reads_some_logs_of_many_and_says_so(
         return (tmp_path / name).read_text()
 
     assert "of parts of stages" not in told("all.md")
-    monkeypatch.setattr(stages, "MOST_READ", 2)
+    monkeypatch.setattr(times, "MOST_READ", 2)
     assert "mean times of 3 runs; times of parts of stages are means of 2 of these runs" in told("some.md")
 
 

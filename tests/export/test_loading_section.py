@@ -15,8 +15,8 @@ from evprof.core.run_info import LoadingFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Paragraph, Table
-from evprof.export.report.sections.stages import loading
+from evprof.export.report.parts import Table
+from evprof.export.report.sections.times import loading
 
 MS = 1_000_000
 ZERO = 10**12
@@ -64,14 +64,12 @@ def texts(table: Any) -> list[list[str]]:
 
 
 def test_what_was_read_from_where_and_how_fast(data: ReportData) -> None:
-    reads, disk, parts = loading(data)
+    reads, parts = loading(data)
     assert texts(reads) == [
         ["video", "pyav", "8 frames", "2.00 MiB", "1.00 MiB", "200.0 ± 0 frames/s", "40.00 ± 0", "40.0 %"],
         ["kept", "pyav, frame cache hit", "8 frames", "4.00 MiB", "0 B", "2,000 frames/s", "4.000", "4.0 %"],
         ["events", "evt3", "50,000 events", "1.00 MiB", "0 B", "10.00 Mev/s", "5.000", "5.0 %"],
     ]
-    assert isinstance(disk, Paragraph)
-    assert "--prefetch" in disk.text
     assert isinstance(parts, Table)
     assert parts.heads == ("configuration", "open", "demux", "decode", "colour", "frame cache", "read")
     shown = texts(parts)

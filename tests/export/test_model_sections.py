@@ -10,13 +10,12 @@ import pytest
 
 from evprof.core.records import SETTLED, BatchRow, SpanRecord, TensorRecord
 from evprof.export.report.data import ReportData
-from evprof.export.report.parts import Table, Verbatim
+from evprof.export.report.parts import Table
 from evprof.export.report.sections import memory, models
 from evprof.export.report.sections.answers import samples
 from evprof.export.report.sections.comparisons import both_models, one_setting, same_input
-from evprof.export.report.sections.drafts import alignment
-from evprof.export.report.sections.speculation import by_answer_length
-from evprof.export.report.sections.stages import operations
+from evprof.export.report.sections.speculation import alignment, by_answer_length
+from evprof.export.report.sections.times import operations
 from report_blocks import data_of_cells, plots, rows_of, said, tables
 
 MakeData = Callable[..., ReportData]
@@ -96,23 +95,14 @@ def _with_tensors(data: ReportData) -> ReportData:
     return data
 
 
-def test_a_diagram_shows_the_shapes_that_were_seen(report_data: MakeData, cell_runs: ModuleType) -> None:
-    data = _with_tensors(report_data(cell_runs.DRAFT_002.with_(is_imported=False, tokens=(1, 2, 3))))
-    (block,) = models.diagrams(data)
-    assert isinstance(block, Verbatim)
-    assert "│   tower  features [5, 577, 1024]" in block.text
-    assert "▼ visual embeddings [582, 4096]" in block.text
-    assert "decode, 2 steps" in block.text
-
-
 def test_operations_have_inputs_outputs_times_and_shares(report_data: MakeData, cell_runs: ModuleType) -> None:
     data = _with_tensors(report_data(cell_runs.DRAFT_002.with_(is_imported=False, tokens=(1, 2, 3))))
     (table,) = tables(operations(data))
     rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in table.rows}
     inside = rows["", "tower"]
-    assert inside[:3] == ["picture [480, 640, 3] uint8", "features [5, 577, 1024] float16", "2.000 ± 0 ms"]
+    assert inside[:4] == ["picture [480, 640, 3] uint8", "features [5, 577, 1024] float16", "8 B", "2.000 ± 0 ms"]
     vision = next(cells for (stage, _), cells in rows.items() if stage == "vision")
-    assert vision[3] == "3.5 %"
+    assert vision[4] == "3.5 %"
 
 
 def test_samples_are_listed_one_by_one(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -122,8 +112,8 @@ def test_samples_are_listed_one_by_one(report_data: MakeData, cell_runs: ModuleT
     data = _with_tensors(report_data(cell))
     (table,) = tables(samples(data))
     assert len(table.rows) == 10
-    assert [cell.text for cell in table.rows[0][:3]] == ["sample 0", "480 × 640", "[582, 4096]"]
-    assert table.rows[0][3].text.endswith("…")
+    assert [cell.text for cell in table.rows[0][:2]] == ["sample 0", "[582, 4096]"]
+    assert table.rows[0][2].text.endswith("…")
     assert table.rows[0][table.heads.index("tokens")].text == "45"
 
 

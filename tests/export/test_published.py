@@ -13,7 +13,7 @@ from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Table
 from evprof.export.report.rendering import markdown
-from evprof.export.report.sections import overview
+from evprof.export.report.sections import times
 from evprof.export.report.sections.comparisons import fewer_or_faster_tokens
 from evprof.export.report.sections.imported import section
 from evprof.export.report.writing import build_report
@@ -72,7 +72,7 @@ def test_the_published_column_has_the_published_digits(legacy_shapes: ModuleType
 def test_ours_takes_all_measured_stages(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     found = section(gathered(tmp_path, exact(legacy_shapes)))
     total = row_of(tables(found)[0], "Total")
-    assert total[5:8] == ["168.4", "820.2", "4.87×"]
+    assert total[5:8] == ["168.37", "820.22", "4.87×"]
     assert "the published total leaves out preprocess (78.7 ms): 741.56 ms become 820.22 ms." in texts(found)
     assert "loading was not measured" in texts(found)
     assert "covers vision + prefill; vision is a second pass" in texts(found)
@@ -86,8 +86,8 @@ def test_warm_up_is_in_the_published_column_and_apart_in_ours(legacy_shapes: Mod
     assert row[2].startswith(f"{sum(everything) / 30:.2f} ±")
     assert row[5].startswith(f"{sum(everything[1:]) / 29:.2f} ±")
     totals = [sum(sample[key] for key in KEYS) * 1000 for sample in value["eventgpt"]["samples"]]
-    assert row_of(tables(found)[0], "Total, ms")[5] == f"{sum(totals[1:]) / 29:.1f}"
-    assert row_of(tables(found)[0], "Total with warm-up")[5] == f"{sum(totals) / 30:.1f}"
+    assert row_of(tables(found)[0], "Total, ms")[5] == f"{sum(totals[1:]) / 29:.2f}"
+    assert row_of(tables(found)[0], "Total with warm-up")[5] == f"{sum(totals) / 30:.2f}"
     assert "the published averages take in 1 row that is warm-up; ours keep them apart." in texts(found)
 
 
@@ -151,7 +151,7 @@ def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(
 
 def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     data = gathered(tmp_path, legacy_shapes.end_to_end(4))
-    over = next(table for table in tables(overview.section(data)) if "per token" in table.heads)
+    over = next(table for table in tables(times.overview(data)) if "per token" in table.heads)
     shown = {row[0].text: row[list(over.heads).index("per token")].text for row in over.rows}
     each = next(table for table in tables(fewer_or_faster_tokens(data)) if "ms per token, other" in table.heads)
     for row in each.rows:

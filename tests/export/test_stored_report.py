@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.part_files import write_results
-from evprof.export.report.sections.stages import MOST_READ
+from evprof.export.report.sections.times import MOST_READ
 from evprof.export.report.writing import write_report
 from evprof.run.legacy_import import import_files
 from evprof.session.opened import SessionSource

@@ -13,7 +13,6 @@ from evprof.metrics.speculation.failure_modes import (
     SURFACE,
     counts,
     first_rejections,
-    is_inflection,
     kind_of,
     round_starts,
 )
@@ -36,38 +35,18 @@ def pieces(text: str) -> list[str]:
         (" the", " Bus| is", " bus| is", SURFACE),
         (" the", "bus| is", " bus| is", SURFACE),
         (" road", ".| It", ",| and", SURFACE),
-        (" a| tree", ".", "s|.", SURFACE),
-        (" a", " trees| are", " tree|s|.", SURFACE),
-        (" is", " approach|ing| now", " approached| the", SURFACE),
-        (" is", " app|roach|ing| now", " appear|ing| the", CONTENT),
-        (" is", " approaching", " approached| the", SURFACE),
+        (" a", " trees| are", " tree|s|.", CONTENT),
         (" a", " red| bus", " blue| bus", CONTENT),
         (" road", "", " It| is", CONTENT),
         (" road", " It| is", "", CONTENT),
         (" x", "<0xE2>|<0x82>", "<0xE3>|<0x82>", CONTENT),
-        (" is", " an| old", " a| red", SURFACE),
+        (" is", " an| old", " a| red", CONTENT),
         (" road", ".", " and| so", CONTENT),
     ],
 )
 def test_kinds(before: str, drafted: str, target: str, kind: str) -> None:
     head = pieces(before)
     assert kind_of(pieces(drafted), [*head, *pieces(target)], len(head)) == kind
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("tree", "trees"), ("city", "cities"), ("drive", "driving"), ("run", "running"), ("bus", "buses")],
-)
-def test_inflections(one: str, other: str) -> None:
-    assert is_inflection(one, other)
-    assert is_inflection(other, one)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("car", "cat"), ("the", "they"), ("on", "one"), ("is", "as"), ("bus", ""), ("", "")]
-)
-def test_no_inflections(one: str, other: str) -> None:
-    assert not is_inflection(one, other)
 
 
 def run_with(answer: str, *rounds: tuple[str, int, int], knows_rounds: bool = True) -> RunLog:
@@ -100,7 +79,7 @@ def test_rejections_without_probabilities(knows_rounds: bool) -> None:
         " A| red| bus| is| on| the| road|.",
         (" red| car| is", 1, 2),
         (" was| on", 0, 1),
-        (" on| the| roads", 2, 3),
+        (" on| the| Road", 2, 3),
         (".", 1, 1),
         knows_rounds=knows_rounds,
     )
@@ -108,7 +87,7 @@ def test_rejections_without_probabilities(knows_rounds: bool) -> None:
     assert [(entry.round_index, entry.position, entry.draft_piece, entry.target_piece) for entry in found] == [
         (0, 2, " car", " bus"),
         (1, 3, " was", " is"),
-        (2, 6, " roads", " road"),
+        (2, 6, " Road", " road"),
     ]
     assert [entry.kind for entry in found] == [CONTENT, CONTENT, SURFACE]
     assert counts(found) == {SHIFTED: 0, SURFACE: 1, CONTENT: 2}

@@ -108,7 +108,6 @@ def test_other_layouts_have_no_sizes_but_noted_ones() -> None:
     assert sizes_of(model(name="m"), known) == known["m"]
     assert known["m"].text == VICUNA_7B
     assert known["m"].vision == PUBLISHED_VISION["llava"]
-    assert known["m"].capacities[0].naive == 10
     assert not known["m"].is_published
 
 
@@ -140,9 +139,8 @@ def test_what_is_no_note_counts_as_not_there(broken: Any) -> None:
     "vision", [None, {}, {"frames": 1}, asdict(PUBLISHED_VISION["llava"]) | {"projections": [[1]]}]
 )
 def test_a_model_without_a_readable_tower_keeps_its_language_model(vision: Any) -> None:
-    known = read_models([noted(vision=vision, capacity=[None, {"naive": 1}, "x"])])
+    known = read_models([noted(vision=vision)])
     assert known["m"].vision is None
-    assert known["m"].capacities == ()
     assert known["m"].visual_tokens(3) is None
 
 

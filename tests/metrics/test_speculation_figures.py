@@ -70,7 +70,6 @@ def test_published_expectations() -> None:
     found = [round(speculation.expected_tokens_per_round(rate, 5), 2) for rate in (0.3, 0.5, 0.7, 0.8, 0.9)]
     assert found == [1.43, 1.97, 2.94, 3.69, 4.69]
     assert speculation.acceptance_ceiling(1.0) is None
-    assert speculation.predicted_speedup(2.94, 5, 0.05, 1.0) == pytest.approx(2.352)
 
 
 def test_counts_of_a_run(speculative_run) -> None:

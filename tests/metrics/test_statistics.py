@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evprof.metrics.arithmetic import statistics
-from evprof.metrics.arithmetic.statistics import mean_interval, outliers, ratio_interval, summarize, warmup_count
+from evprof.metrics.arithmetic.statistics import mean_interval, ratio_interval, summarize, warmup_count
 
 
 def lognormal(count: int, sigma: float, seed: int) -> list[float]:
@@ -39,7 +39,6 @@ def test_nothing_is_none_and_one_value_has_no_spread() -> None:
     assert mean_interval([]) is None
     assert mean_interval([1.0, 2.0]) is None
     assert ratio_interval([], []) is None
-    assert outliers([]) == ()
     assert warmup_count([]) == 0
     with pytest.raises(ValueError, match="finite"):
         summarize([1.0, float("nan")])
@@ -94,16 +93,6 @@ def test_values_without_spread_have_a_point_for_an_interval() -> None:
     assert mean_interval([4.0] * 12) == (4.0, 4.0)
     assert ratio_interval([2.0] * 12, [3.0] * 12) == (1.5, 1.5)
     assert ratio_interval([0.0] * 9, [1.0] * 9) is None
-
-
-def test_outliers_are_far_in_deviations_of_the_middle() -> None:
-    values = [10.0, 10.2, 9.9, 10.1, 30.0, 9.8, 10.0, 0.1]
-    assert outliers(values) == (4, 7)
-    z = 0.6745 * np.abs(np.array(values) - np.median(values)) / stats.median_abs_deviation(values)
-    assert outliers(values) == tuple(np.flatnonzero(z > 3.5))
-    assert outliers([5.0] * 9 + [50.0]) == (9,)
-    assert outliers([5.0] * 9) == ()
-    assert outliers([1.0, 100.0]) == ()
 
 
 @pytest.mark.parametrize(

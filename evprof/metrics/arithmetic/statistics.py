@@ -1,4 +1,4 @@
-"""Statistics of plain numbers: summaries, Student's intervals, outliers and warm-up.
+"""Statistics of plain numbers: summaries, Student's intervals and warm-up.
 
 A statistic over nothing is None, never 0.
 """
@@ -27,7 +27,7 @@ WARMUP_GAIN = 1.2
 FEWEST_STEADY = 4
 """Values that have to follow a warm-up value."""
 
-_MAD_TO_SD, _MEAN_AD_TO_SD = 1.4826, 1.2533
+_MAD_TO_SD = 1.4826
 """A normal distribution's standard deviation in median and in mean absolute deviations."""
 
 _FEW_WIDEN = 10.0
@@ -100,20 +100,6 @@ def ratio_interval(base: Sequence[float], sample: Sequence[float]) -> Interval |
     deviations = above / above.mean() - below / below.mean()
     reach = student_quantile(below.size - 1) * float(deviations.std(ddof=1)) / math.sqrt(below.size)
     return ratio * math.exp(-reach), ratio * math.exp(reach)
-
-
-def outliers(values: Sequence[float]) -> tuple[int, ...]:
-    """Indices of values whose modified z-score, |value - median| / (1.4826 MAD), exceeds `OUTLIER_SCORE`.
-
-    Where more than half of the values are the same (MAD 0) the mean absolute deviation stands in for the median one,
-    as Iglewicz & Hoaglin propose. None among fewer than three values.
-    """
-    array = _array(values)
-    if array.size < FEWEST:
-        return ()
-    away = np.abs(array - np.median(array))
-    spread = _MAD_TO_SD * np.median(away) or _MEAN_AD_TO_SD * away.mean()
-    return tuple(np.flatnonzero(away > OUTLIER_SCORE * spread).tolist()) if spread else ()
 
 
 def warmup_count(values: Sequence[float]) -> int:

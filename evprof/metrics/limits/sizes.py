@@ -78,23 +78,6 @@ class DeviceCeiling:
 
 
 @dataclass(frozen=True)
-class Capacity:
-    """Samples a memory of so many bytes holds at once: by KV cache alone, and beside weights and activations."""
-
-    memory_bytes: int
-    naive: int
-    real: int
-    kv_bytes_per_sample: int
-    activation_bytes_per_sample: int
-    positions: int
-    dtype: str
-    weight_bytes: int | None = None
-    frames: int | None = None
-    quantization: str | None = None
-    is_assumed: bool = True
-
-
-@dataclass(frozen=True)
 class ModelSizes:
     """Shapes of a model; `vision` is that of one frame. `is_published`: noted by nobody, but the published."""
 
@@ -102,7 +85,6 @@ class ModelSizes:
     family: str
     text: TextShape
     vision: VisionShape | None
-    capacities: tuple[Capacity, ...] = ()
     is_published: bool = False
 
     def visual_tokens(self, frames: int, *, is_pooled: bool = True) -> int | None:
@@ -147,15 +129,9 @@ def read_models(noted: Iterable[Any]) -> dict[str, ModelSizes]:
         text = _shape(TextShape, entry.get("text"))
         if text is None:
             continue
-        listed = entry.get("capacity")
-        capacities = tuple(
-            capacity
-            for value in (listed if isinstance(listed, list) else ())
-            if (capacity := _shape(Capacity, value)) is not None
-        )
         family = entry.get("family")
         found[name] = ModelSizes(
-            name, family if isinstance(family, str) else "", text, _shape(VisionShape, entry.get("vision")), capacities
+            name, family if isinstance(family, str) else "", text, _shape(VisionShape, entry.get("vision"))
         )
     return found
 
@@ -208,11 +184,11 @@ def _positive(value: Any) -> float | None:
     return float(value) if is_number and math.isfinite(value) and value > 0 else None
 
 
-Kind = TypeVar("Kind", TextShape, VisionShape, Capacity)
+Kind = TypeVar("Kind", TextShape, VisionShape)
 
 
 def _shape(kind: type[Kind], values: Any) -> Kind | None:
-    """A shape or capacity from plain values; None when one of its numbers is missing or is none."""
+    """A shape from plain values; None when one of its numbers is missing, or cannot be that of a model."""
     try:
         shape: Kind = read(values, kind)
     except UnfitError:
@@ -220,7 +196,6 @@ def _shape(kind: type[Kind], values: Any) -> Kind | None:
     return shape if _is_sound(shape) else None
 
 
-def _is_sound(shape: TextShape | VisionShape | Capacity) -> bool:
+def _is_sound(shape: TextShape | VisionShape) -> bool:
     """Whether its numbers can be those of a model: they may come out of a file."""
-    least = int(not isinstance(shape, Capacity))
-    return all(least <= size < 1 << 62 for size in vars(shape).values() if type(size) is int)
+    return all(0 < size < 1 << 62 for size in vars(shape).values() if type(size) is int)

@@ -117,8 +117,8 @@ def _saved_steps(run: RunLog, hidden: Sequence[RoundRecord]) -> int:
 def _break_even(
     run: RunLog, drafted: int, step: float | None, verify_ms: float, contention: float | None
 ) -> float | None:
-    """The chance per token above which the block pays. Without a measured pass, a step stands for its cost; drafts in the
-    last chunk need none."""
+    """The chance per token above which the block pays. Without a measured pass, its cost is a step; drafts in the last
+    chunk need none."""
     if step is None or contention is None or not drafted:
         return None
     rides = run.info.settings.speculation.verify == "last-chunk"

@@ -105,12 +105,16 @@ def _scores(lines: Sequence[tuple[str, Accuracy]], caption: str, keys: Sequence[
     columns.append(("total", lambda found: _mean(found.total_ms, "ms")))
     # Of free text none is right or wrong.
     columns += [
-        (title, lambda found, name=name, unit=unit: _mean(getattr(found, name), unit))
+        (title, partial(_beside, name=name, unit=unit))
         for title, name, unit in _BESIDE
         if any(getattr(found, name) for _, found in lines)
     ]
     rows = tuple(row_of(name, *(cell(found) for _, cell in columns)) for name, found in lines)
     return Table(("configuration", *(head for head, _ in columns)), rows, caption)
+
+
+def _beside(found: Accuracy, name: str, unit: str) -> Cell:
+    return _mean(getattr(found, name), unit)
 
 
 def _score(found: Accuracy, key: str) -> Cell:

@@ -325,7 +325,11 @@ def _settings(column: Configuration) -> dict[str, str]:
     """Every setting of a configuration by name, with the model that answers and the decoder of its input."""
     run = column.runs[0]
     model, loading = run.info.models.get(run.info.role), run.info.loading.get(run.info.role)
-    own = {"role": run.info.role, "model": model.name if model else "", "read with": loading.decoder if loading else ""}
+    own = {
+        "role": run.info.role,
+        "model": model.name if model else "",
+        "read with": (loading and loading.decoder) or "",
+    }
     return own | {setting.name: setting.text for setting in settings_of(run, run.info.role)}
 
 

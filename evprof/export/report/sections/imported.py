@@ -115,8 +115,9 @@ def _pair_table(name: str, draft: PublishedCell, target: PublishedCell) -> Table
         and any(sum(bool({*time.accounts_for} & {*block}) for time in cell.times) > 1 for cell in (draft, target))
     ]
     sides = [dict(_lines(cell, blocks)) for cell in (draft, target)]
-    order = list(dict.fromkeys(key for pair in zip(*sides, strict=False) for key in pair)) + [*sides[0], *sides[1]]
-    rows = [_row(*(side.get(key, NOTHING) for side in sides)) for key in dict.fromkeys(order)]
+    order = (key for pair in zip(*sides, strict=False) for key in pair)
+    keys = dict.fromkeys((*order, *sides[0], *sides[1]))
+    rows = [_row(*(side.get(key, NOTHING) for side in sides)) for key in keys]
     heads = (
         *("", "holds"),
         *("as published: EventGPT", "video model", "ratio"),

@@ -20,7 +20,18 @@ from evprof.export.report.figures import (
     rows_cell,
 )
 from evprof.export.report.pairs import number_in
-from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, headed, section_of, table_of
+from evprof.export.report.parts import (
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    ColumnsOf,
+    Paragraph,
+    Section,
+    headed,
+    section_of,
+    table_of,
+)
 from evprof.export.report.readings import ReportReading, figure
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.comparability import meters
@@ -77,7 +88,10 @@ def peaks(data: ReportData) -> list[Block]:
     def peak(column: Configuration, read: Read) -> Cell:
         return bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
 
-    columns = [("dtype", dtype), *((name, partial(peak, read=read)) for name, read in PEAKS.items())]
+    columns: ColumnsOf[Configuration] = [
+        ("dtype", dtype),
+        *((name, partial(peak, read=read)) for name, read in PEAKS.items()),
+    ]
     caption = "Memory, means over samples; resident memory is the whole process's, with all loaded models"
     return [data.table(columns, caption, shown, text_columns=2)]
 

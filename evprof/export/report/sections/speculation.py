@@ -335,7 +335,8 @@ def failures(data: ReportData) -> list[Block]:
         ]
         rows += [row_of(data.name(column), count_cell(whole), *cells)] if whole else []
     kinds = Table(("configuration", "first rejections", *KINDS), tuple(rows), "First rejections by kind")
-    return [*([plot] if series else []), *([Paragraph(KINDS_TEXT), kinds] if rows else [])]
+    blocks: list[Block] = [plot] if series else []
+    return [*blocks, Paragraph(KINDS_TEXT), kinds] if rows else blocks
 
 
 def hidden_drafts(data: ReportData) -> list[Block]:

@@ -31,6 +31,7 @@ from evprof.export.report.parts import (
     Block,
     Bullets,
     Cell,
+    ColumnsOf,
     Paragraph,
     PlotSeries,
     ReportPlot,
@@ -132,7 +133,7 @@ def inputs(data: ReportData) -> Table:
     def samples(column: Configuration) -> Cell:
         return rows_cell(len(column.samples()))
 
-    columns = [("model", model), ("frames", frames), ("samples", samples), ("runs", _runs)]
+    columns: ColumnsOf[Configuration] = [("model", model), ("frames", frames), ("samples", samples), ("runs", _runs)]
     return data.table(columns, "Inputs", text_columns=2)
 
 
@@ -373,7 +374,7 @@ def loading(data: ReportData) -> list[Block]:
         "Input of stage load, means over samples and repeats; bytes from a disk were not in the page cache",
         text_columns=2,
     )
-    parts = [("configuration", name), *((one, partial(part, part=one)) for one in names)]
+    parts: ColumnsOf[Row] = [("configuration", name), *((one, partial(part, part=one)) for one in names)]
     return [read, table_of(rows, parts, "Parts of stage load, ms")]
 
 
