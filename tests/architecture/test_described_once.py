@@ -60,7 +60,8 @@ found["words"] = option_words({"dummy": "on"})
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.metrics.comparison.document import Configuration, compare_document
+from evprof.metrics.comparison.document import compare_document
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.configurations.settings_text import run_label
 
 def run(number, settings):

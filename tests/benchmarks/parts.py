@@ -27,7 +27,8 @@ from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter
 from evprof.loaders.simulation import ContrastSimulator
 from evprof.metrics.arithmetic.statistics import ratio_interval
-from evprof.metrics.comparison.document import compare_document, configurations_of
+from evprof.metrics.comparison.document import compare_document
+from evprof.metrics.configurations.gathering import configurations_of
 from evprof.metrics.figures.scores import rouge_l
 from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.conversion.plan import plan_rows

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 from benchmarks.part_files import write_results
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
-from evprof.metrics.comparison.document import Configuration, typical_run
+from evprof.metrics.configurations.gathering import Configuration, typical_run
 from evprof.run.legacy_import import import_files
 from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import SessionSource

@@ -17,8 +17,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
 from evprof.loaders.bundled import bundled_samples
-from evprof.metrics.comparison.document import Configuration, comparison_rows
+from evprof.metrics.comparison.rows import comparison_rows
 from evprof.metrics.configurations import gathering
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import BASES
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.payoff import payoff_of

@@ -10,7 +10,7 @@ import pytest
 
 from evprof.core.run_info import SetupFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import configurations_of
+from evprof.metrics.configurations.gathering import configurations_of
 
 MakeRun = Callable[..., RunLog]
 

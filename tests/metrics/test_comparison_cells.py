@@ -12,8 +12,11 @@ from scipy import stats
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.statistics import ratio_interval
-from evprof.metrics.comparison import document as comparison
+from evprof.metrics.comparison.document import compare_document, pair_document
+from evprof.metrics.comparison.rows import comparison_rows
+from evprof.metrics.configurations.gathering import configurations_of, failed_only
 from evprof.metrics.figures import decoding, stages
+from evprof.metrics.figures.stages import BASES
 
 SAMPLES = ("a", "b", "c", "d", "e")
 Cell = Callable[..., list[RunLog]]
@@ -59,14 +62,14 @@ def by_sample(runs: list[RunLog]) -> dict[str, float]:
 
 def test_a_cell_is_one_column_with_means_over_samples(cell) -> None:
     slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)
-    listed = comparison.configurations_of([*slow, *fast], "s.evprof")
+    listed = configurations_of([*slow, *fast], "s.evprof")
     assert [(column.label, column.is_cell, len(column.runs)) for column in listed] == [
         ("8 frames", True, 15),
         ("1 frame", True, 15),
     ]
     assert list(listed[0].samples()) == [(name, "What?") for name in SAMPLES]
     assert all(len(runs) == 3 for runs in listed[0].samples().values())
-    row = comparison.comparison_rows(listed)[0]
+    row = comparison_rows(listed)[0]
     one, two = (list(by_sample(runs).values()) for runs in (slow, fast))
     assert row.values == pytest.approx([fmean(one), fmean(two)])
     assert row.ratio == pytest.approx([1, fmean(two) / fmean(one)])
@@ -75,13 +78,13 @@ def test_a_cell_is_one_column_with_means_over_samples(cell) -> None:
     assert row.ci95 is not None
     assert row.ci95[0] is None
     assert row.ci95[1] == pytest.approx(ratio_interval(one, two))
-    assert row.differs(1)
-    assert not row.differs(0)
+    assert row.differing[1]
+    assert not row.differing[0]
 
 
 def test_ratios_are_over_the_samples_that_both_measured(cell) -> None:
     slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales(0.5))[1:]
-    row = comparison.comparison_rows(comparison.configurations_of([*slow, *fast]))[0]
+    row = comparison_rows(configurations_of([*slow, *fast]))[0]
     assert (row.counts, row.paired_counts) == ([5, 4], [None, 4])
     one, two = by_sample(slow), by_sample(fast)
     assert row.ratio[1] == pytest.approx(fmean(two.values()) / fmean(one[name] for name in two))
@@ -91,23 +94,23 @@ def test_ratios_are_over_the_samples_that_both_measured(cell) -> None:
 def test_without_a_sample_in_common_means_are_compared_as_they_are(cell) -> None:
     slow = cell("8 frames", 1, scales())
     other = cell("1 frame", 101, {f"{name}2": scale for name, scale in scales(0.5).items()})
-    listed = comparison.configurations_of([*slow, *other])
-    row = comparison.comparison_rows(listed)[0]
+    listed = configurations_of([*slow, *other])
+    row = comparison_rows(listed)[0]
     one, two = (list(by_sample(runs).values()) for runs in (slow, other))
     assert row.ratio[1] == pytest.approx(fmean(two) / fmean(one))
     assert row.paired_counts == [None, None]
     assert row.ci95 is None
-    pair = comparison.pair_document(listed[0], listed[1])
+    pair = pair_document(listed[0], listed[1])
     assert pair["samples"] is None
     assert sum(part["delta_ms"] for part in pair["contributions"]) == pytest.approx(fmean(two) - fmean(one))
     assert pair["token_match"]["rate"] is None
 
 
-@pytest.mark.parametrize("basis", comparison.BASES)
+@pytest.mark.parametrize("basis", BASES)
 def test_parts_of_cells_add_up_to_the_difference_of_means(cell, basis: str) -> None:
     slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)[2:]
-    listed = comparison.configurations_of([*slow, *fast])
-    pair = comparison.pair_document(listed[0], listed[1], basis)
+    listed = configurations_of([*slow, *fast])
+    pair = pair_document(listed[0], listed[1], basis)
     assert pair["samples"] == 5
     one, two = (
         {name: fmean(stages.total_ms(run, basis) or 0 for run in runs) for name, runs in found}
@@ -132,8 +135,8 @@ def test_generation_of_cells_is_the_ratio_of_mean_decode_times(cell, script, pla
         run = plain_writer(script(101 + place), scale=0.5, tokens=tuple(range(5 + place)))
         run.info.cell, run.info.sample = "1 frame", replace(run.info.sample, name=name)
         fast.append(run)
-    one, two = comparison.configurations_of([*slow, *fast])
-    pair = comparison.pair_document(one, two)
+    one, two = configurations_of([*slow, *fast])
+    pair = pair_document(one, two)
     decode = [fmean(stages.stage_ms(run, "decode") or 0 for run in runs) for runs in (slow, fast)]
     steps = [fmean(decoding.decode_steps(run) or 0 for run in runs) for runs in (slow, fast)]
     assert pair["generation"]["product"] == pytest.approx(decode[1] / decode[0])
@@ -149,9 +152,9 @@ def test_failures_are_counted_and_warm_up_is_not(cell) -> None:
     slow[2].info.warmup = True
     for run in fast:
         run.info.status = "failed"
-    (column,) = comparison.configurations_of([*slow, *fast])
+    (column,) = configurations_of([*slow, *fast])
     assert (column.label, len(column.runs), column.failures) == ("8 frames", 2, 2)
-    assert [run.run_id for run in comparison.failed_only([*slow, *fast])] == [101, 102, 103, 104, 105]
+    assert [run.run_id for run in failed_only([*slow, *fast])] == [101, 102, 103, 104, 105]
 
 
 def test_of_a_row_begun_again_the_last_attempt_counts(cell) -> None:
@@ -159,7 +162,7 @@ def test_of_a_row_begun_again_the_last_attempt_counts(cell) -> None:
     killed, again = cell("8 frames", 101, {"a": 1.0}), cell("8 frames", 201, {"b": 9.0})
     runs[0].info.status = "failed"
     killed[0].info.status = "finished"
-    (column,) = comparison.configurations_of([*runs, *killed, *again])
+    (column,) = configurations_of([*runs, *killed, *again])
     assert sorted(run.run_id for run in column.runs) == [3, 4, 5, 101, 201]
     assert column.failures == 0
 
@@ -170,25 +173,23 @@ def test_both_models_of_a_side_by_side_cell_are_columns(cell) -> None:
     for run in drafts:
         model = run.info.models["draft"]
         run.info.models["draft"] = type(model)(**{**vars(model), "name": "eventgpt"})
-    listed = comparison.configurations_of([*drafts, *targets])
+    listed = configurations_of([*drafts, *targets])
     assert [column.label for column in listed] == ["both · eventgpt", "both · tiny"]
-    assert comparison.comparison_rows(listed)[0].paired_counts == [None, 5]
+    assert comparison_rows(listed)[0].paired_counts == [None, 5]
 
 
 def test_a_single_run_is_compared_with_a_cell_by_means(cell, plain_run) -> None:
     runs = cell("8 frames", 11, scales())
-    listed = comparison.configurations_of([plain_run, *runs])
-    row = comparison.comparison_rows(listed)[0]
+    listed = configurations_of([plain_run, *runs])
+    row = comparison_rows(listed)[0]
     assert row.counts == [1, 5]
     assert row.ci95 is None
     assert row.ratio[1] == pytest.approx(fmean(by_sample(runs).values()) / 180)
 
 
 def test_every_other_column_has_its_pair(cell) -> None:
-    listed = comparison.configurations_of(
-        [*cell("a", 1, scales()), *cell("b", 101, scales(2)), *cell("c", 201, scales(3))]
-    )
-    document = comparison.compare_document(listed, listed[1])
+    listed = configurations_of([*cell("a", 1, scales()), *cell("b", 101, scales(2)), *cell("c", 201, scales(3))])
+    document = compare_document(listed, listed[1])
     assert [pair["label"] for pair in document["pairs"]] == ["a", "c"]
     assert document["contributions"] == document["pairs"][0]["contributions"]
     assert [column["is_baseline"] for column in document["columns"]] == [False, True, False]
@@ -200,9 +201,9 @@ def test_only_what_differs_is_left_when_asked_for(cell) -> None:
     slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales(0.25))
     for run in fast:
         run.info.settings = replace(run.info.settings, frames=1)
-    listed = comparison.configurations_of([*slow, *fast])
-    whole = comparison.compare_document(listed, listed[0])
-    short = comparison.compare_document(listed, listed[0], differences_only=True)
+    listed = configurations_of([*slow, *fast])
+    whole = compare_document(listed, listed[0])
+    short = compare_document(listed, listed[0], differences_only=True)
     kept = {row["metric"] for row in short["rows"]}
     assert kept < {row["metric"] for row in whole["rows"]}
     assert "total_ms" in kept

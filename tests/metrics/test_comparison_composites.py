@@ -12,15 +12,18 @@ from hypothesis import strategies as st
 from evprof.core.records import STAGES
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison import document as comparison
+from evprof.metrics.comparison.differences import common_blocks, configuration_contributions, configuration_generation
+from evprof.metrics.comparison.document import compare_document, setting_rows
+from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.partition import StagePartition, answers, composites, partition
 
 FACTS: dict[str, Any] = {"path": "old.json", "family": "old", "row": 1}
 
 
-def alone(run: RunLog) -> comparison.Configuration:
-    return comparison.Configuration((run,))
+def alone(run: RunLog) -> Configuration:
+    return Configuration((run,))
 
 
 @pytest.fixture
@@ -43,12 +46,12 @@ def imported(script):
     return make
 
 
-def rows_of(listed, basis: str = "end-to-end") -> dict[str, comparison.ComparisonRow]:
-    return {row.metric: row for row in comparison.comparison_rows(listed, 0, basis)}
+def rows_of(listed, basis: str = "end-to-end") -> dict[str, ComparisonRow]:
+    return {row.metric: row for row in comparison_rows(listed, 0, basis)}
 
 
-def columns_of(*runs: RunLog) -> list[comparison.Configuration]:
-    return [comparison.Configuration((run,)) for run in runs]
+def columns_of(*runs: RunLog) -> list[Configuration]:
+    return [Configuration((run,)) for run in runs]
 
 
 def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> None:
@@ -68,14 +71,14 @@ def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> No
     assert rows["vision_ms"].values == [30, None]
     assert rows["prefill_ms"].values == [25, None]
     assert rows["vision_ms"].ratio == [1, None]
-    assert not rows["vision_ms"].differs(1)
+    assert not rows["vision_ms"].differing[1]
     assert rows["decode_ms"].delta == [0, -45]
     assert rows["load_ms"].counts == [1, 0]
 
 
 def test_parts_are_those_that_all_can_tell_and_add_up(plain_run, imported) -> None:
     old = imported(2, ("vision+prefill", 110), ("decode", 45))
-    parts = comparison.configuration_contributions(alone(plain_run), alone(old), "model-only")
+    parts = configuration_contributions(alone(plain_run), alone(old), "model-only")
     assert {part["stage"]: part["delta_ms"] for part in parts} == {"vision+prefill": 55, "decode": -45}
     totals = [stages.total_ms(run, "model-only") or 0 for run in (plain_run, old)]
     assert sum(part["delta_ms"] for part in parts) == totals[1] - totals[0]
@@ -84,7 +87,7 @@ def test_parts_are_those_that_all_can_tell_and_add_up(plain_run, imported) -> No
 
 def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> None:
     old = imported(2, ("preprocess", 40), ("vision+prefill", 110), ("decode", 45))
-    parts = comparison.configuration_contributions(alone(plain_run), alone(old), "without-load")
+    parts = configuration_contributions(alone(plain_run), alone(old), "without-load")
     by_stage = {part["stage"]: part["delta_ms"] for part in parts}
     # The file has no wall of its own, so the 5 ms that none of our stages covers have no counterpart.
     assert by_stage == {"preprocess": 20, "vision+prefill": 55, "decode": -45, "remainder": -5}
@@ -92,9 +95,7 @@ def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> No
 
 
 def test_without_totals_there_are_no_shares(plain_run, imported) -> None:
-    parts = comparison.configuration_contributions(
-        alone(plain_run), alone(imported(2, ("vision+prefill", 110), ("decode", 45)))
-    )
+    parts = configuration_contributions(alone(plain_run), alone(imported(2, ("vision+prefill", 110), ("decode", 45))))
     assert {part["stage"]: part["share"] for part in parts} == {"vision+prefill": None, "decode": None}
 
 
@@ -104,8 +105,8 @@ def test_columns_are_divided_by_what_all_of_them_can_tell(plain_run, imported) -
         imported(2, ("vision+prefill", 110), ("decode", 45)),
         imported(3, ("vision", 10), ("prefill+decode", 60)),
     )
-    assert comparison.common_blocks(listed, "model-only") == [("vision", "prefill", "decode")]
-    document = comparison.compare_document(listed, listed[0], "model-only")
+    assert common_blocks(listed, "model-only") == [("vision", "prefill", "decode")]
+    document = compare_document(listed, listed[0], "model-only")
     assert [[part["stage"] for part in pair["contributions"]] for pair in document["pairs"]] == [
         ["vision+prefill+decode"]
     ] * 2
@@ -129,7 +130,7 @@ def test_a_stage_that_holds_another_once_more_is_noted(plain_run, imported) -> N
 
 def test_generation_of_imported_runs_takes_the_files_counts(plain_run, imported) -> None:
     old = imported(2, ("vision+prefill", 110), ("decode", 45), output_tokens=10)
-    found = comparison.generation(plain_run, old)
+    found = configuration_generation(Configuration((plain_run,)), Configuration((old,)))
     assert found["token_count_ratio"] == 3
     assert found["product"] == pytest.approx(45 / 90)
 
@@ -143,7 +144,7 @@ def test_figures_of_the_file_stand_where_nothing_was_measured(plain_run, importe
 
 
 def test_settings_nobody_told_are_no_difference(plain_run, imported) -> None:
-    told = {row.key: row for row in comparison.setting_rows(columns_of(plain_run, imported(2, ("decode", 45))))}
+    told = {row.key: row for row in setting_rows(columns_of(plain_run, imported(2, ("decode", 45))))}
     assert told["max_new_tokens"].values == ["16", "16"]  # the script's settings name it
     assert told["ignore_eos"].values[1] is None
     assert not told["ignore_eos"].differs
@@ -156,8 +157,7 @@ def test_overlapping_stages_are_told_as_overlap(script, plain_run) -> None:
         run.span(name, start, end)
     run.span("decode", 85, 175)
     parts = {
-        part["stage"]: part["delta_ms"]
-        for part in comparison.configuration_contributions(alone(plain_run), alone(run.end(180)))
+        part["stage"]: part["delta_ms"] for part in configuration_contributions(alone(plain_run), alone(run.end(180)))
     }
     # Vision took 10 ms more, which lay within preprocessing.
     assert parts["vision"] == 10

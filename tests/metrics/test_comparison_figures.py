@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.metrics.comparison import document as comparison
+from evprof.metrics.comparison.differences import (
+    configuration_contributions,
+    configuration_generation,
+    configuration_token_match,
+)
+from evprof.metrics.comparison.document import compare_document
+from evprof.metrics.comparison.rows import comparison_rows
+from evprof.metrics.configurations.gathering import Configuration, configurations_of
 from evprof.metrics.estimates.estimates import UNCALLED
 from evprof.metrics.figures import stages
+from evprof.metrics.figures.stages import BASES
 
 
 @pytest.fixture
@@ -20,7 +28,7 @@ def pair(script, plain_writer):
 
 
 def test_rows(pair) -> None:
-    rows = {row.metric: row for row in comparison.comparison_rows(comparison.configurations_of(pair))}
+    rows = {row.metric: row for row in comparison_rows(configurations_of(pair))}
     assert rows["total_ms"].values == [180, 360]
     assert rows["total_ms"].ratio == [1, 2]
     assert rows["total_ms"].ci95 is None
@@ -34,44 +42,44 @@ def test_rows(pair) -> None:
 def test_single_runs_claim_nothing_but_what_is_counted(pair) -> None:
     """Twice the time once each is no difference known; other numbers of positions are."""
     pair[1].info.lengths["target"] = replace(pair[1].info.lengths["target"], visual=16)
-    rows = {row.metric: row for row in comparison.comparison_rows(comparison.configurations_of(pair))}
+    rows = {row.metric: row for row in comparison_rows(configurations_of(pair))}
     assert rows["total_ms"].ratio[1] == 2
-    assert not rows["total_ms"].differs(1)
+    assert not rows["total_ms"].differing[1]
     assert rows["visual_tokens"].ci95 is None
-    assert rows["visual_tokens"].differs(1)
+    assert rows["visual_tokens"].differing[1]
     assert any(UNCALLED in note for note in rows["total_ms"].notes)
 
 
 def test_document_and_bases(pair) -> None:
-    first, second = comparison.configurations_of(pair)
-    document = comparison.compare_document([first, second], first, "without-load")
+    first, second = configurations_of(pair)
+    document = compare_document([first, second], first, "without-load")
     assert (document["schema_version"], document["basis"], document["baseline"]) == (1, "without-load", 1)
     assert {row["metric"]: row["values"] for row in document["rows"]}["total_ms"] == [170, 340]
     assert {row["metric"] for row in document["rows"]}.isdisjoint({"load_ms"})
     assert set(document["rows"][0]) >= {"metric", "unit", "values", "ratio", "ci95", "delta", "counts"}
-    against_second = comparison.compare_document([first, second], second, "model-only")
+    against_second = compare_document([first, second], second, "model-only")
     assert against_second["baseline"] == 2
     assert against_second["rows"][0]["ratio"] == [0.5, 1]
 
 
-@pytest.mark.parametrize("basis", comparison.BASES)
+@pytest.mark.parametrize("basis", BASES)
 def test_contributions_add_up_to_the_difference(pair, basis) -> None:
-    before, after = (comparison.Configuration((run,)) for run in pair)
-    parts = comparison.configuration_contributions(before, after, basis)
+    before, after = (Configuration((run,)) for run in pair)
+    parts = configuration_contributions(before, after, basis)
     totals = [stages.total_ms(run, basis) for run in pair]
     assert sum(part["delta_ms"] for part in parts) == pytest.approx(totals[1] - totals[0])
     assert sum(part["share"] for part in parts) == pytest.approx(1)
 
 
 def test_generation_is_the_ratio_of_decode_times(pair) -> None:
-    found = comparison.generation(*pair)
+    found = configuration_generation(*(Configuration((run,)) for run in pair))
     assert found["token_count_ratio"] == pytest.approx(5 / 3)
     assert found["time_per_token_ratio"] == pytest.approx(36 / 30)
     assert found["product"] == pytest.approx(180 / 90)
 
 
 def test_token_match_counts_equal_places(pair) -> None:
-    assert comparison.token_match(*pair) == {
+    assert configuration_token_match(*(Configuration((run,)) for run in pair)) == {
         "definition": "same id at the same position",
         "matched": 2,
         "compared": 4,
@@ -83,16 +91,16 @@ def test_warm_up_and_profiled_runs_stay_out(script, plain_writer) -> None:
     runs = [plain_writer(script(number)) for number in (1, 2, 3)]
     runs[0].info.warmup = True
     runs[2].info.profiled = True
-    (only,) = comparison.configurations_of(runs)
+    (only,) = configurations_of(runs)
     assert [run.run_id for run in only.runs] == [2]
     with pytest.raises(UserError, match="at least two runs"):
-        comparison.compare_document([only], only)
+        compare_document([only], only)
 
 
 def test_an_unknown_basis_is_wrong_usage(pair) -> None:
-    listed = comparison.configurations_of(pair)
+    listed = configurations_of(pair)
     with pytest.raises(UserError, match="end-to-end") as caught:
-        comparison.compare_document(listed, listed[0], "wall")
+        compare_document(listed, listed[0], "wall")
     assert caught.value.exit_code == 2
 
 
@@ -103,23 +111,23 @@ def test_repeats_are_one_column_with_an_interval(script, plain_writer) -> None:
         run.info.group_id = 1 if number <= 3 else 4
         run.info.environment = {"engine_session": f"process {number}"}
         runs.append(run)
-    first, second = comparison.configurations_of(runs)
-    row = comparison.comparison_rows([first, second])[0]
+    first, second = configurations_of(runs)
+    row = comparison_rows([first, second])[0]
     assert row.values == pytest.approx([180 * 3.3 / 3, 180 * 6.7 / 3])
     assert row.ratio[1] == pytest.approx(6.7 / 3.3)
     assert row.ci95 is not None
     assert row.ci95[0] is None
     low, high = row.ci95[1]
     assert low <= 6.7 / 3.3 <= high + 1e-9
-    assert row.differs(1)
+    assert row.differing[1]
 
 
 def test_what_two_columns_are_made_of_is_that_of_their_repeats_on_average(script, plain_writer) -> None:
     runs = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 3.0), (3, 1.5), (4, 2.0))]
     for run in runs[:3]:
         run.info.group_id = 1
-    first, second = comparison.configurations_of(runs)
-    document = comparison.compare_document([first, second], first)
+    first, second = configurations_of(runs)
+    document = compare_document([first, second], first)
     by_stage = {part["stage"]: part["delta_ms"] for part in document["contributions"]}
     assert by_stage["decode"] == pytest.approx(90 * (2.0 - 5.5 / 3))
     assert sum(by_stage.values()) == pytest.approx(document["rows"][0]["delta"][1])
@@ -130,7 +138,7 @@ def test_a_first_repeat_that_warms_up_is_noted(script, plain_writer) -> None:
     steady = [plain_writer(script(number), scale=scale) for number, scale in enumerate((1, 1.1, 1, 1.05, 1), start=11)]
     for run in (*runs, *steady):
         run.info.group_id = 1 if run.run_id < 10 else 2
-    rows = comparison.comparison_rows(comparison.configurations_of([*runs, *steady]))
+    rows = comparison_rows(configurations_of([*runs, *steady]))
     assert ["first 1 of 6 runs took much longer" in note for note in rows[0].notes] == [True, False]
 
 
@@ -140,9 +148,9 @@ def test_the_memory_of_two_processes_claims_nothing(script, plain_writer) -> Non
     for run in runs:
         run.info.environment = {"engine_session": "a" if run.run_id <= 3 else "b"}
         run.info.memory = replace(run.info.memory, peak_rss_bytes=9_000_000 + run.run_id + 8_000 * (run.run_id > 3))
-    columns = [comparison.Configuration(tuple(part)) for part in (runs[:3], runs[3:])]
-    row = {row.metric: row for row in comparison.comparison_rows(columns)}["peak_rss_bytes"]
-    assert not row.differs(1)
+    columns = [Configuration(tuple(part)) for part in (runs[:3], runs[3:])]
+    row = {row.metric: row for row in comparison_rows(columns)}["peak_rss_bytes"]
+    assert not row.differing[1]
     assert row.ci95 is None
     assert ["--sessions 3" in note for note in row.notes] == [True]
 
@@ -152,8 +160,8 @@ def test_runs_of_a_process_that_measured_one_side_only_are_told(script, plain_wr
     runs = [plain_writer(script(number), scale=number) for number in range(1, 8)]
     for run in runs:
         run.info.environment = {"engine_session": "a" if run.run_id == 1 else "b"}
-    columns = [comparison.Configuration(tuple(part)) for part in (runs[:4], runs[4:])]
-    rows = {row.metric: row for row in comparison.comparison_rows(columns)}
+    columns = [Configuration(tuple(part)) for part in (runs[:4], runs[4:])]
+    rows = {row.metric: row for row in comparison_rows(columns)}
     assert rows["load_ms"].values == [25, 60]
     assert rows["load_ms"].delta == [0, 30]
     note = "leave out 1 of 4 runs of the baseline, whose engine process measured one of the two only"

@@ -13,7 +13,7 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.differences import configuration_token_match
-from evprof.metrics.comparison.document import configurations_of
+from evprof.metrics.configurations.gathering import configurations_of
 from evprof.metrics.document import session_document
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.kept import KEPT

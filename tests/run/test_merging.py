@@ -13,8 +13,9 @@ from evprof.core.run_book import RunBook
 from evprof.export.report.data import Source, gather
 from evprof.export.report.rendering import html
 from evprof.export.report.writing import build_report
-from evprof.metrics.comparison.document import compare_document, configurations_of
+from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.baselines import engine_session
+from evprof.metrics.configurations.gathering import configurations_of
 from evprof.run.merging import merge_sessions
 from evprof.session.facts import MERGED, add_facts, told_facts
 from evprof.session.opened import open_session

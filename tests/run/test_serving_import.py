@@ -32,7 +32,7 @@ from evprof.export.aiperf import METRICS, RECORDS, SUMMARY
 from evprof.export.files import write_export
 from evprof.export.report.data import Source
 from evprof.metrics.comparison.differences import configuration_token_match
-from evprof.metrics.comparison.document import comparison_rows
+from evprof.metrics.comparison.rows import comparison_rows
 from evprof.metrics.configurations.baselines import baseline_over
 from evprof.metrics.configurations.gathering import configurations_of
 from evprof.metrics.document import session_document

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import Configuration, configurations_of
-from evprof.metrics.configurations.gathering import configuration_key
+from evprof.metrics.configurations.gathering import Configuration, configuration_key, configurations_of
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.session.opened import open_session
 from evprof.session.opening import is_session

@@ -11,13 +11,10 @@ from pathlib import Path
 
 from evprof.core.units import count_text, percent_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
-from evprof.metrics.comparison.document import (
-    ComparisonRow,
-    Configuration,
-    comparability,
-    comparison_rows,
-    setting_rows,
-)
+from evprof.metrics.comparison.comparability import comparability
+from evprof.metrics.comparison.document import setting_rows
+from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.view.labels import stages_in
 from ui.comparison.book import OpenSession

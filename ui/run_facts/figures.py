@@ -18,7 +18,7 @@ from ui.run_facts.run_text import NOTHING
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.comparability import Comparability
-    from evprof.metrics.comparison.document import Configuration
+    from evprof.metrics.configurations.gathering import Configuration
 
 BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "model-only": "Model only"}
 
@@ -56,7 +56,8 @@ def compare(a: Column, b: Column, basis: str = END_TO_END, cells: Cells = NO_CEL
 
     Unmeasured figures are dashes; unmeasured energy and scores have no row.
     """
-    from evprof.metrics.comparison.document import comparison_rows, ratio_of
+    from evprof.metrics.comparison.differences import ratio_of
+    from evprof.metrics.comparison.rows import comparison_rows
 
     compared = {}
     if a is not None and b is not None and a.run is not b.run:
@@ -96,7 +97,7 @@ def _metrics(basis: str, *columns: Column) -> list[str]:
 
 
 def _sides(a: ShownModel, b: ShownModel, cells: Cells) -> tuple[Configuration, Configuration]:
-    from evprof.metrics.comparison.document import Configuration
+    from evprof.metrics.configurations.gathering import Configuration
 
     return cells[0] or Configuration((a.run,)), cells[1] or Configuration((b.run,))
 
@@ -167,7 +168,7 @@ def left_out(a: Column, b: Column) -> str:
 
 def generation_text(base: Configuration, other: Configuration) -> str:
     """`decoding 3.2× = 1.9× tokens · 1.7× time per token`; empty while unknown."""
-    from evprof.metrics.comparison.document import configuration_generation
+    from evprof.metrics.comparison.differences import configuration_generation
 
     ratios = configuration_generation(base, other)
     parts = [ratio_text(ratios[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
@@ -187,7 +188,7 @@ class PairFigures:
 
 def pair_figures(a: Column, b: Column, basis: str, cells: Cells) -> PairFigures:
     """Compares the columns; may take a second where they stand for thousands of runs."""
-    from evprof.metrics.comparison.document import comparability
+    from evprof.metrics.comparison.comparability import comparability
     from evprof.metrics.configurations.settings_text import differences
 
     rows, means = compare(a, b, basis, cells), means_sentence(a, b, cells)

@@ -129,7 +129,7 @@ class RunEntries:
 
     def _cell_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> ListLine:
         from evprof.metrics import facts
-        from evprof.metrics.comparison.document import warm_of
+        from evprof.metrics.configurations.gathering import warm_of
 
         counts = configuration_counts(members)
         counted = [run for run in _last_of_rows(members) if run.info.status == FINISHED and _counts([run])]
@@ -316,7 +316,7 @@ def _paired(members: Sequence[RunLog]) -> list[list[RunLog]]:
 
 
 def _counts(line: Sequence[RunLog]) -> bool:
-    from evprof.metrics.comparison.document import is_comparable
+    from evprof.metrics.configurations.gathering import is_comparable
 
     return all(is_comparable(run) for run in line)
 

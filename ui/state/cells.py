@@ -17,12 +17,12 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.view.columns import RunPair, ShownModel, pair_for
 
 if TYPE_CHECKING:
-    from evprof.metrics.comparison.document import Configuration
+    from evprof.metrics.configurations.gathering import Configuration
 
 
 def configuration_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
     """The finished runs in a cell's figures, of a run's mode and role; of a row begun again only the last."""
-    from evprof.metrics.comparison.document import is_comparable, warm_of
+    from evprof.metrics.configurations.gathering import is_comparable, warm_of
 
     same = (like.info.cell, like.info.mode, like.info.role)
     rows: dict[object, RunLog] = {}
@@ -40,7 +40,7 @@ def configuration_of(
 
     None where it stands for its run alone: one that goes on, a row that was picked out of its cell.
     """
-    from evprof.metrics.comparison.document import Configuration, configurations_of
+    from evprof.metrics.configurations.gathering import Configuration, configurations_of
 
     if column is None or not column.is_answer or not (info := column.run.info).is_over:
         return None
@@ -54,7 +54,7 @@ def configuration_of(
 
 def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
     """The pair of columns that shows a cell: its run of median total, the target's where it has both."""
-    from evprof.metrics.comparison.document import Configuration, typical_run
+    from evprof.metrics.configurations.gathering import Configuration, typical_run
 
     for role in (TARGET, DRAFT):
         member = next((run for run in runs.values() if _is_row(run, cell) and run.info.role == role), None)
@@ -80,7 +80,7 @@ def newest_pair(runs: Mapping[int, RunLog]) -> tuple[RunPair, str]:
 
 def typical_repeat(runs: Mapping[int, RunLog], run_ids: Iterable[int]) -> int:
     """Of the repeats of one request the run of median total, the target's where it has both; else the last one."""
-    from evprof.metrics.comparison.document import Configuration, is_comparable, typical_run, warm_of
+    from evprof.metrics.configurations.gathering import Configuration, is_comparable, typical_run, warm_of
 
     members = [runs[run_id] for run_id in run_ids if run_id in runs]
     done = [run for run in members if run.info.status == FINISHED and is_comparable(run)]
@@ -92,7 +92,7 @@ def typical_repeat(runs: Mapping[int, RunLog], run_ids: Iterable[int]) -> int:
 
 
 def _is_row(run: RunLog, cell: str) -> bool:
-    from evprof.metrics.comparison.document import is_comparable
+    from evprof.metrics.configurations.gathering import is_comparable
 
     return run.info.cell == cell and run.info.status == FINISHED and is_comparable(run)
 
@@ -119,7 +119,7 @@ class ConfigurationCounts:
 
 def configuration_counts(runs: Iterable[RunLog]) -> ConfigurationCounts:
     """Counts over all runs of a cell. A row of both models fails once, whichever of them failed."""
-    from evprof.metrics.comparison.document import is_comparable
+    from evprof.metrics.configurations.gathering import is_comparable
 
     last = {run.info.row: run for run in runs}
     samples: set[object] = set()

@@ -17,7 +17,7 @@ from evprof.core.units import amount_text, bytes_text, count_text, ms_text, perc
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
-    from evprof.metrics.comparison.document import Configuration
+    from evprof.metrics.configurations.gathering import Configuration
 
 _MOST_NAMED, _LONGEST_NAME, _LONGEST_QUOTE = 10, 200, 60
 """Runs that a sentence lists by number, and characters of a name and of a quotation in it."""
@@ -77,7 +77,8 @@ class CompareCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         from evprof.export.comparison_tables import check_comparison_path, write_comparison
-        from evprof.metrics.comparison.document import comparability, compare_document
+        from evprof.metrics.comparison.comparability import comparability
+        from evprof.metrics.comparison.document import compare_document
 
         if options.output is not None:
             check_comparison_path(options.output)
@@ -110,7 +111,7 @@ class CompareCommand(Command):
 
 def _columns(path: str, console: Console) -> list[Configuration]:
     from evprof.core.run_info import RUNNING
-    from evprof.metrics.comparison.document import configurations_of
+    from evprof.metrics.configurations.gathering import configurations_of
     from evprof.session.opened import open_session
 
     runs = list(open_session(Path(path)).runs.values())
@@ -120,8 +121,7 @@ def _columns(path: str, console: Console) -> list[Configuration]:
 
 def _report_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     from evprof.core.run_info import CANCELLED, FAILED, RUNNING
-    from evprof.metrics.comparison.document import configurations_of, failed_only, is_comparable
-    from evprof.metrics.configurations.gathering import last_attempts
+    from evprof.metrics.configurations.gathering import configurations_of, failed_only, is_comparable, last_attempts
 
     kept = last_attempts(runs)
     unfinished = [run for run in kept if run.info.status in (RUNNING, FAILED, CANCELLED) and not run.info.warmup]

@@ -18,9 +18,8 @@ from evprof.export.report.parts import Badge, Cell, CellOf, Table, table_of
 from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.comparison.comparability import Comparability, comparability
-from evprof.metrics.comparison.document import Configuration, configurations_of
 from evprof.metrics.configurations.baselines import RunPool, pools_of
-from evprof.metrics.configurations.gathering import last_attempts
+from evprof.metrics.configurations.gathering import Configuration, configurations_of, last_attempts
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import Observation, mean_of, observe
 from evprof.metrics.figures.stages import END_TO_END, widest_basis

@@ -98,11 +98,6 @@ def ratio_of(value: float | None, base: float | None) -> float | None:
     return None if value is None or not base else value / base
 
 
-def generation(baseline: RunLog, other: RunLog) -> dict[str, float | None]:
-    """Like `configuration_generation`, of two runs."""
-    return configuration_generation(Configuration((baseline,)), Configuration((other,)))
-
-
 def configuration_generation(baseline: Configuration, other: Configuration) -> dict[str, float | None]:
     """Ratio of decode times as decoded-token ratio (n - 1: the first is prefill's) times time-per-token ratio.
 
@@ -122,20 +117,11 @@ def _decode_ms(run: RunLog) -> float | None:
     return steps * each if steps and each is not None else None
 
 
-def token_match(one: RunLog, other: RunLog) -> dict[str, Any]:
-    """Tokens with the same id at the same position, over the length of the shorter answer; rate None over nothing."""
-    return _token_match([(one, other)])
-
-
 def configuration_token_match(baseline: Configuration, other: Configuration) -> dict[str, Any]:
-    """Like `token_match`, summed over the samples that both columns answered; over nothing when they share none.
+    """Tokens with the same id at the same position, over the length of the shorter answer; rate None over nothing.
 
-    Of repeats the first counts.
+    Summed over the samples that both columns answered. Of repeats the first counts.
     """
-    return _token_match(same_questions(baseline, other))
-
-
-def _token_match(pairs: Sequence[tuple[RunLog, RunLog]]) -> dict[str, Any]:
-    matched, compared = decoding.matching_ids(pairs)
+    matched, compared = decoding.matching_ids(same_questions(baseline, other))
     rate = matched / compared if compared else None
     return {"definition": TOKEN_MATCH_DEFINITION, "matched": matched, "compared": compared, "rate": rate}

@@ -16,26 +16,15 @@ from evprof.metrics.comparison.accuracy import accuracy_document, paired_accurac
 from evprof.metrics.comparison.answers import diff_of, is_answer_told
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
-    TOKEN_MATCH_DEFINITION,
     common_blocks,
     configuration_contributions,
     configuration_generation,
     configuration_token_match,
-    generation,
-    ratio_of,
     same_questions,
-    token_match,
 )
-from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, rows_one_by_one
+from evprof.metrics.comparison.rows import comparison_rows
 from evprof.metrics.configurations.gathering import (
     Configuration,
-    SampleKey,
-    configurations_of,
-    failed_only,
-    is_comparable,
-    sample_key,
-    typical_run,
-    warm_of,
 )
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.figures.stages import BASES, END_TO_END
@@ -85,35 +74,6 @@ def _is_told_by_model(key: str, run: RunLog) -> bool:
     return key in ("dtype", "quantization") and run.info.role in run.info.models
 
 
-__all__ = [
-    "BASES",
-    "TOKEN_MATCH_DEFINITION",
-    "ComparedSetting",
-    "ComparisonRow",
-    "Configuration",
-    "SampleKey",
-    "common_blocks",
-    "comparability",
-    "compare_document",
-    "comparison_rows",
-    "configuration_contributions",
-    "configuration_generation",
-    "configuration_token_match",
-    "configurations_of",
-    "failed_only",
-    "generation",
-    "is_comparable",
-    "pair_document",
-    "ratio_of",
-    "rows_one_by_one",
-    "sample_key",
-    "setting_rows",
-    "token_match",
-    "typical_run",
-    "warm_of",
-]
-
-
 def compare_document(
     listed: Sequence[Configuration],
     baseline: Configuration,
@@ -135,7 +95,7 @@ def compare_document(
     pairs = [pair_document(baseline, other, basis, blocks) for other in others]
     rows = comparison_rows(listed, listed.index(baseline), basis)
     if differences_only:
-        rows = [row for row in rows if any(row.differs(index) for index in range(len(listed)))]
+        rows = [row for row in rows if any(row.differing)]
     return {
         "schema_version": SCHEMA_VERSION,
         "basis": basis,

@@ -5,7 +5,7 @@ Every value is a mean over samples, of each the mean of its repeats. Ratios foll
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,15 @@ from evprof.metrics.arithmetic import statistics
 from evprof.metrics.comparison.differences import ratio_of
 from evprof.metrics.comparison.figures import FigureReading, compared_figures
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import Estimate, Observation, facts_of, mean_of, verdict
+from evprof.metrics.estimates.estimates import Observation, facts_of, mean_of, verdict
 from evprof.metrics.figures.energy import slowed_down
 from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END
 
 TOTAL = "total_ms"
+
+Facts = tuple[Hashable, Hashable, str, float, str]
+"""What `facts_of` gives of a run."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +38,19 @@ class ComparisonRow:
 
     metric: str
     unit: str
-    values: list[float | None]
-    ratio: list[float | None]
-    ci95: list[list[float] | None] | None
-    lower_is_better: bool | None = None
+    lower_is_better: bool | None
+    values: list[float | None] = field(default_factory=list)
     delta: list[float | None] = field(default_factory=list)
+    ratio: list[float | None] = field(default_factory=list)
+    intervals: list[list[float] | None] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     paired_counts: list[int | None] = field(default_factory=list)
     differing: list[bool] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def differs(self, index: int) -> bool:
-        return self.differing[index]
+    @property
+    def ci95(self) -> list[list[float] | None] | None:
+        return self.intervals if any(self.intervals) else None
 
     def to_json(self) -> dict[str, Any]:
         """The row of the `compare` document."""
@@ -67,116 +71,69 @@ class ComparisonRow:
 
 def comparison_rows(listed: Sequence[Configuration], baseline: int = 0, basis: str = END_TO_END) -> list[ComparisonRow]:
     """Every figure that at least one column has, against the column at index `baseline`."""
-    return [row for row in rows_one_by_one(listed, baseline, basis) if row is not None]
-
-
-def rows_one_by_one(
-    listed: Sequence[Configuration], baseline: int = 0, basis: str = END_TO_END
-) -> Iterator[ComparisonRow | None]:
-    """The same, each figure on demand; None for one that no column has."""
     shaped = [[(run, shape_of(run)) for run in column.runs] for column in listed]
     facts = [[facts_of(run, column.session) for run in column.runs] for column in listed]
+    rows = []
     for reading in compared_figures(basis, {shape for runs in shaped for _, shape in runs}):
-        measured = [_measured(*entry, reading) for entry in zip(listed, facts, shaped, strict=True)]
-        if not any(side.observations for side in measured):
-            yield None
-            continue
-        notes = _notes(reading, listed, shaped)
-        if reading.figure.key == TOTAL:
-            notes += [*_warmup_notes(measured), *_throttling_notes(listed)]
-        yield _row(reading, measured, baseline, notes)
+        observed = [list(_observed(reading, *runs)) for runs in zip(shaped, facts, strict=True)]
+        if any(observed):
+            notes = _notes(reading, listed, shaped)
+            if reading.figure.key == TOTAL:
+                notes += [*_warmup_notes(listed, observed), *_throttling_notes(listed)]
+            row = _row(reading, listed, observed, baseline)
+            row.notes[:0] = notes
+            rows.append(row)
+    return rows
 
 
-@dataclass(frozen=True)
-class _Measured:
-    column: Configuration
-    observations: list[Observation]
-    mean: Estimate | None
-
-    @property
-    def count(self) -> int:
-        """Of how many samples, or repeats of one request, the value is made."""
-        seen = self.observations
-        return len({entry.sample for entry in seen}) if self.column.is_cell else len(seen)
-
-    @property
-    def value(self) -> float | None:
-        return None if self.mean is None else self.mean.value
-
-    @property
-    def never_varies(self) -> bool:
-        values = {(entry.sample, entry.value) for entry in self.observations}
-        return len(values) == len({entry.sample for entry in self.observations})
-
-
-@dataclass(frozen=True)
-class _Against:
-    ratio: float | None = None
-    delta: float | None = None
-    ci95: list[float] | None = None
-    paired: int | None = None
-    differs: bool = False
-    note: str = ""
-
-
-def _measured(
-    column: Configuration,
-    facts: Sequence[tuple[Any, Any, str, float, str]],
-    shaped: Sequence[tuple[RunLog, StagePartition]],
-    reading: FigureReading,
-) -> _Measured:
-    found = []
-    for own, (run, shape) in zip(facts, shaped, strict=True):
+def _observed(
+    reading: FigureReading, shaped: Sequence[tuple[RunLog, StagePartition]], facts: Sequence[Facts]
+) -> Iterator[Observation]:
+    for (run, shape), own in zip(shaped, facts, strict=True):
         if (value := reading.read(run, shape)) is not None:
             seen = Observation(value, *own)
             # A figure that no process decides is as if one process had measured all of it.
-            found.append(seen if reading.figure.varies_by_process else seen._replace(process="", began_s=0.0))
-    return _Measured(column, found, mean_of(found))
+            yield seen if reading.figure.varies_by_process else seen._replace(process="", began_s=0.0)
 
 
-def _row(reading: FigureReading, measured: Sequence[_Measured], baseline: int, notes: Sequence[str]) -> ComparisonRow:
-    base = measured[baseline]
-    against = [
-        _itself(base) if index == baseline else _against(base, found, reading) for index, found in enumerate(measured)
-    ]
-    intervals = [found.ci95 for found in against]
-    reasons = [f"{found.column.label}: {one.note}." for found, one in zip(measured, against, strict=True) if one.note]
-    return ComparisonRow(
-        reading.figure.key,
-        reading.figure.unit,
-        [found.value for found in measured],
-        [found.ratio for found in against],
-        intervals if any(intervals) else None,
-        reading.figure.lower_is_better,
-        [found.delta for found in against],
-        [found.count for found in measured],
-        [found.paired for found in against],
-        [found.differs for found in against],
-        [*notes, *reasons],
-    )
+def _row(
+    reading: FigureReading, listed: Sequence[Configuration], observed: Sequence[list[Observation]], baseline: int
+) -> ComparisonRow:
+    figure, base = reading.figure, observed[baseline]
+    row = ComparisonRow(figure.key, figure.unit, figure.lower_is_better)
+    for column, seen in zip(listed, observed, strict=True):
+        mean, compared = mean_of(seen), None if column is listed[baseline] else verdict(base, seen)
+        value = None if mean is None else mean.value
+        delta, ratio, interval, pairs, differs = 0.0 if seen else None, ratio_of(value, value), None, None, False
+        if column is not listed[baseline]:
+            delta, ratio = (None, None) if compared is None else (compared.delta, compared.ratio)
+        if compared is not None and ratio is not None:
+            pairs = compared.pairs if column.is_cell or listed[baseline].is_cell else None
+            if figure.is_counted and not _varies(base) and not _varies(seen):
+                differs = delta != 0
+            else:
+                interval = None if compared.interval is None else list(compared.interval)
+                differs = is_clear(interval)
+                if reason := "; ".join(filter(None, (compared.reason, _left_out(base, seen)))):
+                    row.notes.append(f"{column.label}: {reason}.")
+        row.values.append(value)
+        row.delta.append(delta)
+        row.ratio.append(ratio)
+        row.intervals.append(interval)
+        row.counts.append(len({entry.sample for entry in seen}) if column.is_cell else len(seen))
+        row.paired_counts.append(pairs)
+        row.differing.append(differs)
+    return row
 
 
-def _itself(base: _Measured) -> _Against:
-    return _Against(ratio_of(base.value, base.value), 0.0 if base.observations else None)
+def _varies(seen: Sequence[Observation]) -> bool:
+    """Whether repeats of a sample have different values."""
+    return len({(entry.sample, entry.value) for entry in seen}) > len({entry.sample for entry in seen})
 
 
-def _against(base: _Measured, other: _Measured, reading: FigureReading) -> _Against:
-    found = verdict(base.observations, other.observations)
-    if found is None:
-        return _Against()
-    if found.ratio is None:
-        return _Against(None, found.delta)
-    paired = found.pairs if base.column.is_cell or other.column.is_cell else None
-    if reading.figure.is_counted and base.never_varies and other.never_varies:
-        return _Against(found.ratio, found.delta, None, paired, differs=found.delta != 0)
-    interval = None if found.interval is None else list(found.interval)
-    note = "; ".join(filter(None, (found.reason, _left_out(base, other))))
-    return _Against(found.ratio, found.delta, interval, paired, is_clear(interval), note)
-
-
-def _left_out(base: _Measured, other: _Measured) -> str:
+def _left_out(base: Sequence[Observation], other: Sequence[Observation]) -> str:
     """Which runs are in the values alone: where both sides share engine processes, they are compared within these."""
-    sides = [[entry.process for entry in side.observations] for side in (base, other)]
+    sides = [[entry.process for entry in side] for side in (base, other)]
     both = set(sides[0]) & set(sides[1])
     alone = [sum(process not in both for process in side) for side in sides]
     if not both or not any(alone):
@@ -201,13 +158,13 @@ def _notes(
     return notes
 
 
-def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
+def _warmup_notes(listed: Sequence[Configuration], observed: Sequence[list[Observation]]) -> list[str]:
     """Of totals whose first runs look like a warm-up that was not declared."""
-    counted = [(found, statistics.warmup_count([entry.value for entry in found.observations])) for found in measured]
+    counts = [statistics.warmup_count([entry.value for entry in seen]) for seen in observed]
     return [
-        f"{found.column.label}: the first {count:,} of {len(found.observations):,} runs took much longer than those "
-        f"after, as if still warming up, and {'is' if count == 1 else 'are'} in the figures."
-        for found, count in counted
+        f"{column.label}: the first {count:,} of {len(seen):,} runs took much longer than those after, as if still "
+        f"warming up, and {'is' if count == 1 else 'are'} in the figures."
+        for column, seen, count in zip(listed, observed, counts, strict=True)
         if count
     ]
 

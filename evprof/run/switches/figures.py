@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import is_clear
-from evprof.metrics.comparison.document import TOKEN_MATCH_DEFINITION
+from evprof.metrics.comparison.differences import TOKEN_MATCH_DEFINITION
 from evprof.metrics.estimates.estimates import Observation
 from evprof.metrics.estimates.estimates import verdict as compared
 from evprof.metrics.figures.kv_cache import measured_bytes
