@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from evprof.core.events import EventArray
-from evprof.run.conversion.task import Step
 from evprof.run.conversion.workers import Outcome
 
 
@@ -22,7 +21,7 @@ class ConversionNotes:
     def begin(self, tasks: int, done_before: int) -> None:
         self.counts = tasks, done_before
 
-    def look(self, steps: Sequence[Step]) -> None: ...
+    def look(self) -> None: ...
 
     def end(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)

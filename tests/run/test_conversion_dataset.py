@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,11 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import HeldFile
-from evprof.core.sample import Sample
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion import workers
-from evprof.run.conversion.dataset import LOCK, MANIFEST, DatasetConversion, DatasetEnd, Journal
+from evprof.run.conversion.dataset import JOURNAL, LOCK, MANIFEST, DatasetEnd, convert_list, read_journal
 from evprof.run.conversion.plan import plan_rows
 from evprof.run.conversion.task import ConversionRecipe, Step
 from made_conversions import ConversionNotes, some_events
@@ -43,15 +42,19 @@ def listed(tmp_path: Path) -> Path:
     return path
 
 
-def convert(path: Path, out: Path, recipe: ConversionRecipe, **options: object) -> tuple[DatasetEnd, ConversionNotes]:
+def convert(
+    path: Path, out: Path, recipe: ConversionRecipe, *, jobs: int = 1, overwrite: bool = False
+) -> tuple[DatasetEnd, ConversionNotes]:
     watcher = ConversionNotes()
-    samples: Sequence[Sample] = read_manifest(path).samples
-    conversion = DatasetConversion(plan_rows(samples, out, recipe, None), source=path, **options)  # type: ignore[arg-type]  # tests name them
-    return conversion.run(watcher), watcher
+    plan = plan_rows(read_manifest(path).samples, out, recipe, None)
+    pool = partial(workers.in_threads, jobs=jobs)
+    return convert_list(plan, watcher, pool=pool, source=path, overwrite=overwrite), watcher
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    """All files but the journal, whose lines have the order of their ends."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != JOURNAL)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def changed_at(folder: Path) -> dict[str, int]:
@@ -90,7 +93,7 @@ def test_a_killed_conversion_goes_on(words: list[str], listed: Path, tmp_path: P
             time.sleep(0.001)
         process.kill()
         codes.add(process.wait())
-        done = Journal(out).entries if (out / Journal.NAME).exists() else {}
+        done = read_journal(out)
         times = changed_at(out)
     assert -signal.SIGKILL in codes
     last = subprocess.run([*command, "-o", str(out), "--json"], check=True, capture_output=True, timeout=300, text=True)
@@ -103,7 +106,7 @@ def test_a_killed_conversion_goes_on(words: list[str], listed: Path, tmp_path: P
 
 def finished(out: Path) -> int:
     try:
-        return (out / Journal.NAME).read_bytes().count(b"\n") - 1
+        return (out / JOURNAL).read_bytes().count(b'"output"')
     except OSError:
         return 0
 
@@ -146,17 +149,14 @@ def test_only_what_changed_is_done_again(listed: Path, tmp_path: Path) -> None:
     assert len(watcher.outcomes) == 40
 
 
-def test_what_a_kill_left_unfinished_is_cleared_away(listed: Path, tmp_path: Path) -> None:
+def test_what_a_kill_left_unfinished_is_removed(listed: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     convert(listed, out, ConversionRecipe("npy"))
     wanted = tree(out)
-    (out / "drive_2" / "events.npz.part").write_bytes(b"half")
-    (out / "drive_3" / "event-frames.part").mkdir()
-    (out / "drive_3" / "event-frames.part" / "frame_0000000.png").write_bytes(b"half")
+    (out / "drive_2" / ".evprof-0123456789abcdef.part").write_bytes(b"half")
     (out / "drive_4" / "my thesis.part").write_bytes(b"-")
     convert(listed, out, ConversionRecipe("npy"))
     assert tree(out) == wanted | {"drive_4/my thesis.part": b"-"}
-    assert not (out / "drive_3" / "event-frames.part").exists()
 
 
 def test_a_row_that_fails_stops_nothing_else(listed: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.loaders.writers.npy import write_npy
-from evprof.run.conversion.dataset import DatasetConversion, DatasetEnd
+from evprof.run.conversion.dataset import DatasetEnd, convert_list
 from evprof.run.conversion.plan import ConversionPlan, plan_rows
 from evprof.run.conversion.task import ConversionRecipe
-from evprof.run.conversion.workers import ClusterWorkers
+from evprof.run.conversion.workers import in_cluster
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
 from made_conversions import ConversionNotes, some_events
 from processes_below import processes_named
@@ -42,12 +43,10 @@ def samples(tmp_path: Path) -> list[Sample]:
 
 def converted(plan: ConversionPlan, watcher: ConversionNotes, cluster: RayCluster | None = None) -> DatasetEnd:
     if cluster is None:
-        return DatasetConversion(plan).run(watcher)
+        return convert_list(plan, watcher)
     slots = cluster.slots(1, on_gpus=False)
     assert len(slots) == 2
-    return DatasetConversion(
-        plan, workers=lambda tasks, stop: ClusterWorkers(cluster, slots, plan.folder, tasks, stop)
-    ).run(watcher)
+    return convert_list(plan, watcher, pool=partial(in_cluster, cluster=cluster, slots=slots, folder=plan.folder))
 
 
 def plan_of(samples: Sequence[Sample], folder: Path) -> ConversionPlan:
@@ -111,8 +110,6 @@ def test_a_machine_that_does_not_see_the_folder_is_named(samples, tmp_path):
             return False
 
     plan = plan_of(samples, tmp_path / "spread")
-    conversion = DatasetConversion(
-        plan, workers=lambda tasks, stop: ClusterWorkers(Blind(), [None], plan.folder, tasks, stop)
-    )
+    pool = partial(in_cluster, cluster=Blind(), slots=[None], folder=plan.folder)
     with pytest.raises(UserError, match="node7 does not see the folder"):
-        conversion.run(ConversionNotes())
+        convert_list(plan, ConversionNotes(), pool=pool)

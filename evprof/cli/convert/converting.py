@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, count_text, ms_text, number_text
-from evprof.run.conversion.dataset import MANIFEST, DatasetConversion, DatasetEnd
+from evprof.run.conversion.dataset import MANIFEST, DatasetEnd, convert_list
 from evprof.run.conversion.plan import ConversionPlan, plan_rows
 from evprof.run.conversion.task import FRAMES, MP4, SUFFIXES, TARGETS, ConversionRecipe, Step, Task, Written
-from evprof.run.conversion.workers import MakeWorkers, Outcome
+from evprof.run.conversion.workers import Outcome, Pool, check_place, in_cluster, in_threads, refuse_itself
 
 
 def convert(options: argparse.Namespace, console: Console) -> int:
@@ -117,23 +118,26 @@ def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
 
 
 def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> int:
-    from evprof.run.conversion.workers import Workers, check_place, refuse_itself
-
     check_place(task.output)
     refuse_itself(task)
     _check_output(task.output, task.recipe, overwrite=options.overwrite)
-    found: Outcome | None = None
+    outcome: Outcome | None = None
     with ConvertProgress(console, Path(task.path).name) as progress, progress.until_stopped() as stop:
-        workers = Workers([task], 1, stop)
-        for outcome in workers.outcomes():
-            progress.look(workers.steps)
-            found = outcome or found
-    if found is None or (found.written is None and found.error is None):
+        progress.step = Step(stop)
+        for each in in_threads([task], stop, 1, progress.step):
+            progress.look()
+            outcome = each or outcome
+    if outcome is None or (outcome.written is None and outcome.error is None):
         console.warn(f"stopped; {task.output} was not written")
         return CANCELLED
-    if found.written is None:
-        raise UserError(found.error or "", exit_code=FAILURE)
-    _tell(task, found, console)
+    if outcome.written is None:
+        raise UserError(outcome.error or "", exit_code=FAILURE)
+    if console.is_json:
+        console.document(_one_document(task, outcome.written, outcome.seconds))
+        return 0
+    console.print(_one_line(task, outcome.written, outcome.seconds))
+    for note in outcome.written.notes:
+        console.warn(f"note: {note}")
     return 0
 
 
@@ -151,15 +155,6 @@ def _check_output(output: Path, recipe: ConversionRecipe, *, overwrite: bool) ->
         raise UserError(f"{output}: is already there; give another name, or --overwrite to replace it.")
 
 
-def _tell(task: Task, outcome: Outcome, console: Console) -> None:
-    if console.is_json:
-        console.document(_one_document(task, outcome))
-        return
-    console.print(_one_line(task, outcome))
-    for note in outcome.written.notes if outcome.written else ():
-        console.warn(f"note: {note}")
-
-
 def _convert_list(options: argparse.Namespace, console: Console, kind: str) -> int:
     recipe = recipe_of(options, is_list=True)
     read = options.only or {FRAMES: None, MP4: "video"}.get(recipe.to, "events")
@@ -174,15 +169,12 @@ def _convert_list(options: argparse.Namespace, console: Console, kind: str) -> i
         console.warn(sentence)
     began = time.perf_counter()
     with open_cluster(options, console) as cluster:
-        conversion = DatasetConversion(
-            plan,
-            jobs=options.jobs,
-            overwrite=options.overwrite,
-            source=source,
-            workers=None if cluster is None else _workers(cluster, options),
-        )
+        pool: Pool = partial(in_threads, jobs=options.jobs)
+        if cluster is not None:
+            slots = cluster.slots(options.ray_threads or 1, on_gpus=False)
+            pool = partial(in_cluster, cluster=cluster, slots=slots, folder=options.output)
         with ConvertProgress(console, Path(options.input).name) as progress:
-            end = conversion.run(progress)
+            end = convert_list(plan, progress, pool=pool, overwrite=options.overwrite, source=source)
     seconds = time.perf_counter() - began
     for sentence in end.problems:
         console.warn(sentence)
@@ -195,14 +187,6 @@ def _convert_list(options: argparse.Namespace, console: Console, kind: str) -> i
         console.warn(f"stopped; the same command goes on: {_again(options)}")
         return CANCELLED
     return FAILURE if end.problems else 0
-
-
-def _workers(cluster: Any, options: argparse.Namespace) -> MakeWorkers:
-    """Places of a cluster, one file at a time each. Raises UserError where there is none."""
-    from evprof.run.conversion.workers import ClusterWorkers
-
-    slots = cluster.slots(options.ray_threads or 1, on_gpus=False)
-    return lambda tasks, stop: ClusterWorkers(cluster, slots, options.output, tasks, stop)
 
 
 def _samples(options: argparse.Namespace, kind: str) -> tuple[Sequence[Sample], list[str]]:
@@ -238,59 +222,56 @@ def _again(options: argparse.Namespace) -> str:
 
 
 class ConvertProgress(Progress):
-    """Watches one conversion, of which it counts events or frames, or those of a list."""
+    """Shows one conversion by its `step`, in events or frames, or the files of a list."""
 
     kept = "what was finished"
 
     def __init__(self, console: Console, title: str) -> None:
         super().__init__(console, title, "files")
-        self._is_list = False
+        self.step: Step | None = None
         self._failed = 0
 
     def begin(self, tasks: int, done_before: int) -> None:
-        self._is_list = tasks > 1
         done = f", {done_before:,} of them done" if done_before else ""
         self.say(f"{self._title}: {count_text(tasks, 'file')} to write{done}")
         self.start(tasks, done_before)
 
-    def look(self, steps: Sequence[Step]) -> None:
-        if self._is_list:
+    def look(self) -> None:
+        if self.step is None:
             if self._bar is not None:
                 self.draw(self._failures())
-        elif steps and steps[0].done:
-            step = steps[0]
-            self.turn_to(self._title, step.unit, step.total)
-            self._done = step.done
+        elif self.step.done:
+            self.turn_to(self._title, self.step.unit, self.step.total)
+            self._done = self.step.done
             self.draw()
 
     def end(self, outcome: Outcome) -> None:
         if outcome.error is not None:
             self._failed += 1
             self.say(f"failed: {outcome.error}", is_warning=True)
-        if self._is_list:
-            self.advance(self._failures())
+        self.advance(self._failures())
 
     def _failures(self) -> str:
         return f"{self._failed:,} failed" if self._failed else ""
 
 
-def _one_line(task: Task, outcome: Outcome) -> str:
+def _one_line(task: Task, written: Written, seconds: float) -> str:
     """`out.npy: 132,268 events, 1.65 MiB in 310 ms (0.4 Mev/s)`."""
-    written = outcome.written
-    if written is None:
-        return f"{task.output}: not written"
     simulated = "simulated " if written.is_simulated else ""
     amounts = [f"{count:,} {simulated}{unit}" for count, unit in _amounts(written)]
-    took = f"in {ms_text(outcome.seconds * 1000)}{_speed(written, outcome.seconds)}"
+    took = f"in {ms_text(seconds * 1000)}"
+    if seconds > 0 and written.events is not None:
+        took += f" ({number_text(written.events / seconds / 1e6, 3)} Mev/s)"
+    elif seconds > 0 and written.frames is not None:
+        took += f" ({number_text(written.frames / seconds, 3)} frames/s)"
     return f"{task.output}: {', '.join(amounts)}, {bytes_text(written.bytes)} {took}"
 
 
-def _one_document(task: Task, outcome: Outcome) -> dict[str, Any]:
-    written = outcome.written
+def _one_document(task: Task, written: Written, seconds: float) -> dict[str, Any]:
     return _head(task.path, task.output, task.recipe.to) | {
-        "problems": list(written.notes) if written else [],
-        "files": [written.document(task.output)] if written else [],
-        "seconds": outcome.seconds,
+        "problems": list(written.notes),
+        "files": [written.document(task.output)],
+        "seconds": seconds,
     }
 
 
@@ -332,14 +313,6 @@ def _head(path: str, output: Path, to: str | None) -> dict[str, Any]:
 def _amounts(written: Written) -> list[tuple[int, str]]:
     counts = ((written.events, "event"), (written.frames, "frame"))
     return [(count, f"{noun}{'' if count == 1 else 's'}") for count, noun in counts if count is not None]
-
-
-def _speed(written: Written, seconds: float) -> str:
-    if seconds <= 0:
-        return ""
-    if written.events is not None:
-        return f" ({number_text(written.events / seconds / 1e6, 3)} Mev/s)"
-    return f" ({number_text(written.frames / seconds, 3)} frames/s)" if written.frames is not None else ""
 
 
 def _sum(listed: list[Written], field: str) -> int | None:

@@ -1,5 +1,4 @@
-"""What has to be converted for a list of samples, each recording once however many samples share it, and what becomes
-of the samples when it is. Nothing is opened."""
+"""The conversions of a list of samples, each recording once, and what becomes of the samples. Nothing is opened."""
 
 from __future__ import annotations
 
@@ -18,57 +17,43 @@ from evprof.loaders.writers.frames import TIMES
 from evprof.run.conversion.task import EVENTS, FRAMES, MP4, VIDEO, ConversionRecipe, Task, Written
 
 LONGEST_BYTES = 96
-
 _TAKEN = ("manifest.csv", "conversion.jsonl", "conversion.lock")
-_WINDOWS = frozenset(
-    {"con", "prn", "aux", "nul", *(f"com{number}" for number in range(10)), *(f"lpt{number}" for number in range(10))}
-)
-"""Names that Windows gives to devices, whatever follows a dot."""
 
 
 class FolderNames:
-    """Gives every sample a folder name that no other has. The same names in the same order give the same folders."""
+    """Unique names of folders. The same names in the same order give the same folders."""
 
     def __init__(self) -> None:
-        self._used = {_compared(name) for name in _TAKEN}
+        self._used = set(_TAKEN)
 
     def next(self, name: str) -> str:
-        """A name made of letters, digits, `.`, `-` and `_`, close to `name`."""
         base = safe_name(name)
-        found, number = base, 1
-        while _compared(found) in self._used:
+        unique, number = base, 1
+        while (compared := unicodedata.normalize("NFKC", unique).casefold()) in self._used:
             number += 1
-            found = f"{base}-{number}"
-        self._used.add(_compared(found))
-        return found
+            unique = f"{base}-{number}"
+        self._used.add(compared)
+        return unique
 
 
 def safe_name(name: str) -> str:
-    """`drive/000001` -> `drive_000001`; what was cut off a long name is told apart by eight digits of its hash."""
+    """`drive/000001` -> `drive_000001`: letters, digits, `.`, `-` and `_`. Long names end in a hash."""
     text = unicodedata.normalize("NFC", name)
     kept = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in text).strip("._ ")
-    if len(kept.encode("utf-8", "replace")) > LONGEST_BYTES:
+    content = kept.encode("utf-8", "replace")
+    if len(content) > LONGEST_BYTES:
         digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-        kept = (
-            kept.encode("utf-8", "replace")[: LONGEST_BYTES - 9].decode("utf-8", "ignore").rstrip("._") + f"-{digest}"
-        )
-    if kept.split(".")[0].casefold() in _WINDOWS:
-        kept = f"_{kept}"
-    # Ends of what is being written, here and elsewhere.
-    return f"{kept}_" if kept.casefold().endswith(".part") else kept or "sample"
-
-
-def _compared(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).casefold()
+        kept = content[: LONGEST_BYTES - 9].decode("utf-8", "ignore").rstrip("._") + f"-{digest}"
+    return kept or "sample"
 
 
 OUTPUTS = {EVENTS: "event-frames", VIDEO: "video-frames"}
-"""Folders of pictures, by what they were made of."""
+"""Folders of pictures by their source."""
 
 
 @dataclass(frozen=True)
 class ConversionRow:
-    """A sample, the outputs its halves become (task keys of the plan), and why it cannot be converted, if so."""
+    """A sample, the outputs of its halves (task keys of the plan), and why it cannot be converted, if so."""
 
     sample: Sample
     outputs: tuple[str, ...] = ()
@@ -100,7 +85,7 @@ def plan_rows(samples: Sequence[Sample], folder: Path, recipe: ConversionRecipe,
         for source in sources:
             output = f"{name}/{_file_name(source, recipe)}"
             task = Task(sample, source, folder / output, recipe)
-            # Many questions may be asked about one recording.
+            # Rows share a recording for many questions.
             output = known.setdefault(json.dumps(task.asks(), sort_keys=True), output)
             plan.tasks.setdefault(output, task)
             outputs.append(output)
@@ -109,34 +94,29 @@ def plan_rows(samples: Sequence[Sample], folder: Path, recipe: ConversionRecipe,
 
 
 def _sources(sample: Sample, recipe: ConversionRecipe, only: str | None) -> list[str]:
-    """Which halves of a sample are read. Raises UserError when it has none that could be."""
-    has_events = sample.events_path is not None and not _is_pictures(sample.events_path)
-    wanted = [VIDEO if only == VIDEO else EVENTS] if recipe.makes_events else [EVENTS, VIDEO]
-    if recipe.to == MP4:
-        wanted = [EVENTS if only == EVENTS else VIDEO]
-    elif recipe.to == FRAMES and only is not None:
-        wanted = [only]
-    there = {EVENTS: has_events, VIDEO: sample.video_path is not None}
-    found = [source for source in wanted if there[source]]
-    if not found:
-        raise UserError(_nothing_to_read(sample, wanted, recipe))
-    if sample.is_clip and recipe.to == FRAMES and found == [EVENTS] and sample.video_path is not None:
+    """The halves of a sample that are read. Raises UserError for none."""
+    if recipe.makes_events:
+        wanted = [only or EVENTS]
+    elif recipe.to == MP4:
+        wanted = [only or VIDEO]
+    else:
+        wanted = [EVENTS, VIDEO] if only is None else [only]
+    is_drawn = sample.events_path is not None and (
+        Path(sample.events_path).is_dir() or is_frame_set(sample.events_path)
+    )
+    there = {EVENTS: sample.events_path is not None and not is_drawn, VIDEO: sample.video_path is not None}
+    sources = [source for source in wanted if there[source]]
+    if not sources:
+        if wanted == [VIDEO]:
+            raise UserError("has no video.")
+        if recipe.makes_events and is_drawn:
+            raise UserError("its events are pictures already, of which no recording can be made.")
+        if recipe.makes_events and sample.video_path is not None:
+            raise UserError("has no event recording; --only video simulates one from its video.")
+        raise UserError("has no event recording." if wanted == [EVENTS] else "has nothing that pictures are made of.")
+    if sample.is_clip and recipe.to == FRAMES and sources == [EVENTS] and sample.video_path is not None:
         raise UserError("event frames carry no times to cut the video by; convert both halves.")
-    return found
-
-
-def _nothing_to_read(sample: Sample, wanted: list[str], recipe: ConversionRecipe) -> str:
-    if wanted == [VIDEO]:
-        return "has no video."
-    if sample.events_path is not None and recipe.makes_events:
-        return "its events are pictures already, of which no recording can be made."
-    if recipe.makes_events and sample.video_path is not None:
-        return "has no event recording; --only video simulates one from its video."
-    return "has no event recording." if wanted == [EVENTS] else "has nothing that pictures could be made of."
-
-
-def _is_pictures(path: str) -> bool:
-    return Path(path).is_dir() or is_frame_set(path)
+    return sources
 
 
 def _file_name(source: str, recipe: ConversionRecipe) -> str:
@@ -146,12 +126,12 @@ def _file_name(source: str, recipe: ConversionRecipe) -> str:
 
 
 def converted(row: ConversionRow, plan: ConversionPlan, written: Mapping[str, Written]) -> Sample:
-    """The sample with what its halves became, on a clock of its own: zero is the earliest event that is left.
+    """The sample with its new halves, on a clock whose zero is the earliest event that is left.
 
     `written` has every output of the row.
     """
     sample, made = row.sample, set[str]()
-    # When each half of the result begins, on the clock the sample had before.
+    # The start of each new half on the sample's old clock.
     begins_us = {EVENTS: 0, VIDEO: sample.video_offset_us}
     changed: dict[str, Any] = {}
     for output in row.outputs:
@@ -171,7 +151,7 @@ def converted(row: ConversionRow, plan: ConversionPlan, written: Mapping[str, Wr
         return result
     if result.video_path is None or VIDEO in made:
         return replace(result, start_us=None, duration_us=None)
-    # The events were cut: what is left of the clip cuts the video, on the new clock.
+    # Only the events were cut: the rest of the clip cuts the video, on the new clock.
     left_us = None
     if sample.duration_us is not None:
         left_us = max(1, (sample.start_us or 0) + sample.duration_us - zero_us)

@@ -1,4 +1,4 @@
-"""One conversion: what is read, what is written where, and what became of it."""
+"""One conversion: its source, its recipe, its output and its result."""
 
 from __future__ import annotations
 
@@ -54,10 +54,8 @@ def _option(
 
 @dataclass(frozen=True)
 class ConversionRecipe(Plain):
-    """The target and its options; of those that were not given, their defaults (None: see `docs`).
-
-    `fps` is a fraction as text (`30000/1001`), `canvas` and `size` are [width, height]. `threshold` and
-    `threshold_off` are contrasts in log intensity for brighter and darker.
+    """The target and its options. `fps` is a fraction as text (`30000/1001`), `canvas` and `size` are [width, height],
+    `threshold` and `threshold_off` contrasts in log intensity for brighter and darker.
     """
 
     to: str
@@ -136,10 +134,7 @@ class ConversionRecipe(Plain):
             raise _wrong("--window-events needs --fps, because such pictures have no rate of their own.")
 
     def refuse_for(self, source: str) -> None:
-        """Raises UserError (exit code 2) where an option was given that a source, "events" or "video", has no use for.
-
-        A value that is the default of its field is as good as not given.
-        """
+        """Raises UserError (exit code 2) for an option that a source, "events" or "video", has no use for."""
         for entry in fields(self)[1:]:
             other = entry.metadata["source"]
             if other not in (None, source) and getattr(self, entry.name) != entry.default:
@@ -163,7 +158,7 @@ def _wrong(sentence: str) -> UserError:
 
 
 KEY_VERSION = 1
-"""Raised when the same recipe gives other bytes than before, so that old results are made anew."""
+"""Incremented when the same recipe gives other bytes."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +182,7 @@ class Task:
         return () if beside is None else (beside,)
 
     def asks(self) -> dict[str, Any]:
-        """What decides the result apart from the files' content: equal for tasks that give the same."""
+        """What decides the result apart from the files' content."""
         clip = [self.sample.start_us, self.sample.duration_us] if self.sample.is_clip else None
         offset = self.sample.video_offset_us if clip and self.source == VIDEO else 0
         return {
@@ -219,10 +214,8 @@ def stamp(path: str | Path) -> list[int]:
 
 @dataclass(frozen=True)
 class Written(Plain):
-    """What a conversion left: `kind` is events, frames or video; None is what such a result does not have.
-
-    `starts_us` is how long after the source's own zero (earliest event, first frame) the result begins; `is_simulated`
-    marks events that no sensor saw. `notes` are sentences.
+    """A result: `kind` is events, frames or video. `starts_us` is its start after the source's zero (earliest event,
+    first frame). `is_simulated` marks events that no sensor saw. `notes` are sentences.
     """
 
     kind: str
@@ -253,7 +246,7 @@ Piece = TypeVar("Piece")
 
 
 class Step:
-    """One conversion's progress: `done` of `total` (None: unknown) `unit`s. Written by one thread, read by others."""
+    """The progress of a conversion: `done` of `total` (None: unknown) `unit`s. One thread writes, others read."""
 
     def __init__(self, stop: threading.Event | None = None) -> None:
         self.done = 0
