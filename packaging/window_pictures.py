@@ -101,11 +101,15 @@ def draw_look(session: Path, theme: str, size: str, out: Path, words: list[str])
 
 
 def _begin_anew(application: QApplication, window: MainWindow, session: Path) -> None:
-    """Actions change what they meet: the next one finds the session as it opens, every panel where it was at first."""
+    """Actions change what they meet: the next one finds the session as it opens, with the panels of the first start."""
+    from PySide6.QtWidgets import QDockWidget
+
     from ui.window import app
+    from ui.window.panels import PANELS
 
     window.messages.clear()
-    window.actions_by_name["reset_layout"].trigger()
+    for entry in PANELS:
+        window.findChild(QDockWidget, entry.name).setVisible(entry.make is None)
     window.open_paths([str(session)], waits=True)
     app.settle(application, window)
 

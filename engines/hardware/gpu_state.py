@@ -67,19 +67,6 @@ class GpuWatch:
         return now, said
 
 
-def bytes_of_process(pid: int) -> dict[str, int]:
-    """Memory of every GPU that a process holds, by device as torch spells it; nothing where the driver does not say."""
-    found: dict[str, int] = {}
-    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        device = torch.device("cuda", index)
-        opened = _opened(device)
-        processes = opened[1]("nvmlDeviceGetComputeRunningProcesses") if opened is not None else None
-        for process in processes or []:
-            if process.pid == pid and process.usedGpuMemory is not None:
-                found[str(device)] = int(process.usedGpuMemory)
-    return found
-
-
 def driver_version() -> str | None:
     try:
         import pynvml

@@ -66,14 +66,12 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
         return run_window(
             paths,
             engine_argv=program.engine_argv(),
-            examine_argv=program.program_argv("_examine", "model"),
             theme=getattr(options, "theme", None),
             size=getattr(options, "size", None),
             demo=demo,
             report=write_report,
             works=works(options.whole_parser),
             before_files=_keep_videos_apart,
-            again_argv=program.program_argv("gui"),
         )
 
 

@@ -58,24 +58,11 @@ def _interrupt() -> None:
         signal.pthread_kill(ident, signal.SIGINT)
 
 
-def _tensorboard(words: list[str]) -> int:
-    """TensorBoard's own command line, in a process that ends with the one that started it."""
-    from evprof.run.processes.interrupts import end_with_parent
-
-    end_with_parent()
-    from tensorboard.main import run_main
-
-    sys.argv = ["tensorboard", *words]
-    run_main()
-    return 0
-
-
 HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _engine,
     "_examine": _examine,
     "_gpu-section": lambda words: import_module("evprof.cli.bench.gpu_section").main(words),
     "_video": lambda _: import_module("evprof.loaders.videos.apart_server").main(),
     "_work": _work,
-    "_tensorboard": _tensorboard,
 }
 """By the word that starts them."""

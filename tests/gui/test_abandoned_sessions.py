@@ -1,10 +1,11 @@
-"""Sessions of killed programs in the window: told once, opened or removed from a list."""
+"""Sessions of killed programs in the window."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QFileDialog
 
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
@@ -28,21 +29,11 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return paths
 
 
-def test_they_are_told_and_one_is_opened_and_one_removed(application, window, killed, wait_until) -> None:
-    def happens(condition) -> None:
-        wait_until(lambda: application.processEvents() or condition())
-
+def test_they_are_told_and_one_is_opened(application, window, killed, wait_until, monkeypatch) -> None:
     window.abandoned.look()
-    happens(lambda: window.messages.shown is not None)
+    wait_until(lambda: window.messages.shown is not None)
     assert "2 programs ended without closing" in window.messages.shown.sentence
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(killed[0]), ""))
     window.messages.act()
-    dialog = window.abandoned.dialog
-    assert dialog.list.count() == 2
-    removed = dialog.chosen
-    dialog.discard_button.click()
-    assert not removed.exists()
-    [left] = [path for path in killed if path != removed]
-    assert dialog.chosen == left
-    dialog.open_button.click()
-    happens(lambda: window.session.path == left)
-    assert abandoned() == []
+    wait_until(lambda: window.session.path == killed[0])
+    assert [one.path for one in abandoned()] == killed[1:]

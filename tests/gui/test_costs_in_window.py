@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QTabBar
 
 from ui.costs.kv_panel import KvPanel
 from ui.costs.visual_panel import VisualPanel
@@ -49,7 +49,7 @@ def test_keys_bring_a_panel_into_sight(
     wait_until(lambda: not panel.is_busy)
     # Nothing scrolls sideways at the smallest size.
     assert panel.width() <= window.width()
-    (bar,) = [bar for bar in window.body.tab_bars() if bar.isVisible() and bar.count() > 1]
+    (bar,) = [bar for bar in window.body.findChildren(QTabBar) if bar.isVisible() and bar.count() > 1]
     assert [bar.tabText(place) for place in range(bar.count())] == ["Timeline", entry.title]
 
 

@@ -141,11 +141,6 @@ def busy(window: MainWindow, asked: Asked) -> None:
     window.toolbar.set_busy(True)
 
 
-def rearranged(window: MainWindow, _asked: Asked) -> None:
-    """The panels are not as they were at first."""
-    window.body.toggle("left")
-
-
 def all_in_sight(window: MainWindow, _asked: Asked) -> None:
     """Nothing is zoomed in on."""
     window.timeline.zooming.fit()
@@ -173,11 +168,10 @@ def beside(window: MainWindow, _asked: Asked) -> None:
 
 PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
     "stop": busy,
-    "reset_layout": rearranged,
     "zoom_selection": all_in_sight,
     "next_span": on_the_first_stage,
     "restore_runs": deleted,
-    **dict.fromkeys(("align_start", "align_first_token", "align_span", "mark_differences"), beside),
+    **dict.fromkeys(("align_start", "align_first_token", "align_span"), beside),
 }
 """What has to be so before an action can do anything."""
 

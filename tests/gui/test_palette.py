@@ -1,4 +1,4 @@
-"""The palette: everything the window can do and everything in its runs, found by typing."""
+"""The palette: actions, settings and runs, found by typing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
-from ui.state.selection import SpanRef, TokenRef
 from ui.window.main_window import MainWindow
 
 
@@ -42,7 +41,7 @@ def test_an_action_is_found_and_done(window: MainWindow) -> None:
 
 
 def test_every_action_of_the_table_is_found_by_its_own_words(window: MainWindow) -> None:
-    window.finding.show_commands()
+    window.finding.show()
     for action in window.actions_by_name.by_name.values():
         if action.isEnabled():
             window.finding.box.line.setText(action.text())
@@ -58,28 +57,6 @@ def test_a_setting_is_found_by_what_it_does(window: MainWindow) -> None:
     popover = window.toolbar.settings_popover
     assert popover.isVisible()
     popover.hide()
-
-
-def test_a_span_and_a_word_of_the_answer_are_found_and_selected(window: MainWindow) -> None:
-    box = window.finding.box
-    QTest.keyClick(window, Qt.Key.Key_Slash)
-    assert typed(window, "prefill run 3")
-    QTest.keyClick(box.line, Qt.Key.Key_Return)
-    chosen = window.selection.chosen
-    assert isinstance(chosen, SpanRef)
-    assert window.controller.runs[3].spans[chosen.span_id].name == "prefill"
-    run = window.controller.runs[3]
-    word = max((token.piece.strip("▁ ") for token in run.tokens), key=len)
-    window.actions_by_name["find"].trigger()
-    typed(window, word.upper())
-    place = next(number for number, found in enumerate(box._found) if found.figure.startswith("token"))
-    for _ in range(place):
-        QTest.keyClick(box.line, Qt.Key.Key_Down)
-    QTest.keyClick(box.line, Qt.Key.Key_Return)
-    token = window.selection.chosen
-    assert isinstance(token, TokenRef)
-    text = "".join(entry.piece for entry in run.tokens[token.position :])
-    assert text.strip("▁ ").startswith(word)
 
 
 def test_a_run_is_shown_and_escape_changes_nothing(window: MainWindow) -> None:

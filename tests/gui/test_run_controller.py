@@ -17,8 +17,6 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from scripted_engine import ScriptedEngine
 from ui.state.run_controller import FEW_CORES, FEW_CORES_TICK_MS, TICK_MS, RunController
-from ui.state.window_session import WindowSession
-from ui.window.window_dialogs import TraceViewer
 
 
 class Host:
@@ -212,14 +210,6 @@ def test_closing_ends_the_engine_once(host: Host, busy_controller: RunController
     busy_controller.close()
     assert host.is_closed
     assert not busy_controller.has_host
-
-
-def test_without_a_trace_tensorboard_is_not_started(busy_controller: RunController) -> None:
-    said: list[str] = []
-    viewer = TraceViewer(WindowSession(busy_controller), busy_controller, lambda sentence, *_: said.append(sentence))
-    viewer.open()
-    assert viewer.newest is None
-    assert said == ["There is no torch trace in this session; switch on Trace and press Run."]
 
 
 def test_what_a_drafted_run_is_weighed_against_is_noted_when_its_request_ends(application: object) -> None:

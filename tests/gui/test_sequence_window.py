@@ -20,10 +20,8 @@ from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.events import opening
 from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.pictures.png import encode_png
-from evprof.loaders.sequences.sequence import open_sequence
 from scripted_engine import ScriptedEngine
 from ui.window.main_window import MainWindow
-from ui.window.pair_views import TAKE
 
 Wait = Callable[..., None]
 
@@ -207,48 +205,6 @@ def test_the_part_that_is_chosen_is_asked_for(
     window.toolbar.run()
     assert not requests[1].sample.is_clip
     assert len([one for one in window.samples.samples if one.name == "interlaken_00_c"]) == 1
-
-
-def test_cutting_lists_clips_by_name(
-    window: MainWindow, wait_until: Wait, sequence: Path, requests: list[RunRequest]
-) -> None:
-    open_whole(window, wait_until, sequence)
-    before = len(window.samples.samples)
-    window.messages.clear()
-    window.pair.scrubber.cut_asked.emit(200_000)
-    clips = window.samples.samples[: len(window.samples.samples) - before]
-    assert [clip.start_us for clip in clips] == [500_000 + 200_000 * index for index in range(len(clips))]
-    assert len(clips) == 6
-    assert clips == open_sequence(sequence).clips(200_000), "as on the command line"
-    assert window.samples.list.lines[1].name == "interlaken_00_c 0.70 s"
-    assert window.samples.list.lines[1].second == "events · video · 200 ms at 700 ms"
-    assert window.messages.shown is not None
-    assert window.messages.shown.sentence == "6 clips of 200 ms are listed."
-    window.samples._choose(window.samples.list.lines[3].key)
-    assert window.pair.clock.position_us == 1_100_000
-    assert window.pair.scrubber.clip.words == "200 ms at 1.10 s"
-    window.toolbar.run()
-    assert requests[0].sample == clips[3]
-
-
-def test_nothing_is_cut_silently_and_one_click_takes_50_ms(
-    window: MainWindow, wait_until: Wait, sequence: Path, requests: list[RunRequest]
-) -> None:
-    open_whole(window, wait_until, sequence)
-    window.messages.dismiss()
-    wait_until(lambda: window.messages.shown is not None)
-    notice = window.messages.shown
-    assert notice is not None
-    assert notice.sentence.startswith("events.npy lasts 2 s. EventGPT was made for 50 ms")
-    assert notice.action == TAKE
-    assert not window.toolbar.sample.is_clip
-    window.pair.clock.seek(1_000_000)
-    window.messages.act()
-    window.toolbar.run()
-    assert (requests[0].sample.start_us, requests[0].sample.duration_us) == (1_000_000, 50_000)
-    assert window.messages.shown is None
-    window.pair.scrubber.clip_changed.emit(window.pair.scrubber.clip.all())
-    assert window.messages.shown is None, "it is said once for each recording"
 
 
 def test_a_run_shows_the_part_it_took(window: MainWindow, wait_until: Wait, sequence: Path) -> None:

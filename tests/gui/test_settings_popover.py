@@ -20,7 +20,7 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
-from ui.settings.model_report import family_named
+from ui.settings.checkpoints import family_named
 from ui.settings.request_form import RequestForm, controls, lowest, value_of, value_shown
 from ui.settings.settings_popover import CHANGED, IDLE, INEXACT, PLAIN, SettingsPopover
 from ui.settings.toolbar import Toolbar
@@ -148,7 +148,7 @@ def test_every_control_changes_exactly_its_field(
     assert {name for name in before if before[name] != after[name]} == {key}
     assert after[key] == pytest.approx(wanted) if isinstance(wanted, float) else after[key] == wanted
     assert told == [True]
-    assert popover.rows[key].mark.state in (CHANGED, INEXACT)
+    assert popover.rows[key].state in (CHANGED, INEXACT)
     assert key in form.changed
 
 
@@ -243,7 +243,7 @@ def test_what_makes_no_sense_is_grey_says_why_and_does_not_run(
     assert not row.field.isEnabled()
     assert reason in row.field.toolTip()
     assert row.control.sentence in row.field.toolTip()
-    assert row.mark.state == (IDLE if key in taken else PLAIN)
+    assert row.state == (IDLE if key in taken else PLAIN)
     assert key not in form.changed
     assert everything(form)[key] == CONTROLS[key].default
     if key in taken:
@@ -330,7 +330,7 @@ def test_a_map_of_caches_runs_in_its_own_mode_alone(
     popover.refresh()
     assert form.mode == "kv-adapted"
     assert form.request().settings.speculation.adapter == folder
-    assert popover.rows["drafter"].mark.state == INEXACT
+    assert popover.rows["drafter"].state == INEXACT
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from evprof.core.records import (
     BEGIN,
     END,
     SETTLED,
-    AlternativesRecord,
     RoundRecord,
     SpanRecord,
     TokenRecord,
@@ -21,7 +20,7 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 from ui.columns.answer import MOST_TOKENS
-from ui.columns.token_text import TextLook, TokenText
+from ui.columns.token_text import TokenText
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
 
@@ -222,33 +221,3 @@ def test_a_click_on_a_rejected_token_selects_it_in_its_round(themes: ThemeHolder
     assert marked_words(view) == ["near"]
     QTest.keyClick(view, Qt.Key.Key_Left)
     assert selection.token == (1, 2), "the arrow keys go on from its place"
-
-
-def confident(chance: float) -> RunLog:
-    run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0, status="finished"))
-    run.absorb(TokenRecord(1, "target", 0, 7, "target", -1, 0, " word"))
-    run.absorb(AlternativesRecord.made((1, "target", -1, 0, 7), [7, 8], [chance, 1 - chance], 1.0, [" word", " else"]))
-    return run
-
-
-def test_a_line_is_as_long_as_the_model_was_sure(themes: ThemeHolder, selection: Selection) -> None:
-    look = TextLook()
-    pictures, inks = [], []
-    for chance in (0.2, 0.9):
-        view = TokenText(selection, themes, look)
-        view.resize(420, 60)
-        view.show_column(ShownModel(confident(chance), "target"))
-        without = view.viewport().grab().toImage()
-        look.deeds()["confidence"]()
-        picture = view.viewport().grab().toImage()
-        assert picture != without
-        line = themes.theme.text_dim.rgb()
-        inks.append(
-            sum(picture.pixel(x, y) == line for x in range(picture.width()) for y in range(19, picture.height()))
-        )
-        assert "probability" in view.describe(view.flow.marks[0])
-        look.deeds()["confidence"]()
-        assert view.viewport().grab().toImage() == without
-        pictures.append(picture)
-        view.deleteLater()
-    assert inks[1] > 3 * inks[0] > 0

@@ -14,7 +14,7 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.export.formats import FORMATS
 from evprof.loaders.bundled import bundled_sample
-from ui.settings.model_report import family_of
+from ui.settings.checkpoints import family_of
 from ui.settings.request_form import RequestForm
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
@@ -97,14 +97,10 @@ def test_while_something_runs_it_can_be_stopped_and_more_put_into_the_queue(tool
 def test_exports_are_told_by_key(toolbar: Toolbar) -> None:
     told: list[str] = []
     toolbar.export_requested.connect(told.append)
-    opened: list[bool] = []
-    toolbar.tensorboard_requested.connect(lambda: opened.append(True))
-    toolbar.set_has_trace(True)
     for action in toolbar.export.menu().actions():
         if not action.isSeparator():
             action.trigger()
     assert told == ["session", *FORMATS, "screenshot"]
-    assert opened == [True]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT
-from ui.settings.model_report import clip_problem, family_named, family_of
+from ui.settings.checkpoints import clip_problem, family_named, family_of
 
 
 def make_pipe(path: Path) -> None:

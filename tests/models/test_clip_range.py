@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from ui.players.clip_range import (
     BEGIN,
     BODY,
@@ -21,10 +20,7 @@ from ui.players.clip_range import (
 )
 from ui.samples.clip_choice import (
     clip_of,
-    clips_of,
-    cut_sentence,
     obstacle,
-    too_long_sentence,
     with_clip,
 )
 from ui.settings.request_form import RequestForm
@@ -93,17 +89,6 @@ def test_a_video_that_begins_before_the_events_has_its_place() -> None:
     assert scale.time_us(scale.x(-1_000_000)) == -1_000_000
 
 
-def test_a_sample_is_cut_end_to_end_over_what_both_halves_cover() -> None:
-    clips = clips_of(SAMPLE, (1_200_000, 11_200_000), 1_000_000)
-    assert len(clips) == 10
-    assert [clip.start_us for clip in clips[:3]] == [1_200_000, 2_200_000, 3_200_000]
-    assert {clip.duration_us for clip in clips} == {1_000_000}
-    assert clips[0].name == "drive 1.20 s"
-    assert {clip.video_offset_us for clip in clips} == {1_200_000}
-    assert clips_of(SAMPLE, (0, 999_999), 1_000_000) == []
-    assert cut_sentence((1_200_000, 11_200_000), 1_000_000) == "10 clips of 1 s are listed."
-
-
 @pytest.mark.parametrize(
     ("shown", "whole_us", "words"),
     [
@@ -118,23 +103,6 @@ def test_why_no_part_can_be_chosen(shown: Sample | None, whole_us: int, words: s
     found = obstacle(shown, SAMPLE, whole_us)
     assert words in found
     assert bool(found) == bool(words)
-
-
-def test_what_eventgpt_was_not_made_for_is_told() -> None:
-    form = RequestForm()
-    form.sample = SAMPLE
-    assert "drive.h5 lasts 12 s. EventGPT was made for 50 ms" in too_long_sentence(form, 12_000_000)
-    assert too_long_sentence(form, 99_999) == ""
-    assert too_long_sentence(form, None) == ""
-    form.sample = with_clip(SAMPLE, WHOLE.from_here(0, 50_000))
-    assert too_long_sentence(form, 12_000_000) == ""
-    form.sample = SAMPLE
-    form.choose_mode("target")
-    assert too_long_sentence(form, 12_000_000) == ""
-    form.choose_mode("draft")
-    form.settings = GenerationSettings()
-    form.draft = ModelChoice("random:7b-llava")
-    assert too_long_sentence(form, 12_000_000) == ""
 
 
 def test_events_that_complete_a_video_begin_without_its_clip() -> None:

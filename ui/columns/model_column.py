@@ -23,7 +23,7 @@ from evprof.metrics.figures.decoding import has_pieces, output_length
 from evprof.view.columns import ShownModel, takes_draft_model
 from evprof.view.labels import model_title
 from ui.columns.stage_strip import CounterRow, StageStrip
-from ui.columns.token_text import TextLook, TokenText
+from ui.columns.token_text import TokenText
 from ui.players.event_player import EventPlayer
 from ui.players.frame_player import INPUT_PX, FramePlayer, video_player
 from ui.players.frame_strip import FramePictures, FrameStrip
@@ -182,10 +182,8 @@ class ModelColumn:
         clock: PlayClock,
         *,
         look: LookChoice | None = None,
-        text_look: TextLook | None = None,
     ) -> None:
-        """`side` is "draft" (left, events) or "target" (right, video); `look` is how events are drawn, `text_look` how
-        answers are."""
+        """`side` is "draft" (left, events) or "target" (right, video); `look` is how events are drawn."""
         self.side = side
         self._is_alone = self._is_low = False
         self._absence = "No answer yet", _EMPTY[side]
@@ -202,7 +200,7 @@ class ModelColumn:
         self.strip = StageStrip(selection, themes)
         self.counters = CounterRow(themes)
         self.set_alone(False)
-        self.text = TokenText(selection, themes, text_look)
+        self.text = TokenText(selection, themes)
         self.failure = in_role(Label(), "bad")
         self.failure.setWordWrap(True)
         self.failure.hide()

@@ -10,7 +10,6 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.view.columns import ShownModel, headers_of
 from ui.columns.model_column import ModelColumn
-from ui.columns.token_text import TextLook
 from ui.players.look_choice import LookChoice
 from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
@@ -40,14 +39,13 @@ class ModelPair(QWidget):
         settings: QSettings | None = None,
         parent: QWidget | None = None,
     ) -> None:
-        """`settings` remember how events and answers are drawn; None: nothing is remembered."""
+        """`settings` remember how events are drawn; None: nothing is remembered."""
         super().__init__(parent)
         self.setProperty("role", "panel")
         self.clock = PlayClock(self)
         self.look = LookChoice(settings, self)
-        self.text_look = TextLook(settings, self)
-        self.left = ModelColumn(DRAFT, selection, themes, self.clock, look=self.look, text_look=self.text_look)
-        self.right = ModelColumn(TARGET, selection, themes, self.clock, look=self.look, text_look=self.text_look)
+        self.left = ModelColumn(DRAFT, selection, themes, self.clock, look=self.look)
+        self.right = ModelColumn(TARGET, selection, themes, self.clock, look=self.look)
         self.scrubber = Scrubber(themes, self.clock)
         for column in (self.left, self.right):
             for player in column.players:

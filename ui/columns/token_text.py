@@ -6,9 +6,9 @@ accepted underlined, bonus dotted, rejected struck through, lossy dashed, target
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QRectF, QSettings, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import (
     QColor,
     QGuiApplication,
@@ -17,7 +17,6 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPaintEvent,
-    QPolygonF,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -48,66 +47,18 @@ _UNDERLINES = {
 }
 
 
-class TextLook(QObject):
-    """How both columns draw answers, kept in the settings.
-
-    Signals:
-        changed(): one of the options changed.
-    """
-
-    changed = Signal()
-
-    def __init__(self, settings: QSettings | None = None, parent: QObject | None = None) -> None:
-        """`settings` None: nothing is remembered."""
-        super().__init__(parent)
-        self._settings = settings
-        self._chosen: dict[str, bool] = {}
-
-    @property
-    def shows_confidence(self) -> bool:
-        """Whether each token has a line as long as its probability."""
-        return self._is("text/confidence")
-
-    @property
-    def marks_differences(self) -> bool:
-        """Whether words that the other answer lacks have a background."""
-        return not self._is("text/differences-unmarked")
-
-    def deeds(self) -> dict[str, Callable[[], object]]:
-        return {
-            "confidence": lambda: self.toggle("text/confidence"),
-            "mark_differences": lambda: self.toggle("text/differences-unmarked"),
-        }
-
-    def _is(self, key: str) -> bool:
-        if key not in self._chosen:
-            self._chosen[key] = self._settings is not None and self._settings.value(key, "") in (True, "true")
-        return self._chosen[key]
-
-    def toggle(self, key: str) -> None:
-        self._chosen[key] = not self._is(key)
-        if self._settings is not None:
-            self._settings.setValue(key, self._chosen[key])
-        self.changed.emit()
-
-
 class TokenText(QTextEdit):
     """The text of one model. It scrolls along while text arrives, until the user scrolls away."""
 
-    def __init__(
-        self, selection: Selection, themes: ThemeHolder, look: TextLook | None = None, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._selection = selection
         self._themes = themes
-        self._look = look or TextLook(parent=self)
         self._flow: AnswerFlow | None = None
         self._starts: list[int] = []
         self._end = 0
         self._marked: list[int] = []
-        self._parting: int | None = None
         self._differing: list[tuple[int, int | None]] = []
-        self._known_odds = 0
         self._has_caret = False
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
@@ -118,7 +69,6 @@ class TokenText(QTextEdit):
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.document().setDocumentMargin(0)
-        self._look.changed.connect(self._show_all)
         themes.changed.connect(self._show_all)
         selection.chosen_changed.connect(self._show_chosen)
 
@@ -133,7 +83,7 @@ class TokenText(QTextEdit):
     @property
     def differing(self) -> list[int]:
         """Indices of the marks with the background of a difference."""
-        marks = [] if self._flow is None or not self._look.marks_differences else self._flow.marks
+        marks = [] if self._flow is None else self._flow.marks
         return [index for index, mark in enumerate(marks) if self._differs(mark)]
 
     def show_column(self, column: ShownModel | None) -> None:
@@ -160,7 +110,7 @@ class TokenText(QTextEdit):
         """Shows an answer whose tokens are not known."""
         if self._flow is not None or text != self.toPlainText():
             self._flow, self._starts, self._marked, self._has_caret = None, [], [], False
-            self._differing, self._parting = [], None
+            self._differing = []
             self.setPlainText(plain(text, len(text)))
 
     def _show_all(self, *_: object) -> None:
@@ -176,9 +126,8 @@ class TokenText(QTextEdit):
         changed = flow.update()
         if changed is not None:
             self._put(changed)
-        state = not flow.run.info.is_over, flow.run.count("alternatives") if self._look.shows_confidence else 0
-        if state != (self._has_caret, self._known_odds):
-            self._has_caret, self._known_odds = state
+        if self._has_caret == flow.run.info.is_over:
+            self._has_caret = not flow.run.info.is_over
             self.viewport().update()
 
     def _put(self, changed: int) -> None:
@@ -284,11 +233,6 @@ class TokenText(QTextEdit):
 
     # Backgrounds and marks
 
-    def mark_parting(self, position: int | None) -> None:
-        """Flags the token at which this answer departs from the other run's; None: no token."""
-        self._parting = position
-        self.viewport().update()
-
     def mark_differing(self, stretches: Sequence[tuple[int, int | None]]) -> None:
         """Gives the tokens at these positions a background (see `AnswerDiff.differing`), in order."""
         if list(stretches) != self._differing:
@@ -335,45 +279,12 @@ class TokenText(QTextEdit):
         return QRectF(self.cursorRect(cursor))
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        """The text, and a caret while the run goes on."""
         super().paintEvent(event)
-        flow, theme = self._flow, self._themes.theme
-        if flow is None:
-            return
-        painter = QPainter(self.viewport())
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if self._has_caret:
             place = self._place_of(self._end)
-            painter.fillRect(QRectF(place.left() + 2, place.top() + 2, 7, place.height() - 4), theme.accent)
-        if self._parting is not None:
-            self._paint_flag(painter, marks_of(flow, TokenRef(flow.run.run_id, self._parting)), theme)
-        if not self._look.shows_confidence:
-            return
-        bottom = self.viewport().rect().bottomRight()
-        first = max(0, bisect_right(self._starts, self.cursorForPosition(QPoint(0, 0)).position()) - 1)
-        last = bisect_right(self._starts, self.cursorForPosition(bottom).position())
-        for index in range(first, last):
-            self._paint_chance(painter, index, theme)
-
-    def _paint_flag(self, painter: QPainter, marks: Sequence[int], theme: Theme) -> None:
-        if marks:
-            place = self._place_of(self._span(marks[0])[0])
-            x, top = round(place.left()) - 1.5, place.top()
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(theme.warn)
-            painter.drawRect(QRectF(x, top, 1.5, place.height()))
-            painter.drawPolygon(QPolygonF([QPointF(x, top - 1), QPointF(x + 7, top + 1.5), QPointF(x, top + 4)]))
-
-    def _paint_chance(self, painter: QPainter, index: int, theme: Theme) -> None:
-        """A thin line as long as the token's probability, on a faint line as long as its first line's text."""
-        flow = self._flow
-        chance = None if flow is None else chance_of(flow, flow.marks[index])
-        start, stop = self._span(index)
-        if chance is None or start == stop:
-            return
-        left, right = self._place_of(start), self._place_of(stop)
-        room = right.left() - left.left() - 1.5 if right.top() == left.top() else self.viewport().width() - left.left()
-        painter.fillRect(QRectF(left.left(), left.bottom() - 1, room, 1.5), theme.line)
-        painter.fillRect(QRectF(left.left(), left.bottom() - 1, max(1.0, room * chance), 1.5), theme.text_dim)
+            room = QRectF(place.left() + 2, place.top() + 2, 7, place.height() - 4)
+            QPainter(self.viewport()).fillRect(room, self._themes.theme.accent)
 
     # Mouse and keyboard
 

@@ -7,19 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 from shiboken6 import isValid
 
-from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.setting import Setting
 from evprof.view.labels import match
-from evprof.view.lanes import SpanTable, Track
-from evprof.view.timescale import time_text
 from ui.run_facts.run_text import run_title
-from ui.state.selection import SpanRef, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.drawn import asks_for_escape
@@ -28,7 +23,6 @@ from ui.widgets.line_list import LineList, ListLine
 
 if TYPE_CHECKING:
     from ui.state.run_controller import RunController
-    from ui.state.selection import Selection
 
 
 MOST = 40
@@ -60,12 +54,6 @@ def best(query: str, things: Iterable[Found]) -> list[Found]:
     return [thing for _, thing in sorted(fitting, key=lambda one: -one[0])[:MOST]]
 
 
-CONTEXT = 28
-"""Letters shown before and after a word that was found in an answer."""
-
-Tracks = Callable[[], Iterable[Track]]
-
-
 def settings_source(controls: Mapping[str, Setting], open_setting: Callable[[str], object]) -> Lookup:
     """Everything in the settings popover; choosing one opens it there."""
 
@@ -84,67 +72,6 @@ def runs_source(controller: RunController, show_run: Callable[[int], object]) ->
             yield Found(run_title(run), partial(show_run, run.run_id), run.info.status, run.info.sample.whole_name)
 
     return Lookup("Runs", lambda query: best(query, things()))
-
-
-def spans_source(tracks: Tracks, selection: Selection) -> Lookup:
-    """Stages and their parts of the shown runs, in order of time; choosing one selects it."""
-
-    def find(query: str) -> list[Found]:
-        found: list[Found] = []
-        for track in tracks():
-            for table in (track.stages, track.parts):
-                found += _spans(query, track, table, selection)
-        return found[:MOST]
-
-    return Lookup("Spans", find)
-
-
-def _spans(query: str, track: Track, table: SpanTable, selection: Selection) -> Iterator[Found]:
-    model = track.run.info.models.get(track.role)
-    where = f"run {track.run.run_id} · {model.name if model else track.role}"
-    codes = [code for code, name in enumerate(table.names) if query and match(query, f"{name} {where}") is not None]
-    if not codes:
-        return
-    row = table.rows(track.zero_ns, track.latest_ns)
-    for place in np.flatnonzero(np.isin(row.names, codes))[:MOST].tolist():
-        start, end = int(row.starts[place]), int(row.ends[place])
-        ref = SpanRef(track.run.run_id, int(row.ids[place]))
-        title = f"{table.names[int(row.names[place])]} at {time_text(start)}"
-        yield Found(title, partial(selection.select, ref), time_text(end - start), where)
-
-
-def tokens_source(tracks: Tracks, selection: Selection) -> Lookup:
-    """Words in the answers of the shown runs; choosing one selects the token in which it begins."""
-
-    def find(query: str) -> list[Found]:
-        shown = {track.run.run_id: track.run for track in tracks() if track.is_answer}
-        found = [thing for run in shown.values() for thing in _words(query, run, selection)]
-        return found[:MOST]
-
-    return Lookup("Answers", find)
-
-
-def _words(query: str, run: RunLog, selection: Selection) -> Iterator[Found]:
-    pieces = [token.piece.replace("▁", " ") for token in run.tokens]
-    text, wanted = "".join(pieces), query.casefold()
-    # Letters whose folded form is longer would move all places after them.
-    folded = text.casefold() if len(text.casefold()) == len(text) else text.lower()
-    if not wanted or len(folded) != len(text):
-        return
-    starts = np.cumsum([0, *map(len, pieces)])
-    at = folded.find(wanted)
-    while at >= 0:
-        token = run.tokens[int(np.searchsorted(starts, at, side="right")) - 1]
-        act = partial(selection.select, TokenRef(run.run_id, token.position))
-        yield Found(_around(text, at, len(wanted)), act, f"token {token.position}", f"run {run.run_id}")
-        at = folded.find(wanted, at + len(wanted))
-
-
-def _around(text: str, at: int, length: int) -> str:
-    """A word with what stands before and after it; dots where more of the answer follows."""
-    start, end = max(0, at - CONTEXT), at + length + CONTEXT
-    words = text[start:end].strip().replace("\n", " ")
-    return f"{'… ' if start else ''}{words}{' …' if end < len(text) else ''}"
 
 
 WIDTH_PX = 560

@@ -11,12 +11,6 @@ PRESETS_US = (50_000, 1_000_000, 5_000_000, 20_000_000)
 LEAST_US = 1_000
 """The shortest part that hands can make."""
 
-MODEL_US = 50_000
-"""What EventGPT was made for."""
-
-LONG_US = 100_000
-"""From here on its own program refuses."""
-
 MARGIN = 12.0
 """Room at both ends of the track, in px, for the grips of a clip."""
 

@@ -214,11 +214,9 @@ class Scrubber(QWidget):
 
     Signals:
         clip_changed(object): the user chose another part of the sample; a ClipRange.
-        cut_asked(int): the sample is to be cut into clips of this length in µs.
     """
 
     clip_changed = Signal(object)
-    cut_asked = Signal(int)
 
     def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -276,12 +274,6 @@ class Scrubber(QWidget):
         menu.addSeparator()
         everything = menu.addAction("All of it", lambda: self.clip_changed.emit(self.clip.all()))
         everything.setEnabled(is_free and not self.clip.is_all)
-        menu.addSeparator()
-        cut = menu.addMenu("Cut into clips of")
-        for length_us in PRESETS_US:
-            action = cut.addAction(duration_words(length_us), partial(self.cut_asked.emit, length_us))
-            action.setEnabled(2 * length_us <= whole)
-        cut.setEnabled(is_free and whole >= 2 * PRESETS_US[0])
 
     def _show_state(self, *_: object) -> None:
         theme, clock, clip = self._themes.theme, self._clock, self.clip
@@ -294,7 +286,7 @@ class Scrubber(QWidget):
         metrics, room = QFontMetrics(self.clip_button.font()), _CLIP_PX - SIZE - 2 * GRID
         words = " whole sample" if clip.is_all else f" {clip.words}"
         self.clip_button.setText(literal(elided_text(metrics, words, Qt.TextElideMode.ElideRight, room)))
-        choose = f"The next run takes {clip.words}.\nChoose a part, or cut the sample into clips."
+        choose = f"The next run takes {clip.words}.\nChoose a part."
         self.clip_button.setToolTip(self.obstacle or choose)
         self._show_time()
 

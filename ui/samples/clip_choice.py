@@ -1,4 +1,4 @@
-"""Samples and the parts of them that are run: whose clip is on show, what it becomes, and clips cut of a whole one.
+"""Samples and the parts of them that are run: whose clip is on show, and what it becomes.
 
 It knows no widget and reads no file.
 """
@@ -9,18 +9,10 @@ from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 
-from evprof.core.records import DRAFT
 from evprof.core.sample import Sample, clip_name
-from evprof.core.units import count_text
-from evprof.core.vocabulary.families import EVENTS
-from evprof.core.vocabulary.inputs import POOLED_FAMILIES
 from evprof.loaders.pictures.frame_folder import is_frame_set
-from ui.players.clip_range import LONG_US, ClipRange, duration_words
+from ui.players.clip_range import ClipRange
 from ui.run_facts.run_text import input_name
-from ui.settings.request_form import RequestForm
-
-MOST_CLIPS = 200
-"""Clips of one cut that are listed; more are a suite's."""
 
 
 def files_of(sample: Sample) -> Hashable:
@@ -74,42 +66,3 @@ def has_ready_frames(sample: Sample) -> bool:
     """Whether the events are pictures already: then nothing tells when anything happened."""
     path = sample.events_path
     return path is not None and (Path(path).is_dir() or is_frame_set(path))
-
-
-def clips_of(sample: Sample, common_us: tuple[int, int], length_us: int) -> list[Sample]:
-    """What both halves cover, cut into pieces of `length_us`, end to end; a piece that would not be whole is left out.
-
-    Named as `Sequence.clips` does.
-    """
-    start, stop = common_us
-    whole = replace(sample, name=sample.whole_name)
-    name = sample_name(whole)
-    begins = range(start, stop - length_us + 1, length_us)
-    return [
-        replace(whole, name=clip_name(name, begin), start_us=begin, duration_us=length_us)
-        for begin in begins[:MOST_CLIPS]
-    ]
-
-
-def cut_sentence(common_us: tuple[int, int], length_us: int) -> str:
-    count = max(0, (common_us[1] - common_us[0]) // length_us)
-    clips = f"{count_text(count, 'clip')} of {duration_words(length_us)}"
-    if count > MOST_CLIPS:
-        return f"{clips}; the first {MOST_CLIPS} are listed. evprof suite runs them all."
-    return f"{clips} {'is' if count == 1 else 'are'} listed."
-
-
-def too_long_sentence(form: RequestForm, events_us: int | None) -> str:
-    """What has to be known of a recording longer than EventGPT was made for; empty where that concerns nobody."""
-    sample = form.sample
-    if events_us is None or events_us < LONG_US or sample.is_clip or sample.events_path is None:
-        return ""
-    if has_ready_frames(sample):
-        return ""
-    here = form.situation(form.mode)
-    if DRAFT not in here.reading or here.reads(DRAFT) != EVENTS or not here.may_be(DRAFT, POOLED_FAMILIES):
-        return ""
-    return (
-        f"{input_name(sample.events_path)} lasts {duration_words(events_us)}. EventGPT was made for 50 ms and its own "
-        "program refuses 100 ms or more; all of it is run unless you choose a part."
-    )

@@ -22,7 +22,7 @@ from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION, Speculatio
 from evprof.core.vocabulary.switches import LANGUAGE_MODEL, VISION
 from evprof.loaders.pictures.frame_folder import is_there
 from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
-from ui.settings.model_report import family_named
+from ui.settings.checkpoints import family_named
 
 if TYPE_CHECKING:
     from evprof.loaders.adapters import AdapterInfo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QLayout, QLineEdit, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QLayout, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.core.texts import plain
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.core.vocabulary.modes import mode_of
+from evprof.loaders.bundled import assets_folder
 from ui.run_facts.run_text import mode_name
 from ui.settings.request_form import RequestForm
-from ui.settings.tool_buttons import ICON, ExportButton, MenuButton, ModeButton, ModelButton, SettingsButton, ToolButton
+from ui.settings.tool_buttons import ICON, ExportButton, ModeButton, ModelButton, SettingsButton, ToolButton
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
@@ -28,22 +28,25 @@ from ui.widgets.boxes import Part, beside, in_role
 from ui.widgets.label import Label
 
 if TYPE_CHECKING:
-    from ui.settings.examiner import Examiner
     from ui.settings.model_popover import ModelPopover
     from ui.settings.settings_popover import SettingsPopover
-    from ui.settings.tool_buttons import InputDialogs
 
 HEIGHT = 44
 COMPACT_BELOW = 1480
-"""Narrower than this, buttons whose icon is plain lose their word."""
-
-_MODEL_WIDTHS = ((1500, 256), (1200, 192), (1000, 120), (0, 92))
-"""From this width of the toolbar on, a model's button may be so wide; a short name takes less."""
+"""Below this width, buttons whose icon is plain have no word."""
 
 TIGHT_BELOW = 960
-"""Narrower than this, the settings make room for Run."""
+"""Below this width, the settings are hidden, so that Run has room."""
 
 LEAST_WIDTH = 840
+
+_EVENTS = "npy npz h5 hdf5 raw dat aedat4 aedat csv txt bin bag es"
+_VIDEOS = "mp4 avi mkv mov webm m4v mpg mpeg ts wmv flv ogv h264 gif"
+
+
+def file_filter(name: str, suffixes: str) -> str:
+    """The pattern of a file dialog."""
+    return f"{name} ({' '.join(f'*.{suffix}' for suffix in suffixes.split())});;All files (*)"
 
 
 class Toolbar(QFrame):
@@ -55,7 +58,6 @@ class Toolbar(QFrame):
         sample_opened(object): the Sample that the person put together from files.
         paths_chosen(object): paths picked in a file dialog, to be opened whatever they hold.
         export_requested(str): a key of EXPORTS (tool_buttons).
-        tensorboard_requested(): open the latest torch trace.
         failed(str): a sentence, when something could not be taken.
     """
 
@@ -64,7 +66,6 @@ class Toolbar(QFrame):
     sample_opened = Signal(object)
     paths_chosen = Signal(object)
     export_requested = Signal(str)
-    tensorboard_requested = Signal()
     failed = Signal(str)
 
     def __init__(
@@ -84,9 +85,7 @@ class Toolbar(QFrame):
         self.form.sample = sample or self.form.sample
         self.form.settings = self._recent.settings
         self._trace_folder = trace_folder
-        self.examiner: Examiner | None = None
         self._is_busy = self._is_held = False
-        self._has_trace = False
         self._make_inputs()
         self._make_models()
         self._make_prompt()
@@ -99,8 +98,9 @@ class Toolbar(QFrame):
     # Parts
 
     def _make_inputs(self) -> None:
-        self.events = MenuButton("Events", "Open an event recording, or a folder with one (Ctrl+E)")
-        self.video = MenuButton("Video", "Open the matching video, or a folder of pictures (Ctrl+Shift+E)")
+        self.events = ToolButton("Events", "Open an event recording, or a folder with one (Ctrl+E)", has_menu=True)
+        tip = "Open the matching video, or a folder of pictures (Ctrl+Shift+E)"
+        self.video = ToolButton("Video", tip, has_menu=True)
         frames = partial(self._browse_folder, "Open a folder of event frames", self.open_events)
         pictures = partial(self._browse_folder, "Open a folder of pictures as a video", self.open_video)
         for button, text, work in (
@@ -155,7 +155,6 @@ class Toolbar(QFrame):
         self.stop_button.clicked.connect(self.stop_requested)
         self.export = ExportButton()
         self.export.export_requested.connect(self.export_requested)
-        self.export.tensorboard_requested.connect(self.tensorboard_requested)
 
     def _lay_out(self) -> None:
         inputs: tuple[Part, ...] = (self.events, self.video, *self._models.values(), (self.prompt, 1), self.hint)
@@ -176,22 +175,11 @@ class Toolbar(QFrame):
         if role not in self._popovers:
             from ui.settings.model_popover import ModelPopover
 
-            made = ModelPopover(role, getattr(self.form, role), self._recent, self._themes, self)
+            choice = getattr(self.form, role)
+            made = ModelPopover(role, choice, self._recent, self._themes, self, has_cuda=lambda: self.form.has_cuda)
             made.chosen.connect(partial(self._take_model, role))
-            made.offer_for(lambda: self.form.has_cuda)
-            made.examine_with(self.examiner, lambda: self._beside(role))
             self._popovers[role] = made
         return self._popovers[role]
-
-    def _beside(self, role: str) -> dict[str, Any]:
-        """What else a model's fit depends on: the other model, where the mode takes two, and the settings."""
-        other = self.form.target if role == DRAFT else self.form.draft
-        is_alone = len(self.form.roles) == 1
-        return {
-            "other": None if is_alone else other.to_json(),
-            "settings": self.form.settings_in_force.to_json(),
-            "drafts": mode_of(self.form.mode).drafts,
-        }
 
     @cached_property
     def settings_popover(self) -> SettingsPopover:
@@ -228,27 +216,17 @@ class Toolbar(QFrame):
     def set_busy(self, is_busy: bool) -> None:
         """While something runs, Stop ends it and Run puts a run into the queue."""
         self._is_busy = is_busy
-        self._hold()
+        self._show_state()
 
     def set_held(self, is_held: bool) -> None:
         """While long work goes on, Run puts a run into the queue."""
         self._is_held = is_held
-        self._hold()
-
-    def _hold(self) -> None:
-        if self.examiner is not None:
-            self.examiner.hold(self._is_busy or self._is_held)
         self._show_state()
 
     def set_environment(self, environment: dict[str, Any]) -> None:
         """What the engine says of its machine: some settings make no sense on some."""
         self.form.environment = environment or self.form.environment
         self._show_state()
-
-    def set_has_trace(self, has_trace: bool) -> None:
-        if has_trace != self._has_trace:
-            self._has_trace = has_trace
-            self._show_state()
 
     def choose_mode(self, mode: str) -> None:
         self.form.choose_mode(mode)
@@ -277,29 +255,28 @@ class Toolbar(QFrame):
         self.run()
         self.choose_mode(before)
 
-    @cached_property
-    def _dialogs(self) -> InputDialogs:
-        from ui.settings.tool_buttons import InputDialogs
-
-        return InputDialogs(self, lambda: self.form.sample)
-
     def browse_events(self) -> None:
-        self._choose(self._dialogs.recordings())
+        self._browse_files("Open events", file_filter("Event recordings", _EVENTS))
 
     def browse_video(self) -> None:
-        self._choose(self._dialogs.videos())
+        self._browse_files("Open video", file_filter("Videos", _VIDEOS))
 
     def browse_sequence(self) -> None:
         """Asks for a folder that holds a recording and its video."""
-        self._choose([self._dialogs.folder("Open a sequence: events and video")])
+        self._browse_folder("Open a sequence: events and video", lambda path: self.paths_chosen.emit([path]))
+
+    def _browse_files(self, title: str, pattern: str) -> None:
+        if paths := QFileDialog.getOpenFileNames(self, title, self._folder(), pattern)[0]:
+            self.paths_chosen.emit(paths)
 
     def _browse_folder(self, title: str, work: Callable[[str], object], _: bool = False) -> None:
-        if path := self._dialogs.folder(title):
+        if path := QFileDialog.getExistingDirectory(self, title, self._folder()):
             work(path)
 
-    def _choose(self, paths: Sequence[str]) -> None:
-        if chosen := [path for path in paths if path]:
-            self.paths_chosen.emit(chosen)
+    def _folder(self) -> str:
+        """The folder of the open sample; "" for a bundled one."""
+        path = self.form.sample.events_path or self.form.sample.video_path
+        return "" if path is None or Path(path).is_relative_to(assets_folder()) else str(Path(path).parent)
 
     def open_events(self, path: str) -> None:
         """Takes an event recording or a folder of event frames."""
@@ -347,15 +324,17 @@ class Toolbar(QFrame):
         when = ", when what goes on has ended" if waits else ""
         self.run_button.setToolTip(problem or f"{mode_name(form.mode)}{when} (Ctrl+R)")
         self.stop_button.setEnabled(self._is_busy)
-        self.export.set_has_trace(self._has_trace)
         self.settings.show_form(form)
         self.hint.setText("" if self._is_busy else problem)
         self.hint.setVisible(bool(self.hint.text()))
-        for role, model in self._models.items():
-            model.show_choice(getattr(form, role))
+        self._show_models()
         for button, path in ((self.events, form.sample.events_path), (self.video, form.sample.video_path)):
             if path is not None:
                 button.setToolTip(plain(path))
+
+    def _show_models(self) -> None:
+        for role, model in self._models.items():
+            model.show_choice(getattr(self.form, role), max(92, self.width() // 7))
 
     def _restyle(self) -> None:
         theme = self._themes.theme
@@ -383,8 +362,6 @@ class Toolbar(QFrame):
         style = styles.ToolButtonIconOnly if width < COMPACT_BELOW else styles.ToolButtonTextBesideIcon
         for button in (self.events, self.video, self.trace, self.stop_button, self.export):
             button.setToolButtonStyle(style)
-        room = next(room for least, room in _MODEL_WIDTHS if width >= least)
-        for role, model in self._models.items():
-            model.show_choice(getattr(self.form, role), room)
+        self._show_models()
         self.tokens.setVisible(width >= TIGHT_BELOW)
         self.settings.setVisible(width >= TIGHT_BELOW)

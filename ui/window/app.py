@@ -15,7 +15,6 @@ from PySide6.QtCore import (
     QDeadlineTimer,
     QEvent,
     QMessageLogContext,
-    QProcess,
     QSettings,
     Qt,
     QThread,
@@ -29,10 +28,9 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.recording import RecordLog
 from evprof.run.works.work_form import Works
 from ui.defects.defect_net import CrashDialog, DefectNet, FaultFile, Report, crashed_windows
-from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
-from ui.style.screen_fit import apply_scale, fit_to_screen, forget_scale, room_on_screen
+from ui.style.screen_fit import fit_to_screen, room_on_screen
 from ui.style.theme import ThemeHolder, theme_named
 from ui.widgets.message_bar import WARNING
 from ui.window.exporting import save_picture
@@ -56,19 +54,15 @@ def run_window(
     engine_argv: Sequence[str],
     theme: str | None = None,
     size: tuple[int, int] | None = None,
-    examine_argv: Sequence[str] = (),
     demo: bool = False,
     report: Report | None = None,
     works: Works | None = None,
-    again_argv: Sequence[str] = (),
     before_files: Callable[[], object] = lambda: None,
 ) -> int:
     """Shows the window until it is closed and returns the exit code.
 
-    `engine_argv` starts an engine process; that happens after the first paint. `examine_argv` starts the program that
-    looks at checkpoints (see `ui.settings.examiner`; empty: none does). `demo` runs the bundled demo at once.
-    `theme` None is what was chosen last. `works` is the long work that can be started,
-    `again_argv` starts this program anew where the person asks for it, with the session's path behind it.
+    `engine_argv` starts an engine process; that happens after the first paint. `demo` runs the bundled demo at once.
+    `theme` None is what was chosen last. `works` is the long work that can be started.
     `before_files` is called after the first paint, before any file is opened.
     """
     application = _application()
@@ -84,18 +78,12 @@ def run_window(
         _begin(window, paths, engine_argv, demo=demo)
 
     with _watched(window, report):
-        examiner = Examiner(examine_argv) if examine_argv else None
-        window.toolbar.examiner = examiner
         if not paths and not demo:
             window.welcome.page.open()
         window.painted.connect(begin)
         window.show()
         code = application.exec()
-        if examiner is not None:
-            examiner.close()
     holder.detach()
-    if window.starts_anew and again_argv:
-        _start_again(again_argv, window.session.path)
     return code
 
 
@@ -142,13 +130,6 @@ def _begin(window: MainWindow, paths: Sequence[str], engine_argv: Sequence[str],
     window.open_paths(paths)
     if demo:
         _run_demo_soon(window)
-
-
-def _start_again(argv: Sequence[str], session: Path | None) -> None:
-    """Another program, at another scale, with the session that was open."""
-    forget_scale()
-    words = [*argv[1:], *([] if session is None else [str(session)])]
-    QProcess.startDetached(argv[0], words)
 
 
 def _tell_crashes(window: MainWindow, reports: Sequence[Path]) -> None:
@@ -227,7 +208,6 @@ def _application() -> QApplication:
     existing = QApplication.instance()
     if isinstance(existing, QApplication):
         return existing
-    apply_scale(QSettings("evprof", "evprof"))
     qInstallMessageHandler(_log_of_qt)
     return QApplication([sys.argv[0] if sys.argv else "evprof"])
 

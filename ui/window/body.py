@@ -1,19 +1,17 @@
-"""How the window is divided: the two columns in the middle, panels around them that can be moved, tabbed and hidden."""
+"""How the window is divided: the two columns in the middle, panels around them that can be tabbed and hidden."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt, QTimer, Signal
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget, QWidget
+from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt, Signal
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget, QWidget
 
 from ui.state.recent import Recent
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.style.theme import GRID, ThemeHolder, theme_named
-from ui.widgets.boxes import beside, in_role
-from ui.widgets.panel_parts import section_head
+from ui.style.theme import ThemeHolder, theme_named
 from ui.window.panels import LEFT, LOWER, PANELS, RIGHT, PanelEntry
 
 LEFT_PX, RIGHT_PX = 208, 304
@@ -25,7 +23,7 @@ _VERSION = 1
 
 
 class Body(QMainWindow):
-    """The columns and the panels. Panels stay where they are until the person arranges them.
+    """The columns and the panels.
 
     Signals:
         panel_made(object): a panel was shown for the first time, as its widget.
@@ -44,7 +42,6 @@ class Body(QMainWindow):
         """`made` are the panels, by name, that are open at first."""
         super().__init__(None, Qt.WindowType.Widget)
         self._context = controller, selection, themes
-        self._is_arranging = False
         self.setDockNestingEnabled(True)
         self.setAnimated(False)
         self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
@@ -55,14 +52,12 @@ class Body(QMainWindow):
         for name, widget in made.items():
             self._docks[name].setWidget(widget)
         self._lay_out()
-        self._first = self.saveState(_VERSION)
 
     def _dock(self, entry: PanelEntry) -> QDockWidget:
         dock = QDockWidget(entry.title, self)
         dock.setObjectName(entry.name)
         dock.setFeatures(QDockWidget.DockWidgetFeature.NoDockWidgetFeatures)
         dock.setTitleBarWidget(QWidget(dock))
-        dock.topLevelChanged.connect(lambda _, dock=dock: QTimer.singleShot(0, dock, lambda: self._dress(dock)))
         dock.visibilityChanged.connect(lambda is_visible, entry=entry: self._fill(entry) if is_visible else None)
         return dock
 
@@ -77,7 +72,7 @@ class Body(QMainWindow):
     def _place(self, name: str) -> None:
         """Gives a panel that has no place yet its first one: a tab beside what stands there."""
         dock = self._docks[name]
-        if self.dockWidgetArea(dock) != Qt.DockWidgetArea.NoDockWidgetArea or dock.isFloating():
+        if self.dockWidgetArea(dock) != Qt.DockWidgetArea.NoDockWidgetArea:
             return
         entry = next(entry for entry in PANELS if entry.name == name)
         self.addDockWidget(entry.area, dock)
@@ -111,36 +106,6 @@ class Body(QMainWindow):
         self._docks[name].show()
         self._docks[name].raise_()
 
-    def arrange(self) -> None:
-        """Gives panels title bars to drag them by, or takes these away again."""
-        self._is_arranging = not self._is_arranging
-        for dock in self._docks.values():
-            self._dress(dock)
-
-    def _dress(self, dock: QDockWidget) -> None:
-        """A title bar to drag it by while panels are arranged, and always where it is a window of its own; none
-        otherwise: an empty widget takes Qt's own place.
-        """
-        feature = QDockWidget.DockWidgetFeature
-        is_movable = self._is_arranging or dock.isFloating()
-        wanted = (
-            (feature.DockWidgetMovable | feature.DockWidgetFloatable) if is_movable else feature.NoDockWidgetFeatures
-        )
-        if dock.features() == wanted:
-            return  # a bar that is being dragged stays
-        dock.setFeatures(wanted)
-        bar = QWidget(dock)
-        if is_movable:
-            head = section_head(f"⠿  {dock.windowTitle()}")
-            beside(head, None, on=in_role(bar, "panel"), margins=(GRID, GRID // 2, GRID, GRID // 2))
-            bar.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-            bar.setCursor(Qt.CursorShape.SizeAllCursor)
-            bar.setToolTip("Drag it to another side, onto another panel, or out of the window")
-        before = dock.titleBarWidget()
-        dock.setTitleBarWidget(bar)
-        if before is not None:
-            before.deleteLater()
-
     def divide(self) -> None:
         """The first division: side panels at their own width, columns and timeline share the rest."""
         left, right = (LEFT_PX - 32, RIGHT_PX) if self.width() < _NARROW_PX else (LEFT_PX, RIGHT_PX)
@@ -149,28 +114,12 @@ class Body(QMainWindow):
         self.resizeDocks([found[LEFT], found[RIGHT]], [left, right], Qt.Orientation.Horizontal)
         self.resizeDocks([found[LOWER]], [lower], Qt.Orientation.Vertical)
 
-    def reset(self) -> None:
-        """All panels where they were at the very first start."""
-        if self._is_arranging:
-            self.arrange()
-        for dock in self._docks.values():
-            dock.setFloating(False)
-        self._lay_out()
-        self.restoreState(self._first, _VERSION)
-        for bar in self.tab_bars():
-            # Qt shows them again when there are tabs, and leaves them lying about when there are none any more.
-            bar.hide()
-        self.divide()
-
     def layout_bytes(self) -> QByteArray:
         return self.saveState(_VERSION)
 
     def restore_layout(self, kept: QByteArray) -> bool:
         """Takes a layout that was kept; False where it is none."""
         return bool(self.restoreState(kept, _VERSION))
-
-    def tab_bars(self) -> list[QTabBar]:
-        return [bar for bar in self.findChildren(QTabBar) if bar.parent() is self]
 
 
 class WindowMemory:

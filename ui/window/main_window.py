@@ -24,7 +24,7 @@ from evprof.loaders.bundled import bundled_samples
 from evprof.run.works.work_form import OFFERS, OVERHEAD
 from evprof.session.facts import MARKS, Mark
 from evprof.view.timescale import time_text
-from ui.columns.answer_comparison import PartingMarks
+from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
 from ui.help.help_pages import HelpPages
 from ui.runs.inspector import Inspector
@@ -42,7 +42,6 @@ from ui.state.window_session import WindowSession
 from ui.status.machine_note import MachineNote
 from ui.status.status_bar import OBSERVER, WAITING, StatusBar
 from ui.style.icons import icon
-from ui.style.screen_fit import UiScale
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.traces.trace_pages import TracePages
@@ -55,9 +54,9 @@ from ui.window.actions import WindowActions
 from ui.window.body import Body, WindowMemory
 from ui.window.exporting import Exporting, Results
 from ui.window.opening import Opener
-from ui.window.pair_views import TAKE, Clips, PairViews
+from ui.window.pair_views import Clips, PairViews
 from ui.window.panels import PANELS
-from ui.window.window_dialogs import AbandonedSessions, TraceViewer, WindowDialogs, WindowPalette, WindowParts
+from ui.window.window_dialogs import AbandonedSessions, WindowDialogs, WindowPalette, WindowParts, trace_folder
 from ui.work.long_work import LongWork, Requests, is_of_demo
 
 SWITCH_INTERVAL_S = 0.0003
@@ -85,9 +84,6 @@ class MainWindow(WindowParts):
         self._memory = WindowMemory(settings)
         self._is_painted = False
         self._is_divided = False
-        self.starts_anew = False
-        """Whether the program is to be started again when the window is closed."""
-
         self.selection = Selection(self)
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
@@ -111,11 +107,10 @@ class MainWindow(WindowParts):
 
     def _make_views(self) -> None:
         self.messages = MessageBar(self.holder)
-        self.traces = TraceViewer(self.session, self.controller, self.messages.post)
         recent = self.recent = self._memory.recent()
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         first = next(iter(self.samples.samples), None)
-        self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces, first)
+        self.toolbar = Toolbar(self.holder, recent, lambda: trace_folder(self.session), first)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
@@ -142,7 +137,7 @@ class MainWindow(WindowParts):
         self.messages.float_over(self.body)
         self.setCentralWidget(ground)
         self.requests = Requests(self.controller, self.following, self.toolbar, self.messages.post)
-        self.clips = Clips(self.pair, self.toolbar, self.samples, self.selection, self.messages)
+        self.clips = Clips(self.pair, self.toolbar, self.samples, self.selection)
         self.welcome = Welcome(
             self.session,
             self.controller,
@@ -171,7 +166,6 @@ class MainWindow(WindowParts):
             self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
         )
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
-        self.scale = UiScale(self._memory.settings, post, self.messages.withdraw, self._start_anew)
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
@@ -179,9 +173,6 @@ class MainWindow(WindowParts):
         in_sight = {
             **self.timeline.deeds(),
             **self.runs.deeds(),
-            **self.pair.text_look.deeds(),
-            "arrange": self.body.arrange,
-            "reset_layout": self.body.reset,
             "align_start": aligning.at_start,
             "align_first_token": aligning.at_first_token,
             "align_span": aligning.at_span,
@@ -210,11 +201,7 @@ class MainWindow(WindowParts):
             "torch_trace": self.trace_pages.show_newest,
             "queue": self.long_work.show_queue,
             "theme": self.holder.toggle,
-            "larger": self.scale.larger,
-            "smaller": self.scale.smaller,
-            "usual_size": self.scale.usual,
-            "palette": self.finding.show_commands,
-            "find": self.finding.show_things,
+            "palette": self.finding.show,
             "contents": self.help.contents,
             "troubleshooting": self.help.troubleshooting,
             "keys": self.dialogs.show_keys,
@@ -247,11 +234,6 @@ class MainWindow(WindowParts):
     def measure_overhead(self) -> None:
         """Opens the form that measures what recording costs on the engine's device."""
         self.long_work.ask(OVERHEAD, {"device": self.machine.device})
-
-    def _start_anew(self) -> None:
-        """Closes the window; the caller of `exec` starts the program again."""
-        self.starts_anew = True
-        self.close()
 
     def _make_menu(self) -> None:
         self.menu_button = in_role(QToolButton(), "quiet")
@@ -294,7 +276,7 @@ class MainWindow(WindowParts):
         of_fact = {OBSERVER: self.measure_overhead, WAITING: self.long_work.show_queue}
         self.status.clicked.connect(lambda name: of_fact[name]() if name in of_fact else None)
         self.holder.changed.connect(self._restyle)
-        self.partings = PartingMarks(self.controller, self.selection, self.pair, self)
+        self.differences = AnswerComparison(self.controller, self.selection, self.pair, self)
         self._connect_toolbar()
         self.actions_by_name.connect_all(self._handlers())
         self.welcome.page.asked.connect(lambda name: self.actions_by_name[name].trigger())
@@ -306,9 +288,7 @@ class MainWindow(WindowParts):
         toolbar.sample_opened.connect(self.show_sample)
         toolbar.paths_chosen.connect(self.open_paths)
         self.sample_opened.connect(self.show_sample)
-        self.clips.cut_out.connect(self.show_sample)
         toolbar.export_requested.connect(self.exporting.ask)
-        toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
         self.controller.busy_changed.connect(toolbar.set_busy)
         self.controller.held_changed.connect(toolbar.set_held)
@@ -325,7 +305,6 @@ class MainWindow(WindowParts):
         self.messages.withdraw(UNDO)
         self.status.forget_runs()
         self.runs.refresh()
-        self.toolbar.set_has_trace(False)
         self.views.show()
 
     def show_sample(self, sample: Sample) -> None:
@@ -341,7 +320,6 @@ class MainWindow(WindowParts):
 
     def _refresh_figures(self, run_ids: set[int]) -> None:
         self.runs.refresh()
-        self.toolbar.set_has_trace(self.traces.newest is not None)
         self.views.refresh_figures(run_ids)
 
     def _take(self, message: Message) -> None:
@@ -352,11 +330,7 @@ class MainWindow(WindowParts):
                     self.messages.post(message.sentence, "warn", "End it", self.controller.stop)
                 self.toolbar.set_environment(message.environment)
             case RunWarned():
-                sentence = f"Run {message.run_id}: {message.sentence}"
-                if self.clips.action_for(message.sentence):
-                    self.messages.post(sentence, "warn", TAKE, self.clips.take_here)
-                else:
-                    self.messages.post(sentence, "warn")
+                self.messages.post(f"Run {message.run_id}: {message.sentence}", "warn")
             case RunEnded() if message.status == FAILED:
                 self.messages.post(f"Run {message.run_id} failed: {message.error or 'no reason was given.'}")
 
@@ -436,7 +410,7 @@ class MainWindow(WindowParts):
     def showEvent(self, event: QShowEvent) -> None:
         """Divides the window once it knows its size, unless a division was restored."""
         super().showEvent(event)
-        self.partings.comparison.look()
+        self.differences.look()
         if self.welcome.page.isHidden():
             self.timeline.setFocus()
         if not self._is_divided:
@@ -465,7 +439,6 @@ class MainWindow(WindowParts):
             dialog.reject()  # which ends its threads
         self._memory.remember(self, self.body, self.holder)
         self.welcome.close()
-        self.traces.close()
         for part in (self.trace_pages, self.long_work, self.machine, self.opener):
             part.close()
         for panel in self._following_panels:

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from evprof.core.sample import Sample
 from evprof.view.columns import ShownModel, columns_of
 from ui.columns.model_pair import ModelPair
-from ui.players.clip_range import MODEL_US, ClipRange
+from ui.players.clip_range import ClipRange
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.speculation_panel import SpeculationPanel
-from ui.samples.clip_choice import (
-    clip_of,
-    clips_of,
-    cut_sentence,
-    files_of,
-    identity,
-    obstacle,
-    too_long_sentence,
-    with_clip,
-)
+from ui.samples.clip_choice import clip_of, files_of, identity, obstacle, with_clip
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
 from ui.state.cells import configuration_of, speculative_run
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.widgets.message_bar import MessageBar
 
 
 class PairViews(QObject):
@@ -92,36 +82,21 @@ class PairViews(QObject):
         return columns_of(self._controller.runs, self._selection.runs)
 
 
-TAKE = "Take 50 ms here"
-
-
 class Clips(QObject):
-    """Follows the sample that runs next, its players and what is on show.
+    """Follows the sample that runs next, its players and what is on show."""
 
-    Signals:
-        cut_out(object): the Sample to run next, the first of the clips that were listed.
-    """
-
-    cut_out = Signal(object)
-
-    def __init__(
-        self, pair: ModelPair, toolbar: Toolbar, samples: SampleList, selection: Selection, messages: MessageBar
-    ) -> None:
+    def __init__(self, pair: ModelPair, toolbar: Toolbar, samples: SampleList, selection: Selection) -> None:
         super().__init__(pair)
         self._pair = pair
         self._toolbar = toolbar
         self._samples = samples
         self._selection = selection
-        self._messages = messages
-        self._told: set[object] = set()
-        self._sentence = ""
         self._goal_us: int | None = None
         self._seen: object = None
         self._is_fresh = False
         pair.clock.changed.connect(self.refresh)
         pair.sample_shown.connect(self.refresh)
         pair.scrubber.clip_changed.connect(self.take)
-        pair.scrubber.cut_asked.connect(self.cut)
 
     def refresh(self) -> None:
         """Shows the part that the next run takes, or that the run on show took."""
@@ -144,7 +119,6 @@ class Clips(QObject):
         clip = clip_of(of, whole_us)
         if (clip, reason) != (self._pair.scrubber.clip, self._pair.scrubber.obstacle):
             self._pair.scrubber.show_clip(clip, reason)
-        self._warn()
 
     def go_to(self, sample: Sample) -> None:
         """Stands the players where there is something to see, as soon as they are open: at a clip's beginning, or where
@@ -164,58 +138,3 @@ class Clips(QObject):
         if self._selection.runs == (None, None):
             self._seen = identity(sample)
         self.refresh()
-
-    def take_here(self) -> None:
-        """What EventGPT was made for, from the players' position on, or the nearest that both halves cover."""
-        here_us, common = self._pair.clock.position_us, self._common_us()
-        if common is not None:
-            here_us = max(common[0], min(here_us, common[1] - MODEL_US))
-        whole = clip_of(self._toolbar.sample, self._pair.clock.stop_us).all()
-        self.take(whole.from_here(here_us, MODEL_US))
-
-    def cut(self, length_us: int) -> None:
-        """Lists clips of the sample, end to end over what both halves cover."""
-        sample, common = self._toolbar.sample, self._common_us()
-        clips = [] if common is None else clips_of(sample, common, length_us)
-        if not clips or common is None:
-            self._messages.post("Events and video do not overlap for that long.", "warn")
-            return
-        self._samples.add_all(clips)
-        self.cut_out.emit(clips[0])
-        self._messages.post(cut_sentence(common, length_us), "info")
-
-    def action_for(self, sentence: str) -> bool:
-        """Whether a run's warning is about the length of the events that are open, whole."""
-        sample = self._toolbar.sample
-        is_meant = sample.events_path is not None and sentence.startswith(sample.events_path)
-        return is_meant and bool(too_long_sentence(self._toolbar.form, self._events_us()))
-
-    def _common_us(self) -> tuple[int, int] | None:
-        """What all inputs cover, from the sample's zero on."""
-        spans = self._pair.clock.spans
-        if not spans:
-            return None
-        # A recording's span ends with its last event, which still belongs to it; a video's ends after its last frame.
-        stops = [span.stop_us + 1 if span.what == "events" else span.stop_us for span in spans]
-        start, stop = max(0, *(span.start_us for span in spans)), min(stops)
-        return (start, stop) if start < stop else None
-
-    def _events_us(self) -> int | None:
-        spans = self._pair.clock.spans
-        return next((span.stop_us - span.start_us for span in spans if span.what == "events"), None)
-
-    def _warn(self) -> None:
-        """Says once for each recording, while it is open whole, that it is longer than the model was made for."""
-        is_next = self._selection.runs == (None, None)
-        sample: Sample = self._toolbar.sample
-        shown = self._pair.shown_sample
-        is_shown = shown is not None and files_of(shown) == files_of(sample)
-        sentence = too_long_sentence(self._toolbar.form, self._events_us()) if is_next and is_shown else ""
-        if sentence == self._sentence:
-            return
-        if self._sentence:
-            self._messages.retract(self._sentence)
-        self._sentence = sentence
-        if sentence and sample.events_path not in self._told:
-            self._told.add(sample.events_path)
-            self._messages.post(sentence, "warn", TAKE, self.take_here)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
-from ui.columns.answer_panel import AnswerPanel
 from ui.costs.kv_panel import KvPanel
 from ui.costs.visual_panel import VisualPanel
 from ui.state.run_controller import RunController
@@ -40,7 +39,6 @@ PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples, runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
-    PanelEntry("answers", "Answers of A and B", LOWER, "Ctrl+Alt+D", AnswerPanel),
     PanelEntry("marks", "Marks", LEFT, "Ctrl+M", MarkPanel),
     PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", KvPanel),
     PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", VisualPanel),

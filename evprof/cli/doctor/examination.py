@@ -1,7 +1,6 @@
 """Parts that may end the process that loads them: each is examined in a process of its own, all at once.
 
-`evprof _examine PART` prints the facts of a part as JSON. `evprof _examine model QUESTION` is the window's, which must
-not load torch: a checkpoint, and whether it fits.
+`evprof _examine PART` prints the facts of a part as JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
@@ -81,68 +80,10 @@ class Examinations:
 
 def main(words: Sequence[str]) -> int:
     """Prints the facts of one of PARTS as JSON. Raises UserError (exit code 2) for another word."""
-    if len(words) == 2 and words[0] == "model":
-        json.dump(_model(words[1]), sys.stdout)
-        return 0
     if len(words) != 1 or words[0] not in PARTS:
         raise UserError("evprof _examine is used by evprof doctor, not by people.", exit_code=USAGE)
     json.dump(PARTS[words[0]](), sys.stdout)
     return 0
-
-
-def _model(text: str) -> dict[str, Any]:
-    """The `inspect` document for a question in JSON (`role`, `model`, `other`, `settings`), or its `error`.
-
-    `other_error` says why the other model was left out.
-    """
-    from engines.fit.verdict import FitQuestion
-    from evprof.cli.inspect.command import checkpoint_document
-
-    try:
-        asked = json.loads(text)
-        question = FitQuestion(
-            ModelChoice.from_json(asked["model"]),
-            ModelChoice.from_json(asked["other"]) if asked.get("other") else None,
-            GenerationSettings.from_json(asked.get("settings") or {}),
-            role=asked["role"],
-            held_bytes=_held_by_the_engine(),
-            drafts=bool(asked.get("drafts")),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError("evprof _examine model is used by the window, not by people.", exit_code=USAGE) from error
-    try:
-        return checkpoint_document(question)
-    except UserError as error:
-        if question.other is None:
-            return {"error": error.sentence}
-        reason = error.sentence
-    try:
-        # A problem of the other side must not hide what is known of this one.
-        return checkpoint_document(replace(question, other=None)) | {"other_error": reason}
-    except UserError as error:
-        return {"error": error.sentence}
-
-
-def _held_by_the_engine() -> dict[str, int]:
-    """By device, the memory of the window's engine process that it would free for other models."""
-    import psutil
-
-    from engines.hardware.gpu_state import bytes_of_process
-
-    held: dict[str, int] = {}
-    try:
-        siblings = psutil.Process(os.getppid()).children()
-    except psutil.Error:
-        return held
-    for process in siblings:
-        try:
-            if "_engine" in process.cmdline():
-                resident = max(process.memory_info().rss - _ENGINE_ITSELF_BYTES, 0)
-                for device, size in {"cpu": resident, **bytes_of_process(process.pid)}.items():
-                    held[device] = held.get(device, 0) + size
-        except psutil.Error:
-            continue  # it has just ended
-    return held
 
 
 def _engine() -> dict[str, Any]:
