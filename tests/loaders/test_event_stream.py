@@ -79,15 +79,6 @@ def test_blocks_and_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blo
             assert same(recording.read(), events)
 
 
-def test_a_window_ends_the_reading(tmp_path: Path) -> None:
-    events = made(np.ones(600_000, np.int64))
-    path = tmp_path / "a.es"
-    path.write_bytes(header() + b"".join(packed(events.slice_count(0, 60_000)) for _ in range(10)))
-    with open_recording(path) as recording:
-        assert len(recording.read_time(10, 20)) == 10
-        assert recording.bytes_read < path.stat().st_size / 2
-
-
 @given(st.lists(st.sampled_from([0xFE, 0xFF, "event"]), max_size=60), st.binary(max_size=4), st.randoms())
 def test_bytes_between_events(tokens: list[int | str], rest: bytes, chance: object) -> None:
     pick = np.random.default_rng(chance.getrandbits(32))  # type: ignore[attr-defined]  # hypothesis' Random

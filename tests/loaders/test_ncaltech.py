@@ -61,7 +61,7 @@ def test_records(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(1, 400), min_size=20, max_size=60), st.lists(st.integers(0, 59), max_size=8))
-def test_overflow_rows_move_what_follows(gaps: list[int], places: list[int]) -> None:
+def test_overflow_rows_move_what_follows(tmp_path: Path, gaps: list[int], places: list[int]) -> None:
     content = bytearray()
     expected = []
     t = overflows = 0
@@ -72,11 +72,10 @@ def test_overflow_rows_move_what_follows(gaps: list[int], places: list[int]) -> 
         t += gap
         content += record(number, number % 180, t, number & 1)
         expected.append((number, number % 180, t + overflows * 8_192, number & 1))
-    recording = ncaltech.Ncaltech.__new__(ncaltech.Ncaltech)
-    recording.path = "a.bin"
-    events, passed = recording._decoded(ncaltech._records(bytes(content)), 0)
-    assert rows(events) == expected
-    assert passed == overflows
+    path = tmp_path / "a.bin"
+    path.write_bytes(content)
+    with ncaltech.Ncaltech(path) as recording:
+        assert rows(recording.read()) == expected
 
 
 def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

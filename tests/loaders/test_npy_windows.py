@@ -12,18 +12,19 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.loaders.events import blocks, npy
 from evprof.loaders.events import recording as recordings
-from evprof.loaders.events import tables
+from evprof.loaders.events.npy import TableRecording
 from evprof.loaders.events.opening import open_recording, read_events
-from evprof.loaders.events.tables import TableRecording
 
 COUNT = 60_000
 
 
 @pytest.fixture(autouse=True)
 def _small_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_LEAST_PIECE": 500, "_BLOCK_EVENTS": 7_000, "_SURVEYED": 2_000, "_READ_WHOLE": 10_000}.items():
-        monkeypatch.setattr(tables, name, value)
+    for name, value in {"_LEAST_ROWS": 500, "_SURVEYED": 2_000, "_READ_WHOLE": 10_000}.items():
+        monkeypatch.setattr(npy, name, value)
+    monkeypatch.setattr(blocks, "_GROUP_EVENTS", 7_000)
 
 
 def made(count: int = COUNT) -> dict[str, np.ndarray]:
@@ -125,7 +126,7 @@ def test_damage_inside_is_told_when_it_is_met(tmp_path: Path) -> None:
     late = seconds(columns)
     late[40_000, 0] = np.nan
     np.save(tmp_path / "b.npy", late)
-    with open_recording(tmp_path / "b.npy") as recording, pytest.raises(UserError, match="not finite"):
+    with open_recording(tmp_path / "b.npy") as recording, pytest.raises(UserError, match="no clock shows"):
         recording.read()
 
 

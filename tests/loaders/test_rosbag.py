@@ -157,7 +157,7 @@ def test_refusals(tmp_path: Path) -> None:
     with open_recording(path) as recording, pytest.raises(UserError, match="outside the 10x10 sensor"):
         recording.read()
     bag(path, {"/cam": [message(events)[:-1]]})
-    with open_recording(path) as recording, pytest.raises(UserError, match="a message of /cam is damaged"):
+    with open_recording(path) as recording, pytest.raises(UserError, match="a record of the bag is damaged"):
         recording.read()
     whole = path.read_bytes()
     for content, said in (

@@ -2,20 +2,18 @@
 
 Format: neuromorphicsystems/event_stream. An event is a byte of 7 bits of time since the event before and one of
 polarity, then x and y as 16-bit numbers; ahead of it, a byte 0xff lets 127 µs pass and 0xfe none. Rows are counted from
-the bottom there, from the top here. Times never run backwards, so a window ends the reading.
+the bottom there, and from the top here.
 """
 
 from __future__ import annotations
-
-from bisect import bisect_left
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.recording import FileRecording, RecordingInfo, check_sensor, joined
+from evprof.loaders.events.blocks import StatefulRecording
+from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo, check_sensor
 
 _KINDS = {0: "generic", 1: "DVS", 2: "ATIS", 4: "colour"}
 _DVS = 1
@@ -27,8 +25,8 @@ _PASSED_US = 127
 _BLOCK = _EVENT.itemsize << 17
 
 
-class EventStream(FileRecording):
-    """Reads in blocks from the start; where each began is kept, so that later windows begin near their place."""
+class EventStream(StatefulRecording[int]):
+    """The state of a block is the time in µs at which it begins."""
 
     def _begin(self) -> None:
         path, head = self.path, self._file.at(0, _HEADER)
@@ -39,53 +37,26 @@ class EventStream(FileRecording):
             what = _KINDS.get(kind, f"unknown ({kind})")
             raise UserError(f"{path}: is Event Stream {version} of the kind {what}; version 2 of the kind DVS is read.")
         self._width, self._height = int.from_bytes(head[16:18], "little"), int.from_bytes(head[18:20], "little")
-        # Of each block: its place in the file, and the time when it begins.
-        self._places, self._times = [_HEADER], [0]
+        self._begin_at(_HEADER, 0, self._file.size)
 
     @property
     def info(self) -> RecordingInfo:
-        first = next(self.chunks(), None)
-        earliest = None if first is None else int(first.t_us[0])
-        return RecordingInfo("es", None, self._width or None, self._height or None, earliest)
+        return RecordingInfo("es", None, self._width or None, self._height or None, *self._limits_us)
 
-    def chunks(self) -> Iterator[EventArray]:
-        return self._from(0)
-
-    def read_time(self, start_us: int, stop_us: int) -> EventArray:
-        """Reads from the last known block that begins before the window to the window's end."""
-
-        def inside() -> Iterator[EventArray]:
-            for chunk in self._from(max(0, bisect_left(self._times, start_us) - 1)):
-                if chunk.t_us[0] >= stop_us:
-                    return
-                yield chunk.slice_time(start_us, stop_us)
-
-        return joined(self._bounded(inside()))
-
-    def _from(self, block: int) -> Iterator[EventArray]:
-        while self._places[block] < self._file.size:
-            place, t_us = self._places[block], self._times[block]
-            content = self._file.at(place, _BLOCK)
-            rows, passed_us, used = split(content)
-            t = np.cumsum(passed_us[:-1] + (rows["t"] >> 1)) + t_us
-            if used == 0:
-                # Less than an event is left: the file was cut within one.
-                return
-            block += 1
-            if block == len(self._places):
-                self._places.append(place + used)
-                self._times.append(int(t[-1] if len(t) else t_us) + int(passed_us[-1]))
-            if len(rows):
-                yield self._events(rows, t)
-
-    def _events(self, rows: npt.NDArray[np.void], t_us: npt.NDArray[np.int64]) -> EventArray:
+    def _block(self, place: int, state: int) -> tuple[EventArray, int, int]:
+        rows, passed_us, used = split(self._file.at(place, _BLOCK))
+        t_us = np.cumsum(passed_us[:-1] + (rows["t"] >> 1)) + state
+        after_us = int(t_us[-1] if len(t_us) else state) + int(passed_us[-1])
+        if not len(rows):
+            return NO_EVENTS, place + used, after_us
         x, y = rows["x"].astype(np.uint16), rows["y"].astype(np.uint16)
         check_sensor(x, y, self._width, self._height, self.path)
-        return EventArray(x, np.uint16(self._height - 1) - y, t_us, (rows["t"] & 1).astype(np.uint8))
+        events = EventArray(x, np.uint16(self._height - 1) - y, t_us, (rows["t"] & 1).astype(np.uint8))
+        return events, place + used, after_us
 
 
 def split(content: bytes) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64], int]:
-    """Tells events from the bytes between them.
+    """Separates events from the bytes between them.
 
     Returns the N whole events, int64 [N + 1] how much time the bytes ahead of each (and after the last) let pass, and
     how many bytes these are. Coordinates may look like such bytes, so that only an event's end tells what follows it.

@@ -17,7 +17,7 @@ import numpy as np
 from evprof.loaders.events.file_head import NPY_MAGIC, ZIP_MAGIC
 from evprof.loaders.events.hdf5.stored import begins_as_hdf5
 from evprof.loaders.events.ncaltech import begins_as_ncaltech
-from evprof.loaders.events.prophesee.word_recording import names
+from evprof.loaders.events.prophesee.raw import names
 from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.events.text_sniffing import begins_as_text
 
@@ -62,10 +62,12 @@ FORMATS: tuple[Format, ...] = (
     Format("npy", "NumPy .npy (EventGPT's dict, structured, N x 4)", _starts(NPY_MAGIC), "evprof.loaders.events.npy"),
     Format("npz", "NumPy .npz", _starts(ZIP_MAGIC), "evprof.loaders.events.npz"),
     Format("h5", "HDF5 (DSEC, M3ED and relatives)", begins_as_hdf5, "evprof.loaders.events.hdf5.recording"),
-    Format("evt2", "Prophesee RAW, EVT2", partial(names, "evt2"), "evprof.loaders.events.prophesee.raw"),
-    Format("evt2.1", "Prophesee RAW, EVT2.1", partial(names, "evt2.1"), "evprof.loaders.events.prophesee.raw"),
-    Format("evt3", "Prophesee RAW, EVT3", partial(names, "evt3"), "evprof.loaders.events.prophesee.raw"),
-    Format("dat", "Prophesee DAT", partial(names, "dat"), "evprof.loaders.events.prophesee.dat"),
+    Format("evt2", "Prophesee RAW, EVT2", partial(names, "evt2"), "evprof.loaders.events.prophesee.raw", "open_raw"),
+    Format(
+        "evt2.1", "Prophesee RAW, EVT2.1", partial(names, "evt2.1"), "evprof.loaders.events.prophesee.raw", "open_raw"
+    ),
+    Format("evt3", "Prophesee RAW, EVT3", partial(names, "evt3"), "evprof.loaders.events.prophesee.raw", "open_raw"),
+    Format("dat", "Prophesee DAT", partial(names, "dat"), "evprof.loaders.events.prophesee.raw", "open_dat"),
     Format("aedat4", "AEDAT4", _starts(b"#!AER-DAT4.0\r\n"), "evprof.loaders.events.aedat.aedat4", "Aedat4"),
     Format("aedat3.1", "AEDAT 3.1", _starts(b"#!AER-DAT3."), "evprof.loaders.events.aedat.aedat3", "Aedat3"),
     Format("aedat2", "AEDAT 2.0", _starts(b"#!AER-DAT2.0"), "evprof.loaders.events.aedat.aedat2", "Aedat2"),

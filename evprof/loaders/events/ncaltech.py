@@ -7,7 +7,6 @@ event but adds 2^13 µs to all times from there on. As nothing marks these files
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.file_head import HEAD_BYTES
-from evprof.loaders.events.recording import EventRecording, EventsInMemory, FileRecording, RecordingInfo
+from evprof.loaders.events.blocks import StatefulRecording
+from evprof.loaders.events.recording import EventRecording, EventsInMemory, RecordingInfo
 
 _RECORD = np.dtype([("x", "u1"), ("rest", ">u4")])
 _WIDTH, _HEIGHT = 240, 180
@@ -36,7 +35,7 @@ _SAMPLE_RECORDS = 400
 _TEXT = frozenset(b"\t\n\r") | frozenset(range(32, 127))
 
 
-def begins_as_ncaltech(head: bytes, whole: int = HEAD_BYTES) -> bool:
+def begins_as_ncaltech(head: bytes, whole: int = 4096) -> bool:
     """Whether a file's first bytes can be such records; `whole` is how long they are when the file goes on."""
     if len(head) < whole and len(head) % _RECORD.itemsize:
         return False
@@ -52,8 +51,8 @@ def open_recording(path: str | Path) -> EventRecording:
         return EventsInMemory(path, "n-caltech", recording.read())
 
 
-class Ncaltech(FileRecording):
-    """Reads from the start, because every overflow row moves all that follows."""
+class Ncaltech(StatefulRecording[int]):
+    """The state of a block is the number of overflow rows before it."""
 
     def _begin(self) -> None:
         self.records, rest = divmod(self._file.size, _RECORD.itemsize)
@@ -61,34 +60,27 @@ class Ncaltech(FileRecording):
         starts = range(0, max(1, self.records - _SAMPLE_RECORDS), step)
         if rest or not all(_is_plausible(self._at(start, _SAMPLE_RECORDS), strictly=False) for start in starts):
             raise self._doubt()
+        self._begin_at(0, 0, self.records)
 
     @property
     def info(self) -> RecordingInfo:
-        first = next(self.chunks(), None)
-        return RecordingInfo("n-caltech", t_min_us=None if first is None else first.t_min_us)
-
-    def chunks(self) -> Iterator[EventArray]:
-        overflows = 0
-        for start in range(0, self.records, _PIECE):
-            events, overflows = self._decoded(self._at(start, _PIECE), overflows)
-            if len(events):
-                yield events
+        limits = self._limits_us
+        return RecordingInfo("n-caltech", None, None, None, *limits)
 
     def _at(self, start: int, count: int) -> npt.NDArray[Any]:
         return _records(self._file.at(start * _RECORD.itemsize, count * _RECORD.itemsize))
 
-    def _decoded(self, records: npt.NDArray[Any], overflows: int) -> tuple[EventArray, int]:
+    def _block(self, place: int, state: int) -> tuple[EventArray, int, int]:
+        records = self._at(place, _PIECE)
         x, y, t_us, p = _columns(records)
-        t_us += overflows * _OVERFLOW_US
         over = y == _OVERFLOW_ROW
+        passed = np.cumsum(over) + state
+        t_us += passed * _OVERFLOW_US
         if over.any():
-            passed = np.cumsum(over)
-            t_us += passed * _OVERFLOW_US
-            overflows += int(passed[-1])
             x, y, t_us, p = (column[~over] for column in (x, y, t_us, p))
         if len(y) and (x.max() >= _WIDTH or y.max() >= _HEIGHT):
             raise self._doubt()
-        return EventArray(x, y, t_us, p), overflows
+        return EventArray(x, y, t_us, p), place + len(records), int(passed[-1])
 
     def _doubt(self) -> UserError:
         return UserError(

@@ -13,6 +13,7 @@ import mmap
 import re
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,15 +23,36 @@ import numpy.typing as npt
 from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.loaders.events.blocks import BlockIndex, BlockRecording
 from evprof.loaders.events.file_head import NPY_MAGIC
 from evprof.loaders.events.pickled import read_pickled_columns
-from evprof.loaders.events.recording import EventRecording, EventsInMemory, FileBytes
-from evprof.loaders.events.tables import Strip, check_shape, column_strips, events_from_mapping, open_table, row_strip
+from evprof.loaders.events.recording import EventRecording, EventsInMemory, FileBytes, RecordingInfo
+from evprof.loaders.events.tables import (
+    are_seconds,
+    check_shape,
+    checked_events,
+    column_keys,
+    column_order,
+    events_from_mapping,
+)
 from evprof.loaders.paths import opened_file, unreadable
 
 _LONGEST_HEADER = 16_384
 LONGEST_START = 12 + _LONGEST_HEADER
 """Bytes that hold magic, version, length and header of every file that is read."""
+
+_LEAST_ROWS = 1 << 14
+_MOST_BLOCKS = 4096
+"""First times that are read to find a window: 4096 reads take some milliseconds even in a file of 100 GB."""
+
+_LATEST = 2**61
+"""As in `EventArray`."""
+
+_SURVEYED = 1 << 16
+"""Events at either end of a recording that show its layout, and the unit of its times."""
+
+_READ_WHOLE = 1 << 19
+"""Shorter recordings are read at once, which takes some milliseconds."""
 
 _NUMBER = re.compile(r"[<>=|][biuf][1248]\Z")
 _PADDING = re.compile(r"\|V[0-9]{1,3}\Z")
@@ -63,19 +85,92 @@ def open_recording(path: str | Path) -> EventRecording:
         if header.dtype is None:
             with closing(file):
                 return EventsInMemory(path, "npy", _read_pickle(path, start.tell()))
-        return open_table(file, "npy", array_strips(header, start.tell(), file.size, file.path))
+        table = TableRecording(file, header, start.tell())
+    if table.count > _READ_WHOLE:
+        return table
+    with table:
+        return EventsInMemory(path, "npy", table.read())
 
 
-def array_strips(header: NpyHeader, offset: int, end: int, name: str) -> dict[str, Strip]:
-    """Where the columns of an array lie whose content is from `offset` to `end` of a file. Raises UserError."""
-    dtype = header.dtype
-    if dtype is None:
-        raise UserError(f"{name}: holds Python objects instead of numbers; save plain arrays.")
-    check_length(header, end - offset, name)
-    check_shape(dtype, header.shape, name)
-    if header.is_fortran and dtype.names is None:
-        return column_strips(offset, header.shape[0], dtype)
-    return {"rows": row_strip(offset, header.shape[0], dtype)}
+class TableRecording(BlockRecording):
+    """Rows of named numbers, or of four columns, at known places of a file. Any run of events is read by itself."""
+
+    def __init__(self, file: FileBytes, header: NpyHeader, offset: int) -> None:
+        super().__init__(file)
+        assert header.dtype is not None
+        check_length(header, file.size - offset, file.path)
+        check_shape(header.dtype, header.shape, file.path)
+        self._dtype, self._offset = header.dtype, offset
+        self._is_columns = header.is_fortran and header.dtype.names is None
+        self.count = header.shape[0]
+        self._rows = max(_LEAST_ROWS, math.ceil(self.count / _MOST_BLOCKS))
+        self._keys, self._in_seconds = self._recognised()
+
+    @cached_property
+    def info(self) -> RecordingInfo:
+        """The size of the sensor is unknown."""
+        return RecordingInfo("npy", self.count, None, None, *self._limits_us)
+
+    @cached_property
+    def _index(self) -> BlockIndex:
+        starts = range(0, self.count, self._rows)
+        first_us = [self._time(start) for start in starts]
+        counts = [min(self._rows, self.count - start) for start in starts]
+        return BlockIndex.of_first_times(np.array(first_us, np.int64), np.array(counts, np.int64))
+
+    @cached_property
+    def _limits_us(self) -> tuple[int | None, int | None]:
+        """If time runs backwards over long stretches, all of the file is read."""
+        if self._index.is_bounded:
+            return super()._limits_us
+        ends = [(int(chunk.t_us.min()), int(chunk.t_us.max())) for chunk in self.chunks()]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def _time(self, number: int) -> int:
+        time = self._raw(number, number + 1)[self._keys["t"]][0]
+        if not -_LATEST <= time <= _LATEST:
+            raise UserError(f"{self.path}: event {number} has the time {time}, which no clock shows; it is damaged.")
+        return round(float(time) * 1e6) if self._in_seconds else int(time)
+
+    def _decoded(self, start: int, stop: int) -> EventArray:
+        raw = self._raw(start * self._rows, min(stop * self._rows, self.count))
+        # Columns of rows are strided. Contiguous copies make what follows several times faster.
+        columns = {name: np.ascontiguousarray(raw[key]) for name, key in self._keys.items()}
+        return checked_events(columns, self.path, in_seconds=self._in_seconds)
+
+    def _raw(self, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
+        """The columns of these rows, by the file's names or by number."""
+        size = self._dtype.itemsize
+        if self._is_columns:
+            starts = [self._offset + (column * self.count + start) * size for column in range(4)]
+            return {str(column): self._items(place, stop - start) for column, place in enumerate(starts)}
+        if self._dtype.names is None:
+            table = self._items(self._offset + 4 * start * size, 4 * (stop - start)).reshape(-1, 4)
+            return {str(column): table[:, column] for column in range(4)}
+        rows = self._items(self._offset + start * size, stop - start)
+        return {name: rows[name] for name in self._dtype.names if name}
+
+    def _items(self, place: int, count: int) -> npt.NDArray[Any]:
+        content = self._file.at(place, count * self._dtype.itemsize)
+        if len(content) < count * self._dtype.itemsize:
+            raise UserError(f"{self.path}: the file ends before its announced {self.count:,} events.")
+        return np.frombuffer(content, self._dtype)
+
+    def _recognised(self) -> tuple[dict[str, str], bool]:
+        """The key of each column, and whether times are fractions of seconds, from both ends of the file."""
+        ends = self._raw(0, min(self.count, _SURVEYED))
+        if self.count > _SURVEYED:
+            tail = self._raw(max(_SURVEYED, self.count - _SURVEYED), self.count)
+            ends = {key: np.concatenate([column, tail[key]]) for key, column in ends.items()}
+        if self._dtype.names is None:
+            order = column_order(np.stack(list(ends.values()), axis=1), self.path)
+            keys = {name: str(index) for index, name in enumerate(order)}
+        else:
+            keys = column_keys(ends, self.path)
+        in_seconds = are_seconds(ends[keys["t"]])
+        if in_seconds:
+            checked_events({name: ends[key] for name, key in keys.items()}, self.path, in_seconds=True)
+        return keys, in_seconds
 
 
 def _read_pickle(path: str | Path, offset: int) -> EventArray:

@@ -1,8 +1,8 @@
 """Reads the two shapes of pickle that recordings have, a dict of arrays and a list of structured ones, and no other.
 
 EventGPT's `.npy` recordings are pickles, and unpickling a stranger's file runs whatever it names. This reader never
-imports or calls anything a file asks for: inert notes stand in for numpy's own functions (`pickle_machine.py`), and the
-columns are read out of the notes at the end.
+imports or calls anything a file asks for: inert notes stand in for the functions of numpy, and the columns are read out
+of the notes at the end.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import pickletools
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,6 +30,34 @@ _ALLOWED = {
 } | {"numpy.ndarray", "numpy.dtype", "_codecs.encode"}
 
 
+class ByteSource(Protocol):
+    """What pickletools reads from: a bounded BytesIO or mmap, whose `read` never allocates past its end."""
+
+    def read(self, size: int, /) -> bytes: ...
+    def readline(self) -> bytes: ...
+    def tell(self) -> int: ...
+
+
+class PickleRefusal(Exception):  # noqa: N818 - becomes a UserError with the file's name
+    """Why a pickle is not read, as the end of a sentence."""
+
+
+@dataclass
+class _Name:
+    """A global the file names. It is never looked up."""
+
+    path: str
+
+
+@dataclass
+class NotedCall:
+    """A call the file asks for. It is never made. `state` is the content of its result."""
+
+    function: str
+    arguments: tuple[Any, ...]
+    state: Any = None
+
+
 def noted(source: ByteSource) -> Any:
     """What a pickle describes, with notes instead of calls. Raises PickleRefusal for what no recording needs."""
     machine = _Machine()
@@ -40,43 +67,12 @@ def noted(source: ByteSource) -> Any:
                 raise PickleRefusal(f"its pickle has more than {MAX_OPCODES:,} steps; a recording needs about 150")
             if opcode.name == "STOP":
                 return machine.pop()
-            machine.step(opcode.name, argument)
-    except (ValueError, OverflowError, MemoryError, IndexError, KeyError, AttributeError) as error:
+            if opcode.name not in _STEPS:
+                raise PickleRefusal(f"its pickle uses {opcode.name}, which no recording needs; it was blocked")
+            _STEPS[opcode.name](machine, argument)
+    except (ValueError, OverflowError, MemoryError, IndexError, KeyError, AttributeError, TypeError) as error:
         raise PickleRefusal("its pickle is damaged or cut short") from error
     raise PickleRefusal("its pickle is cut short")
-
-
-class ByteSource(Protocol):
-    """What pickletools reads from: a bounded BytesIO or mmap, whose `read` never allocates past its end."""
-
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes."""
-
-    def readline(self) -> bytes:
-        """Bytes up to and with the next newline."""
-
-    def tell(self) -> int:
-        """The offset of the next byte."""
-
-
-class PickleRefusal(Exception):  # noqa: N818 - becomes a UserError with the file's name at the one place that knows it
-    """Why a pickle is not read, as the end of a sentence."""
-
-
-@dataclass
-class _Name:
-    """A global the file names, never looked up."""
-
-    path: str
-
-
-@dataclass
-class NotedCall:
-    """A call the file asks for, never made; `state` is what it would have been filled with."""
-
-    function: str
-    arguments: tuple[Any, ...]
-    state: Any = None
 
 
 _MARK = object()
@@ -89,118 +85,87 @@ class _Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
+    def push(self, value: Any) -> None:
+        self.stack.append(value)
+
     def pop(self) -> Any:
         if not self.stack or self.stack[-1] is _MARK:
             raise PickleRefusal("its pickle is damaged: a value is missing")
         return self.stack.pop()
+
+    def pop_tuple(self, count: int) -> tuple[Any, ...]:
+        return tuple(reversed([self.pop() for _ in range(count)]))
+
+    def pop_to_mark(self) -> list[Any]:
+        values: list[Any] = []
+        while self.stack and self.stack[-1] is not _MARK:
+            values.append(self.stack.pop())
+        if not self.stack:
+            raise PickleRefusal("its pickle is damaged: a mark is missing")
+        self.stack.pop()
+        return values[::-1]
 
     def top(self, kind: type[Any]) -> Any:
         if not self.stack or not isinstance(self.stack[-1], kind):
             raise PickleRefusal("its pickle is damaged: a value has the wrong kind")
         return self.stack[-1]
 
-    def pop_to_mark(self) -> list[Any]:
-        for index in range(len(self.stack) - 1, -1, -1):
-            if self.stack[index] is _MARK:
-                values = self.stack[index + 1 :]
-                del self.stack[index:]
-                return values
-        raise PickleRefusal("its pickle is damaged: a mark is missing")
+    def remember(self, place: int | None) -> None:
+        self.memo[len(self.memo) if place is None else place] = self.top(object)
 
-    def step(self, name: str, argument: Any) -> None:
-        """Carries out one opcode other than STOP."""
-        if name in _CONSTANTS:
-            self.stack.append(_CONSTANTS[name])
-        elif name in _LITERALS:
-            self.stack.append(argument)
-        elif name in _TUPLES:
-            values = [self.pop() for _ in range(_TUPLES[name])]
-            self.stack.append(tuple(reversed(values)))
-        elif name in ("GLOBAL", "STACK_GLOBAL"):
-            self._name(argument)
-        elif name in ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"):
-            self.memo[len(self.memo) if argument is None else argument] = self.top(object)
-        elif name in ("BINGET", "LONG_BINGET", "GET"):
-            if argument not in self.memo:
-                raise PickleRefusal("its pickle is damaged: it refers to a value that was never stored")
-            self.stack.append(self.memo[argument])
-        elif name in _BUILDERS:
-            _BUILDERS[name](self)
-        elif name not in ("PROTO", "FRAME"):
-            raise PickleRefusal(f"its pickle uses {name}, which no recording needs; it was blocked")
-
-    def _name(self, argument: str | None) -> None:
-        if argument is None:
-            attribute, module = self.pop(), self.pop()
-        else:
-            module, _, attribute = argument.partition(" ")
+    def name(self, argument: str | None) -> None:
+        module, attribute = self.pop_tuple(2) if argument is None else argument.split(" ", 1)
         path = f"{module}.{attribute}"
         if path not in _ALLOWED:
             shown = path if len(path) <= 60 else f"{path[:57]}…"
             raise PickleRefusal(f"its pickle would run {shown!r}, which was blocked: it is not a plain recording")
-        self.stack.append(_Name(path))
-
-    def mark(self) -> None:
-        self.stack.append(_MARK)
-
-    def tuple_from_mark(self) -> None:
-        self.stack.append(tuple(self.pop_to_mark()))
+        self.push(_Name(path))
 
     def call(self) -> None:
-        arguments, function = self.pop(), self.pop()
+        function, arguments = self.pop_tuple(2)
         if not isinstance(function, _Name) or not isinstance(arguments, tuple):
             raise PickleRefusal("its pickle calls something that is not a name, which was blocked")
-        self.stack.append(NotedCall(function.path, arguments))
+        self.push(NotedCall(function.path, arguments))
 
     def build(self) -> None:
         state = self.pop()
         self.top(NotedCall).state = state
 
-    def append(self) -> None:
-        value = self.pop()
-        self.top(list).append(value)
-
-    def appends(self) -> None:
-        values = self.pop_to_mark()
+    def extend(self, values: list[Any]) -> None:
         self.top(list).extend(values)
 
-    def set_item(self) -> None:
-        value, key = self.pop(), self.pop()
-        self._fill([key, value])
-
-    def set_items(self) -> None:
-        self._fill(self.pop_to_mark())
-
-    def _fill(self, pairs: list[Any]) -> None:
+    def fill(self, pairs: list[Any]) -> None:
         keys, values = pairs[::2], pairs[1::2]
         if len(keys) != len(values) or not all(isinstance(key, str) for key in keys):
             raise PickleRefusal("its pickle holds a dictionary whose keys are not names")
         self.top(dict).update(zip(keys, values, strict=True))
 
-    def new_list(self) -> None:
-        self.stack.append([])
 
-    def new_dict(self) -> None:
-        self.stack.append({})
-
-
-_CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
-_LITERALS = frozenset({"INT", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"}) | {
-    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE"),
-    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
-}
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_BUILDERS = {
-    "MARK": _Machine.mark,
-    "TUPLE": _Machine.tuple_from_mark,
-    "REDUCE": _Machine.call,
-    "BUILD": _Machine.build,
-    "APPEND": _Machine.append,
-    "APPENDS": _Machine.appends,
-    "SETITEM": _Machine.set_item,
-    "SETITEMS": _Machine.set_items,
-    "EMPTY_LIST": _Machine.new_list,
-    "EMPTY_DICT": _Machine.new_dict,
+_STEPS: dict[str, Callable[[_Machine, Any], None]] = {
+    **dict.fromkeys(("PROTO", "FRAME"), lambda machine, argument: None),
+    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"), _Machine.push),
+    **dict.fromkeys(("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE"), _Machine.push),
+    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), _Machine.push),
+    **dict.fromkeys(("GLOBAL", "STACK_GLOBAL"), _Machine.name),
+    **dict.fromkeys(("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"), _Machine.remember),
+    **dict.fromkeys(("BINGET", "LONG_BINGET", "GET"), lambda machine, place: machine.push(machine.memo[place])),
+    "NONE": lambda machine, _: machine.push(None),
+    "NEWTRUE": lambda machine, _: machine.push(True),
+    "NEWFALSE": lambda machine, _: machine.push(False),
+    "EMPTY_TUPLE": lambda machine, _: machine.push(()),
+    "EMPTY_LIST": lambda machine, _: machine.push([]),
+    "EMPTY_DICT": lambda machine, _: machine.push({}),
+    "MARK": lambda machine, _: machine.push(_MARK),
+    "TUPLE": lambda machine, _: machine.push(tuple(machine.pop_to_mark())),
+    "TUPLE1": lambda machine, _: machine.push(machine.pop_tuple(1)),
+    "TUPLE2": lambda machine, _: machine.push(machine.pop_tuple(2)),
+    "TUPLE3": lambda machine, _: machine.push(machine.pop_tuple(3)),
+    "REDUCE": lambda machine, _: machine.call(),
+    "BUILD": lambda machine, _: machine.build(),
+    "APPEND": lambda machine, _: machine.extend([machine.pop()]),
+    "APPENDS": lambda machine, _: machine.extend(machine.pop_to_mark()),
+    "SETITEM": lambda machine, _: machine.fill(list(machine.pop_tuple(2))),
+    "SETITEMS": lambda machine, _: machine.fill(machine.pop_to_mark()),
 }
 
 
@@ -214,21 +179,15 @@ def read_pickled_columns(source: ByteSource, budget: Budget) -> dict[str, npt.ND
     parts one after the other. `source` stands at the pickle's first byte; `budget` is the file's: many keys may refer
     to one text, which becomes bytes for each. Raises UserError for anything else, and names what was blocked.
     """
-    with _sentences(budget.path):
+    try:
         value = noted(source)
         if parts := _parts(value):
             return _joined_fields([_array(part, budget, _row_dtype) for part in parts], budget)
-        found = _recording(value)
-        return {key: _array(value, budget) for key, value in found.items() if _is_array(value)}
-
-
-@contextmanager
-def _sentences(name: str) -> Iterator[None]:
-    try:
-        yield
+        columns = _recording(value)
+        return {key: _array(value, budget) for key, value in columns.items() if _is_array(value)}
     except PickleRefusal as refusal:
         raise UserError(
-            f"{name}: {refusal}; load a recording from a source you trust, or save its columns as .npz."
+            f"{budget.path}: {refusal}; load a recording from a source you trust, or save its columns as .npz."
         ) from None
 
 

@@ -1,12 +1,11 @@
 """Event recordings kept as text (`.csv`, `.txt`, also gzipped): one event per line.
 
-A window of an uncompressed text in time order converts only the lines around it: it is found by byte offsets.
+A window of an uncompressed text in time order converts only the lines around it. An index of byte offsets finds them.
 """
 
 from __future__ import annotations
 
 import gzip
-import math
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from evprof.core.budget import PACKED_RATIO, Budget
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.loaders.events.pieces import PiecedRecording, Pieces
+from evprof.loaders.events.blocks import BlockIndex, BlockRecording
 from evprof.loaders.events.recording import (
     NO_EVENTS,
     EventRecording,
@@ -46,7 +45,7 @@ FORMAT = "csv"
 
 _SNIFFED_BYTES = 1 << 16
 _READ_WHOLE_BYTES = 4 << 20
-"""Shorter texts are read at once: a quarter of a second at most, and then everything about them is known."""
+"""Shorter texts are read at once, which takes half a second at most."""
 
 _LEAST_PIECE = 1 << 18
 _MOST_PIECES = 4096
@@ -55,7 +54,7 @@ _BLOCK_BYTES = 1 << 18
 """Text converted at once: its intermediate arrays stay in the processor's cache."""
 
 _EVENT_LINE = re.compile(rb"^[ \t\r]*[^#%\s]", re.MULTILINE)
-"""The begin of a line that is no comment and not empty."""
+"""The begin of a line that is neither a comment nor empty."""
 
 _WORD = re.compile(rb"(?<![^,; \t\n])(?:[Tt]rue|[Ff]alse)(?![^,; \t\r\n])")
 _LATEST_US = 2**61
@@ -82,14 +81,14 @@ class ShortText(EventsInMemory):
 
     @property
     def info(self) -> RecordingInfo:
-        """The sensor's size is the text's own where it states one."""
+        """The size of the sensor is the text's own if it states one."""
         layout, known = self._layout, super().info
         width, height = layout.width or known.width, layout.height or known.height
         return replace(known, width=width, height=height, details=layout.details)
 
 
-class Text(PiecedRecording):
-    """An open text, cut into pieces of whole lines."""
+class Text(BlockRecording):
+    """An open text, cut into blocks of whole lines."""
 
     def _begin(self) -> None:
         file = self._file
@@ -102,50 +101,49 @@ class Text(PiecedRecording):
     def info(self) -> RecordingInfo:
         """The number of events is known only after reading the whole file."""
         layout = self.layout
-        return RecordingInfo(FORMAT, None, layout.width, layout.height, *self._limits_us(), layout.details)
+        return RecordingInfo(FORMAT, None, layout.width, layout.height, *self._limits_us, layout.details)
 
     def chunks(self) -> Iterator[EventArray]:
-        start, size = self.layout.begin, self._file.size
-        while start < size:
-            text = self._file.at(start, min(_CHUNK_BYTES, size - start))
-            if start + len(text) < size:
+        return self._between(self.layout.begin, self._file.size)
+
+    @cached_property
+    def _index(self) -> BlockIndex:
+        size = max(_LEAST_PIECE, self._file.size // _MOST_PIECES)
+        places = range(self.layout.begin, self._file.size, size)
+        starts = [start for place in places if (start := self._event_at(place, place + size)) is not None]
+        first_us = [self._first_us(start) for start in starts]
+        edges = np.array([*starts, self._file.size], np.int64)
+        return BlockIndex.of_first_times(np.array(first_us, np.int64), edges=edges)
+
+    def _decoded(self, start: int, stop: int) -> EventArray:
+        edges = self._index.edges
+        return joined(self._between(int(edges[start]), int(edges[stop])))
+
+    def _between(self, start: int, stop: int) -> Iterator[EventArray]:
+        """The events of the lines that begin in start…stop, both of which are begins of lines."""
+        while start < stop:
+            text = self._file.at(start, min(_CHUNK_BYTES, stop - start))
+            if start + len(text) < stop:
                 text = text[: text.rfind(b"\n") + 1]
             if not text:
-                raise UserError(f"{self.path}: a line is longer than {_CHUNK_BYTES:,} bytes; events have short ones.")
-            events = self._events(text, start)
-            if len(events):
+                raise _too_long(self.path, _CHUNK_BYTES)
+            if len(events := self._events(text, start)):
                 yield events
             start += len(text)
 
-    @cached_property
-    def _pieces(self) -> Pieces:
-        size = max(_LEAST_PIECE, self._file.size // _MOST_PIECES)
-        places = range(self.layout.begin, self._file.size, size)
-        known = [event for place in places if (event := self._event_at(place, place + size)) is not None]
-        edges = np.array([*(start for start, _ in known), self._file.size], dtype=np.int64)
-        return Pieces(np.array([time for _, time in known], dtype=np.int64), None, edges)
+    def _event_at(self, place: int, stop: int) -> int | None:
+        """The offset of the first event line that begins in place…stop; None if none is near `place`."""
+        is_first = place == self.layout.begin
+        # The line that begins before `place` belongs to the block before.
+        text = self._file.at(place if is_first else place - 1, 4 * LONGEST_LINE)
+        first = 0 if is_first else text.find(b"\n") + 1
+        line = _EVENT_LINE.search(text, first) if is_first or first else None
+        begin = stop if line is None else place - (not is_first) + line.start()
+        return begin if begin < stop else None
 
-    def _decoded(self, start: int, stop: int) -> EventArray:
-        first, last = int(self._pieces.edges[start]), int(self._pieces.edges[stop])
-        return self._events(self._file.at(first, last - first), first)
-
-    def _event_at(self, place: int, stop: int) -> tuple[int, int] | None:
-        """Offset and time of the first event line that begins in place…stop; None without one."""
-        is_within = place > self.layout.begin
-        start = place - is_within
-        for length in (512, 4 * LONGEST_LINE):
-            text = self._file.at(start, length)
-            # The line that begins before `place` belongs to the piece before.
-            first = text.find(b"\n") + 1 if is_within else 0
-            line = _EVENT_LINE.search(text, first) if first or not is_within else None
-            end = -1 if line is None else text.find(b"\n", line.start())
-            if line is not None and (end >= 0 or start + len(text) >= self._file.size):
-                begin = start + line.start()
-                if begin >= stop:
-                    return None
-                whole = text[line.start() : end if end >= 0 else len(text)]
-                return begin, int(self._events(whole, begin).t_us[0])
-        return None
+    def _first_us(self, start: int) -> int:
+        line = self._file.at(start, LONGEST_LINE).split(b"\n", 1)[0]
+        return int(self._events(line, start).t_us[0])
 
     def _events(self, text: bytes, offset: int) -> EventArray:
         return events_of_text(text, self.layout, self.path, lambda: self._lines_before(offset))
@@ -170,23 +168,17 @@ class PackedText(FileRecording):
 
     def chunks(self) -> Iterator[EventArray]:
         rest, lines, skipped = b"", 0, self.layout.begin
-        for text in self._unpacked():
-            # The lines before the first event lie within the first piece: sniffing reads no more than that.
+        for text in (*self._unpacked(), b"\n"):
+            # The lines before the first event are within the first piece.
             lines += text.count(b"\n", 0, skipped)
-            joint = rest + text[skipped:]
+            whole, newline, rest = (rest + text[skipped:]).rpartition(b"\n")
             skipped = 0
-            whole = joint[: joint.rfind(b"\n") + 1]
-            rest = joint[len(whole) :]
             if len(rest) > LONGEST_LINE:
-                raise UserError(f"{self.path}: a line is longer than {LONGEST_LINE:,} bytes; events have short ones.")
-            yield from self._events(whole, lines)
-            lines += whole.count(b"\n")
-        yield from self._events(rest, lines)
-
-    def _events(self, text: bytes, lines: int) -> Iterator[EventArray]:
-        events = events_of_text(text, self.layout, self.path, lambda: lines)
-        if len(events):
-            yield events
+                raise _too_long(self.path, LONGEST_LINE)
+            before = lines
+            if len(events := events_of_text(whole + newline, self.layout, self.path, lambda: before)):  # noqa: B023 - called before the next turn
+                yield events
+            lines += whole.count(b"\n") + len(newline)
 
     def _unpacked(self) -> Iterator[bytes]:
         """The text in pieces. Raises UserError for damage, and for a file that unpacks to more than its budget."""
@@ -202,6 +194,10 @@ class PackedText(FileRecording):
             ) from None
 
 
+def _too_long(path: str, most: int) -> UserError:
+    return UserError(f"{path}: a line is longer than {most:,} bytes; events have short ones.")
+
+
 def events_of_text(text: bytes, layout: TextLayout, source: str, lines_before: Callable[[], int]) -> EventArray:
     """The events of whole lines. `lines_before` counts the lines of the file before them, for an error.
 
@@ -212,71 +208,86 @@ def events_of_text(text: bytes, layout: TextLayout, source: str, lines_before: C
     while start < len(text):
         stop = text.rfind(b"\n", start, start + _BLOCK_BYTES) + 1
         stop = stop or text.find(b"\n", start) + 1 or len(text)
-        events = all_at_once(text[start:stop], layout)
+        block = text[start:stop]
+        events = converted(block, layout)
         if events is None:
-            events = one_by_one(text[start:stop], layout, source, lambda: lines_before() + text.count(b"\n", 0, start))  # noqa: B023 - called before the next turn
+            events = converted(b"\n".join(line for line in block.split(b"\n") if not is_comment(line)), layout)
+        if events is None:
+            raise _first_problem(block, layout, source, lines_before() + text.count(b"\n", 0, start))
         parts.append(events)
         start = stop
     return joined(parts)
 
 
-def all_at_once(block: bytes, layout: TextLayout) -> EventArray | None:  # noqa: PLR0911 - one for each check
-    """The events of lines that are all built alike; None where they are not, or a line is no event."""
-    if layout.has_words:
-        block = _WORD.sub(lambda word: b"1" if word[0][0] in b"Tt" else b"0", block)
-    if b"\r" in block:
-        block = block.replace(b"\r\n", b"\n")
-    if layout.delimiter and b" " in block:
-        block = block.replace(layout.delimiter + b" ", layout.delimiter)
-    block = block if block.endswith(b"\n") else block + b"\n"
-    text = np.frombuffer(block, dtype=np.uint8)
-    is_newline = text == _NEWLINE
-    delimiters = layout.delimiter or b" \t"
-    is_mark = is_newline | (text == delimiters[0]) | (text == delimiters[-1])
-    if layout.delimiter and (b" " in block or is_mark[0] or (is_mark[1:] & is_mark[:-1]).any()):
+def converted(block: bytes, layout: TextLayout) -> EventArray | None:
+    """The events of lines; None if a line is no event, or is empty."""
+    if not block:
+        return NO_EVENTS
+    block = _plain(block, layout)
+    text = np.frombuffer(block, np.uint8)
+    is_newline, is_mark = text == _NEWLINE, text == (layout.delimiter or b" ")[0]
+    newlines, marks = np.flatnonzero(is_newline), np.flatnonzero(is_mark)
+    rows, is_end = len(newlines), is_newline | is_mark
+    if is_end[0] or (is_end[1:] & is_end[:-1]).any() or (layout.delimiter and b" " in block):
         return None
-    edges = np.flatnonzero(np.diff(is_mark, prepend=True))
-    starts, ends = edges[::2], edges[1::2]
-    rows, rest = divmod(len(starts), layout.tokens)
-    newlines = np.flatnonzero(is_newline)
-    if rest or len(newlines) != rows or rows == 0:
+    if not np.array_equal(np.searchsorted(marks, newlines), np.arange(1, rows + 1) * (layout.tokens - 1)):
         return None
-    if (np.searchsorted(starts, newlines) != np.arange(1, rows + 1) * layout.tokens).any():
-        return None
+    ends = np.sort(np.concatenate((newlines, marks))).reshape(rows, layout.tokens)
     t = layout.columns["t"]
     points = np.flatnonzero(text == _POINT)
-    time_starts, time_ends = starts.reshape(rows, -1)[:, t], ends.reshape(rows, -1)[:, t]
-    has_points = len(points) == rows and bool(((time_starts < points) & (points < time_ends - 1)).all())
     has_exponents = b"e" in block or b"E" in block
-    has_points = has_points and layout.exponent >= 0 and not has_exponents
-    is_whole = has_points or not (has_exponents or len(points))
-    # Whole numbers and the digits after a point are read as two numbers, which is exact.
-    blanks = delimiters + b"." * has_points
-    plain = block.translate(bytes.maketrans(blanks, b" " * len(blanks)))
-    values = _numbers(plain, np.int64 if is_whole else np.float64, rows, layout.tokens + has_points)
+    if len(points) == rows and not has_exponents and layout.exponent >= 0:
+        starts = ends[:, t - 1] if t else np.append(-1, newlines[:-1])
+        if ((starts + 1 < points) & (points < ends[:, t] - 1)).all():
+            events = _with_points(block, layout, rows, ends[:, t] - points - 1)
+            if events is not None:
+                return events
+    values = _numbers(block, np.float64 if len(points) or has_exponents else np.int64, rows, layout.tokens)
     if values is None:
         return None
-    x, y, p = (values[:, index + (has_points and index > t)] for index in (layout.columns[name] for name in "xyp"))
-    if has_points:
-        # Only a polarity may have a sign: that of -0.5 is lost.
-        is_signed = block.count(b"-") != np.count_nonzero(p == -1)
-        digits = time_ends - points - 1
-        t_us = None if is_signed else _pointed_times(values[:, t], values[:, t + 1], digits, layout.exponent)
-    else:
-        t_us = _times(values[:, t], layout.exponent)
-    if t_us is None or not all((column == np.floor(column)).all() for column in (x, y, p)):
+    x, y, p, times = (values[:, layout.columns[name]] for name in "xypt")
+    return _checked(x, y, _times(times, layout.exponent), p)
+
+
+def _plain(block: bytes, layout: TextLayout) -> bytes:
+    """The same lines with one mark between two tokens, and a newline at the end of each line."""
+    if layout.has_words:
+        block = _WORD.sub(lambda word: b"1" if word[0][0] in b"Tt" else b"0", block)
+    block = block.replace(b"\r\n", b"\n")
+    if layout.delimiter and b" " in block:
+        block = re.sub(rb" *([%b\n]) *" % layout.delimiter, rb"\1", block)
+    elif not layout.delimiter and (b"  " in block or b"\t" in block or b" \n" in block or b"\n " in block):
+        block = re.sub(rb" ?\n ?", rb"\n", re.sub(rb"[ \t]+", b" ", block))
+    block = block.strip(b" ")
+    return block if block.endswith(b"\n") else block + b"\n"
+
+
+def _with_points(block: bytes, layout: TextLayout, rows: int, digits: npt.NDArray[np.int64]) -> EventArray | None:
+    """The events of lines in which only times have a point, with so many digits behind it; None for unusual times.
+
+    Whole numbers and the digits after the point are read as two numbers, which is exact.
+    """
+    values = _numbers(block.replace(b".", b" "), np.int64, rows, layout.tokens + 1)
+    if values is None:
         return None
-    limits = ((x, 0, MAX_COORDINATE), (y, 0, MAX_COORDINATE), (p, -1, 1), (t_us, -_LATEST_US, _LATEST_US))
-    if any(column.min() < low or column.max() > high for column, low, high in limits):
+    t, exponent = layout.columns["t"], layout.exponent
+    x, y, p = (values[:, index + (index > t)] for index in (layout.columns[name] for name in "xyp"))
+    whole, fraction = values[:, t], values[:, t + 1]
+    # Only a polarity may have a sign: that of -0.5 is lost.
+    if block.count(b"-") != np.count_nonzero(p == -1):
         return None
-    return EventArray.from_columns(x, y, t_us, p)
+    if digits.max() > _MOST_DIGITS or whole.max() > _LATEST_US // 10**exponent:
+        return None
+    power = 10 ** np.maximum(digits - exponent, 0)
+    parts_us = (fraction * 10 ** np.maximum(exponent - digits, 0) + power // 2) // power
+    return _checked(x, y, whole * 10**exponent + parts_us, p)
 
 
 def _numbers(text: bytes, dtype: Any, rows: int, columns: int) -> npt.NDArray[Any] | None:
-    """Numbers between blanks, [rows, columns]; None for other text."""
+    """The numbers of lines, [rows, columns]; None for other text."""
     try:
         # Other text ends the numbers early, with a warning that programs can turn into an error.
-        values = np.fromstring(text, dtype, sep=" ")
+        values = np.fromstring(text.translate(_BLANKS), dtype, sep=" ")
     except (ValueError, DeprecationWarning):
         return None
     if len(values) != rows * columns or (dtype is np.float64 and not np.isfinite(values).all()):
@@ -284,68 +295,47 @@ def _numbers(text: bytes, dtype: Any, rows: int, columns: int) -> npt.NDArray[An
     return values.reshape(rows, columns)
 
 
-def _pointed_times(
-    whole: npt.NDArray[np.int64], fraction: npt.NDArray[np.int64], digits: npt.NDArray[np.int64], exponent: int
-) -> npt.NDArray[np.int64] | None:
-    """Times in µs from whole numbers and the `digits` digits after their points, rounded half up."""
-    if digits.max() > _MOST_DIGITS or whole.max() > _LATEST_US // 10**exponent:
-        return None
-    power = 10 ** np.maximum(digits - exponent, 0)
-    parts_us = (fraction * 10 ** np.maximum(exponent - digits, 0) + power // 2) // power
-    times_us: npt.NDArray[np.int64] = whole * 10**exponent + parts_us
-    return times_us
+_BLANKS = bytes.maketrans(b",;\t\n", b"    ")
 
 
 def _times(times: npt.NDArray[Any], exponent: int) -> npt.NDArray[np.int64] | None:
-    """Times in µs, rounded half up, nanoseconds cut off; None where they may be inexact."""
-    is_whole = times.dtype.kind == "i"
-    if not (is_whole and exponent <= 0):
-        most = np.abs(times).max()
-        if most > _LATEST_US / 10**exponent or (exponent <= 0 and most >= 2**53):
-            return None
-    scaled: npt.NDArray[Any]
-    if is_whole:
-        scaled = times * 10**exponent if exponent > 0 else times // 10**-exponent
-    else:
-        scaled = np.floor(times * 10.0**exponent + (0.5 if exponent >= 0 else 0.0))
-    return scaled.astype(np.int64, copy=False)
+    """Times in µs, rounded half up, nanoseconds cut off; None for times that no clock shows."""
+    if len(times) and max(abs(int(times.min())), abs(int(times.max()))) > _LATEST_US / 10.0**exponent:
+        return None
+    if times.dtype.kind == "f":
+        return np.floor(times * 10.0**exponent + (0.5 if exponent >= 0 else 0.0)).astype(np.int64)
+    scaled: npt.NDArray[np.int64] = times * 10**exponent if exponent > 0 else times // 10**-exponent
+    return scaled
 
 
-def one_by_one(block: bytes, layout: TextLayout, source: str, lines_before: Callable[[], int]) -> EventArray:
-    """The events of lines. Raises UserError for a line that is none."""
-    rows: list[tuple[int, int, int, int]] = []
-    for number, line in enumerate(block.split(b"\n"), start=1):
-        if is_comment(line):
-            continue
-        event = _event(line, layout)
-        if isinstance(event, str):
-            place = lines_before() + number
-            raise UserError(f"{source}: line {place} is no event ({event}); correct it or cut it out.")
-        rows.append(event)
-    return EventArray.from_columns(*zip(*rows, strict=True), source=source) if rows else NO_EVENTS
+def _checked(x: Any, y: Any, t_us: npt.NDArray[np.int64] | None, p: Any) -> EventArray | None:
+    if t_us is None or any(column.dtype.kind == "f" and (column != np.floor(column)).any() for column in (x, y, p)):
+        return None
+    limits = ((x, 0, MAX_COORDINATE), (y, 0, MAX_COORDINATE), (p, -1, 1), (t_us, -_LATEST_US, _LATEST_US))
+    if any(column.min() < low or column.max() > high for column, low, high in limits):
+        return None
+    return EventArray.from_columns(x, y, t_us, p)
 
 
-def _event(line: bytes, layout: TextLayout) -> tuple[int, int, int, int] | str:
-    """x, y, time in µs and polarity of a line, or what is wrong with it."""
+def _first_problem(block: bytes, layout: TextLayout, source: str, lines_before: int) -> UserError:
+    for number, line in enumerate(block.split(b"\n"), start=lines_before + 1):
+        if not is_comment(line) and (problem := _problem(line, layout)) is not None:
+            return UserError(f"{source}: line {number} is no event ({problem}); correct it or cut it out.")
+    return UserError(f"{source}: its lines are not built alike after line {lines_before}; export it again.")
+
+
+def _problem(line: bytes, layout: TextLayout) -> str | None:
+    """Why a line is no event; None for an event."""
     tokens = tokens_of(line, layout.delimiter)
     if len(tokens) != layout.tokens:
         return f"it has {len(tokens)} values where {layout.tokens} are expected"
-    values: dict[str, int | float] = {}
-    for name, index in layout.columns.items():
-        value = number_of(tokens[index])
-        if value is None:
-            return f"{tokens[index][:20].decode('ascii', 'replace')!r} is no number"
-        values[name] = value
+    for token in tokens:
+        if number_of(token) is None:
+            return f"{token[:20].decode('ascii', 'replace')!r} is no number"
+    values = {name: number_of(tokens[index]) or 0 for name, index in layout.columns.items()}
     for name, low, high in (("x", 0, MAX_COORDINATE), ("y", 0, MAX_COORDINATE), ("p", -1, 1)):
         if not low <= values[name] <= high or values[name] != int(values[name]):
             return f"{name} is {values[name]:g}, where a whole number from {low} to {high} is expected"
-    time, exponent = values["t"], layout.exponent
-    if not abs(time) <= _LATEST_US * 1000:
-        return f"its time is {time:g}, which no clock shows"
-    if isinstance(time, int):
-        t_us = time // 10**-exponent if exponent < 0 else time * 10**exponent
-    else:
-        t_us = math.floor(time * 10.0**exponent + (0.5 if exponent >= 0 else 0.0))
-    if abs(t_us) > _LATEST_US:
-        return f"its time is {time:g}, which no clock shows"
-    return int(values["x"]), int(values["y"]), t_us, int(values["p"])
+    if not abs(values["t"]) <= _LATEST_US / 10.0**layout.exponent:
+        return f"its time is {values['t']:g}, which no clock shows"
+    return None

@@ -8,7 +8,6 @@ everywhere. Layouts: jAER's DavisChip and DVS128, libcaer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,8 +16,8 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.pieces import PiecedRecording, Pieces
-from evprof.loaders.events.recording import RecordingInfo
+from evprof.loaders.events.blocks import BlockIndex, BlockRecording
+from evprof.loaders.events.recording import RecordingInfo, joined
 
 _LONGEST_HEADER = 1 << 18
 _HEADER_END = b"#End Of ASCII Header"
@@ -54,8 +53,8 @@ def _chip(family: str, number: int) -> _Chip | None:
     return None
 
 
-class Aedat2(PiecedRecording):
-    """Reads by runs of records; an index of one time in 131,072 tells which runs a window needs."""
+class Aedat2(BlockRecording):
+    """Blocks are runs of records. The index reads one time in 131,072."""
 
     def _begin(self) -> None:
         header = _header(self._file.at(0, _LONGEST_HEADER))
@@ -68,32 +67,26 @@ class Aedat2(PiecedRecording):
         """The number of events is left open: pictures and inertial samples lie between them."""
         chip = self._chip
         problems = ("The file ends within a record; that one was left out.",) if self._rest else ()
-        return RecordingInfo(
-            "aedat2", None, chip.width, chip.height, *self._limits_us(), {"sensor": chip.name}, problems
-        )
-
-    def chunks(self) -> Iterator[EventArray]:
-        for number in range(len(self._pieces)):
-            events = self._decoded(number, number + 1)
-            if len(events):
-                yield events
+        return RecordingInfo("aedat2", None, chip.width, chip.height, *self._limits_us, {"sensor": chip.name}, problems)
 
     @cached_property
-    def _pieces(self) -> Pieces:
+    def _first_us(self) -> npt.NDArray[np.int64]:
+        """The time of the first record of each block."""
         places = range(self._start, self._start + self._records * _RECORD, _PIECE * _RECORD)
-        raw = np.array([int.from_bytes(self._file.at(place + 4, 4), "big") for place in places], dtype=np.int64)
-        return Pieces(unwrapped(raw, 0), None)
+        return unwrapped(
+            np.array([int.from_bytes(self._file.at(place + 4, 4), "big") for place in places], np.int64), 0
+        )
+
+    @cached_property
+    def _index(self) -> BlockIndex:
+        return BlockIndex.of_first_times(self._first_us)
 
     def _decoded(self, start: int, stop: int) -> EventArray:
-        # How often the 32-bit clock had turned over when each piece begins.
-        turns = self._pieces.first_us >> 32
-        parts = [self._piece(number, int(turns[number])) for number in range(start, stop)]
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if len(parts) != 1 else parts[0]
-        return EventArray(*columns)
+        # The number of turn-overs of the 32-bit clock when each block begins.
+        turns = self._first_us >> 32
+        return joined(self._block(number, int(turns[number])) for number in range(start, stop))
 
-    def _piece(
-        self, number: int, turns: int
-    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    def _block(self, number: int, turns: int) -> EventArray:
         count = min(_PIECE, self._records - number * _PIECE)
         content = self._file.at(self._start + number * _PIECE * _RECORD, count * _RECORD)
         words = np.frombuffer(content, ">u4", len(content) // _RECORD * 2).reshape(-1, 2)
@@ -106,7 +99,7 @@ class Aedat2(PiecedRecording):
         x = self._flipped(address, chip.x, chip.width, "x")
         y = self._flipped(address, chip.y, chip.height, "y")
         p = ((address >> np.uint32(chip.p)) & np.uint32(1)).astype(np.uint8)
-        return x, y, t_us, p ^ np.uint8(1) if chip.is_inverted else p
+        return EventArray(x, y, t_us, p ^ np.uint8(1) if chip.is_inverted else p)
 
     def _flipped(
         self, address: npt.NDArray[np.uint32], bits: tuple[int, int], size: int, name: str

@@ -10,7 +10,6 @@ import struct
 from array import array
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.core.texts import one_line
-from evprof.loaders.events.pieces import PiecedRecording, Pieces
+from evprof.loaders.events.blocks import BlockIndex, PacketRecording
 from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo, check_sensor
 
 MAGIC = b"#!AER-DAT3"
@@ -30,7 +29,6 @@ _FIRST_TIME = struct.Struct("<i")
 _POLARITY = 1
 _COMPRESSED = 0x8000
 _EVENT = 8
-_DECODED_AT_ONCE = 1 << 17
 _MOST_OVERFLOWS = 1 << 29
 _SIZES = {
     "128": (128, 128),
@@ -41,18 +39,8 @@ _SIZES = {
 }
 
 
-class _Packet(NamedTuple):
-    """A packet of pixel events: where they begin, how many, how many of them are valid, and its clock's turn-overs."""
-
-    place: int
-    size: int
-    valid: int
-    overflows: int
-    first_us: int
-
-
-class Aedat3(PiecedRecording):
-    """Packets are the pieces; their headers are walked once when a window is first asked for."""
+class Aedat3(PacketRecording):
+    """The headers of the packets give the index."""
 
     def _begin(self) -> None:
         path = self.path
@@ -79,35 +67,32 @@ class Aedat3(PiecedRecording):
     @cached_property
     def info(self) -> RecordingInfo:
         """Counts and times from the packets' headers and the file's ends."""
-        earliest, latest = self._limits_us()
+        earliest, latest = self._limits_us
         events = int(self._packets[:, 2].sum())
         details: dict[str, str | int | float] = {"sensor": self._sensor} if self._sensor else {}
         problems = ("The file ends within a packet; what is there of it was read.",) if self._is_cut else ()
         return RecordingInfo("aedat3.1", events, self._width, self._height, earliest, latest, details, problems)
 
-    def chunks(self) -> Iterator[EventArray]:
-        start = count = 0
-        for number, size in enumerate(self._packets[:, 1].tolist(), start=1):
-            count += size
-            if count >= _DECODED_AT_ONCE or number == len(self._packets):
-                events = self._decoded(start, number)
-                start, count = number, 0
-                if len(events):
-                    yield events
-
     @cached_property
-    def _pieces(self) -> Pieces:
-        return Pieces(self._packets[:, 4], self._packets[:, 2])
+    def _index(self) -> BlockIndex:
+        return BlockIndex.of_first_times(
+            self._packets[:, 4], self._packets[:, 2], np.arange(len(self._packets) + 1, dtype=np.int64)
+        )
+
+    @property
+    def _packet_bytes(self) -> npt.NDArray[np.int64]:
+        size: npt.NDArray[np.int64] = self._packets[:, 1] * _EVENT
+        return size
 
     @cached_property
     def _packets(self) -> npt.NDArray[np.int64]:
-        """The fields of all packets, int64 [M, 5]."""
+        """int64 [M, 5]: place, events, valid events, turn-overs of the clock, first time; of the packets of events."""
         fields = array("q")
         for packet in self._walk():
             fields.extend(packet)
         return np.array(fields, np.int64).reshape(-1, 5)
 
-    def _walk(self) -> Iterator[_Packet]:
+    def _walk(self) -> Iterator[tuple[int, int, int, int, int]]:
         """The packets of pixel events that hold any, from the file's start."""
         place = self._start
         while place < self._file.size:
@@ -129,28 +114,28 @@ class Aedat3(PiecedRecording):
                     valid = int((there[::2] & 1).sum())
                 if count:
                     first_us = _FIRST_TIME.unpack_from(head, _PACKET.size + 4)[0] + (overflows << 31)
-                    yield _Packet(place, count, valid, overflows, first_us)
+                    yield place, count, valid, overflows, first_us
             self._is_cut = self._is_cut or end > self._file.size
             place = end
 
-    def _decoded(self, start: int, stop: int) -> EventArray:
-        packets = [_Packet._make(fields) for fields in self._packets[start:stop].tolist()]
-        content = b"".join([self._file.at(packet.place, packet.size * _EVENT) for packet in packets])
+    def _events(self, start: int, stop: int) -> EventArray:
+        packets = self._packets[start:stop]
+        sizes, overflows = packets[:, 1], packets[:, 3]
+        content = b"".join([self._file.at(place, size * _EVENT) for place, size, *_ in packets.tolist()])
         words = np.frombuffer(content, "<u4").reshape(-1, 2)
         if len(words) == 0:
             return NO_EVENTS
         flags = words[:, 0].copy()
         t_us = words[:, 1].view("<i4").astype(np.int64)
-        if any(packet.overflows for packet in packets):
-            overflows = np.array([packet.overflows for packet in packets], np.int64)
-            t_us += np.repeat(overflows << 31, [packet.size for packet in packets])
+        if overflows.any():
+            t_us += np.repeat(overflows << 31, sizes)
         valid = (flags & np.uint32(1)).astype(bool)
         if not valid.all():
             flags, t_us = flags[valid], t_us[valid]
-        claimed = sum(packet.valid for packet in packets)
+        claimed = int(packets[:, 2].sum())
         if len(flags) != claimed:
             raise UserError(
-                f"{self.path}: packets from byte {packets[0].place:,} on should hold {claimed:,} events but hold "
+                f"{self.path}: packets from byte {packets[0, 0]:,} on should hold {claimed:,} events but hold "
                 f"{len(flags):,}; the file is damaged, so copy or export it again."
             )
         x = (flags >> np.uint32(17)).astype(np.uint16)

@@ -1,86 +1,136 @@
-"""EVT2 and EVT2.1.
+"""Decodes EVT2, EVT2.1 and DAT, whose times are one counter that rolls over.
 
-EVT2: 32-bit words, an event each, with the upper 28 bits of a 34-bit time in words of their own.
+EVT2: 32-bit words. The type is in bits 28-31: 0 and 1 are events of that polarity, with 6 bits of time, 11 of x and 11
+of y; 8 is TIME_HIGH, the upper 28 bits of a 34-bit time. Events before the first TIME_HIGH have no time and are left
+out.
 
-Word: type in bits 28-31 (0 and 1 are events of that polarity, 8 is TIME_HIGH), then for events 6 bits of time, 11 of x
-and 11 of y. A TIME_HIGH that falls by half of its range or more is a roll-over (each 4.77 h); a smaller fall is time
-running backwards and kept, as OpenEB's decoder keeps it. Events before the first TIME_HIGH have no time: left out.
+EVT2.1: 64-bit words. One half is as in EVT2, the other is a mask of 32 neighboring pixels. The halves of a
+little-endian word are swapped in the variant that headers call `legacy`.
 
-EVT2.1: 64-bit words; one half is as in EVT2, the other says which of 32 neighbouring pixels had the event. Sensors
-write the word either as a little-endian number, whose upper half is the one of EVT2, or with the halves swapped, which
-headers call `legacy`. Where the header does not say, the first words decide.
+DAT: records of a 32-bit time in µs and an address. Version 2 has 14 bits of x and of y and the polarity in bit 28;
+version 1 has 9 and 8 bits, and the polarity in bit 17.
+
+A counter that falls by half of its range or more rolled over. A smaller fall is time that runs backwards, and is kept,
+as in OpenEB.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.events import EventArray
-from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, Words
+from evprof.loaders.events.blocks import NO_TIMES
+from evprof.loaders.events.recording import NO_EVENTS
 
 TIME_HIGH = 8
-TIME_BITS = 28
-LOW_BITS = 6
+_HIGH_BITS, _LOW_BITS, _DAT_BITS = 28, 6, 32
+
+Words = npt.NDArray[Any]
+State = TypeVar("State")
 
 
-class HighTime(NamedTuple):
-    """The last TIME_HIGH and the roll-overs before it; `high` None: none yet."""
+class Decoded(NamedTuple, Generic[State]):
+    """The events of a block, the state after it, and the number of events left out without a time or an address."""
 
-    high: int | None = None
-    loops: int = 0
-
-
-def unwrapped(highs: npt.NDArray[Any], state: HighTime, bits: int) -> tuple[npt.NDArray[np.int64], HighTime]:
-    """TIME_HIGH values of `bits` bits, in order, with the roll-overs added. Not for none."""
-    raw = highs.astype(np.int64)
-    falls = np.empty_like(raw)
-    falls[0] = 0 if state.high is None else state.high - raw[0]
-    np.subtract(raw[:-1], raw[1:], out=falls[1:])
-    after = HighTime(int(raw[-1]), state.loops)
-    if falls.max() >= 1 << (bits - 1):
-        loops = np.cumsum(falls >= 1 << (bits - 1)) + state.loops
-        after = HighTime(int(raw[-1]), int(loops[-1]))
-        raw += loops << bits
-    elif state.loops:
-        raw += state.loops << bits
-    return raw, after
+    events: EventArray
+    state: State
+    dropped: int
 
 
-def current(state: HighTime, bits: int) -> int | None:
-    """The unwrapped TIME_HIGH in force, or None."""
-    return None if state.high is None else (state.loops << bits) + state.high
+class WordDecoder(ABC, Generic[State]):
+    """Decodes blocks of words. A state is immutable. `offset_us` is added to every time."""
 
-
-def scan_highs(highs: npt.NDArray[Any], state: HighTime, offset_us: int) -> tuple[BlockScan, HighTime]:
-    """Bounds of the times that go with these TIME_HIGH values and the one in force before them."""
-    before = current(state, TIME_BITS)
-    if len(highs) == 0:
-        times = np.array([] if before is None else [before], np.int64)
-    else:
-        times, state = unwrapped(highs, state, TIME_BITS)
-        if before is not None:
-            times = np.concatenate(([before], times))
-    if len(times) == 0:
-        return BlockScan(None, None, False), state
-    low, high = (int(times.min()) << LOW_BITS) + offset_us, (int(times.max()) << LOW_BITS) + 63 + offset_us
-    return BlockScan(low, high, bool((times[1:] < times[:-1]).any())), state
-
-
-class Evt2:
-    """The decoder; `offset_us` is added to every time."""
-
-    name = "evt2"
-    word = np.dtype("<u4")
-    start = HighTime()
+    name: ClassVar[str]
+    word: ClassVar[np.dtype[Any]]
+    start: State
 
     def __init__(self, offset_us: int = 0) -> None:
         self._offset_us = offset_us
 
-    def decode(self, words: Words, state: HighTime) -> Decoded[HighTime]:
+    @abstractmethod
+    def decode(self, words: Words, state: State) -> Decoded[State]:
+        """The events of a block."""
+
+    def scan(self, words: Words, state: State) -> tuple[int, int, State]:
+        """Bounds of the times of a block (see `NO_TIMES`), and the state after it."""
+        events, after, _ = self.decode(words, state)
+        return (int(events.t_us.min()), int(events.t_us.max()), after) if len(events) else (*NO_TIMES, after)
+
+
+class Counter(NamedTuple):
+    """The last value of a counter (None: none yet), and the number of roll-overs before it."""
+
+    value: int | None = None
+    loops: int = 0
+
+    def total(self, bits: int) -> int | None:
+        """The value with its roll-overs."""
+        return None if self.value is None else (self.loops << bits) + self.value
+
+
+def unwrapped(values: npt.NDArray[Any], state: Counter, bits: int) -> tuple[npt.NDArray[np.int64], Counter]:
+    """One or more values of a counter of `bits` bits, with the roll-overs added."""
+    raw = values.astype(np.int64)
+    falls = -np.diff(raw, prepend=raw[0] if state.value is None else state.value)
+    loops = np.cumsum(falls >= 1 << (bits - 1)) + state.loops
+    return raw + (loops << bits), Counter(int(raw[-1]), int(loops[-1]))
+
+
+def _base_times(
+    highs: Words, firsts: npt.NDArray[np.int64], count: int, state: Counter
+) -> tuple[npt.NDArray[np.int64], int, Counter]:
+    """The upper part of the time of `count` events in µs, how many at the start have none, and the state after.
+
+    `firsts`: for each TIME_HIGH of `highs`, the number of the first event that it applies to.
+    """
+    before = state.total(_HIGH_BITS)
+    times = np.empty(0, np.int64)
+    if len(highs):
+        times, state = unwrapped(highs, state, _HIGH_BITS)
+    if before is None:
+        dropped = int(firsts[0]) if len(firsts) else count
+    else:
+        dropped, times, firsts = 0, np.concatenate(([before], times)), np.concatenate(([0], firsts))
+    lengths = np.diff(firsts, append=count) if len(firsts) else firsts
+    return np.repeat(times << _LOW_BITS, lengths), dropped, state
+
+
+class _HighTimes(WordDecoder[Counter]):
+    """What EVT2 and EVT2.1 share."""
+
+    start = Counter()
+
+    @abstractmethod
+    def _heads(self, words: Words) -> Words:
+        """uint32: the words, or the halves of them that are as in EVT2."""
+
+    def scan(self, words: Words, state: Counter) -> tuple[int, int, Counter]:
+        heads = self._heads(words)
+        before = state.total(_HIGH_BITS)
+        highs = heads[(heads >> 28) == TIME_HIGH] & 0x0FFF_FFFF
+        times = np.empty(0, np.int64)
+        if len(highs):
+            times, state = unwrapped(highs, state, _HIGH_BITS)
+        if before is not None:
+            times = np.append(times, before)
+        if not len(times):
+            return *NO_TIMES, state
+        low, high = int(times.min()) << _LOW_BITS, (int(times.max()) << _LOW_BITS) + 63
+        return low + self._offset_us, high + self._offset_us, state
+
+
+class Evt2(_HighTimes):
+    name, word = "evt2", np.dtype("<u4")
+
+    def _heads(self, words: Words) -> Words:
+        return words
+
+    def decode(self, words: Words, state: Counter) -> Decoded[Counter]:
         at = np.flatnonzero((words >> 28) == TIME_HIGH)
         is_event = words < 0x2000_0000
         events = words[is_event]
@@ -88,65 +138,37 @@ class Evt2:
             firsts = at - np.arange(len(at))
         else:
             firsts = np.searchsorted(np.flatnonzero(is_event), at)
-        base, dropped, state = base_times(words[at] & 0x0FFF_FFFF, firsts, len(events), state, self._offset_us)
+        base, dropped, state = _base_times(words[at] & 0x0FFF_FFFF, firsts, len(events), state)
         events = events[dropped:]
         x, y = ((events >> 11) & 0x7FF).astype(np.uint16), (events & 0x7FF).astype(np.uint16)
-        t_us, p = base + ((events >> 22) & 63), (events >> 28).astype(np.uint8)
+        t_us, p = base + ((events >> 22) & 63) + self._offset_us, (events >> 28).astype(np.uint8)
         return Decoded(EventArray(x, y, t_us, p), state, dropped)
 
-    def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
-        is_high = (words >> 28) == TIME_HIGH
-        return scan_highs(words[is_high] & 0x0FFF_FFFF, state, self._offset_us)
 
+class Evt21(_HighTimes):
+    """`is_legacy`: the half as in EVT2 comes first."""
 
-def base_times(
-    highs: Words, firsts: npt.NDArray[np.int64], count: int, state: HighTime, offset_us: int
-) -> tuple[npt.NDArray[np.int64], int, HighTime]:
-    """Upper part of the time of `count` events in µs, without those at the start that have none; their number.
+    name, word = "evt2.1", np.dtype("<u8")
 
-    `firsts`: for each of `highs`, the number of the first event that it applies to.
-    """
-    before = current(state, TIME_BITS)
-    dropped = 0
-    times = np.empty(0, np.int64)
-    if len(highs):
-        times, state = unwrapped(highs, state, TIME_BITS)
-    if before is None:
-        dropped = int(firsts[0]) if len(firsts) else count
-    else:
-        times = np.concatenate(([before], times))
-        firsts = np.concatenate(([0], firsts))
-    lengths = np.diff(firsts, append=count) if len(firsts) else firsts
-    return np.repeat((times << LOW_BITS) + offset_us, lengths), dropped, state
-
-
-_KNOWN_TYPES = np.isin(np.arange(16), (0, 1, 8, 10, 14, 15))
-
-
-class Evt21:
-    """The decoder, of words as pairs of halves; `is_legacy`: the half as in EVT2 comes first."""
-
-    name = "evt2.1"
-    word = np.dtype("<u8")
-    start = HighTime()
-
-    def __init__(self, is_legacy: bool, offset_us: int = 0) -> None:
+    def __init__(self, offset_us: int = 0, *, is_legacy: bool = False) -> None:
+        super().__init__(offset_us)
         self._half = 0 if is_legacy else 1
-        self._offset_us = offset_us
 
-    def decode(self, words: Words, state: HighTime) -> Decoded[HighTime]:
-        head, mask = self._halves(words)
+    def _heads(self, words: Words) -> Words:
+        return np.ascontiguousarray(words.view("<u4").reshape(-1, 2)[:, self._half])
+
+    def decode(self, words: Words, state: Counter) -> Decoded[Counter]:
+        head, mask = self._heads(words), words.view("<u4").reshape(-1, 2)[:, 1 - self._half]
         at = np.flatnonzero((head >> 28) == TIME_HIGH)
         is_event = head < 0x2000_0000
         vectors, masks = head[is_event], mask[is_event]
         firsts = np.searchsorted(np.flatnonzero(is_event), at)
-        base, lost, state = base_times(head[at] & 0x0FFF_FFFF, firsts, len(vectors), state, self._offset_us)
+        base, lost, state = _base_times(head[at] & 0x0FFF_FFFF, firsts, len(vectors), state)
         dropped = int(np.bitwise_count(masks[:lost]).sum(dtype=np.int64))
         vectors, masks = vectors[lost:], masks[lost:]
-        if len(vectors) and int(((vectors >> 11) & 0x7FF).max()) > 0x7FF - 31:
-            dropped += _cut(vectors, masks)
+        dropped += keep_columns(masks, ((vectors >> 11) & 0x7FF).astype(np.int64), 32)
         # The pixels of a half mask stand one after the other in a table; see EVT3, whose masks are shorter.
-        pixels, pixels_at = _half_masks()
+        pixels, pixels_at = mask_table(16)
         halves = masks.view("<u2")
         of_halves = np.bitwise_count(halves)
         before = np.cumsum(of_halves, dtype=np.int64)
@@ -157,40 +179,55 @@ class Evt21:
         columns_of[1::2] += 16
         x = np.repeat(columns_of, of_halves) + pixels.take(place)
         y = np.repeat((vectors & 0x7FF).astype(np.uint16), counts)
-        t_us = np.repeat(base + ((vectors >> 22) & 63), counts)
+        t_us = np.repeat(base + ((vectors >> 22) & 63) + self._offset_us, counts)
         p = np.repeat((vectors >> 28).astype(np.uint8), counts)
         return Decoded(EventArray(x, y, t_us, p), state, dropped)
 
-    def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
-        head, _ = self._halves(words)
-        is_high = (head >> 28) == TIME_HIGH
-        return scan_highs(head[is_high] & 0x0FFF_FFFF, state, self._offset_us)
 
-    def _halves(self, words: Words) -> tuple[Words, Words]:
+class Dat(WordDecoder[Counter]):
+    name, word = "dat", np.dtype("<u8")
+    start = Counter()
+
+    def __init__(self, offset_us: int = 0, *, version: int = 2) -> None:
+        super().__init__(offset_us)
+        self._layout = {1: (0x1FF, 9, 0xFF, 17), 2: (0x3FFF, 14, 0x3FFF, 28)}[version]
+
+    def decode(self, words: Words, state: Counter) -> Decoded[Counter]:
         halves = words.view("<u4").reshape(-1, 2)
-        return np.ascontiguousarray(halves[:, self._half]), np.ascontiguousarray(halves[:, 1 - self._half])
+        if not len(halves):
+            return Decoded(NO_EVENTS, state, 0)
+        t_us, state = unwrapped(halves[:, 0], state, _DAT_BITS)
+        x_mask, y_shift, y_mask, p_shift = self._layout
+        address = np.ascontiguousarray(halves[:, 1])
+        x, y = (address & x_mask).astype(np.uint16), ((address >> y_shift) & y_mask).astype(np.uint16)
+        p = ((address >> p_shift) & 1).astype(np.uint8)
+        return Decoded(EventArray(x, y, t_us + self._offset_us, p), state, 0)
 
 
-@lru_cache(1)
-def _half_masks() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The set bits of every number of 16 bits, one after the other, and where each number's begin."""
-    numbers = np.arange(1 << 16, dtype=np.uint16)
+@lru_cache(2)
+def mask_table(bits: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The set bits of every number of `bits` bits, one after the other, and where those of each number begin."""
+    numbers = np.arange(1 << bits, dtype="<u2")
     counts = np.bitwise_count(numbers)
-    bits = np.flatnonzero(np.unpackbits(numbers.astype("<u2").view(np.uint8), bitorder="little")) & 15
-    return bits.astype(np.uint8), np.cumsum(counts, dtype=np.int64) - counts
+    found = np.flatnonzero(np.unpackbits(numbers.view(np.uint8), bitorder="little")) & 15
+    return found.astype(np.uint8), np.cumsum(counts, dtype=np.int64) - counts
 
 
-def _cut(vectors: Words, masks: Words) -> int:
-    """Takes pixels beyond the 2048 there can be out of `masks`; how many."""
-    room = 2048 - ((vectors >> 11) & 0x7FF).astype(np.int64)
-    allowed = ((np.int64(1) << np.minimum(room, 32)) - 1).astype(np.uint32)
+def keep_columns(masks: Words, columns: Words, size: int) -> int:
+    """Removes pixels beyond column 2047 from `masks` of `size` bits that begin at `columns`; how many."""
+    if not len(masks) or int(columns.max()) <= 2048 - size:
+        return 0
+    allowed = ((np.int64(1) << np.clip(2048 - columns, 0, size)) - 1).astype(masks.dtype)
     lost = int(np.bitwise_count(masks & ~allowed).sum(dtype=np.int64))
     masks &= allowed
     return lost
 
 
+_KNOWN_TYPES = np.isin(np.arange(16), (0, 1, 8, 10, 14, 15))
+
+
 def looks_legacy(words: Words) -> bool:
-    """Whether the first of each word's halves rather holds a type that exists, with times among them."""
+    """Whether the first half of each word rather holds a known type, with times among them."""
     halves = words.view("<u4").reshape(-1, 2)
 
     def score(half: int) -> tuple[float, float, float]:

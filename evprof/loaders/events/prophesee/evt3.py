@@ -18,12 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.events import EventArray
-from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
-from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, Words
+from evprof.loaders.events.blocks import NO_TIMES
+from evprof.loaders.events.prophesee.evt2 import (
+    Counter,
+    Decoded,
+    WordDecoder,
+    Words,
+    keep_columns,
+    mask_table,
+    unwrapped,
+)
 from evprof.loaders.events.recording import NO_EVENTS
 
-TIME_BITS = 12
-LOW_BITS = 12
+_BITS = 12
+"""Of the upper and of the lower part of a time."""
 
 _NO_ROW = 0xFFFF
 _FAR_COLUMN = 4096
@@ -34,10 +42,6 @@ _MASK_AND = np.array([0, 0, 0xFFF, 0xFF], np.uint16)
 _MASK_OR = np.array([1, 0, 0, 0], np.uint16)
 _STEPS = np.array([0, 0, 12, 8], np.int32)
 
-_ALL_MASKS = np.arange(4096, dtype=np.uint16)
-_PIXELS = (np.flatnonzero((_ALL_MASKS[:, None] >> np.arange(12)) & 1) % 12).astype(np.uint8)
-_PIXELS_AT = np.cumsum(np.bitwise_count(_ALL_MASKS), dtype=np.int64) - np.bitwise_count(_ALL_MASKS)
-
 _Ints = npt.NDArray[np.int64]
 
 
@@ -47,25 +51,20 @@ class Evt3State(NamedTuple):
     Without a base `base` is _FAR_COLUMN: what lies there is left out.
     """
 
-    time: HighTime = HighTime()
+    time: Counter = Counter()
     low_us: int = 0
     row: int = _NO_ROW
     base: int = _FAR_COLUMN
     polarity: int = 0
 
 
-class Evt3:
-    """The decoder; `offset_us` is added to every time."""
-
-    name = "evt3"
-    word = np.dtype("<u2")
+class Evt3(WordDecoder[Evt3State]):
+    name, word = "evt3", np.dtype("<u2")
     start = Evt3State()
 
-    def __init__(self, offset_us: int = 0) -> None:
-        self._offset_us = offset_us
-
     def decode(self, words: Words, state: Evt3State) -> Decoded[Evt3State]:
-        words, skipped = _from_first_time(words, state)
+        first = _first_timed(words, state)
+        words, skipped = words[first:], _count(words[:first])
         if len(words) == 0:
             return Decoded(NO_EVENTS, state, skipped)
         kinds = (words >> 12).astype(np.uint8)
@@ -81,44 +80,42 @@ class Evt3:
         made, content = kinds[at] - 2, words[at] & 0xFFF
         masks = (content & _MASK_AND[made]) | _MASK_OR[made]
         column, polarity, base = _columns(made, content, state)
-        dropped = skipped + _leave_out_rows(masks, rows, rows_from, state) + _leave_out_columns(masks, column)
+        dropped = skipped + _leave_out_rows(masks, rows, rows_from, state) + keep_columns(masks, column, 12)
 
         counts = np.bitwise_count(masks)
         events_before = np.zeros(len(masks) + 1, np.int64)
         np.cumsum(counts, out=events_before[1:])
         count = int(events_before[-1])
         # The pixels of all masks lie one after the other in a table; an event's place is its number plus its word's.
-        place = np.repeat(_PIXELS_AT[masks] - events_before[:-1], counts)
+        pixels, pixels_at = mask_table(12)
+        place = np.repeat(pixels_at[masks] - events_before[:-1], counts)
         place += np.arange(count)
-        x = np.repeat(column.astype(np.uint16), counts) + _PIXELS.take(place)
+        x = np.repeat(column.astype(np.uint16), counts) + pixels.take(place)
         y = _in_force(rows, events_before[rows_from], count, state.row)
         t_us = _in_force(times, events_before[times_from], count, _now_us(state) or 0) + self._offset_us
         events = EventArray(x, y, t_us, np.repeat(polarity, counts))
         last_row = int(rows[-1]) if len(rows) else state.row
         return Decoded(events, Evt3State(clock, low_us, last_row, *base), dropped)
 
-    def scan(self, words: Words, state: Evt3State) -> tuple[BlockScan, Evt3State]:
-        words, _ = _from_first_time(words, state, is_counting=False)
+    def scan(self, words: Words, state: Evt3State) -> tuple[int, int, Evt3State]:
+        words = words[_first_timed(words, state) :]
         if len(words) == 0:
             now = _now_us(state)
-            bound = None if now is None else now + self._offset_us
-            return BlockScan(bound, bound, False), state
+            return *(NO_TIMES if now is None else (now + self._offset_us,) * 2), state
         highs_at = np.flatnonzero((words & 0xF000) == 0x8000)
         highs, clock = np.empty(0, np.int64), state.time
         if len(highs_at):
-            highs, clock = unwrapped(words[highs_at] & 0xFFF, state.time, TIME_BITS)
-        before = current(state.time, TIME_BITS)
+            highs, clock = unwrapped(words[highs_at] & 0xFFF, state.time, _BITS)
+        before = state.time.total(_BITS)
         if before is not None:
             highs_at, highs = np.append(-1, highs_at), np.append(before, highs)
-        low, high = int(highs.min()) << LOW_BITS, (int(highs.max()) << LOW_BITS) + 4095
-        is_backwards = bool((highs[1:] < highs[:-1]).any())
-        block = BlockScan(low + self._offset_us, high + self._offset_us, is_backwards)
+        low, high = int(highs.min()) << _BITS, (int(highs.max()) << _BITS) + 4095
         changes_at = highs_at[1:][highs[1:] != highs[:-1]]
         changed = int(changes_at[-1]) if len(changes_at) else -1 if before is not None else 0
-        return block, _left(words, state, clock, changed)
+        return low + self._offset_us, high + self._offset_us, _left(words, state, clock, changed)
 
 
-def _left(words: Words, state: Evt3State, clock: HighTime, changed: int) -> Evt3State:
+def _left(words: Words, state: Evt3State, clock: Counter, changed: int) -> Evt3State:
     """The state after words whose upper time last changed at word `changed` (-1: not)."""
     low_us = state.low_us if changed < 0 else 0
     if (last := _last(words, 0x6000)) is not None and last > changed:
@@ -135,19 +132,16 @@ def _left(words: Words, state: Evt3State, clock: HighTime, changed: int) -> Evt3
 
 
 def _now_us(state: Evt3State) -> int | None:
-    high = current(state.time, TIME_BITS)
-    return None if high is None else (high << LOW_BITS) + state.low_us
+    high = state.time.total(_BITS)
+    return None if high is None else (high << _BITS) + state.low_us
 
 
-def _from_first_time(words: Words, state: Evt3State, *, is_counting: bool = True) -> tuple[Words, int]:
-    """The words that have a time, and how many events those before them would have been."""
-    if state.time.high is not None or len(words) == 0:
-        return words, 0
+def _first_timed(words: Words, state: Evt3State) -> int:
+    """The number of words at the start that have no time."""
+    if state.time.value is not None:
+        return 0
     is_high = (words >> 12) == 8
-    first = int(is_high.argmax()) if is_high.any() else len(words)
-    if not is_counting:
-        return words[first:], 0
-    return words[first:], _count(words[:first])
+    return int(is_high.argmax()) if is_high.any() else len(words)
 
 
 def _count(words: Words) -> int:
@@ -157,18 +151,18 @@ def _count(words: Words) -> int:
     return int(np.bitwise_count((content & _MASK_AND[kinds]) | _MASK_OR[kinds]).sum(dtype=np.int64))
 
 
-def _times(words: Words, kinds: Words, state: Evt3State) -> tuple[_Ints, _Ints, HighTime, int]:
+def _times(words: Words, kinds: Words, state: Evt3State) -> tuple[_Ints, _Ints, Counter, int]:
     """Where the time changes, to what in µs, and what the last words leave. There is a time before, or words[0] is."""
     at = np.flatnonzero((kinds == 6) | (kinds == 8))
     found = words[at]
     is_high = found >= 0x8000
     highs, clock = np.empty(0, np.int64), state.time
-    before = current(state.time, TIME_BITS)
+    before = state.time.total(_BITS)
     if is_high.any():
-        highs, clock = unwrapped(found[is_high] & 0xFFF, state.time, TIME_BITS)
+        highs, clock = unwrapped(found[is_high] & 0xFFF, state.time, _BITS)
     in_force = np.concatenate(([-1 if before is None else before], highs))
     is_repeated = in_force[1:] == in_force[:-1]
-    times = in_force[np.cumsum(is_high)] << LOW_BITS
+    times = in_force[np.cumsum(is_high)] << _BITS
     lows = (found & 0xFFF).astype(np.int64)
     lows[is_high] = 0
     times += lows
@@ -215,17 +209,6 @@ def _leave_out_rows(masks: Words, rows: Words, rows_from: Words, state: Evt3Stat
     without = _in_force(rows, rows_from, len(masks), state.row) == _NO_ROW
     dropped = int(np.bitwise_count(masks[without]).sum(dtype=np.int64))
     masks[without] = 0
-    return dropped
-
-
-def _leave_out_columns(masks: Words, column: Words) -> int:
-    """Takes pixels beyond column 2047 out of `masks`; how many."""
-    if len(masks) == 0 or int(column.max()) <= 2048 - 12:
-        return 0
-    room = np.clip(2048 - column, 0, 12)
-    allowed = ((1 << room) - 1).astype(np.uint16)
-    dropped = int(np.bitwise_count(masks & ~allowed).sum(dtype=np.int64))
-    masks &= allowed
     return dropped
 
 
