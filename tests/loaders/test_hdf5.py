@@ -29,9 +29,7 @@ COMPRESSIONS: dict[str, dict[str, Any]] = {
     "lzf": {"compression": "lzf", "fletcher32": True},
     "blosc zstd": dict(hdf5plugin.Blosc("zstd", 1)),
     "blosc lz4": dict(hdf5plugin.Blosc("lz4", 1)),
-    "blosc2 zstd": dict(hdf5plugin.Blosc2("zstd", 1)),
     "zstd": dict(hdf5plugin.Zstd()),
-    "bitshuffle": dict(hdf5plugin.Bitshuffle()),
 }
 
 
@@ -73,7 +71,6 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored, "BLOCK_ROWS", 1000)
     monkeypatch.setattr(hdf5_recording, "_PIECE_EVENTS", 3000)
     monkeypatch.setattr(hdf5_recording, "CHUNK_EVENTS", 6000)
-    monkeypatch.setattr(hdf5_recording, "_SCANNED_EVENTS", 15_000)
 
 
 @pytest.mark.parametrize("title", COMPRESSIONS)
@@ -152,8 +149,8 @@ def test_reading_again_nearby_costs_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("title", ["none", "gzip"])
 def test_time_running_backwards_is_told_and_windows_stay_right(tmp_path: Path, small_blocks: None, title: str) -> None:
-    """Up to 15,000 events here all are looked at; beyond, those a block away."""
-    for count in (5_000, 12_000, 40_000):
+    """Up to 6,000 events here all are looked at; beyond, those a block away."""
+    for count in (5_000, 40_000):
         events = made(count)
         t = events.t_us.copy()
         t[2000:2100] = t[2000:2100][::-1]
@@ -173,14 +170,13 @@ def test_time_running_backwards_is_told_and_windows_stay_right(tmp_path: Path, s
 
 
 def test_a_clock_that_restarts(tmp_path: Path, small_blocks: None) -> None:
-    events = made(10_000)
-    t = np.concatenate([events.t_us[5000:], events.t_us[:5000]])
+    events = made(6_000)
+    t = np.concatenate([events.t_us[3000:], events.t_us[:3000]])
     events = EventArray(events.x, events.y, t, events.p)
     path = tmp_path / "restart.h5"
     write_dsec_like(path, events, None)
     with open_recording(path) as recording:
-        assert recording.info.t_min_us is None
-        assert recording.origin_us() <= int(t[:6000].min())
+        assert recording.origin_us() == int(t.min())
         same(recording.read_time(10_000, 40_000), events.slice_time(10_000, 40_000))
 
 
@@ -312,25 +308,6 @@ def test_whoever_writes_the_file_does_not_stop_reading(tmp_path: Path) -> None:
     path, events = tmp_path / "live.h5", made(3_000)
     write_dsec_like(path, events, None)
     program = "import h5py, sys; f = h5py.File(sys.argv[1], 'r+'); print('open', flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as writer:
-        assert writer.stdout is not None
-        assert writer.stdin is not None
-        assert writer.stdout.readline() == "open\n"
-        same(read_events(path), events)
-        writer.stdin.close()
-
-
-def test_a_file_that_grows_while_it_may_be_read(tmp_path: Path) -> None:
-    path, events = tmp_path / "swmr.h5", made(3_000)
-    program = (
-        "import h5py, sys, numpy as np\n"
-        "f = h5py.File(sys.argv[1], 'r+', libver='latest'); f.swmr_mode = True; print('open', flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    with h5py.File(path, "w", libver="latest") as file:
-        write_columns(file, "events", events)
     with subprocess.Popen(
         [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as writer:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.opening import open_recording, read_events
+from evprof.loaders.events.opening import read_events
 
 hdf5plugin = pytest.importorskip("hdf5plugin")
 
@@ -27,9 +27,7 @@ COMPRESSIONS: dict[str, dict[str, Any]] = {
     "gzip": {"compression": "gzip", "shuffle": True, "fletcher32": True},
     "lzf": {"compression": "lzf", "shuffle": True},
     "blosc": dict(hdf5plugin.Blosc("zstd", 1)),
-    "blosc2": dict(hdf5plugin.Blosc2("lz4", 1)),
     "zstd": dict(hdf5plugin.Zstd()),
-    "bitshuffle": dict(hdf5plugin.Bitshuffle()),
 }
 
 
@@ -68,7 +66,7 @@ def refused(path: Path, *words: str) -> str:
     return sentence
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "lzf", "blosc", "blosc2", "zstd", "bitshuffle"])
+@pytest.mark.parametrize("compression", list(COMPRESSIONS))
 def test_any_damage_ends_in_a_sentence(survives_damage: Callable[..., dict[str, str]], compression: str) -> None:
     buffer = io.BytesIO()
     write(buffer, **COMPRESSIONS[compression])
@@ -163,7 +161,7 @@ def test_a_gzip_stream_that_goes_on_and_on(good: Path) -> None:
     refused(good, "unpacks to more bytes")
 
 
-@pytest.mark.parametrize("compression", ["gzip", "blosc", "blosc2", "zstd", "bitshuffle"])
+@pytest.mark.parametrize("compression", ["gzip", "blosc", "zstd"])
 @pytest.mark.parametrize("factor", [0.5, 3])
 def test_chunks_that_unpack_to_another_size(good: Path, tmp_path: Path, compression: str, factor: float) -> None:
     other = tmp_path / "other.h5"
@@ -242,6 +240,7 @@ def test_virtual_and_external_data_is_not_read(good: Path, tmp_path: Path) -> No
 def test_filters_nobody_knows(good: Path) -> None:
     for options, words in (
         (dict(hdf5plugin.Zfp(reversible=True)), "filter 32013"),
+        (dict(hdf5plugin.Bitshuffle()), "filter 32008"),
         ({"scaleoffset": 20}, "filter 6"),
     ):
         with h5py.File(good, "r+") as file:
@@ -289,16 +288,12 @@ def test_offsets_that_are_none(good: Path, offset: Any) -> None:
     refused(good, "t_offset")
 
 
-def test_what_was_never_written_is_told(good: Path) -> None:
+def test_what_was_never_written_is_refused(good: Path) -> None:
     with h5py.File(good, "r+") as file:
         del file["events/x"]
         x = file.create_dataset("events/x", (N,), "u2", chunks=(CHUNK,), compression="gzip")
         x[:CHUNK] = 7
-    with open_recording(good) as recording:
-        events = recording.read()
-        assert (events.x[:CHUNK] == 7).all()
-        assert (events.x[CHUNK:] == 0).all()
-        assert any("2,300 events were never written" in problem for problem in recording.info.problems)
+    refused(good, "rows from 700 on were never written")
 
 
 @pytest.mark.parametrize(
@@ -310,13 +305,13 @@ def test_nothing_but_a_magic(tmp_path: Path, head: bytes) -> None:
     refused(path, "damaged")
 
 
-@pytest.mark.parametrize("compression", ["blosc", "blosc2", "bitshuffle", "lzf"])
+@pytest.mark.parametrize("compression", ["blosc", "lzf"])
 def test_filters_without_their_parameters(tmp_path: Path, compression: str) -> None:
     """Version 1 of a filter's description ends its fixed part with how many parameters follow."""
     path = tmp_path / "bare.h5"
     write(path, **COMPRESSIONS[compression])
     content = path.read_bytes()
-    name = {"bitshuffle": b"bitshuffle; see"}.get(compression, compression.encode() + b"\0")
+    name = compression.encode() + b"\0"
     for place in [at for at in range(len(content)) if content.startswith(name, at)]:
         content = content[: place - 2] + bytes(2) + content[place:]
     path.write_bytes(content)

@@ -105,8 +105,8 @@ def _is_plausible(records: npt.NDArray[Any], *, strictly: bool = True) -> bool:
     """Whether records lie on the sensor and go on in time; `strictly` also that they look like an event camera's."""
     x, y, t_us, _ = _columns(records)
     over = y == _OVERFLOW_ROW
-    t_us = t_us + np.cumsum(over) * _OVERFLOW_US
-    if not ((over | (y < _HEIGHT)).all() and (over | (x < _WIDTH)).all()):
+    t_us = (t_us + np.cumsum(over) * _OVERFLOW_US)[~over]
+    if not len(t_us) or not ((over | (y < _HEIGHT)).all() and (over | (x < _WIDTH)).all()):
         return False
     if np.count_nonzero(t_us[1:] < t_us[:-1]) > _MOST_STEPS_BACK * len(records):
         return False

@@ -20,17 +20,9 @@ import numpy as np
 from evprof.core.errors import UserError
 
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
-LZF, BLOSC, BITSHUFFLE, ZSTD, BLOSC2, ECF = 32000, 32001, 32008, 32015, 32026, 0x8ECF
+LZF, BLOSC, ZSTD, ECF = 32000, 32001, 32015, 0x8ECF
 
-_TITLES = {
-    DEFLATE: "gzip",
-    LZF: "lzf",
-    BLOSC: "blosc",
-    BITSHUFFLE: "bitshuffle",
-    ZSTD: "zstd",
-    BLOSC2: "blosc2",
-    ECF: "ecf",
-}
+_TITLES = {DEFLATE: "gzip", LZF: "lzf", BLOSC: "blosc", ZSTD: "zstd", ECF: "ecf"}
 _BLOSC_CODECS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _MOST_LZF_CHUNK = 16 << 20
 """LZF shrinks up to 88 times and its stream does not tell to what, so its chunks stay small."""
@@ -74,7 +66,7 @@ class Pipeline:
         step = self.compressor
         if step is None:
             return "none"
-        if step.code in (BLOSC, BLOSC2) and len(step.values) > 6 and step.values[6] < len(_BLOSC_CODECS):
+        if step.code == BLOSC and len(step.values) > 6 and step.values[6] < len(_BLOSC_CODECS):
             return f"{_TITLES[step.code]} {_BLOSC_CODECS[step.values[6]]}"
         return _TITLES[step.code]
 
@@ -172,19 +164,11 @@ def register_filters() -> Any:
 def _sane(step: Filter, itemsize: int, chunk_bytes: int) -> bool:
     """Whether a filter has the parameters that its code reads without looking how many there are."""
     values, count = step.values, len(step.values)
-    match step.code:
-        case 2:  # SHUFFLE
-            return count > 0 and values[0] == itemsize
-        case 32000:  # LZF
-            return count >= 3 and values[2] == chunk_bytes <= _MOST_LZF_CHUNK
-        case 32001:  # BLOSC
-            return count >= 4
-        case 32026:  # BLOSC2; where there is an eighth, it is a number of dimensions, whose lengths follow
-            return count in (4, 5, 6, 7) or (count > 8 and values[7] == count - 8 <= 8)
-        case 32008:  # BITSHUFFLE: two of its version, itemsize, block length, compressor
-            block, codec = [*values[3:], 0, 0][:2]
-            return count >= 3 and values[2] == itemsize and block % 8 == 0 and codec in (0, 2, 3)
-    return True
+    if step.code == SHUFFLE:
+        return count > 0 and values[0] == itemsize
+    if step.code == LZF:
+        return count >= 3 and values[2] == chunk_bytes <= _MOST_LZF_CHUNK
+    return step.code != BLOSC or count >= 4
 
 
 def _make_available(code: int, name: str) -> None:
@@ -206,24 +190,15 @@ def _make_available(code: int, name: str) -> None:
 
 
 def _claimed(step: Filter, raw: bytes) -> int | None:
-    """How long a packed chunk says it is unpacked: -1 where that is not told, None where it need not be."""
+    """The stated unpacked length of a packed chunk: -1 if it is not stated, None if it need not be."""
     try:
-        match step.code:
-            case 32001:  # BLOSC: version, codec's version, flags, itemsize, bytes, block, packed bytes
-                size, _, packed = struct.unpack_from("<III", raw, 4)
-                claimed = size if packed <= len(raw) else -1
-            case 32026:  # BLOSC2: a frame whose header is MessagePack
-                told = raw[2:9] == b"b2frame" and raw[29] == 0xD3
-                claimed = struct.unpack_from(">q", raw, 30)[0] if told else -1
-            case 32008 if any(step.values[4:5]):  # BITSHUFFLE with a codec: bytes, block
-                claimed = struct.unpack_from(">Q", raw)[0]
-            case 32015:
-                claimed = _zstd_claimed(raw)
-            case _:
-                return None
+        if step.code == BLOSC:
+            # Version, version of the codec, flags, itemsize, bytes, block, packed bytes.
+            size, _, packed = struct.unpack_from("<III", raw, 4)
+            return int(size) if packed <= len(raw) else -1
+        return _zstd_claimed(raw) if step.code == ZSTD else None
     except (struct.error, IndexError):
         return -1
-    return int(claimed)
 
 
 def _zstd_claimed(raw: bytes) -> int:

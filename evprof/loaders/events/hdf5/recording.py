@@ -1,9 +1,9 @@
-"""Event recordings in HDF5 (DSEC, M3ED and relatives): what they hold, and windows of them by time and by count."""
+"""Event recordings in HDF5 (DSEC, M3ED and relatives): where the events of a file are, and windows of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,19 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.hdf5.layouts import Hdf5Layout, layout_of
-from evprof.loaders.events.hdf5.stored import StoredColumn, open_file, sentences
+from evprof.loaders.events.hdf5.stored import (
+    StoredArray,
+    StoredColumn,
+    find,
+    is_dataset,
+    is_elsewhere,
+    is_group,
+    listing,
+    open_file,
+    printable,
+    sentences,
+    small_attribute,
+)
 from evprof.loaders.events.recording import (
     CHUNK_EVENTS,
     MOST_EVENTS,
@@ -24,110 +35,163 @@ from evprof.loaders.events.recording import (
     joined,
     too_many,
 )
+from evprof.loaders.events.tables import NAMES
 
+DSEC, M3ED, OTHER = "dsec-h5", "m3ed-h5", "h5"
+
+_PLACES = {
+    "/prophesee/left": M3ED,
+    "/prophesee/right": M3ED,
+    "/events": DSEC,
+    "/CD/events": OTHER,
+    "/davis/left/events": OTHER,
+    "/davis/right/events": OTHER,
+    "/": OTHER,
+}
+"""Where events are in published files, in the order of the search: M3ED, DSEC, Prophesee, MVSEC, others."""
+
+_SPELLINGS = {column: (*spellings, f"{column}s") for column, spellings in NAMES.items()}
+_MVSEC_ORDER = {"x": 0, "y": 1, "t": 2, "p": 3}
+_LARGEST_SENSOR = 16_384
+_MOST_OFFSET_US = 2**60
 _MOST_US = 2**61
 _LONGEST_S = 86_400.0 * 365
-
-
-class TimeColumn:
-    """Event times on the column's own clock, before `t_offset`; int64 µs whatever the file keeps.
-
-    `problems` collects what is found on the way.
-    """
-
-    def __init__(self, column: StoredColumn) -> None:
-        self._column = column
-        self._stored = column.stored
-        self._edges: dict[int, tuple[int, int]] = {}
-        self.is_sorted = True
-        self.problems: list[str] = []
-        self.in_seconds = self._counts_seconds()
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def microseconds(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Times of rows of the array, int64 µs. Raises UserError for what is no time."""
-        t = self._column.of(rows)
-        if t.dtype.kind == "f":
-            if not np.isfinite(t).all():
-                raise UserError(f"{self._stored.name}: times are not finite numbers; the file is damaged.")
-            t = t.astype(np.float64) * 1e6 if self.in_seconds else t
-            t = np.rint(t)
-        if len(t) and not -_MOST_US <= min(t.min(), t.max()) <= max(t.min(), t.max()) <= _MOST_US:
-            raise UserError(f"{self._stored.name}: times run from {t.min()} to {t.max()} µs; the file is damaged.")
-        return t.astype(np.int64)
-
-    def between(self, start: int, stop: int) -> npt.NDArray[np.int64]:
-        return self.microseconds(self._stored.rows(start, stop))
-
-    def ends(self) -> tuple[int, int] | None:
-        """The first and the last event's time; None without events."""
-        if not len(self):
-            return None
-        last = len(self) - 1
-        return self._edge(0)[0], self._edge(last // self._stored.block_rows)[1]
-
-    def first_not_before(self, t_us: int) -> int:
-        """The number of the first event with time >= t_us, as a sorted column has it; its length if there is none."""
-        rows = self._stored.block_rows
-        low, high = 0, -(-len(self) // rows)
-        while low < high:
-            middle = (low + high) // 2
-            if self._edge(middle)[1] < t_us:
-                low = middle + 1
-            else:
-                high = middle
-        start, stop = min(low * rows, len(self)), min((low + 1) * rows, len(self))
-        return start + int(np.searchsorted(self.between(start, stop), t_us, side="left")) if start < stop else start
-
-    def note_disorder(self) -> None:
-        """Called by whoever sees time running backwards."""
-        if self.is_sorted:
-            self.is_sorted = False
-            self.problems.append(
-                "Time runs backwards in the recording; windows of a long one may lack events that are out of order."
-            )
-
-    def _edge(self, block: int) -> tuple[int, int]:
-        """The first and last time of a block; where that unpacks it, its order is looked at too."""
-        known = self._edges.get(block)
-        if known is None:
-            start = block * self._stored.block_rows
-            stop = min(start + self._stored.block_rows, len(self))
-            if self._stored.in_blocks:
-                t = self.between(start, stop)
-                if (t[1:] < t[:-1]).any():
-                    self.note_disorder()
-                known = int(t[0]), int(t[-1])
-            else:
-                known = int(self.between(start, start + 1)[0]), int(self.between(stop - 1, stop)[0])
-            self._edges[block] = known
-        return known
-
-    def _counts_seconds(self) -> bool:
-        """Fractions are seconds, the convention of float recordings; whole numbers are microseconds."""
-        if self._column.dtype.kind != "f" or not len(self):
-            return False
-        some = min(len(self), self._stored.block_rows)
-        for start in (0, len(self) - some):
-            t = self._column.of(self._stored.rows(start, start + some))
-            if np.isfinite(t).all() and (t != np.floor(t)).any():
-                span = float(np.abs(t).max())
-                if span > 1e13 or float(t.max()) - float(t.min()) > _LONGEST_S:
-                    raise UserError(
-                        f"{self._stored.name}: times are fractions up to {span:g}; seconds or whole microseconds are "
-                        "expected."
-                    )
-                return True
-        return False
-
-
 _PIECE_EVENTS = 1 << 17
-"""Events that are cast and checked at a time: few enough to stay in a processor's cache, twice as fast as a million."""
+"""Events that are converted at a time: few enough to stay in the cache of the processor."""
 
-_SCANNED_EVENTS = 8 * CHUNK_EVENTS
-"""Recordings up to this long are looked through whole for a window once their time is known to run backwards."""
+Columns = dict[str, StoredColumn]
+
+
+@dataclass(frozen=True)
+class Hdf5Layout:
+    """The columns x, y, t and p of a recording. `offset_us` is added to t. `size`: width and height, if stated."""
+
+    format: str
+    columns: Columns
+    offset_us: int
+    size: tuple[int, int] | None
+    details: dict[str, str | int | float] = field(default_factory=dict)
+
+
+def layout_of(file: Any, name: str) -> Hdf5Layout:
+    """Finds the events. Raises UserError that lists the names in the file if there are none."""
+    for place, form in _PLACES.items():
+        home = find(file, place, name)
+        columns = None if home is None else _columns(home, place, name)
+        if columns is not None:
+            return _layout(place, home, form, columns, name)
+    raise UserError(
+        f"{name}: holds {listing(file)}; event recordings in HDF5 have x, y, t and p as in DSEC (/events/x, …), "
+        "M3ED (/prophesee/left/x, …), Prophesee's /CD/events, MVSEC's /davis/left/events or at the top."
+    )
+
+
+def _layout(place: str, home: Any, form: str, columns: Columns, name: str) -> Hdf5Layout:
+    file = home.file
+    lengths = {column: len(found.stored) for column, found in columns.items()}
+    if len(set(lengths.values())) != 1:
+        listed = ", ".join(f"{column} {length:,}" for column, length in lengths.items())
+        raise UserError(
+            f"{name}[{place}]: the columns have different lengths ({listed}); the file is damaged or unfinished."
+        )
+    parent = find(file, place.rsplit("/", 1)[0] or "/", name)
+    time = columns["t"].stored
+    details: dict[str, str | int | float] = {"place": place, "compression": time.compression}
+    if time.chunk is not None:
+        details["chunk"] = time.chunk[0]
+    offset = _offset([home, parent] if is_group(home) else [parent], name)
+    if offset is not None:
+        details["t_offset_us"] = offset
+    size = next(filter(None, (_stated_size(each) for each in (home, parent, file))), None)
+    if form == M3ED:
+        camera = details["camera"] = place.rsplit("/", 1)[1]
+        if camera == "left" and is_group(find(file, "/prophesee/right", name)):
+            details["other_cameras"] = "right"
+        resolution = _numbers(find(file, f"{place}/calib/resolution", name), 2)
+        size = size if resolution is None else _sensor(*resolution)
+    return Hdf5Layout(form if is_group(home) else OTHER, columns, offset or 0, size, details)
+
+
+def _columns(home: Any, place: str, name: str) -> Columns | None:
+    """The columns of a group of lists, or of a table of rows; None for anything else."""
+    if is_group(home):
+        return _group_columns(home, place, name)
+    if not is_dataset(home) or is_elsewhere(home):
+        return None
+    shape, dtype = home.shape or (), home.dtype
+    if dtype.names is None:
+        # Rows of x, y, t in seconds and p, as in MVSEC. Four numbers can also be an orientation.
+        if len(shape) != 2 or shape[1] != 4 or dtype.kind != "f" or place.rsplit("/", 1)[-1] != "events":
+            return None
+        rows = StoredArray(home, place, name)
+        return {column: StoredColumn(rows, number) for column, number in _MVSEC_ORDER.items()}
+    keys = _keys({field_name.lower(): field_name for field_name in dtype.names}.get)
+    if len(shape) != 1 or keys is None:
+        return None
+    rows = StoredArray(home, place, name)
+    return {column: StoredColumn(rows, key) for column, key in keys.items()}
+
+
+def _keys(key_of: Any) -> dict[str, str] | None:
+    """What x, y, t and p are called, None without all four; `key_of` gives the key of a spelling, or None."""
+    found = {column: next(filter(None, map(key_of, spellings)), None) for column, spellings in _SPELLINGS.items()}
+    return None if None in found.values() else {column: str(key) for column, key in found.items()}
+
+
+def _group_columns(group: Any, place: str, name: str) -> Columns | None:
+    links = group.id.links
+    keys = _keys(lambda spelling: spelling if links.exists(spelling.encode()) else None)
+    if keys is None:
+        return None
+    columns: Columns = {}
+    for column, key in keys.items():
+        path = f"{place.rstrip('/')}/{key}"
+        dataset = find(group, key, name)
+        if dataset is None:
+            raise UserError(f"{name}[{path}]: is a link that leads nowhere; export the recording again.")
+        stored = StoredArray(dataset, path, name)
+        if len(stored.shape) != 1 or stored.dtype.names is not None:
+            raise UserError(
+                f"{name}[{path}]: has the shape {list(stored.shape)} of {printable(str(stored.dtype), 60)}; a list of "
+                "numbers, one for each event, is expected."
+            )
+        columns[column] = StoredColumn(stored)
+    return columns
+
+
+def _offset(homes: list[Any], name: str) -> int | None:
+    for home in homes:
+        dataset = find(home, "t_offset", name)
+        if dataset is None:
+            continue
+        values = _numbers(dataset, 1)
+        if values is None or not np.isfinite(values[0]) or abs(float(values[0])) > _MOST_OFFSET_US:
+            raise UserError(f"{name}: t_offset is no time in microseconds; the file is damaged.")
+        return int(values[0])
+    return None
+
+
+def _stated_size(home: Any) -> tuple[int, int] | None:
+    """Width and height from attributes: `width` and `height`, or Prophesee's `geometry` ("1280x720")."""
+    sides = [small_attribute(home, key) for key in ("width", "height")]
+    if not all(isinstance(side, int) for side in sides):
+        sides = [int(part) if part.isdecimal() else 0 for part in str(small_attribute(home, "geometry")).split("x")]
+    return _sensor(*sides) if len(sides) == 2 else None
+
+
+def _sensor(width: Any, height: Any) -> tuple[int, int] | None:
+    return (int(width), int(height)) if all(0 < float(side) <= _LARGEST_SENSOR for side in (width, height)) else None
+
+
+def _numbers(dataset: Any | None, count: int) -> npt.NDArray[Any] | None:
+    """The numbers of a tiny dataset; None if it is anything else."""
+    if dataset is None or not is_dataset(dataset) or dataset.shape is None or dataset.dtype.kind not in "iuf":
+        return None
+    if int(np.prod([int(length) for length in dataset.shape], dtype=object)) != count:
+        return None
+    stored = StoredArray(dataset, dataset.name or "", dataset.file.filename)
+    values: npt.NDArray[Any] = dataset[()] if stored.pipeline is None else stored.rows(0, len(stored))
+    return np.asarray(values).reshape(-1)
 
 
 def open_recording(path: str | Path) -> EventRecording:
@@ -144,9 +208,8 @@ def open_recording(path: str | Path) -> EventRecording:
 class Hdf5Recording(EventRecording):
     """Events of one layout of an open file.
 
-    A window costs the chunks it touches: bisection finds its ends. Where time
-    runs backwards, recordings up to 8 million events are searched whole; of longer ones a window holds what lies
-    within one block of the place its time would have if they were in order.
+    A window reads the chunks that it touches: bisection finds its ends. If time runs backwards, recordings of up to a
+    million events are searched whole; of longer ones a window holds what is within one block of its place.
     """
 
     def __init__(self, path: str, file: Any, layout: Hdf5Layout) -> None:
@@ -154,24 +217,25 @@ class Hdf5Recording(EventRecording):
         self._file = file
         self._layout = layout
         self._arrays = {id(column.stored): column.stored for column in layout.columns.values()}
-        self._times = TimeColumn(layout.columns["t"])
-        block = layout.columns["t"].stored.block_rows
-        self._piece = max(block, _PIECE_EVENTS // block * block)
-        self._chunk = max(self._piece, CHUNK_EVENTS // self._piece * self._piece)
+        self._time = layout.columns["t"]
+        self._count, self._rows = len(self._time.stored), self._time.stored.block_rows
+        self._piece = max(self._rows, _PIECE_EVENTS // self._rows * self._rows)
+        self._edges: dict[int, tuple[int, int]] = {}
+        self._is_sorted = True
+        self._in_seconds = self._has_seconds()
         self._ends: tuple[int | None, int | None] | None = None
 
     @property
     def info(self) -> RecordingInfo:
-        """Reads the time column's ends on first use, and all of it up to a million events."""
-        layout = self._layout
-        first, last = self._surveyed()
-        details = dict(layout.details)
-        if self._times.in_seconds:
-            details["time_unit"] = "seconds"
-        info = RecordingInfo(layout.format, len(self._times), layout.width, layout.height, first, last, details)
-        unwritten = max(stored.unwritten_rows for stored in self._arrays.values())
-        told = [f"{unwritten:,} events were never written to the file and read as zeros."] if unwritten else []
-        return replace(info, problems=(*self._times.problems, *told))
+        """Reads the ends of the time column on first use, and all of it up to a million events."""
+        layout, ends = self._layout, self._limits_us()
+        details = layout.details | ({"time_unit": "seconds"} if self._in_seconds else {})
+        problems = (
+            ()
+            if self._is_sorted
+            else ("Time runs backwards in the recording; windows of a long one may lack events that are out of order.",)
+        )
+        return RecordingInfo(layout.format, self._count, *(layout.size or (None, None)), *ends, details, problems)
 
     @property
     def bytes_read(self) -> int:
@@ -179,86 +243,126 @@ class Hdf5Recording(EventRecording):
 
     def chunks(self) -> Iterator[EventArray]:
         """About a million events at a time, whole chunks of the file."""
-        last: int | None = None
-        for start in range(0, len(self._times), self._chunk):
-            events = self._filled(start, min(start + self._chunk, len(self._times)))
-            if last is not None and events.t_us[0] < last:
-                self._times.note_disorder()
-            last = int(events.t_us[-1])
-            yield events
+        size = max(self._piece, CHUNK_EVENTS // self._piece * self._piece)
+        for start in range(0, self._count, size):
+            yield self._filled(start, min(start + size, self._count))
 
     def read(self) -> EventArray:
         """All events. Raises UserError when there are none, or more than MOST_EVENTS."""
-        if not len(self._times):
-            return super().read()
-        return self._filled(0, len(self._times))
+        return self._some(self._filled(0, self._count))
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
-        """Events with start_us <= t < stop_us on the recording's own clock, in file order."""
-        if len(self._times) <= CHUNK_EVENTS:
-            self._surveyed()  # which sees disorder anywhere, for little
-        offset = self._layout.offset_us
-        with sentences(self.path):
-            start = self._times.first_not_before(start_us - offset)
-            stop = self._times.first_not_before(stop_us - offset)
-        if start_us >= stop_us:
+        if start_us >= stop_us or not self._count:
             return NO_EVENTS
-        if self._times.is_sorted:
+        if self._count <= CHUNK_EVENTS:
+            self._limits_us()  # which notices disorder anywhere
+            if not self._is_sorted:
+                return super().read_time(start_us, stop_us)
+        with sentences(self.path):
+            start, stop = (self._first_not_before(at_us - self._layout.offset_us) for at_us in (start_us, stop_us))
+        if self._is_sorted:
             events = self._filled(start, stop)
-            if self._times.is_sorted:
+            if self._is_sorted:
                 return events
-        if len(self._times) <= _SCANNED_EVENTS:
-            return super().read_time(start_us, stop_us)
-        block = self._layout.columns["t"].stored.block_rows
-        low, high = max(0, min(start, stop) - block), min(len(self._times), max(start, stop) + block)
-        return self._filled(low, high).slice_time(start_us, stop_us)
+        low, high = min(start, stop) - self._rows, max(start, stop) + self._rows
+        return self._filled(max(0, low), min(self._count, high)).slice_time(start_us, stop_us)
 
     def close(self) -> None:
         with sentences(self.path):
             self._file.close()
 
-    def _surveyed(self) -> tuple[int | None, int | None]:
-        """Earliest and latest time on the recording's clock, as far as they are known; found once."""
+    def _limits_us(self) -> tuple[int | None, int | None]:
+        """Earliest and latest time, as far as they are known."""
         if self._ends is None:
             with sentences(self.path):
                 self._ends = self._survey()
         return self._ends
 
     def _survey(self) -> tuple[int | None, int | None]:
-        times, offset = self._times, self._layout.offset_us
-        if 0 < len(times) <= CHUNK_EVENTS:
-            t = times.between(0, len(times))
-            if (t[1:] < t[:-1]).any():
-                times.note_disorder()
+        offset = self._layout.offset_us
+        if 0 < self._count <= CHUNK_EVENTS:
+            t = self._times(0, self._count)
             return int(t.min()) + offset, int(t.max()) + offset
-        ends = times.ends()
-        if ends is None:
+        if not self._count:
             return None, None
-        if ends[1] < ends[0]:
-            times.note_disorder()
-        return (ends[0] + offset, ends[1] + offset) if times.is_sorted else (None, None)
+        first, last = self._edge(0)[0], self._edge((self._count - 1) // self._rows)[1]
+        self._is_sorted = self._is_sorted and first <= last
+        return (first + offset, last + offset) if self._is_sorted else (None, None)
 
     def _filled(self, start: int, stop: int) -> EventArray:
-        count = stop - start
-        if count > MOST_EVENTS:
+        if stop - start > MOST_EVENTS:
             raise too_many(self.path)
-        # Pieces end where blocks of the file do, so that none is unpacked twice.
+        # Pieces end where blocks of the file end, so that none is unpacked twice.
         edges = [start, *range((start // self._piece + 1) * self._piece, stop, self._piece), stop]
         pieces = [self._read(begin, end) for begin, end in pairwise(edges) if end > begin]
         if any(after.t_us[0] < before.t_us[-1] for before, after in pairwise(pieces)):
-            self._times.note_disorder()
+            self._is_sorted = False
         return joined(pieces)
 
     def _read(self, start: int, stop: int) -> EventArray:
         """Events start…stop-1, of which there are some."""
         with sentences(self.path):
             rows = {key: stored.rows(start, stop) for key, stored in self._arrays.items()}
-            columns = self._layout.columns
-            x, y, p = (columns[name].of(rows[id(columns[name].stored)]) for name in "xyp")
-            t_us = self._times.microseconds(rows[id(columns["t"].stored)])
-            if self._layout.offset_us:
-                t_us += self._layout.offset_us
-            events = EventArray.from_columns(x, y, t_us, p, source=self.path)
-        if not events.is_sorted:
-            self._times.note_disorder()
-        return events
+            x, y, t, p = (
+                column.of(rows[id(column.stored)]) for column in map(self._layout.columns.get, "xytp") if column
+            )
+            t_us = self._microseconds(t) + self._layout.offset_us
+            return EventArray.from_columns(x, y, t_us, p, source=self.path)
+
+    def _times(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Times on the column's own clock, before `t_offset`."""
+        return self._microseconds(self._time.of(self._time.stored.rows(start, stop)))
+
+    def _microseconds(self, t: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """int64 µs whatever the file stores. Raises UserError for what is no time."""
+        if t.dtype.kind == "f":
+            if not np.isfinite(t).all():
+                raise UserError(f"{self._time.stored.name}: times are not finite numbers; the file is damaged.")
+            t = np.rint(t.astype(np.float64) * 1e6 if self._in_seconds else t)
+        if len(t) and not -_MOST_US <= min(t.min(), t.max()) <= max(t.min(), t.max()) <= _MOST_US:
+            raise UserError(f"{self._time.stored.name}: times run from {t.min()} to {t.max()} µs; the file is damaged.")
+        times = t.astype(np.int64)
+        if (times[1:] < times[:-1]).any():
+            self._is_sorted = False
+        return times
+
+    def _first_not_before(self, t_us: int) -> int:
+        """The number of the first event with time >= t_us in a sorted column; its length if there is none."""
+        low, high = 0, -(-self._count // self._rows)
+        while low < high:
+            middle = (low + high) // 2
+            if self._edge(middle)[1] < t_us:
+                low = middle + 1
+            else:
+                high = middle
+        start, stop = min(low * self._rows, self._count), min((low + 1) * self._rows, self._count)
+        return start + int(np.searchsorted(self._times(start, stop), t_us)) if start < stop else start
+
+    def _edge(self, block: int) -> tuple[int, int]:
+        """The first and last time of a block. Compressed blocks are unpacked for it, and their order is checked."""
+        if block not in self._edges:
+            start = block * self._rows
+            stop = min(start + self._rows, self._count)
+            if self._time.stored.pipeline is None:
+                self._edges[block] = int(self._times(start, start + 1)[0]), int(self._times(stop - 1, stop)[0])
+            else:
+                t = self._times(start, stop)
+                self._edges[block] = int(t[0]), int(t[-1])
+        return self._edges[block]
+
+    def _has_seconds(self) -> bool:
+        """Fractions are seconds, the convention of float recordings; whole numbers are microseconds."""
+        if self._time.dtype.kind != "f":
+            return False
+        some = min(self._count, self._rows)
+        for start in (0, self._count - some):
+            t = self._time.of(self._time.stored.rows(start, start + some))
+            if np.isfinite(t).all() and (t != np.floor(t)).any():
+                span = float(np.abs(t).max())
+                if span > 1e13 or float(t.max()) - float(t.min()) > _LONGEST_S:
+                    raise UserError(
+                        f"{self._time.stored.name}: times are fractions up to {span:g}; seconds or whole microseconds "
+                        "are expected."
+                    )
+                return True
+        return False

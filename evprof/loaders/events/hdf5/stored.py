@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -68,15 +69,8 @@ def open_file(path: str | Path) -> Any:
     import h5py
 
     found = readable_file(path)
-    options: dict[str, Any] = {"mode": "r", "rdcc_nbytes": 0, "locking": False}
     with sentences(str(path)):
-        try:
-            return h5py.File(found, **options)
-        except OSError as error:
-            if "already open for" not in str(error):
-                raise
-        # A file whose writer allows readers (SWMR), or died while it did, opens only this way.
-        return h5py.File(found, swmr=True, libver="latest", **options)
+        return h5py.File(found, mode="r", rdcc_nbytes=0, locking=False)
 
 
 def find(group: Any, path: str, name: str) -> Any | None:
@@ -153,6 +147,22 @@ def is_elsewhere(dataset: Any) -> bool:
     return bool(plan.get_layout() == h5py.h5d.VIRTUAL or plan.get_external_count())
 
 
+def small_attribute(home: Any, key: str) -> int | str | None:
+    """A whole number or a short text among the attributes; None for anything else."""
+    import h5py
+
+    if not h5py.h5a.exists(home.id, key.encode()):
+        return None
+    attribute = h5py.h5a.open(home.id, key.encode())
+    is_known = isinstance(attribute.get_type(), h5py.h5t.TypeIntegerID | h5py.h5t.TypeStringID)
+    if not is_known or attribute.shape not in ((), (1,)) or attribute.get_storage_size() > 256:
+        return None
+    value = np.asarray(home.attrs[key]).reshape(-1)[0]
+    if isinstance(value, np.integer):
+        return int(value)
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+
+
 def listing(file: Any) -> str:
     names: list[str] = []
 
@@ -196,20 +206,9 @@ class StoredArray:
         self.block_rows = max(1, -(-BLOCK_ROWS // rows)) * rows
         self._kept: tuple[int, npt.NDArray[Any]] | None = None
         self.bytes_read = 0
-        self._unwritten: dict[int, int] = {}
 
     def __len__(self) -> int:
         return self.shape[0]
-
-    @property
-    def in_blocks(self) -> bool:
-        """Whether a single row costs unpacking a block."""
-        return self.pipeline is not None
-
-    @property
-    def unwritten_rows(self) -> int:
-        """Of the rows read so far, those in chunks that the file does not have; they read as its fill value."""
-        return sum(self._unwritten.values())
 
     @property
     def compression(self) -> str:
@@ -242,9 +241,8 @@ class StoredArray:
     def _unpack(self, pipeline: Pipeline, first: int, last: int, out: npt.NDArray[Any]) -> None:
         """Fills `out` with the rows of whole chunks."""
         across = [range(0, length, step) for length, step in zip(self.shape[1:], pipeline.chunk[1:], strict=True)]
-        for row in range(first, last, pipeline.chunk[0]):
-            for rest in _places(across):
-                self._unpack_chunk(pipeline, (row, *rest), out, first)
+        for at in product(range(first, last, pipeline.chunk[0]), *across):
+            self._unpack_chunk(pipeline, at, out, first)
         if not pipeline.unpacked_here:
             self._read_unpacked(pipeline, first, out)
 
@@ -257,38 +255,23 @@ class StoredArray:
         self._dataset.id.read(h5py.h5s.create_simple(out.shape), there, out, self._memory_type)
 
     def _unpack_chunk(self, pipeline: Pipeline, at: tuple[int, ...], out: npt.NDArray[Any], first: int) -> None:
-        """Checks the chunk that begins at `at`, and copies it to its place in `out` if it is unpacked by us."""
+        """Checks the chunk that begins at `at`, and copies it to its place in `out` if `pipeline` unpacks it."""
+        origin = (first, *[0] * (len(at) - 1))
         target = out[
             tuple(
-                slice(begin - origin, min(begin - origin + step, length))
-                for begin, origin, step, length in zip(
-                    at, (first, *[0] * (len(at) - 1)), pipeline.chunk, out.shape, strict=True
-                )
+                slice(begin - zero, begin - zero + step)
+                for begin, zero, step in zip(at, origin, pipeline.chunk, strict=True)
             )
         ]
-        stored = self._raw_chunk(at)
-        if stored is None:
-            self._unwritten[at[0]] = len(target)
-            if pipeline.unpacked_here:
-                target[...] = self._dataset.fillvalue
-            return
-        mask, raw = stored
+        if self._dataset.id.get_chunk_info_by_coord(at).byte_offset is None:
+            raise UserError(f"{self.name}: rows from {at[0]:,} on were never written; export the recording again.")
+        mask, raw = self._dataset.id.read_direct_chunk(at)
         self.bytes_read += len(raw)
         if not pipeline.unpacked_here:
-            pipeline.check(mask, raw)
+            pipeline.check(int(mask), raw)
             return
-        whole = pipeline.unpack(mask, raw).view(self.dtype).reshape(pipeline.chunk)
+        whole = pipeline.unpack(int(mask), raw).view(self.dtype).reshape(pipeline.chunk)
         target[...] = whole[tuple(slice(0, length) for length in target.shape)]
-
-    def _raw_chunk(self, at: tuple[int, ...]) -> tuple[int, bytes] | None:
-        """A chunk's filter mask and packed bytes; None if it was never written."""
-        try:
-            mask, raw = self._dataset.id.read_direct_chunk(at)
-        except (OSError, RuntimeError, ValueError):
-            if self._dataset.id.get_chunk_info_by_coord(at).byte_offset is None:
-                return None
-            raise
-        return int(mask), raw
 
     def _check_type(self) -> None:
         kind = self._dataset.id.get_type()
@@ -339,13 +322,6 @@ class StoredColumn:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.stored.dtype[self.key] if isinstance(self.key, str) else self.stored.dtype
-
-
-def _places(across: list[range]) -> list[tuple[int, ...]]:
-    places: list[tuple[int, ...]] = [()]
-    for steps in across:
-        places = [(*place, step) for place in places for step in steps]
-    return places
 
 
 def _is_plain(kind: Any) -> bool:
