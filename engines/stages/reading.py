@@ -40,8 +40,8 @@ def import_readers() -> None:
 
 
 def import_reader_of(path: str) -> None:
-    from evprof.loaders.events.file_head import HEAD_BYTES
-    from evprof.loaders.events.formats import format_of
+    from evprof.loaders.events.opening import format_of
+    from evprof.loaders.events.recording import HEAD_BYTES
 
     try:
         with open(path, "rb") as file:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import APPLICATION_ID_AT, SQLITE_MAGIC
-from evprof.loaders.events.file_head import HEAD_BYTES
-from evprof.loaders.events.formats import format_of, format_titles
-from evprof.loaders.events.opening import read_events
+from evprof.loaders.events.opening import format_of, format_titles, read_events
+from evprof.loaders.events.recording import HEAD_BYTES
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest, why_no_manifest
 from evprof.loaders.paths import first_bytes, opened_file

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import recording as recording_module
-from evprof.loaders.events.formats import format_of
 from evprof.loaders.events.hdf5 import recording as hdf5_recording
 from evprof.loaders.events.hdf5 import stored
-from evprof.loaders.events.opening import open_recording, read_events
+from evprof.loaders.events.opening import format_of, open_recording, read_events
 
 hdf5plugin = pytest.importorskip("hdf5plugin")
 

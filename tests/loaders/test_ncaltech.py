@@ -16,9 +16,8 @@ from benchmarks.event_files import write_ncaltech
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import ncaltech
-from evprof.loaders.events.file_head import HEAD_BYTES
-from evprof.loaders.events.formats import format_of
-from evprof.loaders.events.opening import open_recording
+from evprof.loaders.events.opening import format_of, open_recording
+from evprof.loaders.events.recording import HEAD_BYTES
 from evprof.loaders.pictures.png import encode_png
 from made_events import rows
 

@@ -17,8 +17,7 @@ from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import text_recording as texts
-from evprof.loaders.events.formats import format_of
-from evprof.loaders.events.opening import open_recording, read_events
+from evprof.loaders.events.opening import format_of, open_recording, read_events
 from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.events.text_sniffing import TextLayout, is_comment, number_of, sniffed, tokens_of
 

@@ -198,9 +198,8 @@ class SampleList(QWidget):
 
 def duration_us(sample: Sample) -> int | None:
     """Length of the events, or without events of the video; None where it is not cheap to know. Raises UserError."""
-    from evprof.loaders.events.file_head import HEAD_BYTES
-    from evprof.loaders.events.formats import format_of
-    from evprof.loaders.events.opening import open_recording
+    from evprof.loaders.events.opening import format_of, open_recording
+    from evprof.loaders.events.recording import HEAD_BYTES
     from evprof.loaders.paths import first_bytes
     from evprof.loaders.pictures.frame_folder import is_frame_set
     from evprof.loaders.videos.opening import open_video

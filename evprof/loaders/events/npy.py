@@ -24,7 +24,6 @@ from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.blocks import BlockIndex, BlockRecording
-from evprof.loaders.events.file_head import NPY_MAGIC
 from evprof.loaders.events.pickled import read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory, FileBytes, RecordingInfo
 from evprof.loaders.events.tables import (
@@ -37,6 +36,7 @@ from evprof.loaders.events.tables import (
 )
 from evprof.loaders.paths import opened_file, unreadable
 
+NPY_MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 16_384
 LONGEST_START = 12 + _LONGEST_HEADER
 """Bytes that hold magic, version, length and header of every file that is read."""

@@ -18,6 +18,9 @@ from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.core.protocols import Closing
 from evprof.loaders.paths import raw_file, readable_file, unreadable
 
+HEAD_BYTES = 4096
+"""Bytes from the start of a file by which its format is recognized."""
+
 MOST_EVENTS = 200_000_000
 """Most events that one call returns: 2.6 GB. Longer recordings are read in windows."""
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.hdf5.stored import (
     StoredArray,
     begins_as_hdf5,
@@ -25,7 +24,7 @@ from evprof.loaders.events.hdf5.stored import (
     open_file,
     sentences,
 )
-from evprof.loaders.events.recording import NO_EVENTS, EventRecording, RecordingInfo
+from evprof.loaders.events.recording import HEAD_BYTES, NO_EVENTS, EventRecording, RecordingInfo
 from evprof.loaders.paths import first_bytes
 
 _PLACE = "/rectify_map"

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE
-from evprof.loaders.events.file_head import HEAD_BYTES
+from evprof.loaders.events.recording import HEAD_BYTES
 from evprof.loaders.events.tables import NAMES
 
 GZIP_MAGIC = b"\x1f\x8b"

@@ -33,11 +33,10 @@ def windows_by_time(source: EventRecording | EventArray, window_us: int) -> Iter
     if window_us < 1:
         raise UserError(f"Time windows must be at least 1 µs long, not {window_us}.")
     if isinstance(source, EventRecording):
-        origin = source.origin_us()
-        return _streamed(source.chunks(), origin, window_us, source.path)
+        return _streamed(source.chunks(), source.origin_us(), window_us, source.path)
     if len(source) == 0:
         return iter(())
-    return _in_memory(source, window_us)
+    return _streamed((source,), int(source.t_us.min()), window_us, "The recording")
 
 
 def windows_by_count(source: EventRecording | EventArray, count: int) -> Iterator[EventWindow]:
@@ -65,13 +64,6 @@ def _counted(chunks: Iterable[EventArray], count: int) -> Iterator[EventArray]:
         yield joined(kept)
 
 
-def _in_memory(events: EventArray, window_us: int) -> Iterator[EventWindow]:
-    origin = int(events.t_us.min())
-    windows = (int(events.t_us.max()) - origin) // window_us + 1
-    _check_number(windows, "The recording")
-    return _split(_by_window(events, origin, window_us), origin, window_us, range(windows))
-
-
 def _streamed(chunks: Iterable[EventArray], origin: int, window_us: int, name: str) -> Iterator[EventWindow]:
     """Holds back the window that is filling and the one before, for events that come a little late."""
     done = 0
@@ -84,7 +76,10 @@ def _streamed(chunks: Iterable[EventArray], origin: int, window_us: int, name: s
             )
         held = joined((held, chunk))
         filling = (int(held.t_us.max()) - origin) // window_us
-        _check_number(filling + 1, name)
+        if filling >= MOST_WINDOWS:
+            raise UserError(
+                f"{name}: makes {filling + 1:,} time windows, more than the {MOST_WINDOWS:,} allowed; use longer ones."
+            )
         if filling - 1 > done:
             held = _by_window(held, origin, window_us)
             yield from _split(held, origin, window_us, range(done, filling - 1))
@@ -122,10 +117,3 @@ def _first_of(events: EventArray, origin_us: int, window_us: int, number: int) -
         else:
             high = middle
     return low
-
-
-def _check_number(windows: int, name: str) -> None:
-    if windows > MOST_WINDOWS:
-        raise UserError(
-            f"{name}: makes {windows:,} time windows, more than the {MOST_WINDOWS:,} allowed; use longer windows."
-        )

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.file_head import HEAD_BYTES
-from evprof.loaders.events.formats import format_of
+from evprof.loaders.events.opening import format_of
+from evprof.loaders.events.recording import HEAD_BYTES
 from evprof.loaders.paths import opened_file
 
 DEPTH = 4
