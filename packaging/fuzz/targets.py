@@ -100,8 +100,7 @@ def read_trace(path: Path) -> None:
     from evprof.loaders.traces.reading import read_trace as read
     from evprof.metrics.traces.analysis import TraceAnalysis
     from evprof.metrics.traces.difference import trace_difference
-    from evprof.metrics.traces.document import trace_document
-    from evprof.metrics.traces.summary import trace_summary
+    from evprof.metrics.traces.tables import trace_document, trace_summary
 
     analysis = TraceAnalysis(read(path))
     trace_summary(analysis)

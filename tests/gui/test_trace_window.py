@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,10 +20,11 @@ from evprof.core.recording import RecordLog
 from evprof.core.run_log import RunLog
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.stretches import trace_stretch
+from evprof.metrics.traces.clock import trace_stretch
+from evprof.metrics.traces.tables import Column, time_of
 from ui.state.selection import TimeRange
 from ui.style.theme import ThemeHolder
-from ui.traces.record_table import Column, RecordTable, time_of
+from ui.traces.record_table import RecordTable
 from ui.traces.slice_lane import SliceHit, SliceLane
 from ui.traces.window import TraceDialog
 from ui.window.main_window import MainWindow
@@ -40,7 +42,7 @@ def entry(name: str, category: str, start: float, length: float, **more: Any) ->
     return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length, "args": more, **place}
 
 
-def trace_text(*, slow: float = 1.0, stack: str = "") -> str:
+def trace_text(*, slow: float = 1.0) -> str:
     """A small trace of a traced run: three stages, operators inside, a kernel each, memory."""
     found: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 900, "tid": 0, "ts": 0, "args": {"name": "python"}},
@@ -50,7 +52,7 @@ def trace_text(*, slow: float = 1.0, stack: str = "") -> str:
     for name, start, length in STAGES:
         found.append(entry(name, "user_annotation", start, length))
     for number, start in enumerate((210, 260, 530, 600, 700), 1):
-        calls = {"External id": number, "Input Dims": [[1, 64], [64, 64]]} | ({"Call stack": stack} if stack else {})
+        calls = {"External id": number, "Input Dims": [[1, 64], [64, 64]]}
         found.append(entry("aten::mm", "cpu_op", start, 30 * slow, **calls))
         launch = {"External id": number, "correlation": number}
         found.append(entry("cudaLaunchKernel", "cuda_runtime", start + 5, 8, **launch))
@@ -116,16 +118,13 @@ def test_pages_show_the_figures_of_the_trace(dialog: TraceDialog, trace_path: Pa
     assert cells(dialog.operators)[1][:2] == ["aten::mm", "5"]
     assert cells(dialog.kernels)[1][:3] == ["sm90_xmma_gemm_bf16", "5", "100 µs"]
     assert not dialog.memory.body.isHidden()
-    assert dialog.modules.tree.isHidden()
+    assert dialog.modules.table.isHidden()
 
 
-def test_operators_can_be_told_by_shapes_and_kernels_by_launch(dialog: TraceDialog, trace_path: Path) -> None:
+def test_operators_by_shapes(dialog: TraceDialog, trace_path: Path) -> None:
     opened(dialog, trace_path)
     dialog.operators_by.choose("shapes")
     assert "[[1, 64], [64, 64]]" in cells(dialog.operators)[1][1].replace("[1,64],[64,64]", "[1, 64], [64, 64]")
-    dialog.by_launch.setChecked(True)
-    head, line = cells(dialog.kernels)
-    assert line[head.index("operator")] == "aten::mm"
 
 
 def test_a_gzipped_trace_opens_too(dialog: TraceDialog, tmp_path: Path) -> None:
@@ -191,16 +190,14 @@ def test_a_range_is_summed_by_operator(dialog: TraceDialog, trace_path: Path) ->
 
 
 def test_a_table_sorts_filters_and_copies(application: QApplication) -> None:
-    number = Column("n", lambda row: row[1], lambda row: "" if row[1] is None else str(row[1]))
-    name = Column("name", lambda row: row[0], lambda row: row[0], is_text=True)
-    table = RecordTable("rows", (name, number))
-    table.show_records([("beta", 2), ("alpha", None), ("gamma", 10)])
+    table = RecordTable("rows", (Column("name", "name", "text"), Column("n", "n", "count")))
+    table.show_records([SimpleNamespace(name=name, n=n) for name, n in (("beta", 2), ("alpha", None), ("gamma", 10))])
     table.view.sortByColumn(1, Qt.SortOrder.DescendingOrder)
-    assert [row[0] for row in table.model.records] == ["gamma", "beta", "alpha"]
+    assert [row.name for row in table.model.records] == ["gamma", "beta", "alpha"]
     table.view.sortByColumn(1, Qt.SortOrder.AscendingOrder)
-    assert [row[0] for row in table.model.records] == ["beta", "gamma", "alpha"]
+    assert [row.name for row in table.model.records] == ["beta", "gamma", "alpha"]
     table.filter.setText("AM")
-    assert [row[0] for row in table.model.records] == ["gamma"]
+    assert [row.name for row in table.model.records] == ["gamma"]
     assert table.count.text() == "1 line"
     table.view.setFocus()
     QTest.keySequence(table.view, "Ctrl+C")

@@ -21,8 +21,8 @@ from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.loaders.traces.reading import TraceProgress, read_trace
 from evprof.loaders.traces.scanning import PATIENT, entry_of, quick_entries
 from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.summary import trace_summary
-from made_traces import BASE_NS, MadeTrace, write_decoding
+from evprof.metrics.traces.tables import trace_summary
+from made_traces import MadeTrace, write_decoding
 
 ENTRIES: list[dict[str, Any]] = [
     {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}},
@@ -43,7 +43,7 @@ def written(folder: Path, content: bytes | Any, name: str = "a.pt.trace.json") -
 def same(one: TraceColumns, other: TraceColumns) -> bool:
     if (one.entries, one.problems, one.tracks) != (other.entries, other.problems, other.tracks):
         return False
-    for table in ("slices", "python", "device", "memory", "flows"):
+    for table in ("slices", "python", "device", "memory"):
         for name, column in vars(getattr(one, table)).items():
             theirs = getattr(getattr(other, table), name)
             if name in ("names", "categories", "shapes", "stacks", "grids", "blocks"):
@@ -77,9 +77,9 @@ def test_what_a_trace_holds(tmp_path: Path, around: Any, indent: int | None, is_
 def test_everything_that_kineto_writes_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     with path.open("w", encoding="utf-8") as file:
-        trace = MadeTrace(file, head={"distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 4}})
+        trace = MadeTrace(file)
         with (
-            trace.module("Linear_0", 3) as outer,
+            trace.module("Linear_0", 3),
             trace.operator("aten::mm", [[2, 3], [3, 4]], stack="a.py(1): f") as own,
         ):
             trace.memory(512, 0xABC)
@@ -87,10 +87,9 @@ def test_everything_that_kineto_writes_is_kept(tmp_path: Path) -> None:
             trace.copy("DtoH", 4_096, 1_000, own)
         trace.close("mine")
     found = read_trace(path)
-    assert (found.head.base_ns, found.head.rank, found.head.world_size, found.head.name) == (BASE_NS, 1, 4, "mine")
     assert found.head.recorded == ("record_shapes", "profile_memory")
     (device,) = found.head.devices
-    assert (device.name, device.compute, device.multiprocessors) == ("NVIDIA H100 80GB HBM3", (9, 0), 132)
+    assert (device.name, device.compute) == ("NVIDIA H100 80GB HBM3", (9, 0))
     names = [found.text(code) for code in found.slices.names]
     gemm = names.index("gemm")
     (row,) = np.flatnonzero(found.device.rows == gemm)
@@ -107,15 +106,9 @@ def test_everything_that_kineto_writes_is_kept(tmp_path: Path) -> None:
     assert found.text(found.slices.shapes[mm]) == "[[2, 3], [3, 4]]"
     assert found.text(found.slices.stacks[mm]) == "a.py(1): f"
     assert found.slices.durations[gemm] == 2_500
-    assert [found.python.ids.tolist(), found.python.parents.tolist(), found.python.modules.tolist()] == [
-        [outer],
-        [NONE],
-        [3],
-    ]
+    assert found.python.modules.tolist() == [3]
     assert (found.memory.addresses.tolist(), found.memory.bytes.tolist()) == ([0xABC], [512])
     assert (found.memory.allocated.tolist(), found.memory.reserved.tolist()) == ([512], [2 << 30])
-    assert found.flows.phases.tolist() == [0, 2]
-    assert len(set(found.flows.ids.tolist())) == 1
 
 
 @pytest.mark.parametrize("is_pretty", [True, False])

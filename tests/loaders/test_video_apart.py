@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.videos import apart
 from evprof.loaders.videos.apart import ApartVideo, decode_here, is_kept_apart, keep_apart
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.opening import SeekableVideo, open_video
@@ -100,7 +99,7 @@ def test_a_crash_costs_one_video_and_a_sentence(videos: dict[str, Path]) -> None
 def test_what_takes_for_ever_is_given_up(videos: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     with ApartVideo(videos["mkv"]) as video:
         helper_of(video).send_signal(signal.SIGSTOP)
-        monkeypatch.setattr(apart, "ANSWER_SECONDS", 0.3)
+        video._seconds = 0.3
         with pytest.raises(UserError, match="took longer than"):
             video.index()
 

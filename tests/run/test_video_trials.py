@@ -42,6 +42,3 @@ def test_a_video_that_ends_its_decoder_is_not_opened_here(tmp_path: Path) -> Non
     trial(CRASHING, Sample(video_path=str(path)))
     with pytest.raises(UserError, match=r"a\.mp4: the program that decodes it crashed \(SIGSEGV\)"):
         open_video(path)
-    # Another file in its place is another matter.
-    write_video(tmp_path / "a.mp4", 12)
-    open_video(path).close()

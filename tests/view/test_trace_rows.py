@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from evprof.core.rows.trace_columns import (
     DeviceColumns,
-    FlowColumns,
     MemoryColumns,
     PythonColumns,
     SliceColumns,
@@ -34,21 +33,19 @@ def trace_of(slices: list[tuple[int, int, int]], on_device: list[int] | None = N
         codes - 1,
         ints - 1,
         ints - 1,
-        ints - 1,
     )
     rows = np.array(on_device or [], dtype=np.int64)
     few, none = np.full(len(rows), -1, dtype=np.int64), np.full(len(rows), np.nan)
-    device = DeviceColumns(rows, few, few, few.astype(np.int32), few.astype(np.int32), few, few, none, none, few)
+    device = DeviceColumns(rows, few, few.astype(np.int32), few.astype(np.int32), few, few, none, none, few)
     empty, no_codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
     return TraceColumns(
         TraceHead(),
         ["a slice"],
         [TraceTrack("1", str(number)) for number in range(4)],
         columns,
-        PythonColumns(empty, empty, empty, empty),
+        PythonColumns(empty, empty),
         device,
         MemoryColumns(empty, no_codes, empty, empty, empty, empty, empty, empty),
-        FlowColumns(empty, empty, no_codes, no_codes, no_codes),
         count,
     )
 

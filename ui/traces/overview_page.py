@@ -1,24 +1,23 @@
-"""The trace window's pages of time by category, of memory and of modules."""
+"""The trace window's pages of time by category and of memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHeaderView, QSizePolicy, QToolTip, QTreeWidget, QTreeWidgetItem, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from evprof.core.texts import plain
 from evprof.core.units import bytes_text, count_text, percent_text
 from evprof.metrics.traces.memory import MemoryCurve
-from evprof.metrics.traces.modules import ModuleRow
-from evprof.metrics.traces.overview import CATEGORIES, DeviceUse, TraceOverview
+from evprof.metrics.traces.overview import CATEGORIES, TraceOverview
+from evprof.metrics.traces.tables import ALLOCATIONS, DEVICES, OPERATOR_MEMORY, share_text, time_of
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.timeline.lane import blended
 from ui.traces.reading import MOST_ALLOCATIONS, ReadTrace
-from ui.traces.record_table import ALLOCATIONS, OPERATOR_MEMORY, RecordTable, share_text, time_of
+from ui.traces.record_table import RecordTable
 from ui.widgets.boxes import beside, stacked
 from ui.widgets.drawn import Drawn
 from ui.widgets.figure_table import FigureTable, TableRow
@@ -123,72 +122,14 @@ class OverviewPage(QWidget):
             [TableRow(one.name, (time_of(one.ns), share_text(one.share))) for one in found.categories if one.ns],
             ("time", "share"),
         )
-        self.devices.show_rows(*_device_rows(found.devices))
-
-
-def _device_rows(devices: Sequence[DeviceUse]) -> tuple[list[TableRow], tuple[str, ...]]:
-    rows = [
-        ("busy", [share_text(one.busy) for one in devices], "share of the steps' time with a kernel running"),
-        ("kernels", [f"{one.kernels:,}" for one in devices], ""),
-        ("time of kernels", [time_of(one.kernel_ns) for one in devices], ""),
-        ("SM efficiency", [share_text(one.sm_efficiency) for one in devices], "estimated from the launches' blocks"),
-        ("occupancy", [share_text(one.occupancy) for one in devices], "estimated share of a multiprocessor's warps"),
-        (
-            "tensor cores",
-            [share_text(one.tensor_cores) for one in devices],
-            "share of the kernels' time that uses them",
-        ),
-    ]
-    heads = tuple(f"GPU {one.device}" for one in devices)
-    return [TableRow(name, tuple(cells), tip=tip) for name, cells, tip in rows], heads
-
-
-_MODULE_HEADS = ("module", "calls", "operators", "host self", "host total", "device self", "device total")
-_OPEN_DEPTH = 1
-
-
-class ModulePage(QWidget):
-    """Time by `nn.Module` as a tree of calls."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.empty = EmptyState(
-            "No modules in this trace",
-            "Only traces recorded with with_stack=True name the modules (nn.Module) that call operators. evprof's own "
-            "stages stand in the trace's timeline.",
+        self.devices.show_rows(
+            [
+                TableRow(column.head, tuple(map(column.text, found.devices)), tip=column.tip)
+                for column in DEVICES
+                if column.key not in ("device", "name")
+            ],
+            tuple(f"GPU {one.device}" for one in found.devices),
         )
-        self.tree = QTreeWidget()
-        self.tree.setAccessibleName("Modules")
-        self.tree.setHeaderLabels(list(_MODULE_HEADS))
-        self.tree.setUniformRowHeights(True)
-        head = self.tree.header()
-        head.setStretchLastSection(False)
-        head.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        head.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        for column in range(1, len(_MODULE_HEADS)):
-            self.tree.headerItem().setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
-        stacked(self.empty, (self.tree, 1), on=self)
-
-    def show_trace(self, read: ReadTrace) -> None:
-        rows = read.analysis.modules
-        self.empty.setVisible(not rows)
-        self.tree.setVisible(bool(rows))
-        self.tree.clear()
-        self.tree.addTopLevelItems(_module_items(rows))
-        self.tree.expandToDepth(_OPEN_DEPTH)
-
-
-def _module_items(rows: Iterable[ModuleRow]) -> list[QTreeWidgetItem]:
-    items = []
-    for row in rows:
-        times = (row.host_self_ns, row.host_total_ns, row.device_self_ns, row.device_total_ns)
-        item = QTreeWidgetItem([row.name, f"{row.calls:,}", f"{row.operators:,}", *map(time_of, times)])
-        item.setToolTip(0, plain(row.name))
-        for column in range(1, len(_MODULE_HEADS)):
-            item.setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
-        item.addChildren(_module_items(row.children))
-        items.append(item)
-    return items
 
 
 _CURVE_PX = 190

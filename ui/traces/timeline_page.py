@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QScrollArea, QWidget
 
 from evprof.core.rows.trace_columns import TraceColumns
+from evprof.metrics.traces.tables import OPERATORS, time_of
 from evprof.view.timescale import Timescale, fitted, time_text
 from evprof.view.trace_rows import TraceLane
 from ui.state.selection import Selection, TimeRange
@@ -17,7 +18,7 @@ from ui.timeline.axis import AxisHead
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.traces.reading import ReadTrace
-from ui.traces.record_table import OPERATORS, RecordTable, time_of
+from ui.traces.record_table import RecordTable
 from ui.traces.slice_lane import SliceHit, SliceLane, SliceLooks, shortened
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow

@@ -21,7 +21,6 @@ from ui.style.theme import ThemeHolder
 from ui.timeline.scene import TimelineScene
 from ui.timeline.timeline_view import TimelineView
 from ui.traces.reading import ReadTrace, TraceReading
-from ui.traces.record_table import time_of
 from ui.traces.slice_lane import SliceLane, SliceLooks
 
 if TYPE_CHECKING:
@@ -209,7 +208,8 @@ class RunTraces(QObject):
 
 def operator_section(analysis: TraceAnalysis, start_ns: int, end_ns: int, uncertainty_ns: int) -> DetailSection:
     """The operators with the most time alone between two times of the trace."""
-    from evprof.metrics.traces.stretches import trace_stretch
+    from evprof.metrics.traces.clock import trace_stretch
+    from evprof.metrics.traces.tables import time_of
 
     stretch = trace_stretch(analysis, start_ns, end_ns)
     has_device = any(row.device_self_ns for row in stretch.operators)

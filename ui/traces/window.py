@@ -7,7 +7,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
-    QCheckBox,
     QDialog,
     QFileDialog,
     QProgressBar,
@@ -18,19 +17,13 @@ from PySide6.QtWidgets import (
 )
 
 from evprof.core.units import percent_text
+from evprof.metrics.traces.modules import indented
+from evprof.metrics.traces.tables import DEVICE, KERNELS, MODULES, OPERATORS, OPERATORS_BY_SHAPES
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
-from ui.traces.overview_page import MemoryPage, ModulePage, OverviewPage
+from ui.traces.overview_page import MemoryPage, OverviewPage
 from ui.traces.reading import ReadTrace, TraceReading
-from ui.traces.record_table import (
-    DEVICE,
-    KERNELS,
-    KERNELS_BY_LAUNCH,
-    OPERATORS,
-    OPERATORS_BY_SHAPES,
-    OPERATORS_BY_STACK,
-    RecordTable,
-)
+from ui.traces.record_table import RecordTable
 from ui.traces.timeline_page import TimelinePage
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.message_bar import MessageBar
@@ -81,13 +74,12 @@ class TraceDialog(QDialog):
         )
         self.empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         self.empty.activated.connect(self.browse)
-        self.overview, self.memory, self.modules = OverviewPage(themes), MemoryPage(themes), ModulePage()
-        self.operators_by = WordSwitch([("name", "By name"), ("shapes", "By input shapes"), ("stack", "By call stack")])
-        self.by_launch = QCheckBox("By operator and launch")
+        self.overview, self.memory = OverviewPage(themes), MemoryPage(themes)
+        self.operators_by = WordSwitch([("name", "By name"), ("shapes", "By input shapes")])
         self.operators = RecordTable("Operators", OPERATORS, self.operators_by)
-        self.kernels = RecordTable("Kernels", KERNELS, self.by_launch, empty=_no_kernels())
+        self.kernels = RecordTable("Kernels", KERNELS, empty=_no_kernels())
+        self.modules = RecordTable("Modules", MODULES, empty=_no_modules())
         self.operators_by.chosen.connect(self._show_operators)
-        self.by_launch.toggled.connect(self._show_kernels)
         self.timeline = TimelinePage(themes)
         self.pages = QTabWidget()
         self.pages.setDocumentMode(True)
@@ -158,10 +150,11 @@ class TraceDialog(QDialog):
         if not isinstance(read, ReadTrace):
             return
         self.read_trace = read
-        for page in (self.overview, self.memory, self.modules, self.timeline):
+        for page in (self.overview, self.memory, self.timeline):
             page.show_trace(read)
         self._show_operators()
-        self._show_kernels()
+        self.kernels.show_records(read.analysis.kernels)
+        self.modules.show_records(list(indented(read.analysis.modules)))
         self._show_state()
 
     # Tables.
@@ -169,21 +162,12 @@ class TraceDialog(QDialog):
     def _show_operators(self, *_: object) -> None:
         if self.read_trace is not None:
             analysis = self.read_trace.analysis
-            self.operators_by.offer("stack", bool(analysis.operators_by_stack))
-            rows, columns = {
-                "name": (analysis.operators, OPERATORS),
-                "shapes": (analysis.operators_by_shapes, OPERATORS_BY_SHAPES),
-                "stack": (analysis.operators_by_stack, OPERATORS_BY_STACK),
-            }[self.operators_by.key]
-            # Where nothing ran on a device, its columns would be zeros.
+            rows, columns = analysis.operators, OPERATORS
+            if self.operators_by.key == "shapes":
+                rows, columns = analysis.operators_by_shapes, OPERATORS_BY_SHAPES
+            # Without device work, its columns would be zeros.
             shown = [column for column in columns if analysis.kernels or column not in DEVICE]
             self.operators.show_records(rows, shown)
-
-    def _show_kernels(self, *_: object) -> None:
-        if self.read_trace is not None:
-            analysis, by_launch = self.read_trace.analysis, self.by_launch.isChecked()
-            rows = analysis.kernels_by_launch if by_launch else analysis.kernels
-            self.kernels.show_records(rows, KERNELS_BY_LAUNCH if by_launch else KERNELS)
 
     # Qt's own.
 
@@ -207,6 +191,14 @@ def _no_kernels() -> EmptyState:
         "No kernels in this trace",
         "Kernels are what operators launch on a GPU; each one's time, occupancy and tensor cores stand here. A run on "
         "a GPU, with Trace switched on, records them. What the processor did is told by operator.",
+    )
+
+
+def _no_modules() -> EmptyState:
+    return EmptyState(
+        "No modules in this trace",
+        "Only traces recorded with with_stack=True name the modules (nn.Module) that call operators. evprof's own "
+        "stages stand in the trace's timeline.",
     )
 
 

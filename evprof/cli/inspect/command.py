@@ -255,7 +255,7 @@ def _trace(path: str) -> dict[str, Any]:
     """What a torch trace holds: counts by category, steps, and where its time went."""
     from evprof.loaders.traces.reading import read_trace
     from evprof.metrics.traces.analysis import TraceAnalysis
-    from evprof.metrics.traces.summary import trace_summary
+    from evprof.metrics.traces.tables import trace_summary
 
     analysis = TraceAnalysis(read_trace(path))
     return _head(path, "trace") | {"problems": list(analysis.problems)} | trace_summary(analysis)

@@ -1,7 +1,6 @@
-"""What a torch profiler's trace holds, as columns: one row for each slice, allocation and flow, texts stored once.
+"""What a torch profiler's trace holds, as columns: one row for each slice and allocation, texts stored once.
 
-Times are nanoseconds from the trace's own base, which lies at `TraceHead.base_ns` of the wall clock. It knows neither
-files nor figures.
+Times are nanoseconds from the trace's own base. It knows neither files nor figures.
 """
 
 from __future__ import annotations
@@ -20,9 +19,6 @@ Shares = npt.NDArray[np.float64]
 NONE = -1
 """A number or text that was not recorded."""
 
-FLOW_PHASES = ("s", "t", "f")
-"""A flow begins, passes and ends: `FlowColumns.phases` are places in this."""
-
 
 @dataclass(frozen=True)
 class TraceDevice:
@@ -30,21 +26,13 @@ class TraceDevice:
 
     number: int
     name: str = ""
-    memory_bytes: int | None = None
     compute: tuple[int, int] | None = None
-    multiprocessors: int | None = None
 
 
 @dataclass(frozen=True)
 class TraceHead:
     """What stands around the entries. `recorded` are the options that were on (`record_shapes`, `with_stack`, …)."""
 
-    base_ns: int = 0
-    schema_version: int | None = None
-    name: str = ""
-    host: str = ""
-    rank: int | None = None
-    world_size: int | None = None
     recorded: tuple[str, ...] = ()
     devices: tuple[TraceDevice, ...] = ()
 
@@ -72,7 +60,6 @@ class SliceColumns:
     stacks: Codes
     external_ids: Ints
     correlations: Ints
-    indexes: Ints
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -83,8 +70,6 @@ class PythonColumns:
     """Python functions and modules among the slices; `rows` are places in these, `modules` NONE for functions."""
 
     rows: Ints
-    ids: Ints
-    parents: Ints
     modules: Ints
 
 
@@ -94,7 +79,6 @@ class DeviceColumns:
 
     rows: Ints
     devices: Ints
-    streams: Ints
     grids: Codes
     blocks: Codes
     registers: Ints
@@ -122,20 +106,6 @@ class MemoryColumns:
 
 
 @dataclass(frozen=True)
-class FlowColumns:
-    """Ends of arrows: a runtime call to its kernel, a forward operator to its backward one."""
-
-    times: Ints
-    ids: Ints
-    phases: Codes
-    categories: Codes
-    tracks: Codes
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-
-@dataclass(frozen=True)
 class TraceColumns:
     """A trace, or as much of it as was read so far; `problems` are sentences about what is missing or odd."""
 
@@ -146,7 +116,6 @@ class TraceColumns:
     python: PythonColumns
     device: DeviceColumns
     memory: MemoryColumns
-    flows: FlowColumns
     entries: int
     problems: tuple[str, ...] = ()
 
@@ -158,3 +127,10 @@ class TraceColumns:
     def ends(self) -> Ints:
         """When each slice ends, ns."""
         return self.slices.starts + self.slices.durations
+
+    @property
+    def device_places(self) -> Ints:
+        """For each slice its place in `device`, NONE for slices of the host."""
+        places = np.full(len(self.slices), NONE, dtype=np.int64)
+        places[self.device.rows] = np.arange(len(self.device.rows))
+        return places

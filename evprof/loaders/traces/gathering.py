@@ -13,10 +13,8 @@ import numpy as np
 from evprof.core.budget import Budget
 from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import (
-    FLOW_PHASES,
     NONE,
     DeviceColumns,
-    FlowColumns,
     MemoryColumns,
     PythonColumns,
     Shares,
@@ -34,7 +32,6 @@ _LONGEST_STACK = 40_000
 _LATEST_US = 2.0**62 / 1000
 _ROW_BYTES = 96
 _TEXT_BYTES = 120
-_FLOWS = {phase: place for place, phase in enumerate(FLOW_PHASES)}
 _NO_ARGUMENTS = Arguments()
 _NO_TEXT = b""
 
@@ -94,11 +91,10 @@ class TraceGathering:
         self._lists = _Codes(self._texts, _list_text, budget)
         self._tracks: dict[Any, int] = {}
         self._names: dict[str, dict[Any, str]] = {"process_name": {}, "thread_name": {}, "process_labels": {}}
-        self._slices = _Table((_I, _I, _C, _C, _C, _C, _C, _I, _I, _I))
-        self._python = _Table((_I, _I, _I, _I))
-        self._device = _Table((_I, _I, _I, _C, _C, _I, _I, _F, _F, _I))
+        self._slices = _Table((_I, _I, _C, _C, _C, _C, _C, _I, _I))
+        self._python = _Table((_I, _I))
+        self._device = _Table((_I, _I, _C, _C, _I, _I, _F, _F, _I))
         self._memory = _Table((_I, _C, _I, _I, _I, _I, _I, _I))
-        self._flows = _Table((_I, _I, _C, _C, _C))
         self.entries = 0
         self._odd: Counter[str] = Counter()
 
@@ -108,17 +104,17 @@ class TraceGathering:
         if len(tables) < len(entries):
             self._odd["are no tables"] += len(entries) - len(tables)
         slices = [entry for entry in tables if entry.ph == "X"]
-        flows = [entry for entry in tables if entry.ph in _FLOWS]
         marks = [entry for entry in tables if entry.ph == "i" and entry.name == "[memory]"]
         for entry in tables:
             if entry.ph == "M":
                 self._name(entry)
         if alone := sum(entry.ph in ("B", "E") for entry in tables):
             self._odd["begin or end a slice by themselves"] += alone
-        self._budget.take(_ROW_BYTES * (len(slices) + len(marks) + len(flows)))
-        for found, add in ((slices, self._add_slices), (marks, self._add_memory), (flows, self._add_flows)):
-            if found:
-                add(found)
+        self._budget.take(_ROW_BYTES * (len(slices) + len(marks)))
+        if slices:
+            self._add_slices(slices)
+        if marks:
+            self._add_memory(marks)
 
     def columns(self, head: TraceHead, problems: Iterable[str] = ()) -> TraceColumns:
         odd = [f"{count:,} of its entries {what} and were left out." for what, count in self._odd.items()]
@@ -130,7 +126,6 @@ class TraceGathering:
             PythonColumns(*self._python.columns()),
             DeviceColumns(*self._device.columns()),
             MemoryColumns(*self._memory.columns()),
-            FlowColumns(*self._flows.columns()),
             self.entries,
             (*problems, *odd),
         )
@@ -166,23 +161,21 @@ class TraceGathering:
         durations = np.where(is_long & (durations > 0), durations, 0)
         arguments = [entry.args or _NO_ARGUMENTS for entry in entries]
         first = self._slices.rows
-        own, older, correlations, indices = _columns(
-            arguments, "external_id", "older_external_id", "correlation", "index"
-        )
+        own, older, correlations = _columns(arguments, "external_id", "older_external_id", "correlation")
         words = (self._words.of([getattr(entry, name) for entry in entries]) for name in ("cat", "name"))
         shapes = self._list_codes([told.shapes or told.older_shapes for told in arguments])
         ids = np.where(own == NONE, older, own)
         tracks, stacks = self._track_codes(entries), self._stack_codes(arguments)
-        self._slices.add((starts, durations, *words, tracks, shapes, stacks, ids, correlations, indices))
+        self._slices.add((starts, durations, *words, tracks, shapes, stacks, ids, correlations))
         self._add_python(arguments, first)
         self._add_device(arguments, first)
 
     def _add_python(self, arguments: list[Arguments], first: int) -> None:
         rows = [row for row, told in enumerate(arguments, first) if told.python_id is not None]
         if rows:
-            self._budget.take(32 * len(rows))
+            self._budget.take(16 * len(rows))
             found = [arguments[row - first] for row in rows]
-            self._python.add((rows, *_columns(found, "python_id", "python_parent", "module")))
+            self._python.add((rows, *_columns(found, "module")))
 
     def _add_device(self, arguments: list[Arguments], first: int) -> None:
         rows = [row for row, told in enumerate(arguments, first) if told.device is not None]
@@ -191,10 +184,8 @@ class TraceGathering:
             found = [arguments[row - first] for row in rows]
             lists = (self._list_codes([getattr(told, name) for told in found]) for name in ("grid", "block"))
             shares = (_floats([getattr(told, name) for told in found]) for name in ("blocks_per_sm", "occupancy"))
-            device, stream, registers, shared, size = _columns(
-                found, "device", "stream", "registers", "shared_memory", "bytes"
-            )
-            self._device.add((rows, device, stream, *lists, registers, shared, *shares, size))
+            device, registers, shared, size = _columns(found, "device", "registers", "shared_memory", "bytes")
+            self._device.add((rows, device, *lists, registers, shared, *shares, size))
 
     def _add_memory(self, entries: list[TraceEntry]) -> None:
         times, is_timed = _nanoseconds([entry.ts for entry in entries])
@@ -202,13 +193,6 @@ class TraceGathering:
         numbers = _columns(arguments, "address", "allocation", "allocated", "reserved", "device_type", "device_id")
         columns = (times, self._track_codes(entries), *numbers)
         self._memory.add(tuple(np.asarray(column)[is_timed] for column in columns))
-
-    def _add_flows(self, entries: list[TraceEntry]) -> None:
-        times, is_timed = _nanoseconds([entry.ts for entry in entries])
-        phases = [_FLOWS[entry.ph] for entry in entries]
-        words, tracks = self._words.of([entry.cat for entry in entries]), self._track_codes(entries)
-        columns = (times, _ints([entry.id for entry in entries]), phases, words, tracks)
-        self._flows.add(tuple(np.asarray(column)[is_timed] for column in columns))
 
     def _track_codes(self, entries: list[TraceEntry]) -> list[int]:
         known = self._tracks

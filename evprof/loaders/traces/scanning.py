@@ -24,17 +24,7 @@ from evprof.loaders.paths import raw_file
 
 _OPTIONS = ("record_shapes", "with_stack", "with_modules", "with_flops", "profile_memory")
 
-HEAD_KEYS = frozenset(
-    {
-        "schemaVersion",
-        "baseTimeNanoseconds",
-        "traceName",
-        "host_name",
-        "distributedInfo",
-        "deviceProperties",
-        *_OPTIONS,
-    }
-)
+HEAD_KEYS = frozenset({"deviceProperties", *_OPTIONS})
 """What is kept of the file's top level."""
 
 _MOST_DEVICES = 64
@@ -43,16 +33,8 @@ _LONGEST_TEXT = 200
 
 def head_of(told: Mapping[str, Any]) -> TraceHead:
     """From the values by key; what is missing or odd is left out."""
-    distributed = told.get("distributedInfo")
-    place = distributed if isinstance(distributed, dict) else {}
     devices = told.get("deviceProperties")
     return TraceHead(
-        base_ns=_int(told.get("baseTimeNanoseconds")) or 0,
-        schema_version=_int(told.get("schemaVersion")),
-        name=_str(told.get("traceName")),
-        host=_str(told.get("host_name")),
-        rank=_int(place.get("rank")),
-        world_size=_int(place.get("world_size")),
         recorded=tuple(option for option in _OPTIONS if told.get(option)),
         devices=tuple(
             _device(place, device)
@@ -63,25 +45,18 @@ def head_of(told: Mapping[str, Any]) -> TraceHead:
 
 
 def _device(place: int, told: Mapping[str, Any]) -> TraceDevice:
-    major, minor = _int(told.get("computeMajor")), _int(told.get("computeMinor"))
-    number = _int(told.get("id"))
+    major, minor, number = (_int(told.get(key)) for key in ("computeMajor", "computeMinor", "id"))
+    name = told.get("name")
     return TraceDevice(
         place if number is None else number,
-        _str(told.get("name")),
-        _int(told.get("totalGlobalMem")),
+        name[:_LONGEST_TEXT] if isinstance(name, str) else "",
         None if major is None or minor is None else (major, minor),
-        _int(told.get("numSms")),
     )
 
 
 def _int(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if abs(value) < 2**62 else None
-
-
-def _str(value: object) -> str:
-    return value[:_LONGEST_TEXT] if isinstance(value, str) else ""
+    is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62
+    return int(value) if is_number else None  # type: ignore[call-overload]  # a number here
 
 
 NOTHING = msgspec.Raw(b"")
@@ -100,12 +75,10 @@ class Arguments(
     rename={
         "external_id": "External id",
         "older_external_id": "external id",
-        "index": "Ev Idx",
         "shapes": "Input Dims",
         "older_shapes": "Input dims",
         "stack": "Call stack",
         "python_id": "Python id",
-        "python_parent": "Python parent id",
         "module": "Python module id",
         "registers": "registers per thread",
         "shared_memory": "shared memory",
@@ -124,15 +97,12 @@ class Arguments(
     external_id: Any = NONE
     older_external_id: Any = NONE
     correlation: Any = NONE
-    index: Any = NONE
     shapes: msgspec.Raw = NOTHING
     older_shapes: msgspec.Raw = NOTHING
     stack: str | None = None
     python_id: Any = None
-    python_parent: Any = NONE
     module: Any = NONE
     device: Any = None
-    stream: Any = NONE
     grid: msgspec.Raw = NOTHING
     block: msgspec.Raw = NOTHING
     registers: Any = NONE
@@ -160,7 +130,6 @@ class TraceEntry(msgspec.Struct, gc=False):
     tid: Any = None
     ts: Any = None
     dur: Any = 0
-    id: Any = NONE
     args: Arguments | None = None
 
 
@@ -187,7 +156,7 @@ def entry_of(value: object) -> TraceEntry | None:
     if not isinstance(value, dict):
         return None
     fields: dict[str, Any] = {name: _text(value.get(name)) for name in ("ph", "cat", "name")}
-    fields |= {name: value[name] for name in ("pid", "tid", "ts", "dur", "id") if name in value}
+    fields |= {name: value[name] for name in ("pid", "tid", "ts", "dur") if name in value}
     entry = TraceEntry(**fields)
     told = value.get("args")
     if isinstance(told, dict):

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 import numpy as np
 
@@ -47,20 +47,19 @@ class Helpers:
     def take(self) -> _Helper:
         """An idle helper, or a new one. Raises UserError when none starts."""
         with self._lock:
-            while self._idle:
-                helper = self._idle.pop()
-                if helper.process.poll() is None:
-                    return helper
-                helper.end()
+            helper = self._idle.pop() if self._idle else None
+        if helper is not None and helper.process.poll() is None:
+            return helper
         return _Helper(self._argv)
 
     def put_back(self, helper: _Helper) -> None:
         """Keeps it for the next video, or ends it."""
         with self._lock:
-            if not self._is_over and len(self._idle) < _KEPT:
+            is_kept = not self._is_over and len(self._idle) < _KEPT
+            if is_kept:
                 self._idle.append(helper)
-                return
-        helper.end()
+        if not is_kept:
+            helper.end()
 
     def end(self) -> None:
         """Ends the idle helpers, and from now on each that is put back."""
@@ -72,7 +71,8 @@ class Helpers:
 
 
 _helpers: Helpers | None = None
-_crashes: dict[tuple[str, int, int], str] = {}
+_crashes: dict[Path, str] = {}
+"""By file, the sentence about how it ended a helper."""
 
 
 def keep_apart(argv: Sequence[str], *, soon: bool = False) -> None:
@@ -95,21 +95,12 @@ def decode_here() -> None:
 
 
 def is_kept_apart() -> bool:
-    """Whether `keep_apart` is in effect."""
     return _helpers is not None
 
 
 def crash_of(path: str | Path) -> str | None:
     """The sentence about how this file ended a helper; None for other files."""
-    try:
-        return _crashes.get(_identity(path))
-    except OSError:
-        return None
-
-
-def _identity(path: str | Path) -> tuple[str, int, int]:
-    status = Path(path).stat()
-    return str(Path(path).resolve()), status.st_size, status.st_mtime_ns
+    return _crashes.get(Path(path).absolute())
 
 
 atexit.register(decode_here)
@@ -130,10 +121,10 @@ class ApartVideo(VideoSource):
         if pool is None:
             raise UserError(f"{path}: no helper process is set up to decode videos.")
         self._helpers = pool
-        self._size = readable_file(path).stat().st_size
+        self._seconds = ANSWER_SECONDS + readable_file(path).stat().st_size / READ_BYTES_S
         self._table: FrameTable | None = None
         self._bytes_read = 0
-        self._over: str | None = None
+        self._over = f"{path}: is closed; open the video again."
         self._helper: _Helper | None = pool.take()
         try:
             self._ask("open", path=str(Path(path).absolute()))
@@ -160,12 +151,24 @@ class ApartVideo(VideoSource):
     def info(self) -> VideoInfo:
         return _info(self._ask("info")[0])
 
-    def walk(self, index: int) -> Iterator[tuple[int, int]]:
-        """The numbers of the last frames passed, which stand for the frames."""
-        yield from ((number, number) for number in self._ask("walk", index=index)[0]["passed"])
+    def passing(self, index: int, *, most: int, longest_edge: int | None = None) -> list[tuple[int, Picture]]:
+        answer, pictures = self._ask("passing", index=index, most=most, longest_edge=longest_edge)
+        return list(zip(answer["passed"], pictures, strict=True))
 
-    def to_rgb(self, frame: int, *, longest_edge: int | None = None) -> Picture:
-        return self._ask("picture", index=frame, longest_edge=longest_edge)[1][0]
+    def read_uniform(self, count: int, window_us: tuple[int, int] | None = None) -> VideoFrames:
+        return _frames(*self._ask("read_uniform", count=count, window_us=window_us))
+
+    def read_at(self, times_us: Sequence[int]) -> VideoFrames:
+        return _frames(*self._ask("read_at", times_us=[int(time_us) for time_us in times_us]))
+
+    def walk(self, index: int) -> Iterator[tuple[int, Any]]:
+        raise NotImplementedError("only the helper holds decoded frames")
+
+    def to_rgb(self, frame: Any, *, longest_edge: int | None = None) -> NoReturn:
+        raise NotImplementedError("only the helper holds decoded frames")
+
+    def _read(self, choose: Choice) -> VideoFrames:
+        raise NotImplementedError("the helper chooses: its table can change while it decodes")
 
     def close(self) -> None:
         """Returns the helper to the pool."""
@@ -179,22 +182,11 @@ class ApartVideo(VideoSource):
         else:
             self._helpers.put_back(helper)
 
-    def read_uniform(self, count: int, window_us: tuple[int, int] | None = None) -> VideoFrames:
-        return _frames(*self._ask("read_uniform", count=count, window_us=window_us))
-
-    def read_at(self, times_us: Sequence[int]) -> VideoFrames:
-        return _frames(*self._ask("read_at", times_us=[int(time_us) for time_us in times_us]))
-
-    def _read(self, choose: Choice) -> VideoFrames:
-        raise NotImplementedError("the helper chooses: its table can change while it decodes")
-
     def _ask(self, what: str, **about: Any) -> tuple[dict[str, Any], list[Picture]]:
-        if self._over is not None:
-            raise UserError(self._over)
         if self._helper is None:
-            raise UserError(f"{self.path}: is closed; open the video again.")
+            raise UserError(self._over)
         try:
-            answer, pictures = self._helper.ask(what, ANSWER_SECONDS + self._size / READ_BYTES_S, **about)
+            answer, pictures = self._helper.ask(what, self._seconds, **about)
         except _GoneError as gone:
             self._helper.end()
             self._helper = None
@@ -202,8 +194,7 @@ class ApartVideo(VideoSource):
                 f"{self.path}: the program that decodes it {gone}; the video is damaged or was made to do that, so "
                 "copy or export it again."
             )
-            with contextlib.suppress(OSError):
-                _crashes[_identity(self.path)] = self._over
+            _crashes[Path(self.path).absolute()] = self._over
             raise UserError(self._over) from None
         self._bytes_read = answer["bytes_read"]
         if "refused" in answer:
@@ -242,10 +233,7 @@ class _Helper:
             sink, source = cast("IO[bytes]", self.process.stdin), cast("IO[bytes]", self.process.stdout)
             sink.write(json.dumps({"ask": what, **about}).encode() + b"\n")
             sink.flush()
-            line = source.readline(_LONGEST_LINE)
-            if not line.endswith(b"\n"):
-                raise EOFError
-            answer: dict[str, Any] = json.loads(line)
+            answer: dict[str, Any] = json.loads(source.readline(_LONGEST_LINE))
             return answer, [_picture(source, shape) for shape in answer["shapes"]]
         except (OSError, ValueError, EOFError):
             raise self._gone(seconds) from None
@@ -266,10 +254,10 @@ class _Helper:
         self.process.kill()
 
     def _gone(self, seconds: float) -> _GoneError:
-        if self._is_late:
-            return _GoneError(f"took longer than {seconds:.0f} s")
         self.process.kill()
         code = self.process.wait()
+        if self._is_late:
+            return _GoneError(f"took longer than {seconds:.0f} s")
         if code == -getattr(signal, "SIGXCPU", 0):
             return _GoneError("took too much processor time")
         if code < 0:
@@ -280,16 +268,13 @@ class _Helper:
 
 def _picture(source: IO[bytes], shape: Sequence[int]) -> Picture:
     """uint8 of this shape. Raises EOFError where the helper ends, ValueError for more than one reading returns."""
-    if int(np.prod(shape)) > MAX_READ_BYTES:
+    size = int(np.prod(shape))
+    if size > MAX_READ_BYTES:
         raise ValueError("larger than any reading")
-    picture = np.empty(shape, np.uint8)
-    rest = memoryview(picture.data).cast("B")
-    while rest:
-        count = source.readinto(rest)  # type: ignore[attr-defined]  # a buffered reader, as Popen makes them
-        if not count:
-            raise EOFError
-        rest = rest[count:]
-    return picture
+    content = source.read(size)
+    if len(content) < size:
+        raise EOFError
+    return np.frombuffer(bytearray(content), np.uint8).reshape(shape)
 
 
 def _frames(answer: dict[str, Any], pictures: list[Picture]) -> VideoFrames:

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import sys
-from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,9 +22,6 @@ from evprof.loaders.videos.source import VideoFrames, VideoSource
 MOST_CPU_SECONDS = 300
 SPARE_BYTES = 4 << 30
 """Address space beyond that at the start: the largest frames that are read, in all threads of a decoder."""
-
-FRAMES_KEPT = 16
-"""Frames passed on the way to a frame that can still be requested."""
 
 Answer = tuple[dict[str, Any], list[Any]]
 """The facts, and the pictures that follow."""
@@ -72,7 +68,6 @@ class _Served:
 
     def __init__(self) -> None:
         self._video: VideoSource | None = None
-        self._passed: deque[tuple[int, Any]] = deque(maxlen=FRAMES_KEPT)
 
     @property
     def bytes_read(self) -> int:
@@ -88,19 +83,14 @@ class _Served:
             raise UserError("No video is open.")
         if ask in ("read_uniform", "read_at"):
             return _frames(getattr(video, ask)(**about))
-        if ask == "walk":
-            self._passed.clear()
-            self._passed.extend(video.walk(about["index"]))
-            return {"passed": [number for number, _ in self._passed]}, []
-        if ask == "picture":
-            frame = next(frame for number, frame in self._passed if number == about["index"])
-            return {}, [video.to_rgb(frame, longest_edge=about["longest_edge"])]
+        if ask == "passing":
+            passed = video.passing(**about)
+            return {"passed": [number for number, _ in passed]}, [picture for _, picture in passed]
         return (_table_facts(video) if ask == "index" else {"info": vars(video.info())}), []
 
     def _replace(self, path: str | None = None) -> None:
         from evprof.loaders.videos.file import VideoFile
 
-        self._passed.clear()
         if self._video is not None:
             self._video.close()
         self._video = None

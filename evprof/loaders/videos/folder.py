@@ -1,6 +1,6 @@
 """Reads a folder of pictures as a video: PNG, JPEG, BMP, TIFF or WebP files in natural order.
 
-Their times come from a text that is named or lies among them, else from a fixed rate. Only the pictures asked for are
+Their times come from a text that is named or is among them, or from a fixed rate. Only the pictures that are read are
 decoded.
 """
 
@@ -28,9 +28,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_BYTES = 64 << 20
+MAX_PICTURES = 1_000_000
 
-_MICROSECONDS, _NANOSECONDS, _SECONDS = Decimal(1), Decimal("0.001"), Decimal(1_000_000)
-"""One unit of each in µs."""
+TIMES = ("timestamps.txt", "times.txt")
+"""In a folder of pictures, the text with their times; `evprof convert` writes the second."""
+
+RATE = 25
+"""Pictures per second without a text of times."""
 
 _LATEST_US = 2**61
 _LATEST_UNIX_US = 10**17
@@ -39,15 +43,24 @@ _LATEST_UNIX_US = 10**17
 _LONGEST_GAP_US = 2_000_000
 """Whole numbers further apart than this are ns: cameras take pictures more often than every two seconds."""
 
+_FORMATS = {
+    **dict.fromkeys((".jpg", ".jpeg"), "JPEG"),
+    **dict.fromkeys((".tif", ".tiff"), "TIFF"),
+    ".png": "PNG",
+    ".bmp": "BMP",
+    ".webp": "WEBP",
+}
+_UNREADABLE = (OSError, ValueError, SyntaxError, EOFError, MemoryError, OverflowError)
+
 
 def read_times_us(path: str | Path) -> npt.NDArray[np.int64]:
     """int64 [N], strictly increasing: µs for each line. Raises UserError naming the line that is none.
 
-    One time a line: whole numbers are µs (DSEC's timestamps.txt), or ns where their size tells; with a decimal point
+    One time a line: whole numbers are µs (DSEC's timestamps.txt), or ns if their size shows it; with a decimal point
     they are seconds. A second number is the end of an exposure that the first one starts (DSEC's
-    exposure_timestamps.txt): its middle counts, which is what DSEC's own timestamps.txt holds. A file name may follow
-    instead (`images.txt`, `rgb.txt`, `data.csv`). Commas and blanks separate. Lines that begin with `#`, and a first
-    line of words, are passed over.
+    exposure_timestamps.txt); the time is its middle, as in DSEC's own timestamps.txt. A file name may follow instead
+    (`images.txt`, `rgb.txt`, `data.csv`). Commas and blanks separate. Lines that begin with `#`, and a first line of
+    words, are skipped.
     """
     rows: list[tuple[int, list[Decimal]]] = []
     has_decimals = False
@@ -59,17 +72,16 @@ def read_times_us(path: str | Path) -> npt.NDArray[np.int64]:
         has_decimals = has_decimals or "." in words[0] or "e" in words[0].lower()
     if not rows:
         raise UserError(f"{path}: holds no times; it needs one in µs for each picture.")
-    unit = _SECONDS if has_decimals else _whole_unit([numbers[0] for _, numbers in rows])
-    middles = [sum(numbers) * unit / len(numbers) for _, numbers in rows]
-    for (line_number, _), middle in zip(rows, middles, strict=True):
+    unit = Decimal(1_000_000) if has_decimals else _whole_unit(rows[0][1][0], rows[-1][1][0], len(rows))
+    times: list[int] = []
+    for line_number, numbers in rows:
+        middle = sum(numbers) * unit / len(numbers)
         if not abs(middle) < _LATEST_US:
             raise UserError(f"{path}: line {line_number} is no time: no clock shows {middle / 1_000_000:.3g} s.")
-    times = np.array([round(middle) for middle in middles], dtype=np.int64)
-    backwards = np.flatnonzero(np.diff(times) <= 0)
-    if len(backwards):
-        line_number = rows[int(backwards[0]) + 1][0]
-        raise UserError(f"{path}: line {line_number} is not later than the line before; times must increase.")
-    return times
+        if times and round(middle) <= times[-1]:
+            raise UserError(f"{path}: line {line_number} is not later than the line before; times must increase.")
+        times.append(round(middle))
+    return np.array(times, np.int64)
 
 
 def _text(path: str | Path) -> str:
@@ -94,31 +106,10 @@ def _numbers(path: str | Path, line_number: int, words: list[str]) -> list[Decim
     return numbers
 
 
-def _whole_unit(times: list[Decimal]) -> Decimal:
-    """What one unit of whole numbers is; a list has one unit."""
-    gap = (times[-1] - times[0]) / max(1, len(times) - 1)
-    return _NANOSECONDS if abs(times[-1]) >= _LATEST_UNIX_US or gap > _LONGEST_GAP_US else _MICROSECONDS
-
-
-TIMES = ("timestamps.txt", "times.txt")
-"""In a folder of pictures, the text with their times; `evprof convert` writes the second."""
-
-RATE = 25
-"""Pictures per second where nothing tells their times."""
-
-MAX_PICTURES = 1_000_000
-
-Times = npt.NDArray[np.int64]
-
-_FORMATS = {
-    ".png": "PNG",
-    ".jpg": "JPEG",
-    ".jpeg": "JPEG",
-    ".bmp": "BMP",
-    ".tif": "TIFF",
-    ".tiff": "TIFF",
-    ".webp": "WEBP",
-}
+def _whole_unit(first: Decimal, last: Decimal, count: int) -> Decimal:
+    """The unit of whole numbers in µs; a list has one unit."""
+    gap = (last - first) / max(1, count - 1)
+    return Decimal("0.001") if abs(last) >= _LATEST_UNIX_US or gap > _LONGEST_GAP_US else Decimal(1)
 
 
 class ImageFolder(VideoSource):
@@ -132,7 +123,7 @@ class ImageFolder(VideoSource):
     def __init__(self, path: str | Path, times_path: str | Path | None = None) -> None:
         self.path = str(path)
         self._times_path = times_path
-        self._problem = ""
+        self._problems: tuple[str, ...] = ()
         self._paths = picture_paths(path)
         self._table: FrameTable | None = None
         self._is_timed = False
@@ -152,7 +143,7 @@ class ImageFolder(VideoSource):
         return list(self._paths)
 
     def index(self) -> FrameTable:
-        """Reads the times, if there is a file of them; the number of those that were named must be the pictures'."""
+        """Reads the times, if there is a file of them; it must hold as many as there are pictures."""
         count = len(self._paths)
         pts = self._own_times() if self._times_path is None else self._read_times(self._times_path)
         self._is_timed = pts is not None
@@ -165,51 +156,45 @@ class ImageFolder(VideoSource):
         self._table = FrameTable(pts, is_key, int(pts[-1]) + length, Fraction(1, 1_000_000))
         return self._table
 
-    def _read_times(self, path: str | Path) -> Times:
-        count = len(self._paths)
+    def _read_times(self, path: str | Path) -> npt.NDArray[np.int64]:
         pts = read_times_us(path)
         self._bytes_read += Path(path).stat().st_size
-        if len(pts) != count:
+        if len(pts) != len(self._paths):
             raise UserError(
-                f"{path}: holds {len(pts):,} times for the {count:,} pictures of {self.path}; give the times that "
-                "belong to them."
+                f"{path}: holds {len(pts):,} times for the {len(self._paths):,} pictures of {self.path}; give the "
+                "times that belong to them."
             )
         return pts
 
-    def _own_times(self) -> Times | None:
-        """The times that lie in the folder itself; None, and a problem that says why, where they cannot be its own."""
-        found = times_among(self.path)
-        if found is None and is_picture(self.path):
-            return None
-        if found is None:
-            self._problem = f"Nothing says when the pictures of {self.path} were taken; {RATE} per second are assumed."
+    def _own_times(self) -> npt.NDArray[np.int64] | None:
+        """The times in the folder itself; None, and a problem, if there are none of its own."""
+        own = next((place for name in TIMES if (place := Path(self.path) / name).is_file()), None)
+        if own is None:
+            said = f"Nothing says when the pictures of {self.path} were taken; {RATE} per second are assumed."
+            self._problems = () if is_picture(self.path) else (said,)
             return None
         try:
-            times = self._read_times(found)
+            return self._read_times(own)
         except UserError as error:
-            self._problem = f"{error.sentence} Until then {RATE} pictures per second are assumed."
+            self._problems = (f"{error.sentence} Until then {RATE} pictures per second are assumed.",)
             return None
-        self._problem = ""
-        return times
 
     def info(self) -> VideoInfo:
         if self._size is None:
             self._decode(0)
-        width, height = self._size or (0, 0)
         table = self.table
         return VideoInfo(
-            codec=_FORMATS[self._paths[0].suffix.lower()].lower(),
-            frames=len(table),
-            width=width,
-            height=height,
-            duration_ms=table.duration_us / 1000,
+            _FORMATS[self._paths[0].suffix.lower()].lower(),
+            len(table),
+            *(self._size or (0, 0)),
+            table.duration_us / 1000,
             gop_frames=1,
             first_time_us=int(table.pts[0]) if self._is_timed else None,
-            problems=(self._problem,) if self._problem else (),
+            problems=self._problems,
         )
 
     def walk(self, index: int) -> Iterator[tuple[int, Picture]]:
-        """Picture `index` alone: nothing lies on the way to it."""
+        """Picture `index` alone."""
         if not 0 <= index < len(self._paths):
             raise UserError(f"{self.path}: there is no frame {index} among {len(self._paths)}.")
         yield index, self._decode(index)
@@ -224,13 +209,13 @@ class ImageFolder(VideoSource):
 
     def _read(self, choose: Choice) -> VideoFrames:
         indices = choose(self.table)
-        first, *others = sorted(set(indices))
+        targets = sorted(set(indices))
         with self.parts.part("decode"):
-            # The first picture asked for tells the size of all: none is decoded, or read, that nobody asked for.
-            pictures = {first: self._decode(first)}
-            height, width = pictures[first].shape[:2]
-            self._check_amount(1 + len(others), width, height)
-            pictures |= {index: self._decode(index) for index in others}
+            # The first picture gives the size of all, so that no other picture is read for it.
+            pictures = {targets[0]: self._decode(targets[0])}
+            height, width = pictures[targets[0]].shape[:2]
+            self._check_amount(len(targets), width, height)
+            pictures |= {index: self._decode(index) for index in targets[1:]}
         times_us = [self.table.time_us(index) for index in indices]
         return VideoFrames([pictures[index] for index in indices], indices, times_us, self.info(), self.decoder)
 
@@ -244,15 +229,14 @@ class ImageFolder(VideoSource):
                 check_size(self.path, image.width, image.height)
                 picture = _upright_rgb(path, image)
                 self._bytes_read += file.seek(0, 2)
-        except (OSError, ValueError, SyntaxError, EOFError, MemoryError, OverflowError) as error:
+        except _UNREADABLE as error:
             raise UserError(
                 f"{path}: cannot be read as a picture ({reason(error)}); copy or export it again."
             ) from None
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             raise UserError(f"{path}: the picture is far too large to be a video frame; scale it down.") from None
         height, width = picture.shape[:2]
-        if self._size is None:
-            self._size = width, height
+        self._size = self._size or (width, height)
         if self._size != (width, height):
             raise UserError(
                 f"{path}: is {width} x {height} and other pictures of the folder are {self._size[0]} x "
@@ -261,23 +245,17 @@ class ImageFolder(VideoSource):
         return picture
 
 
-def times_among(folder: str | Path) -> Path | None:
-    """The text of times that lies in a folder of pictures; None for sets, and where there is none."""
-    return next((path for name in TIMES if (path := Path(folder) / name).is_file()), None)
-
-
 def is_picture(path: str | Path) -> bool:
-    """Whether a path names a single picture that does not move, a video of one frame; what cannot be read is none."""
+    """Whether a path names a single picture that does not move, a video of one frame."""
     from PIL import Image
 
-    found = Path(path)
-    kind = _FORMATS.get(found.suffix.lower())
-    if kind is None or not found.is_file():
+    kind = _FORMATS.get(Path(path).suffix.lower())
+    if kind is None or not Path(path).is_file():
         return False
     try:
-        with opened_file(found) as file, Image.open(file, formats=[kind]) as image:
+        with opened_file(path) as file, Image.open(file, formats=[kind]) as image:
             return not getattr(image, "is_animated", False)
-    except (OSError, ValueError, SyntaxError, EOFError, MemoryError, OverflowError, UserError):
+    except (*_UNREADABLE, UserError):
         return False
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return True
@@ -316,5 +294,4 @@ def _upright_rgb(path: Path, image: Image) -> Picture:
         return np.repeat(gray[:, :, None], 3, axis=2)
     if image.mode in ("I", "F"):
         raise UserError(f"{path}: has {image.mode} pixels, whose white is unknown; export it with 8 or 16 bits.")
-    turned = ImageOps.exif_transpose(image)
-    return np.array(turned.convert("RGB"))
+    return np.array(ImageOps.exif_transpose(image).convert("RGB"))

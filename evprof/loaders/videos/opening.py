@@ -19,7 +19,7 @@ from evprof.loaders.videos.source import VideoSource
 def open_video(path: str | Path, times_path: str | Path | None = None) -> VideoSource:
     """Opens a video file, a folder of pictures, a set of them (`drive/000001_*.png`) or one; the caller closes it.
 
-    `times_path` names a text with the time of every picture (see `videos/times.py`), for folders and sets alone.
+    `times_path` names a text with the time of every picture (see `read_times_us`), for folders and sets alone.
     Programs that `keep_apart` have it done by a helper.
     """
     if Path(path).is_dir() or is_frame_set(path) or is_picture(path):
@@ -96,9 +96,9 @@ class SeekableVideo:
         if index in self._kept:
             self._kept.move_to_end(index)
         else:
-            for passed, frame in video.walk(index):
-                if passed > index - _KEPT_ON_THE_WAY and passed not in self._kept:
-                    self._keep(passed, video.to_rgb(frame, longest_edge=self._longest_edge))
+            for passed, picture in video.passing(index, most=_KEPT_ON_THE_WAY, longest_edge=self._longest_edge):
+                if passed not in self._kept:
+                    self._keep(passed, picture)
         return ShownFrame(index, video.table.time_us(index), self._kept[index])
 
     def _keep(self, index: int, picture: Picture) -> None:

@@ -6,6 +6,7 @@ Times are µs on the video's own clock, whose zero is the first frame.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +115,11 @@ class VideoSource(Closing, ABC):
     @abstractmethod
     def to_rgb(self, frame: Any, *, longest_edge: int | None = None) -> Picture:
         """uint8 [H, W, 3] of what `walk` gave, upright; scaled down so that no edge exceeds `longest_edge`."""
+
+    def passing(self, index: int, *, most: int, longest_edge: int | None = None) -> list[tuple[int, Picture]]:
+        """Frame `index`, and up to `most` - 1 of the frames decoded on the way to it, with their numbers."""
+        passed = deque(self.walk(index), maxlen=most)
+        return [(number, self.to_rgb(frame, longest_edge=longest_edge)) for number, frame in passed]
 
     @abstractmethod
     def close(self) -> None:

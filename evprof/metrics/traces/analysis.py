@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from evprof.core.rows.trace_columns import NONE, TraceColumns
-from evprof.core.units import count_text, memory_text, ms_text, percent_text
+from evprof.core.rows.trace_columns import TraceColumns
+from evprof.core.units import count_text, percent_text
 from evprof.metrics.traces.launches import Launches, graph_launches, graph_problems, launches
 from evprof.metrics.traces.memory import MemoryFigures, memory_figures
 from evprof.metrics.traces.modules import ModuleRow, module_rows
@@ -29,9 +30,6 @@ IDLE_SHARE = 0.5
 
 NOTED_SHARE = 0.1
 """What takes less of the time is not worth a sentence."""
-
-STAGE_SHARE = 0.3
-FULL_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -98,26 +96,20 @@ class TraceAnalysis:
     def operators_by_shapes(self) -> tuple[OperatorRow, ...]:
         return operator_rows(self.trace, self.tree, self.figures, by_shapes=True)
 
-    @cached_property
-    def operators_by_stack(self) -> tuple[OperatorRow, ...]:
-        """Operators by name and call stack; only traces of `with_stack` by older versions of torch hold these."""
-        has_stack = self.trace.slices.stacks[self.tree.rows] != NONE
-        if not has_stack.any():
-            return ()
-        return operator_rows(self.trace, self.tree, self.figures, by_stacks=True, chosen=has_stack)
-
     def operators_between(self, start_ns: int, end_ns: int) -> tuple[OperatorRow, ...]:
         """Operators that began in a stretch of the trace's time, with all that they launched, whenever it ran."""
-        return operator_rows(self.trace, self.tree, self.figures, chosen=self._begun(start_ns, end_ns))
+        begun: Mask = (self.tree.starts >= start_ns) & (self.tree.starts < end_ns)
+        return operator_rows(self.trace, self.tree, self.figures, chosen=begun)
 
     @cached_property
     def kernels(self) -> tuple[KernelRow, ...]:
-        return kernel_rows(self.trace, self.tree, self.launched)
+        return kernel_rows(self.trace, self.launched)
 
     @cached_property
-    def kernels_by_launch(self) -> tuple[KernelRow, ...]:
-        """Kernels by name, operator, grid, block, registers and shared memory."""
-        return kernel_rows(self.trace, self.tree, self.launched, by_launch=True)
+    def slice_counts(self) -> dict[str, int]:
+        """The number of slices of each category, in the order in which these occur."""
+        counts = Counter(self.trace.slices.categories.tolist())
+        return {self.trace.text(code): count for code, count in counts.items()}
 
     @cached_property
     def memory(self) -> MemoryFigures:
@@ -152,14 +144,10 @@ class TraceAnalysis:
             )
         return tuple(found)
 
-    def _begun(self, start_ns: int, end_ns: int) -> Mask:
-        chosen: Mask = (self.tree.starts >= start_ns) & (self.tree.starts < end_ns)
-        return chosen
-
 
 def _advice(analysis: TraceAnalysis) -> tuple[TraceAdvice, ...]:
     """All that holds for a trace, the largest share first."""
-    found = [one for rule in (_idle_devices, _operators, _full_devices, _long_stages) for one in rule(analysis)]
+    found = [one for rule in (_idle_devices, _operators) for one in rule(analysis)]
     return tuple(sorted(found, key=lambda one: -one.share))
 
 
@@ -216,32 +204,3 @@ _GROWING_CACHE = (
     "written in place."
 )
 _PLAIN_ATTENTION = "Attention takes its plain path for {} of the operators' time: --attention flash is one kernel."
-
-
-def _full_devices(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
-    rooms = {f"GPU {device.number}": device.memory_bytes for device in analysis.trace.head.devices}
-    for curve in analysis.memory.curves:
-        room = rooms.get(curve.device)
-        if room and curve.peak_bytes > FULL_SHARE * room:
-            share = curve.peak_bytes / room
-            said = (
-                f"{curve.device} held {memory_text(curve.peak_bytes)} of {memory_text(room)} at its peak "
-                f"({percent_text(share)}): --prefill-chunk 1024 takes less for a long prompt's pass."
-            )
-            yield TraceAdvice(said, "prefill_chunk", "1024", share)
-
-
-def _long_stages(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
-    """Stages before the language model that a cache would spare the next run on the same input."""
-    stages = analysis.stages
-    whole = max((stage.end_ns for stage in stages), default=0) - min((stage.start_ns for stage in stages), default=0)
-    for name, switch, value, how in (
-        ("load", "prefetch", "warm", "has the files in memory before the run"),
-        ("vision", "vision_cache", "memory", "keeps the embeddings for the next run on the same input"),
-    ):
-        taken = sum(stage.end_ns - stage.start_ns for stage in stages if stage.name == name)
-        share = taken / whole if whole else 0.0
-        if share >= STAGE_SHARE:
-            said = f"Stage {name} takes {ms_text(taken / 1e6)}, {percent_text(share)} of the run"
-            option = switch.replace("_", "-")
-            yield TraceAdvice(f"{said}: --{option} {value} {how}.", switch, value, share)

@@ -1,7 +1,7 @@
-"""A trace's clock beside the clock of the run that was traced: the run's stages stand in both.
+"""A trace beside the run that was traced: the offset of their clocks, and the operators of a stretch of time.
 
-A trace counts from the wall clock, a run from the machine's monotonic one. Each stage lies in the trace inside of what
-the run noted, which bounds the offset from both sides.
+A trace counts from the wall clock, a run from the monotonic clock of the machine. The stages of the run are in both:
+each is in the trace within what the run recorded, which bounds the offset from both sides.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.traces.analysis import TraceAnalysis
+from evprof.metrics.traces.operators import OperatorRow
+from evprof.metrics.traces.overview import union
 from evprof.metrics.traces.stages import TraceStage
 
 
@@ -57,3 +59,18 @@ def trace_clock(run: RunLog, analysis: TraceAnalysis) -> TraceClock | None:
     zero = run.info.start_ns
     uncertainty = (abs(high - low) + 1) // 2
     return TraceClock((low + high) // 2, uncertainty, 2 * len(earliest), zero if zero is not None else low)
+
+
+@dataclass(frozen=True)
+class TraceStretch:
+    """Operators that began between two times, the most time alone first; `uncovered_ns` is what no operator covers."""
+
+    operators: tuple[OperatorRow, ...]
+    uncovered_ns: int
+
+
+def trace_stretch(analysis: TraceAnalysis, start_ns: int, end_ns: int) -> TraceStretch:
+    tree = analysis.tree
+    mine = tree.is_operator & (tree.starts < end_ns) & (tree.ends > start_ns)
+    covered = union(tree.starts[mine], tree.ends[mine]).within_ns(start_ns, end_ns)
+    return TraceStretch(analysis.operators_between(start_ns, end_ns), max(end_ns - start_ns, 0) - covered)

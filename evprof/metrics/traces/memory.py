@@ -45,17 +45,17 @@ class MemoryCurve:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Memory taken and given back; times None where that lies outside the trace, `operator` "" where nobody is known.
-
-    `within` is the operator around one that only makes an empty tensor.
-    """
+    """Memory taken and given back; a time outside the trace is None. `operator` is "" if it is unknown."""
 
     device: str
     operator: str
-    within: str
     bytes: int
     allocated_ns: int | None
     released_ns: int | None
+
+    @property
+    def held_ns(self) -> int | None:
+        return None if self.allocated_ns is None or self.released_ns is None else self.released_ns - self.allocated_ns
 
 
 @dataclass(frozen=True)
@@ -148,19 +148,13 @@ class _Allocations(Sequence[Allocation]):
         memory = self._trace.memory
         row = taken if taken >= 0 else given
         scope = int(self._scopes[row]) if taken >= 0 else NONE
-        name = self._name(scope)
-        above = int(self._tree.parents[scope]) if scope >= 0 else NONE
         return Allocation(
             self._devices[row],
-            name,
-            self._name(int(self._tree.keepers[above])) if above >= 0 and name.startswith("aten::empty") else "",
+            self._trace.text(int(self._tree.names[scope])) if scope >= 0 else "",
             abs(int(memory.bytes[self._order[row]])),
             int(memory.times[self._order[taken]]) if taken >= 0 else None,
             int(memory.times[self._order[given]]) if given >= 0 else None,
         )
-
-    def _name(self, scope: int) -> str:
-        return self._trace.text(int(self._tree.names[scope])) if scope >= 0 else ""
 
 
 def _paired(addresses: Ints, sizes: Ints) -> Ints:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +25,6 @@ class ModuleRow:
     """
 
     name: str
-    module_id: int
     calls: int
     operators: int
     host_self_ns: int
@@ -64,19 +64,9 @@ def module_rows(trace: TraceColumns, tree: ScopeTree, figures: OperatorFigures) 
         inside.setdefault(parent, []).append(group)
     rows: dict[int, ModuleRow] = {}
     for group in reversed(range(len(keys))):  # children come after their parents
-        _, name, module = keys[group]
-        calls, operators, host_self, host_total, device_self, device_total = sums[:, group].tolist()
-        rows[group] = ModuleRow(
-            name=trace.text(name).removeprefix(_PREFIX),
-            module_id=module,
-            calls=calls,
-            operators=operators,
-            host_self_ns=host_self,
-            host_total_ns=host_total,
-            device_self_ns=device_self,
-            device_total_ns=device_total,
-            children=tuple(rows[child] for child in inside.get(group, [])),
-        )
+        _, name, _ = keys[group]
+        children = tuple(rows[child] for child in inside.get(group, []))
+        rows[group] = ModuleRow(trace.text(name).removeprefix(_PREFIX), *sums[:, group].tolist(), children)
     return tuple(rows[group] for group in inside.get(NONE, []))
 
 
@@ -87,3 +77,10 @@ def _inner_module(tree: ScopeTree) -> list[int]:
     for place, parent in enumerate(parents):
         found[place] = parent if parent < 0 or is_module[parent] else found[parent]
     return found
+
+
+def indented(modules: Iterable[ModuleRow], depth: int = 0) -> Iterator[ModuleRow]:
+    """The modules of a tree, outer before inner, with names indented by depth."""
+    for row in modules:
+        yield replace(row, name="  " * depth + row.name)
+        yield from indented(row.children, depth + 1)

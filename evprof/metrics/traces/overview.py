@@ -166,8 +166,6 @@ class TraceOverview:
     """All steps: their time by category, each of them, and the devices. Without marked steps there is one, named ""."""
 
     wall_ns: int
-    start_ns: int
-    end_ns: int
     categories: tuple[CategoryTime, ...]
     steps: tuple[TraceStep, ...]
     devices: tuple[DeviceUse, ...]
@@ -189,8 +187,6 @@ def overview(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> TraceO
     start, end = steps[0][0], max(steps[-1][1], steps[0][0])
     return TraceOverview(
         wall,
-        start,
-        end,
         tuple(
             CategoryTime(name, int(ns), int(ns) / wall if wall else None)
             for name, ns in zip(CATEGORIES, shares.sum(axis=0).tolist(), strict=True)
@@ -269,8 +265,7 @@ def _on_devices(
 def _devices(trace: TraceColumns, launched: Launches, tree: ScopeTree, start: int, end: int) -> tuple[DeviceUse, ...]:
     device = np.full(len(trace.slices), NONE)
     device[trace.device.rows] = trace.device.devices
-    place = np.full(len(trace.slices), NONE)
-    place[trace.device.rows] = np.arange(len(trace.device.rows))
+    place = trace.device_places
     numbers = device[launched.rows]
     found = []
     for number in sorted(set(numbers[launched.is_kernel].tolist()) - {NONE})[:MOST_DEVICES]:

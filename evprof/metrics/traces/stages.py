@@ -29,6 +29,10 @@ class TraceStage:
     device_ns: int
     work: Ints
 
+    @property
+    def duration_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
 
 def trace_stages(trace: TraceColumns, launched: Launches) -> tuple[TraceStage, ...]:
     """The stages in the order in which they began; none in traces of other programs."""
