@@ -66,7 +66,9 @@ def module_rows(trace: TraceColumns, tree: ScopeTree, figures: OperatorFigures) 
     for group in reversed(range(len(keys))):  # children come after their parents
         _, name, _ = keys[group]
         children = tuple(rows[child] for child in inside.get(group, []))
-        rows[group] = ModuleRow(trace.text(name).removeprefix(_PREFIX), *sums[:, group].tolist(), children)
+        calls, operators, host_self, host_total, device_self, device_total = sums[:, group].tolist()
+        times = host_self, host_total, device_self, device_total
+        rows[group] = ModuleRow(trace.text(name).removeprefix(_PREFIX), calls, operators, *times, children)
     return tuple(rows[group] for group in inside.get(NONE, []))
 
 

@@ -77,17 +77,13 @@ def operator_rows(
         *(figures.tensor_self_ns, figures.is_eligible.astype(np.int64), np.ones(len(tree), np.int64)),
     )
     sums = np.stack([summed(groups.which, column[places], count) for column in columns]).T.tolist()
-    found = [
-        OperatorRow(
-            trace.text(trace.slices.names[row]),
-            (trace.text(trace.slices.shapes[row]) or "[]") if by_shapes else "",
-            calls,
-            *times,
-            can > 0,
-            tensor_self / times[2] if times[2] else None,
-        )
-        for row, (*times, tensor_self, can, calls) in zip(rows[groups.firsts].tolist(), sums, strict=True)
-    ]
+    found = []
+    for row, figures_of in zip(rows[groups.firsts].tolist(), sums, strict=True):
+        host_self, host_total, device_self, device_total, tensor_self, can, calls = figures_of
+        shapes = (trace.text(trace.slices.shapes[row]) or "[]") if by_shapes else ""
+        share = tensor_self / device_self if device_self else None
+        times = host_self, host_total, device_self, device_total
+        found.append(OperatorRow(trace.text(trace.slices.names[row]), shapes, calls, *times, can > 0, share))
     has_device = any(row.device_self_ns for row in found)
     return tuple(sorted(found, key=lambda row: -(row.device_self_ns if has_device else row.host_self_ns)))
 
@@ -124,7 +120,9 @@ def kernel_rows(trace: TraceColumns, launched: Launches) -> tuple[KernelRow, ...
             KernelRow(
                 trace.text(trace.slices.names[rows[mine[0]]]),
                 len(mine),
-                *(int(value) for value in (took.sum(), took.min(), took.max())),
+                int(took.sum()),
+                int(took.min()),
+                int(took.max()),
                 _weighted(trace.device.blocks_per_sm, facts[mine], took),
                 _weighted(trace.device.occupancies, facts[mine], took, 0.01),
                 bool(uses_cores[mine[0]]),

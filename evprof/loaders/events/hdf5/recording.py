@@ -118,7 +118,8 @@ def _columns(home: Any, place: str, name: str) -> Columns | None:
         return _group_columns(home, place, name)
     if not is_dataset(home) or is_elsewhere(home):
         return None
-    shape, dtype = home.shape or (), home.dtype
+    shape: tuple[int, ...] = home.shape or ()
+    dtype = home.dtype
     if dtype.names is None:
         # Rows of x, y, t in seconds and p, as in MVSEC. Four numbers can also be an orientation.
         if len(shape) != 2 or shape[1] != 4 or dtype.kind != "f" or place.rsplit("/", 1)[-1] != "events":
@@ -235,7 +236,8 @@ class Hdf5Recording(EventRecording):
             if self._is_sorted
             else ("Time runs backwards in the recording; windows of a long one may lack events that are out of order.",)
         )
-        return RecordingInfo(layout.format, self._count, *(layout.size or (None, None)), *ends, details, problems)
+        width, height = layout.size or (None, None)
+        return RecordingInfo(layout.format, self._count, width, height, *ends, details, problems)
 
     @property
     def bytes_read(self) -> int:

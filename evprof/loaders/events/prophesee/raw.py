@@ -256,8 +256,9 @@ class WordRecording(StatefulRecording[State]):
     def info(self) -> RecordingInfo:
         """The number of events is known only after decoding all of the file."""
         limits = self._limits_us
-        size = self._header.size or (None, None)
-        return RecordingInfo(self._decoder.name, None, *size, *limits, self._header.details, self._problems())
+        width, height = self._header.size or (None, None)
+        details = self._header.details
+        return RecordingInfo(self._decoder.name, None, width, height, *limits, details, self._problems())
 
     def _words(self, place: int) -> Words:
         return np.frombuffer(self._file.at(place, min(self._block_bytes, self._end - place)), self._decoder.word)
