@@ -161,7 +161,7 @@ def test_a_little_lateness_is_put_right_and_much_is_told() -> None:
 def test_a_jump_of_an_age_makes_no_endless_windows() -> None:
     events = events_of([(0, 0, 0, 1), (0, 0, 2**60, 1)])
     for source in (events, InChunks(__file__, "npy", events)):
-        with pytest.raises(UserError, match="longer windows"):
+        with pytest.raises(UserError, match="use longer ones"):
             list(windows_by_time(source, 1000))
 
 
