@@ -22,8 +22,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from evprof.core.run_book import RunBook  # noqa: E402 - the checkout precedes an installed evprof
-from evprof.session.reading import read_session  # noqa: E402
+from evprof.session.opened import open_session  # noqa: E402 - the checkout precedes an installed evprof
 
 SAMPLE = ROOT / "assets" / "samples" / "car-crossing-at-night"
 EARLIER = ROOT / "tests" / "session" / "golden" / "format_7.evprof"
@@ -82,9 +81,7 @@ def kill_once(program: str, chance: random.Random, folder: Path) -> list[str]:
 
 def _runs(path: Path) -> dict[int, str]:
     """Run id -> answer of each run. Raises what reading raises."""
-    book = RunBook(read_session(path))
-    book.update()
-    return {number: run.info.text or "" for number, run in book.runs.items()}
+    return {number: run.info.text or "" for number, run in open_session(path).runs.items() if run.spans is not None}
 
 
 def _wait_for_first_bytes(process: subprocess.Popen[bytes], folder: Path) -> None:

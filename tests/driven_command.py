@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.session.reading import read_session
+from whole_session import read_session
 
 DRIVER = """
 import sys

@@ -19,7 +19,7 @@ from evprof.run.suites.plan import INTERLEAVED, SuitePlan, SuiteRow, plan_suite
 from evprof.run.suites.record import RowOutcomes, fingerprint, suite_fact
 from evprof.run.suites.spec import parse_suite
 from evprof.run.suites.suite import SuiteDriver, SuiteEnd
-from evprof.session.reading import load_session
+from whole_session import load_session
 
 GRID: dict[str, Any] = {
     "cells": [{"mode": "draft"}, {"mode": "side-by-side"}, {"mode": "target", "frames": 2}, {"mode": "speculative"}]

@@ -180,8 +180,8 @@ class RowSource(Protocol):
 
     def __contains__(self, run_id: object) -> bool: ...
 
-    def rows(self, run_id: int) -> tuple[RecordLog, list[str]]:
-        """The rows of a run, and sentences about damaged ones. Raises UserError where the file is gone."""
+    def rows(self, run_id: int) -> tuple[RecordLog, str]:
+        """The rows of a run, and "" or why they are left out. Raises UserError where the file is gone."""
 
     def figures(self, run_id: int) -> Mapping[str, Any] | None:
         """The figures that are stored with a run; None without any."""

@@ -124,14 +124,14 @@ class RunLog:
         with self._draining:
             if self._source is None or not self._is_unread:
                 return
-            recording, problems = self._source.rows(self.run_id)
+            recording, problem = self._source.rows(self.run_id)
             self._is_unread, version = False, self.version
             for stream in recording.streams.values():
                 if len(stream):
                     self.take(stream, 0, len(stream))
             self.version = version
-            for sentence in problems:
-                self.info.spoil(sentence)
+            if problem:
+                self.info.spoil(problem)
                 self.kept = None
                 self.version += 1
             self._source.note_fetched(self)

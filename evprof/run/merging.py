@@ -1,7 +1,7 @@
 """Join sessions: numbers of runs and requests, and what refers to them, continue after those of the session before.
 
-Engine processes keep their names, so that statistics know them apart. Facts of one session, such as the suite that it
-records, are kept in the fact "merged", which names the sources and the numbers that their runs have now.
+Engine processes keep their names, so that statistics know them apart. Facts that differ between the sessions, such as
+the suite that one records, are kept in the fact "merged", which names the sources and the numbers of their runs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,18 +18,15 @@ from typing import Any
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.files.whole_file import hidden_name
-from evprof.core.protocols import RunStarted, StopFlag
+from evprof.core.protocols import StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
 from evprof.core.run_info import ENGINE_SESSION, RunInfo
-from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.run.kept_figures import kept_figures, runs_of
-from evprof.run.session_target import sample_files
 from evprof.session.facts import MARKS, MERGED
 from evprof.session.opened import OpenedSession, open_session
 from evprof.session.presence import is_written, reserved
-from evprof.session.reading import load_session
 from evprof.session.store import Commit, SessionFile
 
 OF_ONE = ("suite", MERGED, "pruned")
@@ -53,23 +51,17 @@ class SourceSession:
     number: int = 1
     runs_on: int = 0
     groups_on: int = 0
-    repeats_on: Mapping[str, int] = field(default_factory=dict)
+    repeats_on: Counter[str] = field(default_factory=Counter)
 
     @property
-    def runs(self) -> dict[int, RunLog]:
-        """All runs, deleted ones too, in order of their numbers."""
-        every = {**self.session.runs, **self.session.deleted}
-        return {run_id: every[run_id] for run_id in sorted(every)}
+    def infos(self) -> list[RunInfo]:
+        return [run.info for run in self.session.every_run.values()]
 
     @property
-    def last_run(self) -> int:
-        """The highest number of a run; 0 without one."""
-        return max((*self.session.runs, *self.session.deleted), default=0)
-
-    @property
-    def last_group(self) -> int:
-        """The highest number of a request; 0 without one."""
-        return max((run.info.group_id for run in self.runs.values()), default=0)
+    def merged(self) -> MergedSource:
+        runs, deleted = self.session.every_run, len(self.session.deleted)
+        last = self.runs_on + max(runs, default=0)
+        return MergedSource(self.path, len(runs), deleted, self.runs_on + 1, last)
 
 
 @dataclass(frozen=True)
@@ -95,29 +87,40 @@ def merge_sessions(paths: Sequence[Path], output: Path, stop: StopFlag, watch: W
         raise UserError("A session is named twice; each goes in once.")
     if output.resolve() in {path.resolve() for path in paths}:
         raise UserError(f"'{output}' is one of the sessions that are joined; name a new file.")
-    sources = [_opened(path, number) for number, path in enumerate(paths, start=1)]
+    sources: list[SourceSession] = []
+    for path in paths:
+        if is_written(path):
+            raise UserError(f"{path} is being recorded; wait until that has ended.")
+        sources.append(_next(sources, path))
     _check_room(output, sum(path.stat().st_size for path in paths))
-    _number(sources)
-    total, done = sum(len(source.runs) for source in sources), 0
+    total, done = sum(source.merged.runs for source in sources), 0
     with _whole_session(output) as file:
         for source in sources:
             if stop.is_set():
                 raise Cancelled
             watch("runs", done, total)
             _copy(source, file)
-            done += len(source.runs)
-        facts = merged_facts(sources)
+            done += source.merged.runs
         environments = [source.session.environment for source in sources]
         is_one = all(environment == environments[0] for environment in environments)
+        facts = merged_facts(sources)
         file.commit({}, Commit(environment=environments[0] if is_one else None, facts=facts))
-    return [_told(source) for source in sources]
+    return [source.merged for source in sources]
 
 
-def _opened(path: Path, number: int) -> SourceSession:
-    """Raises UserError if the session cannot be read, or is being recorded."""
-    if is_written(path):
-        raise UserError(f"{path} is being recorded; wait until that has ended.")
-    return SourceSession(path, open_session(path), number)
+def _next(before: Sequence[SourceSession], path: Path) -> SourceSession:
+    """A session whose numbers continue those of the sources before."""
+    source = SourceSession(path, open_session(path), len(before) + 1)
+    if before:
+        last = before[-1]
+        source.runs_on = last.merged.last_run
+        source.groups_on = last.groups_on + max((info.group_id for info in last.infos), default=0)
+        source.repeats_on = last.repeats_on.copy()
+        for info in last.infos:
+            if info.cell:
+                repeats = info.repeat + last.repeats_on[info.cell] + 1
+                source.repeats_on[info.cell] = max(source.repeats_on[info.cell], repeats)
+    return source
 
 
 def _check_room(output: Path, needed: int) -> None:
@@ -152,29 +155,21 @@ def _whole_session(output: Path) -> Iterator[SessionFile]:
 
 
 def _copy(source: SourceSession, file: SessionFile) -> None:
-    """Copy all rows and facts of a source with their new numbers. Damaged runs stay failed, with their warning."""
-    read, moved = load_session(source.path).recording, RecordLog()
-    for name, stream in read.streams.items():
-        columns: list[Any] = [
-            (stream.texts if kind == "str" else stream.column)(column) for column, kind in column_kinds(name).items()
-        ]
-        moved.streams[name].extend_columns([columns[0] + source.runs_on, *columns[1:]])
-    infos = [
-        replace(message.info.copied(), **changes_of(source, message.info))
-        for message in read.messages()
-        if isinstance(message, RunStarted)
-    ]
-    samples = [sample for info in infos for sample in sample_files(info)]
-    file.commit(
-        moved.streams,
-        Commit(
-            ranges={name: (0, len(stream)) for name, stream in moved.streams.items() if len(stream)},
-            infos=infos,
-            begun=frozenset(info.run_id for info in infos),
-            samples=samples,
-            figures=kept_figures(run for run in runs_of(moved, infos) if run.info.is_over),
-        ),
-    )
+    """Copy all rows and facts of a source with their new numbers. Runs with damaged rows become failed."""
+    moved, infos, rows_of = RecordLog(), list[RunInfo](), source.session.recording.source
+    for info in [info.copied() for info in source.infos]:
+        rows, problem = (RecordLog(), "") if rows_of is None else rows_of.rows(info.run_id)
+        if problem:
+            info.spoil(problem)
+        for name, stream in rows.streams.items():
+            if len(stream):
+                kinds = column_kinds(name).items()
+                columns = [(stream.texts if kind == "str" else stream.column)(column) for column, kind in kinds]
+                moved.streams[name].extend_columns([columns[0] + source.runs_on, *columns[1:]])
+        infos.append(replace(info, **changes_of(source, info)))
+    ranges = {name: (0, len(stream)) for name, stream in moved.streams.items() if len(stream)}
+    figures = kept_figures(run for run in runs_of(moved, infos) if run.info.is_over)
+    file.commit(moved.streams, Commit(ranges, infos, frozenset(info.run_id for info in infos), figures=figures))
 
 
 def changes_of(source: SourceSession, info: RunInfo) -> dict[str, Any]:
@@ -186,88 +181,51 @@ def changes_of(source: SourceSession, info: RunInfo) -> dict[str, Any]:
         "chosen_baseline": [number + source.runs_on for number in info.chosen_baseline],
     }
     if info.imported is None:
-        changes["repeat"] = info.repeat + source.repeats_on.get(info.cell, 0)
+        changes["repeat"] = info.repeat + source.repeats_on[info.cell]
         process = info.environment.get(ENGINE_SESSION) or f"{source.path.stem} ({source.number})"
         changes["environment"] = {**info.environment, ENGINE_SESSION: process}
     return changes
 
 
-def _number(sources: Sequence[SourceSession]) -> None:
-    runs_on = groups_on = 0
-    repeats: dict[str, int] = {}
-    for source in sources:
-        source.runs_on, source.groups_on, source.repeats_on = runs_on, groups_on, dict(repeats)
-        for run in source.runs.values():
-            if cell := run.info.cell:
-                after = run.info.repeat + source.repeats_on.get(cell, 0) + 1
-                repeats[cell] = max(repeats.get(cell, 0), after)
-        runs_on += source.last_run
-        groups_on += source.last_group
-
-
-def _told(source: SourceSession) -> MergedSource:
-    return MergedSource(
-        source.path, len(source.runs), len(source.session.deleted), source.runs_on + 1, source.runs_on + source.last_run
-    )
-
-
 def merged_facts(sources: Sequence[SourceSession]) -> dict[str, Any]:
-    """The facts of all: lists one after the other, tables together, and apart what cannot stand for all."""
+    """The facts of all: lists one after the other, equal ones once, and apart what cannot stand for all."""
     together: dict[str, Any] = {}
     apart: list[dict[str, Any]] = [{} for _ in sources]
-    keys = dict.fromkeys(key for source in sources for key in source.session.facts if key not in OF_ONE)
-    for key in keys:
-        told = [(place, _moved(key, source)) for place, source in enumerate(sources) if key in source.session.facts]
-        found = _joined(key, [value for _, value in told])
-        if found is None:
-            for place, value in told:
-                apart[place][key] = value
+    for key in dict.fromkeys(key for source in sources for key in source.session.facts if key != MERGED):
+        told = [(own, _moved(key, source)) for own, source in zip(apart, sources, strict=True)]
+        values = [value for _, value in told if value is not None]
+        joined = None if key in OF_ONE else _joined(key, values)
+        if joined is not None:
+            together[key] = joined
         else:
-            together[key] = found
+            for own, value in told:
+                if value is not None:
+                    own[key] = value
     listed = []
     for source, own in zip(sources, apart, strict=True):
-        session = source.session
-        own |= {key: session.facts[key] for key in OF_ONE if key in session.facts and key != MERGED}
-        inner = session.facts.get(MERGED)
-        listed.append(
-            {
-                **_told(source).to_json(),
-                "created_at": session.created_at,
-                "evprof_version": session.evprof_version,
-                "facts": own,
-                **({"sources": inner} if isinstance(inner, list) else {}),
-            }
-        )
+        session, inner = source.session, source.session.facts.get(MERGED)
+        about = {"created_at": session.created_at, "evprof_version": session.evprof_version, "facts": own}
+        listed.append({**source.merged.to_json(), **about, **({"sources": inner} if isinstance(inner, list) else {})})
     return {**together, MERGED: listed}
 
 
 def _moved(key: str, source: SourceSession) -> Any:
     """A fact whose numbers of runs are those they have now."""
-    value = source.session.facts[key]
+    value = source.session.facts.get(key)
     if key == MARKS and isinstance(value, list):
-        return [
-            {**mark, "run_id": mark["run_id"] + source.runs_on}
-            for mark in value
-            if isinstance(mark, dict) and isinstance(mark.get("run_id"), int)
-        ]
+        marks = [mark for mark in value if isinstance(mark, dict) and isinstance(mark.get("run_id"), int)]
+        return [{**mark, "run_id": mark["run_id"] + source.runs_on} for mark in marks]
     return value
 
 
 def _joined(key: str, values: Sequence[Any]) -> Any:
     """The facts of one name as one; None where one cannot stand for all."""
     if all(value == values[0] for value in values):
-        return values[0]
-    if all(isinstance(value, list) for value in values):
-        listed = [entry for value in values for entry in value]
-        paths = [entry.get("path") for entry in listed if isinstance(entry, dict)]
-        if key == "imports" and len(set(map(str, paths))) < len(paths):
-            return None  # runs find their file by its path
-        return [entry for place, entry in enumerate(listed) if entry not in listed[:place]]
-    if all(isinstance(value, dict) for value in values):
-        found: dict[str, Any] = {}
-        for value in values:
-            if any(name in found and found[name] != entry for name, entry in value.items()):
-                return None
-            found |= value
-        return found
-    return None
+        return values[0] if values else None
+    if not all(isinstance(value, list) for value in values):
+        return None
+    listed = [entry for value in values for entry in value]
+    paths = [str(entry.get("path")) for entry in listed if isinstance(entry, dict)]
+    if key == "imports" and len(set(paths)) < len(paths):
+        return None  # runs find their file by its path
+    return [entry for place, entry in enumerate(listed) if entry not in listed[:place]]

@@ -1,15 +1,14 @@
 """A recording on its way into one session file: what of it the file holds already, and what is new.
 
-It is used by one thread, the session writer's; several targets may follow one recording, each at its own place.
+It is used by one thread, the session writer's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.protocols import EngineChanged, Message, RequestEnded, RunStarted, RunWarned, apply_to_info
@@ -19,21 +18,10 @@ from evprof.core.rows.blocks import blocks_by_run
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.session.presence import Hold
-from evprof.session.store import Commit, SampleFile, SessionFile
+from evprof.session.store import Commit, SessionFile
 
 MOST_HASHED_BYTES = 2 << 30
 """Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
-
-
-def sample_files(info: RunInfo) -> list[SampleFile]:
-    """The files that a run read; none of an imported run, whose files are on another machine."""
-    sample = info.sample
-    listed = (("events", sample.events_path, sample.events_hash), ("video", sample.video_path, sample.video_hash))
-    return [
-        SampleFile(info.run_id, kind, path, content_hash)
-        for kind, path, content_hash in listed
-        if path is not None and info.imported is None
-    ]
 
 
 class SessionTarget:
@@ -46,49 +34,29 @@ class SessionTarget:
         self.facts: dict[str, Any] = {}
         """Of the session, not yet committed; the writer's lock guards it."""
         self._recording = recording
-        self._start_over()
+        self._places = dict.fromkeys(STREAMS, 0)
+        self._message_place = 0
+        self._forget_news()
         if skips_existing:
             self._places = {name: len(recording.streams[name]) for name in STREAMS}
             self._message_place = recording.message_count
             self._remember(recording.messages(0, self._message_place))
             self._forget_news()
 
-    def _start_over(self) -> None:
-        self._places = dict.fromkeys(STREAMS, 0)
-        self._message_place = 0
-        self.infos.clear()
-        self._forget_news()
-
     def _forget_news(self) -> None:
-        self._pending = Commit()
+        self._environment: dict[str, Any] | None = None
         self._begun: set[int] = set()
         self._dirty: set[int] = set()
-        self._untold: list[int] = []
-        self._unhashed: list[SampleFile] = []
+        self._unhashed: set[int] = set()
         self._logs: dict[int, RunLog] = {}
         """Runs that have no summary yet, with the rows that are in the file."""
         self._is_due = False
-
-    def restart(self, path: Path, environment: dict[str, Any] | None) -> None:
-        """Makes everything news again, for a file at `path` that holds nothing yet."""
-        self.path = path
-        self._start_over()
-        self._pending.environment = environment
 
     def open(self, lock: Hold | None) -> None:
         """Opens the file, or makes it. Raises UserError."""
         self.file = SessionFile(self.path, lock)
         # A file that is taken over from ourselves holds runs as ended that go on.
         self._dirty.update(run_id for run_id, info in self.infos.items() if not info.is_over)
-
-    def continued_at(self, path: Path) -> Self:
-        """A target for a copy of our file at `path`: what that holds is what ours does."""
-        other = copy.copy(self)
-        other.path, other.file, other._untold = path, None, []
-        other._pending = copy.deepcopy(self._pending)
-        for name in ("infos", "facts", "_places", "_begun", "_dirty", "_unhashed", "_logs"):
-            setattr(other, name, copy.copy(getattr(self, name)))
-        return other
 
     def look(self) -> Commit:
         """Everything not yet committed; the places move on only when it is."""
@@ -105,8 +73,7 @@ class SessionTarget:
             if len(stream) > self._places[name]
         }
         infos = [self.infos[run_id] for run_id in sorted(self._dirty)]
-        pending = self._pending
-        return Commit(ranges, infos, frozenset(self._begun), pending.samples, pending.environment, dict(self.facts))
+        return Commit(ranges, infos, frozenset(self._begun), self._environment, dict(self.facts))
 
     def commit(self, news: Commit) -> None:
         """Writes what `look` found. Raises sqlite3.Error, OSError, UserError, ValueError, TypeError, and keeps it."""
@@ -118,13 +85,11 @@ class SessionTarget:
             for run_id, block in blocks_by_run(self._recording.streams[name], start, stop):
                 if run_id in self._logs:
                     self._logs[run_id].take(*block)
-        for run_id in self._untold if self.file.note else ():
-            # Each run says it when its session lies where saving is slow.
-            self._recording.post(RunWarned(run_id, str(self.file.note)))
+        for run_id in sorted(news.begun) if self.file.note else ():
+            self._recording.post(RunWarned(run_id, self.file.note))
         self._begun.clear()
         self._dirty.clear()
-        self._untold.clear()
-        self._pending = Commit()
+        self._environment = None
         if self._is_due:
             self.summarize()
 
@@ -146,17 +111,12 @@ class SessionTarget:
         for message in messages:
             if isinstance(message, RunStarted):
                 # A copy: this one changes with every message, the message's own must not.
-                begun = message.info.copied()
-                self.infos[message.run_id] = begun
-                self._begun.add(message.run_id)
-                self._dirty.add(message.run_id)
-                samples = sample_files(begun)
-                self._pending.samples.extend(samples)
-                self._unhashed += [sample for sample in samples if sample.content_hash is None]
-                self._untold.append(message.run_id)
+                begun = self.infos[message.run_id] = message.info.copied()
+                for news in (self._begun, self._dirty, self._unhashed):
+                    news.add(message.run_id)
                 self._logs[message.run_id] = RunLog(begun)
             elif isinstance(message, EngineChanged):
-                self._pending.environment = message.environment or self._pending.environment
+                self._environment = message.environment or self._environment
             elif (info := self.infos.get(getattr(message, "run_id", -1))) is not None and apply_to_info(message, info):
                 self._dirty.add(info.run_id)
 
@@ -164,13 +124,12 @@ class SessionTarget:
         """Only between requests: reading a large video through would disturb the run that reads it, too."""
         from evprof.loaders.content import content_hash
 
-        for sample in self._unhashed:
-            with contextlib.suppress(UserError):  # the file may be gone by now, or too large; then it has no hash
-                found = content_hash(sample.path, most_bytes=MOST_HASHED_BYTES)
-                self._pending.samples.append(SampleFile(sample.run_id, sample.kind, sample.path, found))
-                info = self.infos[sample.run_id]
-                if sample.kind == "events":
-                    info.sample = replace(info.sample, events_hash=found)
-                else:
-                    info.sample = replace(info.sample, video_hash=found)
+        for info in (self.infos[run_id] for run_id in self._unhashed):
+            for half in ("events", "video") if info.imported is None else ():
+                path = getattr(info.sample, f"{half}_path")
+                if path is not None and getattr(info.sample, f"{half}_hash") is None:
+                    with contextlib.suppress(UserError):  # the file may be gone by now, or too large
+                        found: Any = {f"{half}_hash": content_hash(path, most_bytes=MOST_HASHED_BYTES)}
+                        info.sample = replace(info.sample, **found)
+                        self._dirty.add(info.run_id)
         self._unhashed.clear()

@@ -1,7 +1,6 @@
 """The thread that keeps a Recording on disk: a cursor of its own, a commit ten times a second.
 
-A disk that refuses (full, gone) is told as a warning of the run. What is recorded goes to the folder of autosaved
-sessions then, and to its own file again once that can be written. It knows the session file, no engine and no window.
+A disk that refuses (full, gone) is a warning of the run. The session then goes on among the autosaved ones.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from evprof.core.protocols import Closing, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.run.session_target import SessionTarget
 from evprof.session.autosave import autosave_path
-from evprof.session.opened import read_environment
 from evprof.session.opening import copy_session
 from evprof.session.presence import Hold, hold
 from evprof.session.store import LostError, SessionFile
@@ -56,17 +54,16 @@ class SessionWriter(Closing):
         when the file cannot be opened.
         """
         self._recording = recording
-        # What nobody has named and nobody has made before is moved when it gets a name; everything else is copied.
-        self._is_unnamed = waits_for_run and not Path(path).exists()
-        self._continues = skips_existing and (Path(path).exists() or recording.source is not None)
+        self._path = Path(path)
+        # A session without a name that is new is moved when it gets one; every other is copied.
+        self._is_unnamed = waits_for_run and not self._path.exists()
+        self._continues = skips_existing and (self._path.exists() or recording.source is not None)
         self._problem: str | None = None
         self._refusal = ""
         self._facts: dict[str, Any] = {}
         self._lock: Hold | None = None
-        self._main = SessionTarget(recording, Path(path), skips_existing=skips_existing)
-        self._rescue: SessionTarget | None = None
+        self._target = SessionTarget(recording, self._path, skips_existing=skips_existing)
         self._rescue_tried = -RESCUE_PAUSE_S
-        self._is_lost = False
         if not waits_for_run:
             self._open()
         self._errands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
@@ -79,11 +76,11 @@ class SessionWriter(Closing):
 
     @property
     def path(self) -> Path:
-        return self._main.path
+        return self._path
 
     @property
     def problem(self) -> str | None:
-        """Why nothing is being written at `path` at present, and where instead; None while all is well."""
+        """Why nothing is being written at `path`, and where instead; None while all is well."""
         return self._problem
 
     @property
@@ -93,31 +90,30 @@ class SessionWriter(Closing):
 
     @property
     def rescue_path(self) -> Path | None:
-        """Where the recording goes while `path` cannot be written; None while it can, or where there is no other."""
-        rescue = self._rescue
-        return None if rescue is None else rescue.path
+        """Where the recording goes since `path` could not be written; None where that did not happen."""
+        return None if self._target.path == self._path else self._target.path
 
     @property
     def next_run_id(self) -> int:
         """The number of the next run in this session; the file's own once it is claimed."""
-        in_file = self._main.file.next_run_id if self._main.file else 1
-        return max([in_file, *(run_id + 1 for run_id in list(self._main.infos))])
+        in_file = self._target.file.next_run_id if self._target.file else 1
+        return max([in_file, *(run_id + 1 for run_id in list(self._target.infos))])
 
     @property
     def next_group_id(self) -> int:
-        in_file = self._main.file.next_group_id if self._main.file else 1
-        return max([in_file, *(info.group_id + 1 for info in list(self._main.infos.values()))])
+        in_file = self._target.file.next_group_id if self._target.file else 1
+        return max([in_file, *(info.group_id + 1 for info in list(self._target.infos.values()))])
 
     def claim(self, timeout_s: float = 30.0) -> None:
         """Makes this the one writer of the session from now on, before its first run, and its numbers those of the
         file, if there is one. Waits. Raises UserError while another writes it, and when it cannot be written."""
 
         def work() -> None:
-            if self._main.file is not None:
+            if self._target.file is not None:
                 return
-            if self._main.path.exists():
+            if self._path.exists():
                 self._open()
-            elif self._main.path.parent.is_dir():
+            elif self._path.parent.is_dir():
                 self._hold()
 
         try:
@@ -128,9 +124,7 @@ class SessionWriter(Closing):
     def note(self, key: str, value: Any) -> None:
         """Saves a fact of the session (plain JSON values) with the next commit, in place of an earlier one."""
         with self._bell:
-            self._facts[key] = value
-            for target in self._targets():
-                target.facts[key] = value
+            self._facts[key] = self._target.facts[key] = value
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Waits until everything recorded so far was committed (or refused: see `problem`). False when time ran out."""
@@ -198,24 +192,18 @@ class SessionWriter(Closing):
                 self._bell.notify_all()
         self._close()
 
-    def _targets(self) -> list[SessionTarget]:
-        return [target for target in (self._main, self._rescue) if target is not None]
-
     def _commit(self) -> None:
-        """Commits what is new, into the session or, while that cannot be written, into the rescue file."""
+        """Commits what is new, into the session or, once that cannot be written, among the autosaved ones."""
         try:
-            if self._is_lost:
-                raise LostError(self._refusal)
-            self._write(self._main)
+            self._write()
+            if self.rescue_path is None:
+                self._problem = None
         except _REFUSALS as error:
-            self._is_lost = isinstance(error, LostError)
             self._write_elsewhere(error)
-            return
-        self._end_rescue()
-        self._problem = None
 
-    def _write(self, target: SessionTarget) -> None:
-        """Commits what is new to `target`, whose file is made when that includes a run. Raises _REFUSALS."""
+    def _write(self) -> None:
+        """Commits what is new; the file is made when that includes a run. Raises _REFUSALS."""
+        target = self._target
         with self._bell:
             news = target.look()
         if not news:
@@ -233,22 +221,22 @@ class SessionWriter(Closing):
     def _open(self) -> None:
         self._check_there()
         if self._is_unnamed:
-            self._main.path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
         had_lock = self._lock is not None
         try:
-            self._main.open(self._hold())
+            self._target.open(self._hold())
         finally:
-            if self._main.file is None and not had_lock:
+            if self._target.file is None and not had_lock:
                 self._let_go()
 
     def _check_there(self) -> None:
         """Raises LostError where what is to be continued is not there: a new file would hold a part of it."""
-        if self._continues and self._main.file is None and not self._main.path.exists():
-            raise LostError(f"{self._main.path} was moved, or deleted, since it was opened; open it where it is now.")
+        if self._continues and self._target.file is None and not self._path.exists():
+            raise LostError(f"{self._path} was moved, or deleted, since it was opened; open it where it is now.")
 
     def _hold(self) -> Hold:
         if self._lock is None:
-            self._lock = hold(self._main.path)
+            self._lock = hold(self._path)
         return self._lock
 
     def _let_go(self) -> None:
@@ -257,125 +245,121 @@ class SessionWriter(Closing):
             self._lock = None
 
     def _write_elsewhere(self, error: Exception) -> None:
-        reason = _reason(self._main.path, error)
-        try:
-            if self._rescue is None and time.monotonic() - self._rescue_tried >= RESCUE_PAUSE_S:
-                self._rescue_tried = time.monotonic()
-                self._rescue = self._new_rescue()
-            if self._rescue is not None:
-                self._write(self._rescue)
-        except _REFUSALS:
-            if not self._is_lost:  # of a lost session the rescue file may hold all there is
-                self._end_rescue()
-        if self._rescue is not None:
-            self._tell(reason, f"What is recorded goes to {self._rescue.path} instead.")
-        else:
-            self._tell(reason, "What is recorded stays in memory; free some space, or save under another name.")
-
-    def _new_rescue(self) -> SessionTarget:
-        path = autosave_path()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rescue = SessionTarget(self._recording, path)
-        with self._bell:
-            rescue.facts = dict(self._facts)
-        if self._is_lost and self._main.file is not None:
-            with contextlib.suppress(sqlite3.Error, OSError):
-                # A deleted file still exists for the process that has it open.
-                self._main.file.copy_to(path)
-                rescue = self._main.continued_at(path)
-        rescue.open(None)
-        return rescue
-
-    def _end_rescue(self) -> None:
-        rescue, self._rescue = self._rescue, None
-        if rescue is not None:
-            _close_quietly(rescue)
-            _remove_session(rescue.path)
-
-    def _tell(self, reason: str, consequence: str) -> None:
+        """Goes on among the autosaved sessions for good, or says that what is recorded stays in memory."""
+        consequence = "What is recorded stays in memory; free some space, or save under another name."
+        reason = error.sentence if isinstance(error, UserError) else f"{self._target.path} cannot be written: {error}."
+        if time.monotonic() - self._rescue_tried >= RESCUE_PAUSE_S and self.rescue_path is None:
+            self._rescue_tried = time.monotonic()
+            with contextlib.suppress(*_REFUSALS):
+                self._rescue(is_lost=isinstance(error, LostError))
+                consequence = f"What is recorded goes to {self._target.path} instead."
         is_new = self._problem is None
-        self._refusal, self._problem = reason, f"{reason} {consequence}"
-        if is_new and self._main.infos:
-            self._recording.post(RunWarned(max(self._main.infos), self._problem))
+        if is_new or self.rescue_path is not None:
+            self._refusal, self._problem = reason, f"{reason} {consequence}"
+        if is_new and self._target.infos:
+            self._recording.post(RunWarned(max(self._target.infos), self._problem or ""))
+
+    def _rescue(self, *, is_lost: bool) -> None:
+        """Writes all that there is into a new session. Raises _REFUSALS, and changes nothing then."""
+        old, path = self._target, autosave_path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if is_lost and old.file is not None:
+                # A deleted file still exists for the process that has it open.
+                old.file.copy_to(path)
+                self._reopen(path, None)
+                with contextlib.suppress(*_REFUSALS):
+                    self._write()
+                return
+            target = SessionTarget(self._recording, path)
+            with self._bell:
+                target.facts, self._target = dict(self._facts), target
+            target.open(None)
+            self._write()
+            _close_quietly(old.file)
+        except _REFUSALS:
+            if self._target is not old:
+                _close_quietly(self._target.file)
+                self._target = old
+            _remove_session(path)
+            raise
+
+    def _reopen(self, path: Path, lock: Hold | None) -> None:
+        """Goes on in a copy of the file that lies at `path`. Raises UserError, and changes nothing then."""
+        target = self._target
+        old, before, target.path = target.file, target.path, path
+        try:
+            target.open(lock)
+        except UserError:
+            target.path = before
+            raise
+        _close_quietly(old)
 
     def _move_to(self, path: Path, overwrites: bool) -> Path:
-        old = self._main.path
-        if path.exists() and old.exists() and path.samefile(old) and not self._is_lost:
+        old = self._target.path
+        if path.exists() and old.exists() and path.samefile(old):
             self._is_unnamed = False
             return path
         if path.exists() and not overwrites:
             raise UserError(f"{path} exists already; choose another name.")
         if not path.parent.is_dir():
             raise UserError(f"The folder {path.parent} does not exist; create it first.")
+        is_moved = self._is_unnamed or self.rescue_path is not None
         # Held first: another evprof may be writing what is to be replaced.
         lock = hold(path)
         try:
-            source = self._rescue or self._main
-            if source is self._main:
-                self._check_there()
-            if source.file is None and (self._recording.source is None or not old.exists()):
-                # Nothing was written here yet, so everything the recording holds goes there.
-                environment = read_environment(old) if old.exists() else None
-                _remove_session(path)
-                self._main.restart(path, environment)
-                self._main.open(lock)
-            else:
-                self._copy(source, path, lock)
+            self._check_there()
+            self._copy_to(path, lock)
         except BaseException:
             lock.release()
             raise
+        if is_moved and old != path:
+            _remove_session(old)
         self._let_go()
-        self._lock = lock
-        self._is_unnamed = False
+        self._lock, self._path = lock, path
+        self._is_unnamed, self._problem = False, None
         self._commit()
         return path
 
-    def _copy(self, source: SessionTarget, path: Path, lock: Hold) -> None:
-        """Puts a copy of the source's file at `path` and makes that the session."""
+    def _copy_to(self, path: Path, lock: Hold) -> None:
+        """Puts what was written so far at `path` and makes that the session."""
+        file, source = self._target.file, self._target.path
+        if file is None and not source.exists():
+            _remove_session(path)
+            self._reopen(path, lock)
+            return
         part = make_part(path.parent)
-        copied = source.continued_at(path)
         try:
-            if source.file is None:
-                copy_session(source.path, part)
+            if file is None:
+                copy_session(source, part)
             else:
-                _copy_open(source.file, part)
+                _copy_open(file, part)
             _remove_logs(path)
             os.replace(part, path)
-            copied.open(lock)
+            self._reopen(path, lock)
         finally:
             part.unlink(missing_ok=True)
-        for target in self._targets():
-            _close_quietly(target)
-        if source is self._rescue or self._is_unnamed:
-            _remove_session(source.path)
-        self._main, self._rescue, self._is_lost, self._problem = copied, None, False, None
 
     def _close(self) -> None:
+        target, file = self._target, self._target.file
         try:
-            for target in self._targets():
-                self._close_file(target)
-        finally:
-            self._let_go()
-
-    def _close_file(self, target: SessionTarget) -> None:
-        file = target.file
-        if file is None:
-            return
-        try:
-            with contextlib.suppress(*_REFUSALS):  # figures can be read off the rows again
-                target.summarize()
-            target.file = None
-            file.close()
+            if file is not None:
+                with contextlib.suppress(*_REFUSALS):  # figures can be read off the rows again
+                    target.summarize()
+                target.file = None
+                file.close()
         except sqlite3.Error as error:
             # What was committed lies in its log, and is read from there.
             if self._problem is None:
-                self._tell(f"{target.path} was saved, but cannot be closed: {error}.", "Free some space on its disk.")
+                self._problem = f"{target.path} was saved, but cannot be closed: {error}. Free some space on its disk."
+        finally:
+            self._let_go()
 
 
-def _close_quietly(target: SessionTarget) -> None:
-    if target.file is not None:
+def _close_quietly(file: SessionFile | None) -> None:
+    if file is not None:
         with contextlib.suppress(sqlite3.Error):
-            target.file.close()
+            file.close()
 
 
 def _copy_open(file: SessionFile, part: Path) -> None:
@@ -388,10 +372,6 @@ def _copy_open(file: SessionFile, part: Path) -> None:
     else:
         file.fold()
         shutil.copyfile(file.path, part)
-
-
-def _reason(path: Path, error: Exception) -> str:
-    return error.sentence if isinstance(error, UserError) else f"{path} cannot be written: {error}."
 
 
 def _remove_session(path: Path) -> None:

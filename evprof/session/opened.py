@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,19 +17,10 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
-from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.session.opening import check_header, logs, opened
-from evprof.session.reading import (
-    ATTEMPTS,
-    SessionReading,
-    StoredSession,
-    attempted,
-    fingerprint,
-    is_passing,
-    session_of,
-)
-from evprof.session.tables import DamageError
+from evprof.session.opening import check_header, is_cut, logs, opened
+from evprof.session.reading import SessionReading, attempted, fingerprint
+from evprof.session.tables import FACT_PREFIX, DamageError
 from evprof.session.validation import run_info_from
 
 _T = TypeVar("_T")
@@ -39,15 +29,30 @@ MOST_FETCHED = 256
 """Runs whose rows stay in memory; those of others are read again when they are needed."""
 
 _MOST_AHEAD = 4
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 @dataclass
-class OpenedSession(StoredSession):
-    """A session as opened: `runs` in order of their numbers, and `deleted` ones apart."""
+class OpenedSession:
+    """A session as opened: its runs by number, deleted ones apart, and what is known apart from them.
 
+    `recording` has the runs without their rows; `facts` are as JSON gives them.
+    """
+
+    path: Path
+    recording: RecordLog
+    environment: dict[str, Any] = field(default_factory=dict)
+    created_at: str | None = None
+    evprof_version: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
     runs: Mapping[int, RunLog] = field(default_factory=dict)
     deleted: Mapping[int, RunLog] = field(default_factory=dict)
     row_count: int = 0
+
+    @property
+    def every_run(self) -> dict[int, RunLog]:
+        """All runs, deleted ones too, in order of their numbers."""
+        return dict(sorted({**self.runs, **self.deleted}.items()))
 
     def close(self) -> None:
         """Closes the file; the next use of a run's rows opens it again."""
@@ -56,16 +61,18 @@ class OpenedSession(StoredSession):
 
 
 def open_session(path: Path) -> OpenedSession:
-    """Opens a session for reading. Raises UserError when it is missing, foreign, newer or damaged."""
+    """Opens a session for reading. Raises UserError when it is missing, foreign, newer or damaged.
+
+    Runs that were going on when their program ended come back as failed, those of a program that still records as
+    running.
+    """
     path = Path(path)
 
-    def read(connection: sqlite3.Connection) -> OpenedSession:
+    def read() -> OpenedSession:
         stack = ExitStack()
-        with stack:
+        with stack, opened(path) as connection:
             reading = SessionReading(path, connection, stack)
-            facts = reading.facts()
-            infos = reading.infos(facts.get("writer"))
-            recording = RecordLog()
+            facts, infos, recording = reading.facts(), reading.infos(), RecordLog()
             source = SessionSource(path, frozenset(info.run_id for info in infos), facts.get("created_at"))
             recording.source = source
             for info in infos:
@@ -73,11 +80,24 @@ def open_session(path: Path) -> OpenedSession:
             row_count = reading.row_count
             if reading.is_copy:
                 source.keep(reading, stack.pop_all())
+        if not logs(path) and is_cut(path):
+            raise DamageError("its end is missing")
         book = RunBook(recording)
         book.update()
-        session = session_of(path, recording, facts)
-        return OpenedSession(**vars(session), runs=book.runs, deleted=book.deleted, row_count=row_count)
+        environment, created_at, version = (facts.get(key) for key in ("environment", "created_at", "evprof_version"))
+        return OpenedSession(
+            path,
+            recording,
+            environment if isinstance(environment, dict) else {},
+            created_at if isinstance(created_at, str) else None,
+            version if isinstance(version, str) else None,
+            {key.removeprefix(FACT_PREFIX): value for key, value in facts.items() if key.startswith(FACT_PREFIX)},
+            book.runs,
+            book.deleted,
+            row_count,
+        )
 
+    check_header(path)
     return attempted(path, read)
 
 
@@ -95,7 +115,7 @@ class SessionSource:
         self._reading: SessionReading | None = None
         self._seen: object = None
         self._fetched: OrderedDict[int, RunLog] = OrderedDict()
-        self._last: OrderedDict[int, tuple[RecordLog, list[str]]] = OrderedDict()
+        self._last: OrderedDict[int, tuple[RecordLog, str]] = OrderedDict()
         """Rows that were read last: a window shows the runs that its reader's thread read ahead."""
 
     def __contains__(self, run_id: object) -> bool:
@@ -106,20 +126,22 @@ class SessionSource:
         self._held.push(held)
         self._reading = reading
 
-    def rows(self, run_id: int) -> tuple[RecordLog, list[str]]:
-        """The rows of a run, and sentences about damaged ones. Raises UserError where the file is gone."""
+    def rows(self, run_id: int) -> tuple[RecordLog, str]:
+        """The rows of a run, and "" or why they are left out. Raises UserError where the file is gone."""
 
-        def read(reading: SessionReading) -> tuple[RecordLog, list[str]]:
+        def read(reading: SessionReading) -> tuple[RecordLog, str]:
             try:
-                recording, damages = reading.rows(run_id)
-            except DamageError as damage:
-                return RecordLog(), [f"Its rows are damaged in the file and left out: {damage}."]
-            return recording, list(dict.fromkeys(damage.sentence for damage in damages))
+                return reading.rows(run_id), ""
+            except (DamageError, UnicodeDecodeError) as damage:
+                problem: Exception = damage
+            except sqlite3.Error as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                    raise
+                problem = error
+            return RecordLog(), f"Its rows are damaged in the file and left out: {problem}."
 
         with self._lock:
-            found = self._last.pop(run_id, None)
-            if found is None:
-                found = self._ask(read)
+            found = self._last.pop(run_id, None) or self._ask(read)
             self._last[run_id] = found
             if len(self._last) > _MOST_AHEAD:
                 self._last.popitem(last=False)
@@ -139,36 +161,28 @@ class SessionSource:
         """Closes the file; the next use opens it again."""
         with self._lock:
             if self._reading is not None and not self._reading.is_copy:
-                self._reading, self._seen = None, None
+                self._reading = None
                 self._held.close()
 
     def _ask(self, question: Callable[[SessionReading], _T]) -> _T:
+        def read() -> _T:
+            is_answered = False
+            try:
+                answer = question(self._opened())
+                is_answered = True
+                return answer
+            finally:
+                # A writer must be able to fold its log in, and a log that was open may be gone.
+                if not is_answered or logs(self._path):
+                    self.release()
+
         with self._lock:
             if self._reading is not None and self._reading.is_copy:
                 return question(self._reading)
-            try:
-                for _ in range(ATTEMPTS):
-                    before = self._state()
-                    try:
-                        return question(self._opened(before))
-                    except (sqlite3.Error, UnicodeDecodeError, DamageError, FileNotFoundError) as error:
-                        self.release()  # a log may be gone by now: its writer has folded it in
-                        if self._state() == before and not is_passing(error):
-                            raise
-                    finally:
-                        if before[1]:
-                            self.release()  # the writer must be able to fold its log in
-                    time.sleep(0.1)
-            except DamageError as damage:
-                raise UserError(f"{self._path} is damaged: {damage}; use a copy of it.") from damage
-            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-                raise UserError(f"{self._path} cannot be read any more: {error}; put it back.") from error
-        raise UserError(f"{self._path} changes faster than it can be read; stop the recording first.")
+            return attempted(self._path, read)
 
-    def _state(self) -> tuple[object, bool]:
-        return fingerprint(self._path), bool(logs(self._path))
-
-    def _opened(self, state: tuple[object, bool]) -> SessionReading:
+    def _opened(self) -> SessionReading:
+        state = fingerprint(self._path)
         if self._reading is None or self._seen != state:
             self.release()
             connection = self._held.enter_context(opened(self._path))
@@ -204,7 +218,11 @@ def read_summary(path: Path) -> SessionSummary | None:
             return None
         with opened(path) as connection:
             count = int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
-            infos = list(_newest(connection))
+            texts = connection.execute(
+                "SELECT info FROM runs WHERE typeof(info) = 'text' AND length(info) <= ? ORDER BY run_id DESC LIMIT ?",
+                (_LONGEST_INFO, MOST_LOOKED_AT),
+            )
+            infos = [info for (text,) in texts if (info := run_info_from(json.loads(text))) is not None]
     except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError, UserError):
         return None
     kept = [info for info in infos if not info.is_deleted]
@@ -214,25 +232,3 @@ def read_summary(path: Path) -> SessionSummary | None:
         tuple(dict.fromkeys(info.mode for info in kept)),
         tuple(dict.fromkeys(info.sample.name for info in kept if info.sample.name)),
     )
-
-
-def _newest(connection: sqlite3.Connection) -> Iterator[RunInfo]:
-    texts = connection.execute(
-        "SELECT info FROM runs WHERE typeof(info) = 'text' AND length(info) <= ? ORDER BY run_id DESC LIMIT ?",
-        (_LONGEST_INFO, MOST_LOOKED_AT),
-    )
-    for (text,) in texts:
-        info = run_info_from(json.loads(text))
-        if info is not None:
-            yield info
-
-
-def read_environment(path: Path) -> dict[str, Any] | None:
-    """The environment of a session alone; None where it cannot be read or was never known."""
-    try:
-        with opened(Path(path)) as connection:
-            row = connection.execute("SELECT value FROM session WHERE key = 'environment'").fetchone()
-            environment = json.loads(row[0]) if row else None
-    except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError):
-        return None
-    return environment if isinstance(environment, dict) else None

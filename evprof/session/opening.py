@@ -1,5 +1,4 @@
-"""Opens a session file for reading, without ever writing to it or beside it, and without copies that a killed reader
-would leave behind.
+"""Opens a session file for reading, without ever writing to it or beside it.
 
 A closed session is read in place. One whose writer was killed (or still writes) has a log beside it; SQLite reads both
 in place, too, as long as its index of the log is there. What is left, a log without its index and one that has to be
@@ -8,20 +7,17 @@ rolled back, is put together on a private copy, whose names are gone as soon as 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sqlite3
 import stat
 import struct
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.files.held_file import HeldError, HeldFile
 from evprof.core.files.whole_file import APPLICATION_ID_AT, SQLITE_MAGIC
 from evprof.session import chunk
 from evprof.session.tables import APPLICATION_ID, FORMAT, DamageError
@@ -29,7 +25,6 @@ from evprof.session.tables import APPLICATION_ID, FORMAT, DamageError
 MOST_BYTES = 4 << 30
 
 _LONGEST_VALUE = chunk.MAX_BYTES + 4096
-_PREFIX, _LOCK, _YOUNG_S = "evprof-reading-", "lock", 60.0
 
 
 @contextmanager
@@ -77,52 +72,27 @@ def _beside(path: Path, ending: str) -> Path:
 
 @contextmanager
 def _private(path: Path, found: list[Path]) -> Iterator[sqlite3.Connection]:
-    _remove_abandoned()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    try:
-        with HeldFile(folder / _LOCK):
-            copy = folder / "session"
-            # The file before its log: frames that arrive meanwhile only add to it.
-            shutil.copyfile(path, copy)
-            for log in found:
-                shutil.copyfile(log, _beside(copy, log.name[len(path.name) :]))
-            with closing(_connect(copy.as_uri())) as connection:
-                # Folds the log in and leaves one file without any.
-                connection.execute("PRAGMA journal_mode = DELETE")
-                connection.execute("BEGIN")
-                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-                if os.name == "posix":
-                    shutil.rmtree(folder, ignore_errors=True)
-                yield connection
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_abandoned() -> None:
-    """Copies of readers that were killed while they copied: nobody holds their locks any more."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(HeldError, OSError):
-            status = folder.lstat()
-            # A young one may be about to be locked.
-            if _is_ours(status) and abs(time.time() - status.st_mtime) > _YOUNG_S:
-                with HeldFile(folder / _LOCK):
-                    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    return stat.S_ISDIR(status.st_mode) and (os.name != "posix" or status.st_uid == os.getuid())
+    with tempfile.TemporaryDirectory(prefix="evprof-reading-", ignore_cleanup_errors=True) as folder:
+        copy = Path(folder) / "session"
+        # The file before its log: frames that arrive meanwhile only add to it.
+        shutil.copyfile(path, copy)
+        for log in found:
+            shutil.copyfile(log, _beside(copy, log.name[len(path.name) :]))
+        with closing(_connect(copy.as_uri())) as connection:
+            # Folds the log in and leaves one file without any.
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("BEGIN")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if os.name == "posix":
+                copy.unlink()  # a reader that is killed leaves nothing
+            yield connection
 
 
 def _connect(address: str) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
-    try:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA cell_size_check = ON")
-        connection.execute("PRAGMA mmap_size = 0")
-    except BaseException:
-        connection.close()
-        raise
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    for safety in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        connection.execute(f"PRAGMA {safety}")
     return connection
 
 

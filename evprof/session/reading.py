@@ -1,7 +1,7 @@
-"""Reads a session file without trusting it: its facts, its runs, and the rows of one run or of all.
+"""Reads a session file without trusting it: its facts, what is known of its runs, and the rows of one run.
 
-Checksums find what a damaged disk changed. Damaged rows of a run are left out and the run counts as failed, so that no
-figure includes them. Damage anywhere else refuses the file.
+Checksums find what a damaged disk changed. A run with damaged rows counts as failed, so that no figure includes it.
+Damage anywhere else refuses the file.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import math
 import re
 import sqlite3
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +22,6 @@ import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.core.plain import UnfitError, hints_of, reader_of
-from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog, Texts
 from evprof.core.records import STREAMS
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
@@ -31,20 +29,10 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.settings import settings_from_json
 from evprof.session import chunk
 from evprof.session.migrations import format_of, migrate
-from evprof.session.opening import MOST_BYTES, bytes_in, check_header, is_cut, logs, opened
+from evprof.session.opening import MOST_BYTES, bytes_in, logs
 from evprof.session.presence import is_written
-from evprof.session.store import abandoned_sentence
-from evprof.session.tables import (
-    COLUMNS,
-    COUNTS,
-    FACT_PREFIX,
-    FORMAT,
-    ROW_STREAMS,
-    DamageError,
-    checked,
-    select,
-    whole_rows,
-)
+from evprof.session.store import WRITER_GONE
+from evprof.session.tables import COLUMNS, COUNTS, FORMAT, ROW_STREAMS, DamageError, checked, select, whole_rows
 from evprof.session.validation import implausible, is_known_run, run_info_from
 
 _T = TypeVar("_T")
@@ -62,63 +50,22 @@ _MOST_SHARED = 20_000
 _MOST_CHUNKS = 16
 """Unpacked chunks of several runs that are kept: their neighbours are mostly read next."""
 
-
-@dataclass
-class StoredSession:
-    """A session as read: its recording, and what is known of it apart from its runs (`facts`, as JSON gives them)."""
-
-    path: Path
-    recording: RecordLog
-    environment: dict[str, Any] = field(default_factory=dict)
-    created_at: str | None = None
-    evprof_version: str | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+Unpacked = tuple[str, list[Any]]
+"""A stream's name and its columns."""
 
 
-def read_session(path: Path) -> RecordLog:
-    """The recording of a session file with all rows; see `load_session`."""
-    return load_session(path).recording
+def attempted(path: Path, read: Callable[[], _T]) -> _T:
+    """The result of `read` on one state of a session file. Repeats it while another program writes. Raises UserError.
 
-
-def load_session(path: Path) -> StoredSession:
-    """A session with all rows in memory; `opened.open_session` reads the rows of a run on first use.
-
-    Raises UserError when it is missing, foreign, newer or damaged. Runs that were going on when their program ended
-    come back as failed; those of a program that still records come back as running.
+    `read` raises sqlite3.Error, OSError, UnicodeDecodeError or DamageError.
     """
-
-    def read(connection: sqlite3.Connection) -> StoredSession:
-        with ExitStack() as stack:
-            reading = SessionReading(Path(path), connection, stack)
-            facts = reading.facts()
-            infos = reading.infos(facts.get("writer"))
-            recording, damages = reading.rows()
-            for damage in damages:
-                spoiled = [info for info in infos if damage.first <= info.run_id <= damage.last]
-                if not spoiled:
-                    raise DamageError("rows of no run in it are not as they were written")
-                for info in spoiled:
-                    info.spoil(damage.sentence)
-            for info in infos:
-                recording.post(RunStarted(info.run_id, info))
-            return session_of(Path(path), recording, facts)
-
-    return attempted(Path(path), read)
-
-
-def attempted(path: Path, read: Callable[[sqlite3.Connection], _T]) -> _T:
-    """The result of `read` on one state of a session file, which another program may be writing. Raises UserError."""
-    check_header(path)
     try:
         for _ in range(ATTEMPTS):
             before = fingerprint(path)
             try:
-                with opened(path) as connection:
-                    result = read(connection)
-                if not logs(path) and is_cut(path):
-                    raise DamageError("its end is missing")
-            except (sqlite3.Error, UnicodeDecodeError, DamageError) as error:
-                if fingerprint(path) == before and not is_passing(error):
+                result = read()
+            except (sqlite3.Error, OSError, UnicodeDecodeError, DamageError) as error:
+                if fingerprint(path) == before and not _is_passing(error):
                     raise
             else:
                 if fingerprint(path) == before:
@@ -131,38 +78,16 @@ def attempted(path: Path, read: Callable[[sqlite3.Connection], _T]) -> _T:
     raise UserError(f"{path} changes faster than it can be read; stop the recording first.")
 
 
-def is_passing(error: Exception) -> bool:
+def _is_passing(error: Exception) -> bool:
     """Whether it is about locks that another program holds for a moment, such as one that is being killed."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return code in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_BUSY)
 
 
-def fingerprint(path: Path) -> tuple[int, int, int]:
-    """Changes whenever the file is written or replaced."""
+def fingerprint(path: Path) -> tuple[int, int, int, bool]:
+    """Changes whenever the file is written or replaced, and with the presence of a log."""
     status = path.stat()
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def session_of(path: Path, recording: RecordLog, facts: Mapping[str, Any]) -> StoredSession:
-    """A recording with the content of the table `session`."""
-    environment, created_at, version = (facts.get(key) for key in ("environment", "created_at", "evprof_version"))
-    return StoredSession(
-        path,
-        recording,
-        environment if isinstance(environment, dict) else {},
-        created_at if isinstance(created_at, str) else None,
-        version if isinstance(version, str) else None,
-        {key.removeprefix(FACT_PREFIX): value for key, value in facts.items() if key.startswith(FACT_PREFIX)},
-    )
-
-
-@dataclass(frozen=True)
-class Damage:
-    """Rows that are not as they were written: a sentence, and the smallest and largest run they may belong to."""
-
-    sentence: str
-    first: int
-    last: int
+    return status.st_mtime_ns, status.st_size, status.st_ino, bool(logs(path))
 
 
 class SessionReading:
@@ -188,8 +113,12 @@ class SessionReading:
             connection = copy
         self.connection = connection
         self._shared: dict[tuple[str, bytes], Any] = {}
-        self._chunks: OrderedDict[int, tuple[str, list[Any]]] = OrderedDict()
-        self._check_tables()
+        self._chunks: dict[int, Unpacked] = {}
+        # A view in place of a table could compute for ever.
+        kinds = {name: kind for kind, name in connection.execute("SELECT type, name FROM sqlite_master")}
+        for table in COLUMNS:
+            if kinds.get(table) != "table":
+                raise DamageError(f"it has no table '{table}'")
         self._counts = self._read_counts()
         ranges = "SELECT chunk_id, coalesce(first_run, -1), coalesce(last_run, -1) FROM chunks ORDER BY chunk_id"
         try:
@@ -198,13 +127,11 @@ class SessionReading:
             raise DamageError("the runs of its chunks are not what evprof writes") from error
         self._runs_of_chunks = rows.reshape(-1, 3)
         self._check_count("chunks", len(self._runs_of_chunks))
+        for stream in ROW_STREAMS:
+            self._check_count(stream, self._one(f"SELECT count(*) FROM {stream}"))
 
-    def _check_tables(self) -> None:
-        """Tables and nothing else under our names: a view could compute for ever."""
-        kinds = {name: kind for kind, name in self.connection.execute("SELECT type, name FROM sqlite_master")}
-        for table in COLUMNS:
-            if kinds.get(table) != "table":
-                raise DamageError(f"it has no table '{table}'")
+    def _one(self, query: str) -> Any:
+        return self.connection.execute(query).fetchone()[0]
 
     def _read_counts(self) -> dict[str, int]:
         row = self.connection.execute("SELECT value FROM session WHERE key = ?", (COUNTS,)).fetchone()
@@ -225,15 +152,14 @@ class SessionReading:
     @property
     def row_count(self) -> int:
         """The number of rows of all streams."""
-        rows = self.connection.execute("SELECT sum(row_count) FROM chunks").fetchone()[0] or 0
-        return int(rows) + self._counts["tensors"]
+        return int(self._one("SELECT sum(row_count) FROM chunks") or 0) + self._counts["tensors"]
 
     def facts(self) -> dict[str, Any]:
         """What the table `session` holds. Raises DamageError."""
         return {key: self.json(value) for key, value in self._whole("session")}
 
-    def infos(self, writer: object) -> list[RunInfo]:
-        """All that is known of every run but its rows; `writer` is the tag of who writes it. Raises DamageError."""
+    def infos(self) -> list[RunInfo]:
+        """All that is known of every run but its rows. Raises DamageError."""
         hashes: dict[int, dict[str, str | None]] = {}
         for run_id, kind, _, content_hash in self._whole("samples"):
             hashes.setdefault(run_id, {})[kind] = content_hash
@@ -248,7 +174,7 @@ class SessionReading:
                 events, video = sample.events_hash or known.get("events"), sample.video_hash or known.get("video")
                 info.sample = replace(sample, events_hash=events, video_hash=video)
             if info.status == RUNNING and not is_being_written:
-                info.status, info.error = FAILED, abandoned_sentence(writer)
+                info.status, info.error = FAILED, WRITER_GONE
             infos.append(info)
         return infos
 
@@ -285,67 +211,41 @@ class SessionReading:
 
     def figures(self, run_id: int) -> dict[str, Any] | None:
         """The figures stored with a run; None without any, and where they are damaged."""
-        self.renew()
+        self._left_bytes = self._most_bytes
         row = self.connection.execute(f"{select('figures')} WHERE run_id = ?", (run_id,)).fetchone()
         try:
-            values = None if row is None else checked("figures", row)
-            figures = None if values is None else self.json(values[1])
+            figures = None if row is None else self.json(checked("figures", row)[1])
         except DamageError:
             return None
         return figures if isinstance(figures, dict) else None
 
-    def rows(self, run_id: int | None = None) -> tuple[RecordLog, list[Damage]]:
-        """The rows of a run, or of all. Raises DamageError for content that evprof does not write."""
-        self.renew()
-        recording, damages = RecordLog(), list[Damage]()
-        for chunk_id, first, last in self._chunks_of(run_id):
-            found = self._unpacked(chunk_id, is_shared=run_id is not None and first != last)
-            if isinstance(found, str):
-                damages.append(Damage(damage_sentence(found), first, last))
-                continue
-            stream, columns = found
-            mask = None if run_id is None or first == last else columns[0] == run_id
-            if mask is None or mask.all():
+    def rows(self, run_id: int) -> RecordLog:
+        """The rows of a run. Raises DamageError for content that evprof does not write."""
+        self._left_bytes = self._most_bytes
+        recording, table = RecordLog(), self._runs_of_chunks
+        for chunk_id, first, last in table[(table[:, 1] <= run_id) & (table[:, 2] >= run_id)].tolist():
+            stream, columns = self._unpacked(chunk_id, is_shared=first != last)
+            mask = columns[0] == run_id
+            if mask.all():
                 recording.streams[stream].extend_columns(columns)
             elif mask.any():
-                recording.streams[stream].extend_columns([masked(column, mask) for column in columns])
+                recording.streams[stream].extend_columns([_masked(column, mask) for column in columns])
         for stream in ROW_STREAMS:
-            damages += self._read_rows(recording, stream, run_id)
+            recording.extend(stream, [values[1:] for values in self._rows_of(stream, run_id)])
         for stream, name in _NUMBER_LISTS:
             if not all(map(_NUMBERS.match, recording.streams[stream].texts(name).words)):
                 raise DamageError(f"a {name} among its {stream} is no list of numbers")
         if problem := implausible(recording):
             raise DamageError(problem)
-        return recording, damages
+        return recording
 
-    def _chunks_of(self, run_id: int | None) -> list[tuple[int, int, int]]:
-        table = self._runs_of_chunks
-        if run_id is not None:
-            table = table[(table[:, 1] <= run_id) & (table[:, 2] >= run_id)]
-        return [(number, first, last) for number, first, last in table.tolist()]
-
-    def _unpacked(self, chunk_id: int, *, is_shared: bool) -> tuple[str, list[Any]] | str:
-        """Stream and columns of a chunk, not to be changed; of a damaged one its stream, "" where it is not known."""
+    def _unpacked(self, chunk_id: int, *, is_shared: bool) -> Unpacked:
+        """Stream and columns of a chunk, not to be changed. Raises DamageError."""
         known = self._chunks.get(chunk_id)
         if known is not None:
             return known
-        try:
-            row = self.connection.execute(f"{select('chunks')} WHERE chunk_id = ?", (chunk_id,)).fetchone()
-        except (sqlite3.Error, UnicodeDecodeError):
-            row = None  # a page is damaged
-        values = None if row is None else checked("chunks", row)
-        if values is None:
-            return str(row[1]) if row is not None else ""
-        unpacked = self.unpack(values)
-        if is_shared:
-            self._chunks[chunk_id] = unpacked
-            if len(self._chunks) > _MOST_CHUNKS:
-                self._chunks.popitem(last=False)
-        return unpacked
-
-    def unpack(self, values: tuple[Any, ...]) -> tuple[str, list[Any]]:
-        """Stream and columns of a row of `chunks`. Raises DamageError."""
-        _, stream, row_count, _, _, content, _, _ = values
+        row = self.connection.execute(f"{select('chunks')} WHERE chunk_id = ?", (chunk_id,)).fetchone()
+        _, stream, row_count, _, _, content, _, _ = checked("chunks", row)
         if stream not in STREAMS or stream in ROW_STREAMS:
             raise DamageError(f"it has rows of the unknown kind '{stream[:40]}'")
         try:
@@ -353,24 +253,16 @@ class SessionReading:
         except chunk.ChunkError as error:
             raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
         self.spend(8 * row_count * len(columns) + len(content))
+        if is_shared:
+            if len(self._chunks) >= _MOST_CHUNKS:
+                self._chunks.pop(next(iter(self._chunks)))
+            self._chunks[chunk_id] = stream, columns
         return stream, columns
 
-    def _read_rows(self, recording: RecordLog, stream: str, run_id: int | None) -> list[Damage]:
-        where, values = ("", ()) if run_id is None else ("WHERE run_id = ?", (run_id,))
-        batch, damages, count = list[tuple[Any, ...]](), list[Damage](), 0
-        for row in self.connection.execute(f"{select(stream)} {where} ORDER BY rowid", values):
-            count += 1
-            found = checked(stream, row)
-            if found is None:
-                owner = row[1] if isinstance(row[1], int) else -1
-                damages.append(Damage(damage_sentence(stream), owner, owner))
-                continue
-            self.spend(8 * len(found) + sum(len(value) for value in found if isinstance(value, str)))
-            batch.append(found[1:])
-        if run_id is None:
-            self._check_count(stream, count)
-        recording.extend(stream, batch)
-        return damages
+    def _rows_of(self, stream: str, run_id: int) -> Iterator[tuple[Any, ...]]:
+        for values in whole_rows(self.connection, stream, f"WHERE run_id = {run_id:d}"):
+            self.spend(8 * len(values) + sum(len(value) for value in values if isinstance(value, str)))
+            yield values
 
     def json(self, text: str | bytes) -> Any:
         """The value of a text. Raises DamageError."""
@@ -382,10 +274,6 @@ class SessionReading:
         if _is_deep(values):
             raise DamageError("the facts of a run or of the session are nested too deep")
         return values
-
-    def renew(self) -> None:
-        """Resets the budget, for another question to the same file."""
-        self._left_bytes = self._most_bytes
 
     def spend(self, count: int) -> None:
         """Counts bytes that are used. Raises DamageError past what a session of its size can hold."""
@@ -403,13 +291,7 @@ _FIELD_READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def damage_sentence(stream: str) -> str:
-    """The warning of a run of which rows are not as they were written."""
-    what = stream if stream in STREAMS else "rows"
-    return f"Some of its {what} are damaged in the file and left out."
-
-
-def masked(column: Any, mask: Any) -> Any:
+def _masked(column: Any, mask: Any) -> Any:
     """The rows of a column where `mask` holds."""
     if isinstance(column, Texts):
         return Texts(column.codes[mask], column.words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,12 +24,16 @@ from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.session import chunk
 from evprof.session.migrations import migrate
 from evprof.session.opening import check_header
-from evprof.session.presence import Hold, hold, is_elsewhere, network_kind
+from evprof.session.presence import Hold, hold, network_kind
 from evprof.session.tables import COLUMNS, COUNTS, FACT_PREFIX, ROW_STREAMS, Tables, counts_of, create
 from evprof.session.validation import fitting, run_info_from
 from evprof.version import __version__
 
 WRITER_GONE = "The program ended during this run."
+
+_NO_LOCKS = (
+    "The session lies on a file system that keeps no locks: see to it that no other evprof writes to it meanwhile."
+)
 
 CHUNK_ROWS = 16_384
 CHUNK_BYTES = 8 << 20
@@ -45,16 +49,6 @@ _TIME_COLUMNS = {
 }
 
 
-@dataclass(frozen=True)
-class SampleFile:
-    """A file a run read: `kind` is "events" or "video"; `content_hash` is None until somebody has read it through."""
-
-    run_id: int
-    kind: str
-    path: str
-    content_hash: str | None = None
-
-
 @dataclass
 class Commit:
     """What one transaction takes in. `facts` are of the session, JSON under names of their own.
@@ -66,13 +60,12 @@ class Commit:
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     infos: list[RunInfo] = field(default_factory=list)
     begun: frozenset[int] = frozenset()
-    samples: list[SampleFile] = field(default_factory=list)
     environment: dict[str, Any] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     figures: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.ranges or self.infos or self.samples or self.environment or self.facts or self.figures)
+        return bool(self.ranges or self.infos or self.environment or self.facts or self.figures)
 
 
 class LostError(UserError):
@@ -121,7 +114,7 @@ class SessionFile:
         migrate(self._connection)
         self._tables = Tables(self._connection, _counts(self._connection))
         with self._tables.transaction():
-            self._end_abandoned_runs(self._get("writer"))
+            self._end_abandoned_runs()
             self._put("writer", name_tag())
             row = self._connection.execute("SELECT max(run_id), max(group_id) FROM runs").fetchone()
             self.next_run_id: int = (row[0] or 0) + 1
@@ -129,18 +122,18 @@ class SessionFile:
             self._next_chunk: int = self._next("chunk_id", "chunks")
             self._next_tensor: int = self._next("tensor_id", "tensors")
         # Only now: a session that is damaged stays as it is to the byte, and the kind of its log is part of the file.
-        self.note = " ".join(filter(None, [self._choose_journal(), self._warn_of_locks()])) or None
+        self.note = " ".join(filter(None, [self._choose_journal(), "" if self._lock.is_real else _NO_LOCKS]))
         self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def _next(self, column: str, table: str) -> int:
         return int(self._connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0] or 0) + 1
 
-    def _choose_journal(self) -> str | None:
+    def _choose_journal(self) -> str:
         """Write-ahead log on a local disk, TRUNCATE elsewhere; says in a sentence when it is the latter."""
         kind = network_kind(self.path)
         if kind is None:
             if self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal":
-                return None
+                return ""
             kind = "one without shared memory"
         self._connection.execute("PRAGMA journal_mode = TRUNCATE")
         return (
@@ -148,21 +141,13 @@ class SessionFile:
             "slower there; a local disk disturbs a measurement less."
         )
 
-    def _warn_of_locks(self) -> str | None:
-        if self._lock.is_real:
-            return None
-        return (
-            "The session lies on a file system that keeps no locks: see to it that no other evprof writes to it "
-            "meanwhile."
-        )
-
-    def _end_abandoned_runs(self, writer: object) -> None:
+    def _end_abandoned_runs(self) -> None:
         rows = self._connection.execute("SELECT info FROM runs WHERE status = ?", (RUNNING,)).fetchall()
         for (text,) in rows:
             info = run_info_from(json.loads(text))
             if info is None:
                 raise ValueError("the facts of a run are not what evprof writes")
-            info.status, info.error = FAILED, abandoned_sentence(writer)
+            info.status, info.error = FAILED, WRITER_GONE
             self._tables.put("runs", _run_row(info))
 
     def check_in_place(self) -> None:
@@ -199,9 +184,6 @@ class SessionFile:
             self._put_rows(streams[name], start, stop)
         for run_id, figures in news.figures.items():
             self._tables.put("figures", (run_id, json.dumps(figures)))
-        for sample in news.samples:
-            row = (sample.run_id, sample.kind, storable(sample.path), sample.content_hash)
-            self._tables.put("samples", row, keys=2)
         if news.environment:
             self._put("environment", news.environment)
         for key, value in news.facts.items():
@@ -259,7 +241,7 @@ class SessionFile:
     def _put_rows(self, stream: Stream, start: int, stop: int) -> None:
         if stream.name in ROW_STREAMS:
             rows = [[storable(value) for value in row] for row in stream.rows(start, stop)]
-            self._tables.insert(stream.name, _numbered(rows, self._next_tensor))
+            self._tables.insert(stream.name, [(number, *row) for number, row in enumerate(rows, self._next_tensor)])
             self._next_tensor += len(rows)
             self._forget_figures({row[0] for row in rows})
             return
@@ -297,13 +279,6 @@ def changed_session(path: Path) -> Iterator[SessionFile]:
         raise UserError(f"{path} cannot be written: {error}; is there room on the disk?") from error
 
 
-def abandoned_sentence(writer: object) -> str:
-    """Why a run that was never ended is not running: for a run whose writer is not of this machine, as far as known."""
-    if is_elsewhere(writer) and isinstance(writer, dict):
-        return f"{WRITER_GONE[:-1]}, or it still runs on {writer.get('host')}."
-    return WRITER_GONE
-
-
 def _counts(connection: sqlite3.Connection) -> dict[str, int]:
     row = connection.execute("SELECT value FROM session WHERE key = ?", (COUNTS,)).fetchone()
     counts = json.loads(row[0]) if row else None
@@ -324,10 +299,6 @@ def _empty_session() -> bytes:
             ):
                 tables.put("session", (key, json.dumps(value)))
         return bytes(connection.serialize())
-
-
-def _numbered(rows: Iterable[Sequence[Any]], first: int) -> Iterator[tuple[Any, ...]]:
-    return ((number, *row) for number, row in enumerate(rows, first))
 
 
 def _identity(path: Path) -> tuple[int, int]:

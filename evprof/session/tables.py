@@ -30,56 +30,24 @@ ROW_STREAMS = ("tensors",)
 CHECKSUM = "checksum"
 """The last column of every table: of the row's other values, see `checksums`."""
 
-COLUMNS: dict[str, dict[str, str]] = {
-    "session": {"key": "TEXT PRIMARY KEY", "value": "TEXT NOT NULL"},
-    "runs": {
-        "run_id": "INTEGER PRIMARY KEY",
-        "group_id": "INTEGER NOT NULL",
-        "status": "TEXT NOT NULL",
-        "text": "TEXT",
-        "info": "TEXT NOT NULL",
-    },
-    "samples": {
-        "run_id": "INTEGER NOT NULL",
-        "kind": "TEXT NOT NULL",
-        "path": "TEXT NOT NULL",
-        "content_hash": "TEXT",
-    },
-    "tensors": {
-        "tensor_id": "INTEGER PRIMARY KEY",
-        "run_id": "INTEGER NOT NULL",
-        "span_id": "INTEGER NOT NULL",
-        "direction": "TEXT NOT NULL",
-        "name": "TEXT NOT NULL",
-        "shape": "TEXT NOT NULL",
-        "dtype": "TEXT NOT NULL",
-        "nbytes": "INTEGER NOT NULL",
-    },
-    "chunks": {
-        "chunk_id": "INTEGER PRIMARY KEY",
-        "stream": "TEXT NOT NULL",
-        "row_count": "INTEGER NOT NULL",
-        "first_ns": "INTEGER",
-        "last_ns": "INTEGER",
-        "content": "BLOB NOT NULL",
-        "first_run": "INTEGER",
-        "last_run": "INTEGER",
-    },
-    "figures": {"run_id": "INTEGER PRIMARY KEY", "figures": "TEXT NOT NULL"},
+_SCHEMA = {
+    "session": "key TEXT PRIMARY KEY, value TEXT NOT NULL",
+    "runs": "run_id INTEGER PRIMARY KEY, group_id INTEGER NOT NULL, status TEXT NOT NULL, text TEXT, "
+    "info TEXT NOT NULL",
+    "samples": "run_id INTEGER NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL, content_hash TEXT",
+    "tensors": "tensor_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL, span_id INTEGER NOT NULL, "
+    "direction TEXT NOT NULL, name TEXT NOT NULL, shape TEXT NOT NULL, dtype TEXT NOT NULL, nbytes INTEGER NOT NULL",
+    "chunks": "chunk_id INTEGER PRIMARY KEY, stream TEXT NOT NULL, row_count INTEGER NOT NULL, first_ns INTEGER, "
+    "last_ns INTEGER, content BLOB NOT NULL, first_run INTEGER, last_run INTEGER",
+    "figures": "run_id INTEGER PRIMARY KEY, figures TEXT NOT NULL",
 }
+COLUMNS = {table: dict(part.split(" ", 1) for part in parts.split(", ")) for table, parts in _SCHEMA.items()}
 """Table name -> column name -> what it holds. `first_run` and `last_run` are a chunk's smallest and largest run.
 
 `session` holds JSON: created_at, evprof_version, environment, writer, the counts of rows; and, after FACT_PREFIX, what
 a session is apart from its runs: the suite it records, the files it was imported from, the comparisons saved with it.
+`samples` holds the inputs' hashes of older sessions; newer ones keep them in `info`.
 """
-
-INDEXES = {
-    "chunk_runs": "chunks(first_run, last_run)",
-    "tensor_runs": "tensors(run_id)",
-}
-"""The rows of one run are found by these."""
-
-_KEYS = {"samples": "PRIMARY KEY (run_id, kind)"}
 
 COUNTS = "tally"
 """The key in `session` of how many rows each table holds."""
@@ -90,14 +58,14 @@ FACT_PREFIX = "fact:"
 
 def create_table(connection: sqlite3.Connection, table: str) -> None:
     """Creates one of the tables."""
-    parts = [f"{name} {kind}" for name, kind in COLUMNS[table].items()] + [f"{CHECKSUM} INTEGER NOT NULL"]
-    connection.execute(f"CREATE TABLE {table} ({', '.join([*parts, *filter(None, [_KEYS.get(table)])])})")
+    key = ", PRIMARY KEY (run_id, kind)" if table == "samples" else ""
+    connection.execute(f"CREATE TABLE {table} ({_SCHEMA[table]}, {CHECKSUM} INTEGER NOT NULL{key})")
 
 
 def create_indexes(connection: sqlite3.Connection) -> None:
-    """Creates the indexes."""
-    for name, columns in INDEXES.items():
-        connection.execute(f"CREATE INDEX {name} ON {columns}")
+    """Creates the indexes by which the rows of one run are found."""
+    connection.execute("CREATE INDEX chunk_runs ON chunks(first_run, last_run)")
+    connection.execute("CREATE INDEX tensor_runs ON tensors(run_id)")
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -137,15 +105,15 @@ def select(table: str) -> str:
     return f"SELECT {', '.join([*COLUMNS[table], CHECKSUM])} FROM {table}"
 
 
-def checked(table: str, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The values of a row whose last one is their checksum; None where they are not as they were written.
+def checked(table: str, row: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    """The values of a row whose last one is their checksum.
 
-    Raises DamageError for values of another kind than their columns hold: SQLite itself promises no types.
+    Raises DamageError unless they are as written. SQLite itself promises no types.
     """
-    values = row[:-1]
+    values = () if row is None else row[:-1]
     is_plain = all(value is None or isinstance(value, (int, str, bytes)) for value in values)
-    if not is_plain or checksum(values) != row[-1]:
-        return None
+    if row is None or not is_plain or checksum(values) != row[-1]:
+        raise DamageError(f"a row of its table '{table}' is not as it was written")
     for value, declared in zip(values, COLUMNS[table].values(), strict=True):
         kind, _, rest = declared.partition(" ")
         if not isinstance(value, _KINDS[kind]) and not (value is None and not rest):
@@ -156,10 +124,7 @@ def checked(table: str, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
 def whole_rows(connection: sqlite3.Connection, table: str, where: str = "") -> Iterator[tuple[Any, ...]]:
     """All rows in order. Raises DamageError, sqlite3.Error unless each is as it was written."""
     for row in connection.execute(f"{select(table)} {where} ORDER BY rowid"):
-        values = checked(table, row)
-        if values is None:
-            raise DamageError(f"a row of its table '{table}' is not as it was written")
-        yield values
+        yield checked(table, row)
 
 
 def counts_of(connection: sqlite3.Connection) -> dict[str, int]:
@@ -216,13 +181,12 @@ class Tables:
         self._connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", sealed)
         self._counts[table] += len(sealed)
 
-    def put(self, table: str, row: Sequence[Any], keys: int = 1) -> None:
-        """Replaces the row whose first `keys` columns are those of `row`, or adds it."""
-        columns = list(COLUMNS[table])
-        where = " AND ".join(f"{name} = ?" for name in columns[:keys])
-        changes = ", ".join(f"{name} = ?" for name in [*columns[keys:], CHECKSUM])
-        values = (*row[keys:], checksum(row), *row[:keys])
-        if not self._connection.execute(f"UPDATE {table} SET {changes} WHERE {where}", values).rowcount:
+    def put(self, table: str, row: Sequence[Any]) -> None:
+        """Replaces the row whose first column is that of `row`, or adds it."""
+        key, *columns = COLUMNS[table]
+        changes = ", ".join(f"{name} = ?" for name in [*columns, CHECKSUM])
+        values = (*row[1:], checksum(row), row[0])
+        if not self._connection.execute(f"UPDATE {table} SET {changes} WHERE {key} = ?", values).rowcount:
             self.insert(table, [row])
 
     def remove(self, table: str, key: object) -> None:

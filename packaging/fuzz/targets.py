@@ -109,9 +109,10 @@ def read_trace(path: Path) -> None:
 
 
 def read_session(path: Path) -> None:
-    from evprof.session.reading import load_session
+    from evprof.session.opened import open_session
 
-    load_session(path)
+    for run in open_session(path).runs.values():
+        _ = run.spans, run.tokens, run.rounds
 
 
 def read_times(path: Path) -> None:

@@ -29,7 +29,6 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.run.kept_figures import kept_figures, runs_of
 from evprof.run.places.place import Arrival
-from evprof.run.session_target import sample_files
 from evprof.session.store import Commit, SessionFile
 from scripted_engine import ScriptedEngine
 
@@ -110,10 +109,9 @@ def write_many_runs(path: Path, plan: ManyRuns, note: Callable[[str], object] = 
 
 
 def _commit(recording: RecordLog, infos: list[RunInfo]) -> Commit:
-    samples = [sample for info in infos for sample in sample_files(info)]
     ranges = {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)}
     begun = frozenset(info.run_id for info in infos)
-    return Commit(ranges, infos, begun, samples, figures=kept_figures(runs_of(recording, infos)))
+    return Commit(ranges, infos, begun, figures=kept_figures(runs_of(recording, infos)))
 
 
 def _infos(plan: ManyRuns, scripts: dict[str, _Script]) -> Iterator[RunInfo]:

@@ -34,7 +34,7 @@ from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.conversion.plan import plan_rows
 from evprof.run.conversion.task import ConversionRecipe
 from evprof.run.legacy_import import import_files
-from evprof.session.reading import read_session
+from whole_session import read_session
 
 EVENTS = 100_000
 SAMPLES = 2_220

@@ -12,7 +12,7 @@ from evprof.cli.adapter.collect import CollectProgress
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.collection import read_collection
 from evprof.loaders.writers.frames import write_manifest
-from evprof.session.reading import load_session
+from whole_session import load_session
 
 SHORT = ("--max-new-tokens", 6, "--frames", 2, "--event-frames", 2, "--device", "cpu")
 

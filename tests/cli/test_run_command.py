@@ -12,7 +12,7 @@ from evprof.cli.run import recorded_session
 from evprof.core.errors import UserError
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.session.facts import add_facts
-from evprof.session.reading import load_session
+from whole_session import load_session
 
 INFERRED = [("both", "side-by-side", 2), ("events", "draft", 1), ("video", "target", 1)]
 

@@ -12,7 +12,7 @@ from evprof.cli.sessions import show
 from evprof.core.protocols import RunDescribed
 from evprof.export.report.sections import times
 from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
+from whole_session import load_session
 
 
 def test_show_tells_names_and_notes_and_no_deleted_run(evprof: Any, session: Any, tmp_path: Any) -> None:

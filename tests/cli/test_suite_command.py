@@ -19,9 +19,9 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.suites.cell import SuiteConfiguration
-from evprof.session.reading import load_session
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
+from whole_session import load_session
 
 Evprof = Callable[..., Any]
 

@@ -25,8 +25,8 @@ from evprof.core.run_info import RUNNING
 from evprof.export.report.data import Source, gather
 from evprof.export.report.parts import Badge, Report, ReportPlot, Table
 from evprof.export.report.writing import build_report
-from evprof.session.reading import load_session
 from evprof.session.store import WRITER_GONE
+from whole_session import load_session
 
 pytest.importorskip("torch")
 

@@ -19,10 +19,10 @@ from evprof.export.report.sections.imported import section
 from evprof.export.report.writing import build_report
 from evprof.metrics.published import common_blocks, published_files
 from evprof.run.legacy_import import import_files
-from evprof.session.reading import load_session
 from report_blocks import said as texts
 from report_blocks import tables
 from run_logs import saved_runs
+from whole_session import load_session
 
 # Means in ms of the published comparison: stages 1 to 2, vision, prefill, decode; then tokens and MiB.
 TABLE = {

@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.run_info import FINISHED
 from evprof.run.processes.engine_host import EngineHost
-from evprof.session.reading import load_session
 from scripted_process import engine_argv
 from ui.players.picture_feed import PictureFeed
 from ui.window.app import run_window
 from ui.window.main_window import MainWindow
+from whole_session import load_session
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
 from evprof.session.tables import FORMAT
 from ui.state.run_controller import Host
 from ui.window.app import settle
 from ui.window.main_window import MainWindow
+from whole_session import load_session
 
 Wait = Callable[..., None]
 

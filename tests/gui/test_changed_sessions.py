@@ -18,9 +18,10 @@ from evprof.run.session_writer import SessionWriter
 from evprof.session import opened
 from evprof.session.facts import Mark
 from evprof.session.opened import open_session
-from evprof.session.reading import Damage, SessionReading, read_session
+from evprof.session.reading import SessionReading
 from ui.runs import run_remarks
 from ui.window.main_window import MainWindow
+from whole_session import read_session
 
 Wait = Callable[..., None]
 
@@ -64,7 +65,7 @@ def test_the_rows_on_show_are_read_beside_the_window(
     asked: list[tuple[int | None, threading.Thread]] = []
     rows = SessionReading.rows
 
-    def noted(self: SessionReading, run_id: int | None = None) -> tuple[RecordLog, list[Damage]]:
+    def noted(self: SessionReading, run_id: int) -> RecordLog:
         asked.append((run_id, threading.current_thread()))
         return rows(self, run_id)
 

@@ -21,7 +21,6 @@ from evprof.metrics.document import run_document
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.run.requests import demo_requests
 from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
 from evprof.view.columns import columns_of
 from scripted_engine import ScriptedEngine
 from ui.clinic.window import ClinicDialog
@@ -33,6 +32,7 @@ from ui.runs.run_list import RunList
 from ui.state.cells import configuration_of
 from ui.widgets.line_list import LINE, ListLine
 from ui.window.main_window import MainWindow
+from whole_session import load_session
 
 PAIRS, DRAFTED, PLAIN = (REPEATS, "1"), (REPEATS, "2"), (REPEATS, "3")
 """The lines of `repeated`: a warm-up and three repeats side by side (runs 1 to 8), speculative (9 to 11), plain (12 to

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from whole_session import load_session
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QWidget
 
 from evprof.session.facts import Mark, marks_of
-from evprof.session.reading import load_session
 from ui.state.run_controller import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder

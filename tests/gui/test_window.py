@@ -21,13 +21,13 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
-from evprof.session.reading import load_session
 from scripted_process import engine_argv
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder
 from ui.window.app import save_screenshot, settle
 from ui.window.main_window import MainWindow
 from ui.work.queue_dialog import QueueDialog
+from whole_session import load_session
 
 Wait = Callable[..., None]
 

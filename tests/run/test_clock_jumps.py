@@ -14,8 +14,8 @@ from evprof.core.run_book import RunBook
 from evprof.metrics.figures.stages import wall_ms
 from evprof.run.requests import demo_requests
 from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
 from scripted_engine import ScriptedEngine
+from whole_session import load_session
 
 HOUR_MS = 3_600_000
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from whole_session import load_session
+
 import json
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +24,7 @@ from evprof.metrics.run_summary import summary_of
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.opened import open_session
-from evprof.session.reading import StoredSession, load_session
+from evprof.session.opened import OpenedSession
 from legacy_shapes import RUNS
 from run_logs import saved_runs
 
@@ -33,7 +35,7 @@ def written(folder: Path, value: Any, name: str) -> Path:
     return path
 
 
-def imported(folder: Path, value: Any, name: str = "result.json") -> tuple[ImportSummary, StoredSession, list[RunLog]]:
+def imported(folder: Path, value: Any, name: str = "result.json") -> tuple[ImportSummary, OpenedSession, list[RunLog]]:
     summary = import_files([written(folder, value, name)], folder / "S.evprof")
     session = load_session(summary.session)
     return summary, session, saved_runs(session.recording)

@@ -19,7 +19,7 @@ from evprof.metrics.configurations.gathering import configurations_of
 from evprof.run.merging import merge_sessions
 from evprof.session.facts import MERGED, add_facts, told_facts
 from evprof.session.opened import open_session
-from evprof.session.reading import load_session
+from whole_session import load_session
 
 GOLDEN = Path(__file__).parents[1] / "session" / "golden"
 GO_ON = threading.Event()

@@ -16,8 +16,8 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.configurations.baselines import choose_baseline, choose_baselines
 from evprof.run.noted_baselines import note_baselines
 from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
 from scripted_engine import ScriptedEngine
+from whole_session import load_session
 
 
 def play(path: Path, *modes: str, engine: ScriptedEngine, **changes: Any) -> None:

@@ -28,9 +28,9 @@ from evprof.run.places.place import SeatTerms
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.suite import MOST_LOSSES, SuiteEnd
-from evprof.session.reading import load_session
 from processes_below import command_lines, processes_named
 from scripted_process import engine_argv
+from whole_session import load_session
 
 ACTOR = "ray::EngineSeat"
 

@@ -40,17 +40,18 @@ from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run import legacy_import
 from evprof.run.legacy_import import ImportSummary, import_files
-from evprof.session.reading import StoredSession, load_session
+from evprof.session.opened import OpenedSession
 from evprof.view.columns import ShownModel, pair_for
 from evprof.view.lanes import Track
 from run_logs import saved_runs
+from whole_session import load_session
 
 LOAD = "without-load"
 
 
 def imported(
     folder: Path, content: Any, name: str = "result.json"
-) -> tuple[ImportSummary, StoredSession, list[RunLog]]:
+) -> tuple[ImportSummary, OpenedSession, list[RunLog]]:
     path = folder / name
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     (folder / "S.evprof").unlink(missing_ok=True)

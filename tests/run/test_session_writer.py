@@ -24,7 +24,7 @@ from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.autosave import autosave_folder
 from evprof.session.opened import open_session
-from evprof.session.reading import load_session, read_session
+from whole_session import load_session, read_session
 
 
 def begin(recording: RecordLog, run_id: int = 1) -> None:
@@ -166,48 +166,36 @@ def test_a_session_opened_by_its_name_is_copied_whole_and_stays(tmp_path, runs_b
 
 
 def set_page_limit(writer: SessionWriter, pages: int) -> None:
-    writer._main.file._connection.execute(f"PRAGMA max_page_count = {pages}")
+    writer._target.file._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def test_a_full_disk_is_a_warning_and_nothing_is_lost_once_there_is_room(tmp_path):
-    recording, path = RecordLog(), tmp_path / "s.evprof"
-    with SessionWriter(recording, path) as writer:
-        begin(recording)
-        writer.flush()
-        set_page_limit(writer, 1)
-        recording.extend("frames", [(1, "draft", 0, 0, 0, "", os.urandom(256_000))])
-        add(recording, 0, 100)
-        for _ in range(3):
-            writer.flush()
-        assert "full" in writer.problem
-        warnings = [message for message in recording.messages() if isinstance(message, RunWarned)]
-        assert len(warnings) == 1
-        assert str(path) in warnings[0].sentence
-        # A kill costs nothing meanwhile: all of it lies among the autosaved sessions.
-        assert str(writer.rescue_path) in warnings[0].sentence
-        assert lengths(writer.rescue_path) == list(range(100))
-        assert lengths(path) == []
-        set_page_limit(writer, 1 << 30)
-        writer.flush()
-        assert writer.problem is None
-        assert lengths(path) == list(range(100))
-        assert list(autosave_folder().iterdir()) == []
-    assert read_session(path).messages()[0].info.warnings == [warnings[0].sentence]
+FRAME = (1, "draft", 0, 0, 0, "", os.urandom(256_000))
 
 
-def test_a_disk_that_stays_full_is_told_at_the_end(tmp_path):
+def test_on_a_full_disk_the_session_goes_on_among_the_autosaved(tmp_path):
     recording, path = RecordLog(), tmp_path / "s.evprof"
     writer = SessionWriter(recording, path)
     begin(recording)
+    writer.note("suite", {"name": "kept"})
     writer.flush()
     set_page_limit(writer, 1)
-    recording.extend("frames", [(1, "draft", 0, 0, 0, "", os.urandom(256_000))])
-    with pytest.raises(UserError, match="full") as caught:
+    recording.extend("frames", [FRAME])
+    for first in (0, 50):
+        add(recording, first, 50)
+        writer.flush()
+    assert "full" in writer.problem
+    [warning] = [message for message in recording.messages() if isinstance(message, RunWarned)]
+    rescued = writer.rescue_path
+    assert str(path) in warning.sentence
+    assert str(rescued) in warning.sentence
+    assert lengths(rescued) == list(range(100))
+    with pytest.raises(UserError, match=re.escape(str(rescued))):
         writer.close()
-    [rescued] = autosave_folder().iterdir()
-    assert str(rescued) in caught.value.sentence
-    assert read_session(path).row_count == 0
-    assert read_session(rescued).row_count == 1
+    assert lengths(path) == []
+    session = load_session(rescued)
+    assert session.facts == {"suite": {"name": "kept"}}
+    assert session.recording.row_count == 101
+    assert session.runs[1].info.warnings == [warning.sentence]
 
 
 def test_a_disk_that_is_full_everywhere_keeps_all_in_memory(tmp_path, monkeypatch):
@@ -218,7 +206,7 @@ def test_a_disk_that_is_full_everywhere_keeps_all_in_memory(tmp_path, monkeypatc
         begin(recording)
         writer.flush()
         set_page_limit(writer, 1)
-        recording.extend("frames", [(1, "draft", 0, 0, 0, "", os.urandom(256_000))])
+        recording.extend("frames", [FRAME])
         writer.flush()
         assert "stays in memory" in writer.problem
         set_page_limit(writer, 1 << 30)

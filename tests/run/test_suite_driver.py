@@ -27,8 +27,8 @@ from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, made_folder, suite_fact
-from evprof.session.reading import load_session
 from evprof.session.store import SessionFile
+from whole_session import load_session
 
 
 def outcome(path: Path) -> set[tuple[Any, ...]]:

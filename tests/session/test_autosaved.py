@@ -13,7 +13,7 @@ from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
 from evprof.session import autosave
 from evprof.session.autosave import abandoned, autosave_folder, clear_away, discard, take_up, told
-from evprof.session.reading import read_session
+from whole_session import read_session
 
 DAY_S = 86_400.0
 

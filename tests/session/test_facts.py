@@ -8,7 +8,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.session.facts import add_facts
-from evprof.session.reading import load_session
+from whole_session import load_session
 
 
 def test_dictionaries_are_merged_and_lists_go_on(tmp_path: Path) -> None:

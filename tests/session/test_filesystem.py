@@ -14,7 +14,7 @@ from evprof.core.run_info import RunInfo
 from evprof.run.session_writer import SessionWriter
 from evprof.session import store
 from evprof.session.presence import network_kind
-from evprof.session.reading import read_session
+from whole_session import read_session
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0

@@ -19,9 +19,9 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
+from whole_session import load_session
 
 Write = Callable[..., Path]
 

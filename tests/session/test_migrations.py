@@ -15,11 +15,11 @@ from evprof.core.errors import UserError
 from evprof.core.run_book import RunBook
 from evprof.metrics.figures.energy import energy_j
 from evprof.metrics.figures.stages import total_ms
-from evprof.session import migrations, reading, tables
+from evprof.session import migrations, opened, reading, tables
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
-from evprof.session.opened import open_session
-from evprof.session.reading import StoredSession, load_session
+from evprof.session.opened import OpenedSession, open_session
 from evprof.session.tables import FORMAT
+from whole_session import load_session
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -95,7 +95,7 @@ def assert_holds(written, read):
         assert read == written
 
 
-def golden(name: str) -> tuple[StoredSession, RunBook]:
+def golden(name: str) -> tuple[OpenedSession, RunBook]:
     """A golden session as read now. Every value its runs were described with is still there."""
     path = GOLDEN / name
     session = load_session(path)
@@ -108,11 +108,11 @@ def golden(name: str) -> tuple[StoredSession, RunBook]:
     return session, book
 
 
-def rows_of(session: StoredSession) -> dict[str, int]:
+def rows_of(session: OpenedSession) -> dict[str, int]:
     return {name: len(stream) for name, stream in session.recording.streams.items()}
 
 
-def digest_of(session: StoredSession, *, before_7: bool = True) -> str:
+def digest_of(session: OpenedSession, *, before_7: bool = True) -> str:
     """Of all rows, a stream without rows leaving no trace; of older formats without what rounds tell since format 7."""
     digest = hashlib.sha256()
     for name, stream in session.recording.streams.items():
@@ -234,7 +234,7 @@ def test_a_session_that_is_being_made_is_no_defect(tmp_path, monkeypatch):
     path = tmp_path / "s.evprof"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE facts (text TEXT)")
-    monkeypatch.setattr(reading, "check_header", lambda path: None)
+    monkeypatch.setattr(opened, "check_header", lambda path: None)
     with pytest.raises(UserError, match="not whole yet"):
         load_session(path)
 

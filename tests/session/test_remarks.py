@@ -8,8 +8,8 @@ from pathlib import Path
 from evprof.core.protocols import RunDescribed
 from evprof.core.run_book import RunBook
 from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
 from evprof.session.store import changed_session
+from whole_session import load_session
 
 
 def book_of(path: Path) -> RunBook:

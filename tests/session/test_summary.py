@@ -12,7 +12,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import SessionSummary, read_summary
-from evprof.session.reading import load_session
+from whole_session import load_session
 
 
 def test_a_summary_tells_runs_models_modes_and_samples(two_runs: Path, tmp_path: Path) -> None:

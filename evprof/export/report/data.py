@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Source:
-    """One session as read: its runs, environment and facts (see `evprof.session.reading.StoredSession`)."""
+    """One session as read: its runs, environment and facts (see `evprof.session.opened.OpenedSession`)."""
 
     path: Path
     runs: Sequence[RunLog]
