@@ -100,7 +100,6 @@ class Listening:
     said: list[str] = field(default_factory=list)
     lost: list[SuiteRow] = field(default_factory=list)
     is_stopping: bool = False
-    skipped: int = 0
 
     def begin(self, row: SuiteRow, warmup: int) -> None: ...
 
@@ -114,9 +113,6 @@ class Listening:
     def lose(self, row: SuiteRow, sentence: str) -> None:
         self.lost.append(row)
         self.said.append(sentence)
-
-    def skip(self, row: SuiteRow) -> None:
-        self.skipped += 1
 
     def say(self, sentence: str) -> None:
         self.said.append(sentence)

@@ -22,7 +22,7 @@ from evprof.core.protocols import Engine, Message, RunStarted, Sink, StopFlag
 from evprof.core.records import Record, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
-from evprof.run.processes.engine_server import serve
+from evprof.run.processes.channel import serve
 from scripted_engine import ScriptedEngine
 
 

@@ -15,7 +15,7 @@ from evprof.core.errors import USAGE, UserError
 
 def _engine(words: list[str]) -> int:
     """Serves the host that started this process. Raises UserError (exit code 2) when no host did, or for arguments."""
-    from evprof.run.processes.engine_server import serve
+    from evprof.run.processes.channel import serve
 
     if words:
         raise UserError("evprof _engine takes no arguments; the window starts it.", exit_code=USAGE)

@@ -49,18 +49,13 @@ class RunRequest(Plain):
         0,
         "warm-up runs",
         "Runs before the measured ones, in no figure; auto: one after loading, on a GPU also after settings changed.",
-        effect=INPUT,
-        head=MEASURING,
+        MEASURING,
+        INPUT,
         default=None,
         range=Range(least=0, shown=20, low="auto"),
     )
     repeat: int = setting(
-        1,
-        "repetitions",
-        "How often the same is measured.",
-        effect=INPUT,
-        head=MEASURING,
-        range=Range(least=1, shown=100),
+        1, "repetitions", "How often the same is measured.", MEASURING, INPUT, range=Range(least=1, shown=100)
     )
     trace: TraceSettings | None = None
     nvtx: bool = False

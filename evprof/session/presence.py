@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -90,22 +91,13 @@ def is_written(path: Path) -> bool:
     return is_held(lock_path(path))
 
 
-def is_elsewhere(tag: object) -> bool:
-    """Whether `tag` belongs to another machine."""
-    return isinstance(tag, dict) and bool(tag.get("host") != socket.gethostname())
-
-
 # Network file systems, on which SQLite's write-ahead log does not work.
 
-NETWORK_KINDS = frozenset(
-    [
-        *("nfs", "nfs3", "nfs4", "cifs", "smbfs", "smb2", "smb3", "9p", "afs", "ncpfs", "davfs"),
-        *("ceph", "lustre", "gpfs", "beegfs", "glusterfs", "ocfs2", "gfs2", "pvfs2"),
-        *("fuse.sshfs", "fuse.glusterfs", "fuse.cephfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.davfs2"),
-    ]
+_KINDS = (
+    "nfs nfs3 nfs4 cifs smbfs smb2 smb3 9p afs ncpfs davfs ceph lustre gpfs beegfs glusterfs ocfs2 gfs2 pvfs2 "
+    "fuse.sshfs fuse.glusterfs fuse.cephfs fuse.s3fs fuse.gcsfuse fuse.rclone fuse.davfs2"
 )
-
-_MOUNTS = Path("/proc/mounts")
+NETWORK_KINDS = frozenset(_KINDS.split())
 
 
 def network_kind(path: Path, mounts: str | None = None) -> str | None:
@@ -115,24 +107,16 @@ def network_kind(path: Path, mounts: str | None = None) -> str | None:
     """
     if mounts is None:
         try:
-            mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+            mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
     # The real folder: a link may point from a local disk to a remote one.
     place = path.resolve()
     best, kind = -1, ""
-    for line in mounts.splitlines():
-        fields = line.split()
-        if len(fields) < 3:
-            continue
-        mount = Path(_unescaped(fields[1]))
+    for fields in map(str.split, mounts.splitlines()):
+        # Spaces and the like are octal escapes.
+        mount = Path(re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), fields[1])) if len(fields) > 2 else None
         # A later mount on the same point hides the earlier one.
-        if place.is_relative_to(mount) and len(mount.parts) >= best:
+        if mount is not None and place.is_relative_to(mount) and len(mount.parts) >= best:
             best, kind = len(mount.parts), fields[2]
     return kind if kind in NETWORK_KINDS else None
-
-
-def _unescaped(text: str) -> str:
-    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, letter)
-    return text

@@ -5,7 +5,7 @@ No reader may have to count to 10⁹, or to follow spans a hundred deep, because
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -104,32 +104,28 @@ _MOST_LEVELS = 64
 
 def implausible(recording: RecordLog) -> str | None:
     """What no program of ours can have measured, in words; None where everything is within bounds."""
-    return next(_wrong_numbers(recording), None) or next(_wrong_texts(recording), None) or _wrong_tree(recording)
+    return next(_wrong_rows(recording), None) or _wrong_tree(recording)
 
 
 def has_impossible_numbers(run: RunLog) -> bool:
     """Whether a run that goes into a file holds numbers that no reader of it will take."""
-    for stream, ranges in RANGES.items():
-        for block in run.blocks(stream):
-            for name, (least, most) in ranges.items():
-                values = block.column(name)
-                if len(values) and (int(values.min()) < least or int(values.max()) > most):
-                    return True
-    return False
+    blocks = ((stream, block) for stream in RANGES for block in run.blocks(stream))
+    return any(_impossible(stream, block.column) is not None for stream, block in blocks)
 
 
-def _wrong_numbers(recording: RecordLog) -> Iterator[str]:
-    for stream, ranges in RANGES.items():
-        rows = recording.streams[stream]
-        for name, (least, most) in ranges.items():
-            values = rows.column(name)
-            if len(values) and (int(values.min()) < least or int(values.max()) > most):
-                found = int(values.max()) if int(values.max()) > most else int(values.min())
-                yield f"{name} among its {stream} is {found}, which nothing measures"
+def _impossible(stream: str, column: Callable[[str], Ints]) -> tuple[str, int] | None:
+    """A column of a stream and a number in it that is out of its range; None where all are within."""
+    for name, (least, most) in RANGES[stream].items():
+        values = column(name)
+        if len(values) and (int(values.min()) < least or int(values.max()) > most):
+            return name, int(values.max()) if int(values.max()) > most else int(values.min())
+    return None
 
 
-def _wrong_texts(recording: RecordLog) -> Iterator[str]:
+def _wrong_rows(recording: RecordLog) -> Iterator[str]:
     for stream, rows in recording.streams.items():
+        if stream in RANGES and (found := _impossible(stream, rows.column)) is not None:
+            yield f"{found[0]} among its {stream} is {found[1]}, which nothing measures"
         for name, kind in column_kinds(stream).items():
             most = _LONGEST.get((stream, name), _LONGEST_TEXT)
             if kind == "str" and max(map(len, rows.texts(name).words), default=0) > most:
@@ -150,19 +146,10 @@ def _parent_places(runs: Ints, spans: Ints, parents: Ints) -> Ints:
     which span that is."""
     if not len(spans):
         return spans
-    run_codes, _ = _codes(runs)
-    span_codes, count = _codes(np.concatenate([spans, parents]))
-    codes, count = _codes(np.tile(run_codes, 2) * count + span_codes)
-    own, above = np.split(codes, 2)
-    places = np.full(count, -1, dtype=np.int64)
+    run_codes = distinct(runs).which
+    ids = distinct(np.concatenate([spans, parents]))
+    found = distinct(np.tile(run_codes, 2) * len(ids.values) + ids.which)
+    own, above = np.split(found.which, 2)
+    places = np.full(len(found.values), -1, dtype=np.int64)
     places[own] = np.arange(len(own))
     return np.asarray(places[above][places[own]])
-
-
-def _codes(values: Ints) -> tuple[Ints, int]:
-    """Numbers from 0, equal where the values are, and how many there may be; at most in proportion to the values."""
-    low, high = int(values.min()), int(values.max())
-    if high - low < 4 * len(values) + 1024:
-        return values - low, high - low + 1
-    found = distinct(values)
-    return found.which, len(found.values)

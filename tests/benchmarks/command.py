@@ -72,7 +72,7 @@ def _read_events(words: list[str]) -> int:
 
 def _serve_records(words: list[str]) -> int:
     from benchmarks.synthetic_engine import SyntheticEngine
-    from evprof.run.processes.engine_server import serve
+    from evprof.run.processes.channel import serve
 
     records_per_s, seconds = map(float, words)
     return serve(lambda: SyntheticEngine(records_per_s, seconds))

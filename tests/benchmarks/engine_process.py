@@ -15,8 +15,7 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.processes.channel import Submit, apply_part
-from evprof.run.processes.engine_host import EngineHost
-from evprof.run.processes.engine_process import EngineProcess
+from evprof.run.processes.engine_host import EngineHost, EngineProcess
 
 
 def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from sealed import seal
-from whole_session import load_session
 
 Suite = Callable[..., Path]
 

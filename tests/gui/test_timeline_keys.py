@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from whole_session import load_session
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from ui.timeline.marks import MarkPanel
 from ui.timeline.scene import GUTTER_PX
 from ui.window.actions import ENTRIES, TIMELINE, ActionEntry
 from ui.window.main_window import MainWindow
+from whole_session import load_session
 
 MS = 1_000_000
 

@@ -15,8 +15,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.meters import memory_sampler
 from evprof.run.meters.power_sampler import PowerSampler
-from evprof.run.processes.engine_host import EngineHost
-from evprof.run.processes.engine_process import EngineProcess
+from evprof.run.processes.engine_host import EngineHost, EngineProcess
 from fake_nvml import FakeGpu, FakeNvml
 from scripted_process import engine_argv
 

@@ -18,7 +18,7 @@ from evprof.core.protocols import RequestEnded
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.run.processes.channel import ListeningChannel, Stop, Submit, apply_part
-from evprof.run.processes.engine_process import EngineProcess
+from evprof.run.processes.engine_host import EngineProcess
 from scripted_process import engine_argv
 
 RATE, SECONDS, PAUSE_S = 10_000, 6.0, 5.0
@@ -83,7 +83,7 @@ def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_
 
 _HOST = """
 import sys, time
-from evprof.run.processes.engine_process import EngineProcess
+from evprof.run.processes.engine_host import EngineProcess
 from evprof.run.processes.channel import Submit
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample

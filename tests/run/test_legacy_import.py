@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from whole_session import load_session
-
 import json
 from pathlib import Path
 from types import ModuleType
@@ -23,10 +21,10 @@ from evprof.metrics.figures.partition import measured_ms, shape_of
 from evprof.metrics.run_summary import summary_of
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
-from evprof.session.opened import open_session
-from evprof.session.opened import OpenedSession
+from evprof.session.opened import OpenedSession, open_session
 from legacy_shapes import RUNS
 from run_logs import saved_runs
+from whole_session import load_session
 
 
 def written(folder: Path, value: Any, name: str) -> Path:

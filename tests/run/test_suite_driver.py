@@ -26,9 +26,8 @@ from evprof.metrics.configurations.gathering import last_attempts
 from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan
-from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, made_folder, suite_fact
+from evprof.run.suites.record import RowOutcomes, fingerprint, made_folder, suite_fact
 from evprof.session.store import SessionFile
-from whole_session import load_session
 
 
 def outcome(path: Path) -> set[tuple[Any, ...]]:
@@ -128,24 +127,6 @@ def test_a_warm_up_that_fails_leaves_a_row_that_says_so(tmp_path: Path) -> None:
         ("target · 2 frames", "target"): FINISHED,
         ("speculative", "target"): FINISHED,
     }
-
-
-def test_a_hopeless_cell_is_passed_over_and_said_once(tmp_path: Path) -> None:
-    plan, watcher = plan_of(repeat=8), Listening()
-    engine = InstantEngine(lambda request, _: "No such model." if request.cell == "draft" else None)
-    drive(plan, tmp_path / "s.evprof", engine, watcher)
-    assert watcher.skipped == 16 - PATIENCE
-    assert len(watcher.said) == 1
-    assert "'draft'" in watcher.said[0]
-    problems = load_session(tmp_path / "s.evprof").facts[SUITE]["problems"]
-    assert len(problems) == 1
-    assert "11 rows were not tried" in problems[0]
-    assert sum(info.cell == "draft" and not info.warmup for info in infos_of(tmp_path / "s.evprof")) == PATIENCE
-
-    again = drive(plan, tmp_path / "s.evprof", InstantEngine(), retry_failed=True)
-    assert again.measured == 16
-    assert outcome(tmp_path / "s.evprof") == outcome_of_whole(tmp_path, plan)
-    assert load_session(tmp_path / "s.evprof").facts[SUITE]["problems"] == []
 
 
 @pytest.mark.parametrize("order", [INTERLEAVED, BLOCKS])

@@ -16,7 +16,7 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING
 from evprof.core.sample import Sample
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, WarmUps, plan_suite
 from evprof.run.suites.ready import chosen
-from evprof.run.suites.record import PATIENCE, RowOutcomes, check_same, fingerprint, suite_fact
+from evprof.run.suites.record import RowOutcomes, check_same, fingerprint, suite_fact
 from evprof.run.suites.spec import SuiteSpec, parse_suite
 from evprof.session.store import WRITER_GONE
 
@@ -196,33 +196,6 @@ def test_what_becomes_of_a_warm_up_says_nothing_of_its_row() -> None:
     progress = RowOutcomes([info_of(row, "draft", 1)])
     progress.note([replace(info_of(row, "draft", 2, FAILED, "Out of memory."), warmup=True)])
     assert progress.is_done(row, retry_failed=True)
-
-
-def test_a_cell_is_given_up_after_the_same_error_again_and_again() -> None:
-    rows = plan_suite(spec_of({"settings": {"mode": "draft"}}, repeat=20), samples_of(1)).rows
-    progress = RowOutcomes()
-    for row in rows[: PATIENCE - 1]:
-        progress.note([info_of(row, "draft", row.repeat, FAILED, "Same.")])
-    assert progress.given_up(rows[0]) is None
-    progress.note([info_of(rows[5], "draft", 5, FAILED, "Another.")])
-    assert progress.given_up(rows[0]) is None
-    infos = [info_of(row, "draft", row.repeat, FAILED, "Same.") for row in rows[:PATIENCE]]
-    again = RowOutcomes(infos)
-    assert again.given_up(rows[-1]) == "Same."
-    again.hope_again()
-    assert again.given_up(rows[-1]) is None
-    assert RowOutcomes([*infos, info_of(rows[6], "draft", 6)]).given_up(rows[-1]) is None
-
-
-def test_a_row_of_two_models_has_failed_when_both_have() -> None:
-    rows = plan_suite(spec_of({}, repeat=9), samples_of(1)).rows
-    one, both = RowOutcomes(), RowOutcomes()
-    for number, row in enumerate(rows):
-        failed = info_of(row, "draft", 2 * number, FAILED, "Same.", group=number)
-        one.note([failed, info_of(row, "target", 2 * number + 1, group=number)])
-        both.note([failed, info_of(row, "target", 2 * number + 1, FAILED, "Same.", group=number)])
-    assert one.given_up(rows[0]) is None
-    assert both.given_up(rows[0]) == "Same."
 
 
 def begun_as(raw: dict[str, Any], samples: list[Sample], repeat: int = 2, **changes: Any) -> dict[str, Any]:

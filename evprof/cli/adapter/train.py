@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -45,18 +44,18 @@ class TrainProgress(Progress):
 
 def train(options: argparse.Namespace, console: Console) -> int:
     """Trains and writes the adapter; 130 when stopped, with the best state so far kept where there is one."""
-    from evprof.session.facts import TrainingEntry
+    from evprof.session.facts import add_facts
 
     plan = _plan(options)
     if options.evaluate is not None and not Path(options.evaluate).exists():
         raise UserError(f"--evaluate: there is no {options.evaluate}; name a list of samples.")
-    with contextlib.ExitStack() as stack:
-        keep: Callable[[dict[str, Any]], None] = lambda _: None  # noqa: E731 - replaced where there is a session
-        if options.session is not None:
-            keep = stack.enter_context(TrainingEntry(options.session)).put
-        progress = stack.enter_context(TrainProgress(console))
-        stop = stack.enter_context(progress.until_stopped())
-        end = _carry_out(plan, progress, stop, keep)
+    if options.session is not None:
+        add_facts(options.session, {})  # refused before the training, where it cannot be written
+    entry: dict[str, Any] = {}
+    with TrainProgress(console) as progress, progress.until_stopped() as stop:
+        end = _carry_out(plan, progress, stop, entry.update)
+    if options.session is not None and entry:
+        add_facts(options.session, {"training": [entry]})
     is_asked = options.evaluate is not None and end.adapter is not None and not end.is_stopped
     evaluated = _evaluated(options, console) if is_asked else None
     _tell(end, evaluated, options, console)

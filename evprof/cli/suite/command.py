@@ -203,8 +203,6 @@ class _Measurement:
         from evprof.cli.suite.progress import cell_rows, print_table, suite_document
         from evprof.export.report.writing import read_source
 
-        for sentence in end.problems:
-            self._console.warn(sentence)
         source = read_source(session)
         rows = cell_rows(source, plan)
         if not self._console.is_json:

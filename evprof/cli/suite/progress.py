@@ -73,10 +73,6 @@ class SuiteProgress(Progress):
     def lose(self, row: SuiteRow, sentence: str) -> None:
         self.say(sentence, is_warning=True)
 
-    def skip(self, row: SuiteRow) -> None:
-        self._done += 1
-        self._left[row.cell.label] -= 1
-
     def counts(self) -> str:
         """`12 of 20 rows · 1 failed · 2 slowed down`."""
         known = ((self._failures, "failed"), (self._slowed, "slowed down"))
@@ -113,7 +109,7 @@ class CellRow:
 
     @property
     def missing(self) -> int:
-        """Rows that neither finished nor failed: a stop came before them, or their cell had failed too often."""
+        """Rows that neither finished nor failed: a stop came before them."""
         return self.planned - self.finished - self.failed
 
 

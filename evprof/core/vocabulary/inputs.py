@@ -9,7 +9,7 @@ from typing import Any
 from evprof.core.plain import Plain
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.families import EVENTS, FAMILIES, VIDEO
-from evprof.core.vocabulary.setting import INPUT, Condition, Situation, Wording, setting
+from evprof.core.vocabulary.setting import INPUT, Condition, Situation, setting
 
 READS, OF_EVENTGPT, OF_IMAGES = "What models read", "EventGPT", "LLaVA-1.5"
 """Heads of these settings."""
@@ -65,81 +65,86 @@ class InputSettings(Plain):
         "released",
         "prompt",
         "The words around the question: as released for use, or as in training.",
-        effect=INPUT,
-        head=OF_EVENTGPT,
+        OF_EVENTGPT,
+        INPUT,
         choices=(("released", "released"), ("training", "training")),
         idle=of_eventgpt,
-        wording=Wording(label="{} prompt", axis="prompt-style {}"),
+        label="{} prompt",
+        axis="prompt-style {}",
         is_advanced=True,
     )
     event_markers: bool = setting(
         True,
         "event markers",
         "Whether the events stand between a start and an end marker in the prompt.",
-        effect=INPUT,
-        head=OF_EVENTGPT,
+        OF_EVENTGPT,
+        INPUT,
         choices=((True, "on"), (False, "off")),
         idle=_where_marked,
-        wording=Wording(label="no markers", text={True: "on", False: "off"}),
+        label="no markers",
+        text={True: "on", False: "off"},
         is_advanced=True,
     )
     canvas: str = setting(
         "auto",
         "event canvas",
         "Width x height of drawn event frames; auto: as large as each frame's own events need.",
-        effect=INPUT,
-        head=READS,
-        follows="frames",
+        READS,
+        INPUT,
         choices=(("auto", "auto"), *((size, size) for size in _SHOWN_SIZES)),
         is_free=True,
         check=lambda value: "" if value == "auto" or _SIZE.match(value) else "auto or WIDTHxHEIGHT such as 640x480",
         metavar="WxH",
         idle=where_read(EVENTS, "No model reads events."),
-        wording=Wording(label="canvas {}"),
+        label="canvas {}",
         is_advanced=True,
     )
     pooling: str = setting(
         "spatio-temporal",
         "pooling",
         "Means over time and over space, as published, or every token of a single frame.",
-        effect=INPUT,
-        head=OF_EVENTGPT,
+        OF_EVENTGPT,
+        INPUT,
         choices=(("spatio-temporal", "space-time"), ("none", "none")),
         idle=of_eventgpt,
         refuses=_one_frame,
-        wording=Wording(label="unpooled"),
+        label="unpooled",
         is_advanced=True,
     )
     image_layout: str = setting(
         "frames",
         "image layout",
         "Each frame as an image, or all as tiles of one image, which takes fewer tokens and shows less of each.",
-        effect=INPUT,
-        head=OF_IMAGES,
+        OF_IMAGES,
+        INPUT,
         choices=(("frames", "images"), ("grid", "one grid")),
         idle=of_families(IMAGE_FAMILIES, "The target takes video, not images; only LLaVA-1.5 can be shown a grid."),
-        wording=Wording(label="{}"),
+        label="{}",
         is_advanced=True,
     )
     draft_input: str = setting(
         "auto",
         "draft reads",
         "The half of the sample that the draft is shown; auto: events. Video goes in as event frames.",
-        effect=INPUT,
-        head=READS,
+        READS,
+        INPUT,
         choices=_HALVES,
         idle=_where_read_by(DRAFT, "The event model does not run in this mode."),
-        wording=Wording(label="reads {}", axis="draft reads {}", row="reads"),
+        label="reads {}",
+        axis="draft reads {}",
+        row="reads",
     )
     target_input: str = setting(
         "auto",
         "target reads",
         "The half of the sample that the target is shown; auto: video. Events go in as drawn frames.",
-        effect=INPUT,
-        head=READS,
+        READS,
+        INPUT,
         choices=_HALVES,
         idle=_where_read_by(TARGET, "The video model does not run in this mode."),
-        wording=Wording(label="reads {}", axis="target reads {}", row="reads"),
+        label="reads {}",
+        axis="target reads {}",
+        row="reads",
     )
 
     @property

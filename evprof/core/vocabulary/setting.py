@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.plain import hints_of
 from evprof.core.vocabulary.families import FAMILIES, READ_BY
 from evprof.core.vocabulary.modes import Mode, mode_of
 
@@ -79,10 +80,6 @@ KEY = "setting"
 """Where a field's metadata keeps its description."""
 
 
-def always(_: Situation) -> str:
-    return ""
-
-
 @dataclass(frozen=True)
 class Range:
     """The numbers of a setting: from `least` to `most` (None: no limit); `is_above`: `least` itself is excluded.
@@ -120,34 +117,22 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Wording:
-    """A setting in tables of runs: `label` words a value that is not the default in a run's label ("": not at all),
-    `text` any value in a table, `axis` in the label of a suite's cell.
-
-    `row` is the key of its row where that differs from its own; `told_with` is the setting whose row words this one,
-    too. `is_told_idle`: it has its row even where it changes nothing.
-    """
-
-    label: Words = ""
-    text: Words = "{}"
-    axis: Words = ""
-    row: str = ""
-    told_with: str = ""
-    is_told_idle: bool = False
-
-
-@dataclass(frozen=True)
 class Setting:
-    """A setting, described once for every reader. `key`, `group` (the class it is a field of) and `default` are its
-    field's.
+    """A setting, described once for every reader. `key`, `group` (the class it is a field of), `kind` and `default` are
+    its field's.
 
-    For people: `name`; `tip`, one sentence, completed by its `effect`; `head`, the section it stands under, after the
-    setting that it `follows`. `choices` are values and their words; without any it is a number within `range`, a text,
-    or on and off. `check` adds a condition. `is_free`: other words than the choices may be typed. `has_control`: the
-    settings popover shows it; `is_advanced`: only `--help-all` lists it.
+    For people: `name`; `tip`, one sentence, completed by its `effect`; `head`, the section it stands under. `choices`
+    are values and their words; without any it is a number within `range`, a text, or on and off. `check` adds a
+    condition. `is_free`: other words than the choices may be typed. `has_control`: the settings popover shows it;
+    `is_advanced`: only `--help-all` lists it.
 
     `option` is its name on the command line without dashes ("": its key), `metavar` what stands for a value there;
     `is_per_role`: there is one for each model.
+
+    In tables of runs: `label` words a value that is not the default in a run's label ("": not at all), `text` any value
+    in a table, `axis` in the label of a suite's cell. `row` is the key of its row where that differs from its own;
+    `told_with` is the setting whose row words this one, too. `is_told_idle`: it has its row even where it changes
+    nothing.
 
     `idle` says why it changes nothing, `refuses` why a value cannot be taken, `is_lossy` which values may change the
     answer where not all do.
@@ -155,11 +140,9 @@ class Setting:
 
     name: str
     tip: str
-    effect: str = LOSSLESS
     head: str = ""
-    follows: str = ""
+    effect: str = LOSSLESS
     choices: tuple[tuple[Any, str], ...] = ()
-    kind: type = str
     range: Range = Range()
     check: Check = lambda _: ""
     is_free: bool = False
@@ -168,12 +151,18 @@ class Setting:
     option: str = ""
     metavar: str = ""
     is_per_role: bool = False
-    wording: Wording = Wording()
-    idle: Condition = always
+    label: Words = ""
+    text: Words = "{}"
+    axis: Words = ""
+    row: str = ""
+    told_with: str = ""
+    is_told_idle: bool = False
+    idle: Condition = lambda _: ""
     refuses: Refusal = lambda _, __: ""
     is_lossy: Callable[[Any], bool] | None = None
     key: str = ""
     group: str = ""
+    kind: type = str
     default: Any = None
 
     @property
@@ -240,18 +229,23 @@ def said(words: Words, value: Any, values: Mapping[str, Any]) -> str:
         return str(value)  # of another program: not of the kind that the setting is
 
 
-def setting(default: T, name: str, tip: str, /, **described: Any) -> T:
+def setting(default: T, name: str, tip: str, head: str, effect: str = LOSSLESS, /, **described: Any) -> T:
     """A field of a settings class, described: its default, and a Setting of it as the field's metadata.
 
     `described` may name another `default`, which people get who ask for nothing.
     """
-    described = {"kind": type(default), "default": default, **described}
-    found: Any = field(default=default, metadata={KEY: Setting(name, tip, **described)})
+    described = {"default": default, **described}
+    found: Any = field(default=default, metadata={KEY: Setting(name, tip, head, effect, **described)})
     return found  # type: ignore[no-any-return]  # what a dataclass reads as a field, a type checker reads as its default
 
 
 def settings_in(kind: Any, group: str = "") -> tuple[Setting, ...]:
-    """The settings that a settings class describes, with their keys and the group they are kept in."""
+    """The settings that a settings class describes, with their keys, types and the group they are kept in."""
+    hints = hints_of(kind)
     return tuple(
-        replace(entry.metadata[KEY], key=entry.name, group=group) for entry in fields(kind) if KEY in entry.metadata
+        replace(
+            entry.metadata[KEY], key=entry.name, group=group, kind=(*get_args(hints[entry.name]), hints[entry.name])[0]
+        )
+        for entry in fields(kind)
+        if KEY in entry.metadata
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -19,18 +19,11 @@ HEADS = (READS, OF_EVENTGPT, OF_IMAGES, MODEL_HEAD, LANGUAGE_MODEL, VISION, SAMP
 """Sections of settings, in the order in which tables tell them; any other comes last."""
 
 
-def _presented(described: Iterable[Setting]) -> Iterator[Setting]:
-    """Section by section; a setting that follows another one comes right after it."""
-    listed = list(described)
-    for head in dict.fromkeys((*HEADS, *(entry.head for entry in listed))):
-        waiting = [entry for entry in listed if entry.head == head and not entry.follows]
-        while waiting:
-            entry = waiting.pop(0)
-            yield entry
-            waiting[:0] = [other for other in listed if other.follows == entry.key]
+def _section(entry: Setting) -> int:
+    return HEADS.index(entry.head) if entry.head in HEADS else len(HEADS)
 
 
-SETTINGS: dict[str, Setting] = {entry.key: entry for entry in _presented((*OF_RUN, *OF_MODEL))}
+SETTINGS: dict[str, Setting] = {entry.key: entry for entry in sorted((*OF_RUN, *OF_MODEL), key=_section)}
 """Every setting of a run and of its models by key, in order of presentation."""
 
 DEFAULTS: dict[str, Any] = {entry.key: entry.default for entry in OF_RUN}

@@ -10,7 +10,7 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain, plain_values
 from evprof.core.vocabulary.drafters import DRAFTERS, GROWING_WORDS, KINDS, MODEL, TREE_WORDS
-from evprof.core.vocabulary.setting import Range, Situation, Wording, setting
+from evprof.core.vocabulary.setting import Range, Situation, setting
 from evprof.core.vocabulary.switches import OF_VISUAL_TOKENS, PRUNINGS
 
 SPECULATION, PARALLEL = "Speculation", "Parallel prefill"
@@ -107,60 +107,55 @@ class SpeculationSettings(Plain):
         MODEL,
         "drafter",
         "Who proposes the tokens that the target checks; some must be trained first.",
-        head=SPECULATION,
+        SPECULATION,
         choices=tuple((key, drafter.word) for key, drafter in DRAFTERS.items()),
         is_free=True,
         check=lambda value: "" if value in DRAFTERS else f"one of {', '.join(DRAFTERS)}",
         metavar="NAME|ADAPTER",
         idle=_where_drafted,
-        wording=Wording(
-            label=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
-            text=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
-            axis="{} drafter",
-        ),
+        label=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
+        text=lambda value, values: f"{value} {adapter_name(values['adapter'])}".rstrip(),
+        axis="{} drafter",
     )
     adapter: str | None = setting(
         None,
         "cache map",
         "A trained adapter's folder or bundled name; its kind says who drafts.",
-        head=SPECULATION,
-        kind=str,
+        SPECULATION,
         has_control=False,
         metavar="ADAPTER",
         idle=_where_mapped,
-        wording=Wording(
-            label=lambda value, _: adapter_name(value),
-            text=lambda value, _: adapter_name(value) or "none",
-            axis=lambda value, _: adapter_name(value),
-            told_with="drafter",
-        ),
+        label=lambda value, _: adapter_name(value),
+        text=lambda value, _: adapter_name(value) or "none",
+        axis=lambda value, _: adapter_name(value),
+        told_with="drafter",
     )
     gamma: int = setting(
         5,
         "drafted per round",
         "Tokens γ that the draft proposes per round.",
-        head=SPECULATION,
-        follows="drafter",
+        SPECULATION,
         idle=_where_length_counts,
         range=Range(least=1, shown=64),
-        wording=Wording(axis="γ {}"),
+        axis="γ {}",
     )
     length: str = setting(
         "fixed",
         "draft length",
         "Always γ; more after full rounds and less after others; or what costs and acceptance ask.",
-        head=SPECULATION,
+        SPECULATION,
         choices=(("fixed", "fixed"), ("heuristic", "heuristic"), ("budgeted", "budgeted")),
         option="draft-length",
         idle=_where_length_counts,
-        wording=Wording(label="{} length", axis="{} length"),
+        label="{} length",
+        axis="{} length",
         is_advanced=True,
     )
     tree: str = setting(
         "",
         "draft tree",
         "Children of a node by level, such as 3,2,1; of a head also dynamic:NODES:LEVELS, the likeliest paths.",
-        head=SPECULATION,
+        SPECULATION,
         choices=(
             ("", "chain"),
             ("2,2,1", "2,2,1"),
@@ -173,109 +168,107 @@ class SpeculationSettings(Plain):
         option="draft-tree",
         metavar="TREE",
         idle=_where_tree_counts,
-        wording=Wording(label="tree {}", axis=lambda value, _: f"tree {value}" if value else ""),
+        label="tree {}",
+        axis=lambda value, _: f"tree {value}" if value else "",
     )
     judges: bool = setting(
         True,
         "probabilities",
         "Whether what both models gave each judged token is kept for the acceptance clinic.",
-        head=SPECULATION,
+        SPECULATION,
         choices=((True, "kept"), (False, "left out")),
         option="judgements",
         idle=_where_drafted,
-        wording=Wording(axis=lambda value, _: "judgements" if value else "no judgements", told_with="drafter"),
+        axis=lambda value, _: "judgements" if value else "no judgements",
+        told_with="drafter",
         is_advanced=True,
     )
     draft_keep: float | None = setting(
         None,
         "draft keeps",
         "Share of the visual tokens that the draft model sees; the target's are as they are.",
-        head=SPECULATION,
-        kind=float,
+        SPECULATION,
         metavar="SHARE",
         option="draft-visual-keep",
         idle=_where_drawn_from_pictures,
         range=replace(OF_VISUAL_TOKENS, low="as the target's"),
-        wording=Wording(
-            label="draft keeps {:g}",
-            text=lambda value, values: (
-                "as the target's" if value is None else f"{value:g} by {values['draft_prune_by']}"
-            ),
-            axis=lambda value, _: "draft as the target" if value is None else f"draft keeps {value:g}",
-        ),
+        label="draft keeps {:g}",
+        text=lambda value, values: "as the target's" if value is None else f"{value:g} by {values['draft_prune_by']}",
+        axis=lambda value, _: "draft as the target" if value is None else f"draft keeps {value:g}",
         is_advanced=True,
     )
     draft_prune_by: str = setting(
         "attention",
         "draft keeps by",
         "Which visual tokens: what the tower attends to most, what is least alike, or any (random: the control).",
-        head=SPECULATION,
+        SPECULATION,
         choices=tuple((name, name) for name in PRUNINGS),
         option="draft-prune-by",
         idle=_where_draft_is_pruned,
-        wording=Wording(label="draft by {}", axis="draft by {}", told_with="draft_keep"),
+        label="draft by {}",
+        axis="draft by {}",
+        told_with="draft_keep",
         is_advanced=True,
     )
     begins: str = setting(
         "load",
         "draft begins",
         "Whether the draft starts as the target loads its input, or with the target's prefill.",
-        head=PARALLEL,
+        PARALLEL,
         choices=(("load", "with load"), ("prefill", "with prefill")),
         option="draft-begins",
         idle=_where_parallel,
-        wording=Wording(label="from {}", text="with {}", axis="from {}"),
+        label="from {}",
+        text="with {}",
+        axis="from {}",
         is_advanced=True,
     )
     hidden: int | None = setting(
         None,
         "hidden tokens",
         "Tokens to draft while the target prefills; auto: as many as there is time for.",
-        head=PARALLEL,
-        kind=int,
+        PARALLEL,
         option="hidden-tokens",
         idle=_where_parallel,
         range=Range(least=0, shown=512, low="auto"),
-        wording=Wording(
-            label="{} hidden",
-            text=lambda value, _: "as time allows" if value is None else str(value),
-            axis=lambda value, _: "hidden as time allows" if value is None else f"{value} hidden",
-        ),
+        label="{} hidden",
+        text=lambda value, _: "as time allows" if value is None else str(value),
+        axis=lambda value, _: "hidden as time allows" if value is None else f"{value} hidden",
         is_advanced=True,
     )
     shape: str = setting(
         "chain",
         "hidden shape",
         "One line of hidden tokens, or a tree: always the token whose way is likeliest; checking it costs more.",
-        head=PARALLEL,
+        PARALLEL,
         choices=(("chain", "chain"), ("tree", "tree")),
         option="hidden-shape",
         idle=_where_a_tree_may_be,
-        wording=Wording(label="hidden {}", axis="hidden {}"),
+        label="hidden {}",
+        axis="hidden {}",
         is_advanced=True,
     )
     verify: str = setting(
         "after",
         "verified",
         "Hidden tokens are checked in a pass of their own, or within the prefill's last chunk.",
-        head=PARALLEL,
+        PARALLEL,
         choices=(("after", "in a pass"), ("last-chunk", "in last chunk")),
         idle=_where_parallel,
-        wording=Wording(
-            label="{}",
-            text={"after": "after prefill", "last-chunk": "in the last chunk"},
-            axis={"after": "verified after", "last-chunk": "verified in the last chunk"},
-        ),
+        label="{}",
+        text={"after": "after prefill", "last-chunk": "in the last chunk"},
+        axis={"after": "verified after", "last-chunk": "verified in the last chunk"},
         is_advanced=True,
     )
     afterwards: str = setting(
         "plain",
         "afterwards",
         "Decoding goes on token by token, or in rounds as in speculative mode.",
-        head=PARALLEL,
+        PARALLEL,
         choices=(("plain", "plain"), ("rounds", "in rounds")),
         idle=_where_parallel,
-        wording=Wording(label="then {}", axis="then {}"),
+        label="then {}",
+        axis="then {}",
         is_advanced=True,
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from evprof.core.plain import Plain
 from evprof.core.vocabulary.inputs import of_eventgpt
-from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Range, Situation, Wording, setting
+from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Range, Situation, setting
 
 LANGUAGE_MODEL, VISION = "Language model", "Vision"
 """Heads of these settings."""
@@ -80,149 +80,135 @@ class Switches(Plain):
         "auto",
         "attention",
         "The kernel that computes attention. cuDNN's plans every new length, so it is for a prefill alone, when named.",
-        effect=ROUNDED,
-        head=LANGUAGE_MODEL,
+        LANGUAGE_MODEL,
+        ROUNDED,
         choices=_words("auto", sdpa="SDPA", flash="flash", cudnn="cuDNN", eager="eager"),
         refuses=_attention_refusal,
-        wording=Wording(
-            label={"sdpa": "sdpa", "flash": "flash", "cudnn": "cudnn", "eager": "eager attention"}, is_told_idle=True
-        ),
+        label={"sdpa": "sdpa", "flash": "flash", "cudnn": "cudnn", "eager": "eager attention"},
+        is_told_idle=True,
     )
     cache: str = setting(
         "auto",
         "KV cache",
         "Dynamic grows, static is set aside once: same answer. fp8 and hqq keep less: may change the answer.",
-        head=LANGUAGE_MODEL,
+        LANGUAGE_MODEL,
         choices=_words("auto", "dynamic", "static", "fp8", hqq8="hqq 8 bit", hqq4="hqq 4 bit"),
         refuses=_cache_refusal,
         is_lossy=lambda value: value in LOSSY_CACHES,
-        wording=Wording(
-            label={"dynamic": "dynamic", "static": "static", **{name: f"{name} cache" for name in LOSSY_CACHES}},
-            is_told_idle=True,
-        ),
+        label={"dynamic": "dynamic", "static": "static", **{name: f"{name} cache" for name in LOSSY_CACHES}},
+        is_told_idle=True,
     )
     step: str = setting(
         "auto",
         "decode step",
         "One kernel at a time, compiled, a CUDA graph, seven kernels a layer (fused), or the same bits in any block.",
-        effect=ROUNDED,
-        head=LANGUAGE_MODEL,
+        LANGUAGE_MODEL,
+        ROUNDED,
         choices=_words("auto", "eager", "compiled", "identical", graphs="CUDA graphs", fused="fused kernels"),
         refuses=_step_refusal,
-        wording=Wording(
-            label={
-                "eager": "eager step",
-                "compiled": "compiled",
-                "graphs": "graphs",
-                "fused": "fused step",
-                "identical": "identical step",
-            },
-            is_told_idle=True,
-        ),
+        label={
+            "eager": "eager step",
+            "compiled": "compiled",
+            "graphs": "graphs",
+            "fused": "fused step",
+            "identical": "identical step",
+        },
+        is_told_idle=True,
     )
     prefill_chunk: int = setting(
         0,
         "prefill",
         "Positions per prefill pass: smaller takes less memory and more time.",
-        effect=ROUNDED,
-        head=LANGUAGE_MODEL,
+        LANGUAGE_MODEL,
+        ROUNDED,
         range=Range(least=0, shown=65_536, step=256, low="all at once"),
-        wording=Wording(
-            label="chunk {}", text=lambda value, _: f"{value} at a time" if value else "all at once", is_told_idle=True
-        ),
+        label="chunk {}",
+        text=lambda value, _: f"{value} at a time" if value else "all at once",
+        is_told_idle=True,
         is_advanced=True,
     )
     early_exit: int | None = setting(
         None,
         "early exit",
         "Lets a token leave after this layer when the model is sure enough.",
-        effect=LOSSY,
-        head=LANGUAGE_MODEL,
-        kind=int,
+        LANGUAGE_MODEL,
+        LOSSY,
         metavar="N",
         idle=_where_alone,
         range=Range(least=1, shown=256, low="never"),
-        wording=Wording(
-            label=lambda value, values: f"exit {value} at {values['exit_confidence']:g}",
-            text=lambda value, values: (
-                "off" if value is None else f"layer {value} when {values['exit_confidence']:g} sure"
-            ),
-            axis=lambda value, _: "no early exit" if value is None else f"early exit {value}",
-            is_told_idle=True,
-        ),
+        label=lambda value, values: f"exit {value} at {values['exit_confidence']:g}",
+        text=lambda value, values: "off" if value is None else f"layer {value} when {values['exit_confidence']:g} sure",
+        axis=lambda value, _: "no early exit" if value is None else f"early exit {value}",
+        is_told_idle=True,
         is_advanced=True,
     )
     exit_confidence: float = setting(
         0.9,
         "when sure by",
         "The probability from which a token may leave early.",
-        effect=LOSSY,
-        head=LANGUAGE_MODEL,
+        LANGUAGE_MODEL,
+        LOSSY,
         metavar="SHARE",
         idle=_where_tokens_leave,
         is_lossy=lambda _: False,
         range=Range(least=0, most=1, step=5, is_share=True),
-        wording=Wording(told_with="early_exit"),
+        told_with="early_exit",
         is_advanced=True,
     )
     vision_cache: str = setting(
         "off",
         "vision cache",
         "Keeps visual embeddings for the next run on the same input.",
-        head=VISION,
+        VISION,
         choices=_words("off", "memory"),
-        wording=Wording(label={"memory": "vision cache"}, is_told_idle=True),
+        label={"memory": "vision cache"},
+        is_told_idle=True,
         is_advanced=True,
     )
     visual_keep: float = setting(
         1.0,
         "tokens kept",
         "Share of the visual tokens that reach the language model.",
-        effect=LOSSY,
-        head=VISION,
-        follows="prefetch",
+        VISION,
+        LOSSY,
         metavar="SHARE",
         range=OF_VISUAL_TOKENS,
-        wording=Wording(
-            label=lambda value, values: f"keep {value:g}" + _unusual_pruning(values),
-            text=lambda value, values: "all" if value == 1 else f"{value:g} by {values['prune_by']}",
-            is_told_idle=True,
-        ),
+        label=lambda value, values: f"keep {value:g}" + _unusual_pruning(values),
+        text=lambda value, values: "all" if value == 1 else f"{value:g} by {values['prune_by']}",
+        is_told_idle=True,
     )
     prune_by: str = setting(
         "attention",
         "chosen by",
         "Keeps what the tower attends to most, what is least alike, or any (random: the control).",
-        effect=LOSSY,
-        head=VISION,
-        follows="visual_keep",
+        VISION,
+        LOSSY,
         choices=_words(*PRUNINGS),
         idle=lambda here: "Every visual token is kept." if here.values["visual_keep"] == 1 else "",
         is_lossy=lambda _: False,
-        wording=Wording(told_with="visual_keep"),
+        told_with="visual_keep",
         is_advanced=True,
     )
     projector: str = setting(
         "reference",
         "projector",
         "EventGPT's projector before pooling, as published, or fused with it after pooling: less work.",
-        effect=ROUNDED,
-        head=VISION,
-        follows="prune_by",
+        VISION,
+        ROUNDED,
         choices=_words("reference", "fused"),
         idle=of_eventgpt,
-        wording=Wording(label="{} projector"),
+        label="{} projector",
         is_advanced=True,
     )
     prefetch: str = setting(
         "off",
         "input files",
         "Before every run the input's files are read into memory (warm), or dropped from it (cold).",
-        head=VISION,
+        VISION,
         choices=_words("off", "warm", "cold"),
-        wording=Wording(
-            label="{} files", text={"off": "as they are", "warm": "in memory", "cold": "on disk"}, is_told_idle=True
-        ),
+        label="{} files",
+        text={"off": "as they are", "warm": "in memory", "cold": "on disk"},
+        is_told_idle=True,
         is_advanced=True,
     )
 

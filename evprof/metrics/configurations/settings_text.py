@@ -102,32 +102,30 @@ def _settings(run: RunLog, role: str) -> Iterator[ToldSetting]:
         if entry.group == "model":
             if hasattr(model, entry.key):
                 own = getattr(model, entry.key)
-                yield ToldSetting(entry.key, entry.name, said(entry.wording.text, own, {}), _label(entry, own, here))
-        elif _has_line(entry, here) and not (
-            entry.wording.told_with and _has_line(SETTINGS[entry.wording.told_with], here)
-        ):
+                yield ToldSetting(entry.key, entry.name, said(entry.text, own, {}), _label(entry, own, here))
+        elif _has_line(entry, here) and not (entry.told_with and _has_line(SETTINGS[entry.told_with], here)):
             told = _told(entry, here, role, model)
             if told.text:
                 yield told
 
 
 def _has_line(entry: Setting, here: Situation) -> bool:
-    return entry.wording.is_told_idle or not entry.idle(here)
+    return entry.is_told_idle or not entry.idle(here)
 
 
 def _told(entry: Setting, here: Situation, role: str, model: ModelFacts | None) -> ToldSetting:
     value = here.reads(role) if entry.key == f"{role}_input" else here.values[entry.key]
-    text, label = said(entry.wording.text, value, here.values), _label(entry, value, here)
+    text, label = said(entry.text, value, here.values), _label(entry, value, here)
     if entry.key in _TAKEN and model is not None:
         text = str(getattr(model, entry.key))
         label = f"{label} → {text}" if label and text != value else label
     if value == READ_BY[role]:
         label = ""
-    return ToldSetting(entry.wording.row or entry.key, entry.wording.row or entry.name, text, label)
+    return ToldSetting(entry.row or entry.key, entry.row or entry.name, text, label)
 
 
 def _label(entry: Setting, value: Any, here: Situation) -> str:
-    return "" if value == entry.default or not entry.wording.label else said(entry.wording.label, value, here.values)
+    return "" if value == entry.default or not entry.label else said(entry.label, value, here.values)
 
 
 def run_label(runs: Sequence[RunLog]) -> str:

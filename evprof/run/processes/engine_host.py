@@ -7,10 +7,14 @@ locks: when "ended" can be read, every row of that run is there. It knows no win
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import subprocess
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Pipe, wait
+from typing import IO
 
 from evprof.core.errors import UserError
 from evprof.core.protocols import BUSY, GONE, SILENT, STARTING, Clock, EngineChanged, Message, monotonic_ns
@@ -20,8 +24,17 @@ from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import NS_PER_S
 from evprof.run.meters.memory_sampler import RunSamplers
 from evprof.run.meters.power_sampler import INTERVAL_NS
-from evprof.run.processes.channel import Command, Part, Stop, Submit, apply_part
-from evprof.run.processes.engine_process import EngineGone, EngineProcess
+from evprof.run.processes.channel import (
+    Command,
+    InheritedChannel,
+    ListeningChannel,
+    Part,
+    Stop,
+    Submit,
+    Wire,
+    apply_part,
+    make_channel,
+)
 from evprof.run.processes.open_runs import OpenRuns, Silence
 
 STOP_PATIENCE_S = 2.0
@@ -143,7 +156,6 @@ class EngineHost:
         return True
 
     def _listen(self) -> None:
-        """Tells of a long silence, and ends the process after one that is longer than was asked for."""
         if self._process is None or not self._is_busy:
             return
         if (sentence := self._silence.end_sentence) is not None:
@@ -291,3 +303,131 @@ def _with_environment(message: EngineChanged, before: EngineChanged) -> EngineCh
     if message.state == GONE:
         return message
     return EngineChanged(message.state, message.sentence, message.pid, before.environment)
+
+
+# One engine process.
+
+TAIL_BYTES = 16_384
+
+LEFTOVER_PATIENCE_S = 0.5
+"""How long a killed process may take to hang up; the kernel does it at once unless a driver holds the process."""
+
+
+class EngineGone(Exception):  # noqa: N818 - a fact about the child, turned into a sentence by the host
+    """The connection to the engine process ended."""
+
+
+class EngineProcess:
+    """One engine process. All methods but `kill` belong to one thread."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        channel: InheritedChannel | ListeningChannel | None = None,
+    ) -> None:
+        """Starts `argv` with `environment` added to ours. Raises UserError when it cannot be started."""
+        channel = channel or make_channel()
+        try:
+            self._process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {}), **channel.environment()},
+                pass_fds=channel.inherited_fds(),
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows only
+            )
+        except OSError as error:
+            channel.close()
+            raise UserError(f"The engine process {argv[0]} cannot be started: {error.strerror}.") from error
+        self._tail = _Tail(self._process.stdout)
+        try:
+            self.connection: Wire = channel.connection(lambda: self._process.poll() is None)
+        except UserError:
+            self.kill()
+            self._process.wait()
+            self._tail.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, command: Command) -> None:
+        """Tells the engine something. Raises EngineGone."""
+        try:
+            self.connection.send(command)
+        except OSError as error:
+            raise EngineGone from error
+
+    def receive(self) -> list[Part]:
+        """Waits for the next batch. Raises EngineGone at the end, UserError for anything but a batch."""
+        try:
+            said = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise EngineGone from error
+        if not isinstance(said, list):
+            raise UserError("The engine process said something evprof does not understand; install evprof again.")
+        return said
+
+    def leftovers(self) -> list[Part]:
+        """After `kill`: everything the process had sent and nobody had received."""
+        parts: list[Part] = []
+        with contextlib.suppress(EngineGone, UserError, OSError, ValueError, TypeError, AttributeError, ImportError):
+            while self.connection.poll(LEFTOVER_PATIENCE_S):
+                parts += self.receive()
+        return parts
+
+    def kill(self) -> None:
+        """Ends the process at once. Any thread may call this."""
+        with contextlib.suppress(OSError):
+            self._process.kill()
+
+    def reap(self, patience_s: float = 2.0) -> str:
+        """Closes the connection, waits for the end (enforced after `patience_s`) and tells how it ended."""
+        with contextlib.suppress(OSError, AttributeError):
+            self.connection.close()
+        try:
+            code = self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._process.wait()
+        return _exit_sentence(code, self._tail.close())
+
+
+class _Tail:
+    """The last bytes a process printed, read by a thread of its own so that the process never waits for us."""
+
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        self._stream = stream
+        self._kept = b""
+        self._thread = threading.Thread(target=self._drain, name="evprof-engine-output", daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        if self._stream is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            while piece := os.read(self._stream.fileno(), 65_536):
+                self._kept = (self._kept + piece)[-TAIL_BYTES:]
+
+    def close(self) -> str:
+        """What was printed last. Waits a moment for the rest, but not for a grandchild that holds the pipe open."""
+        self._thread.join(0.5)
+        if self._stream is not None and not self._thread.is_alive():
+            self._stream.close()
+        return self._kept.decode("utf-8", errors="replace")
+
+
+def _exit_sentence(code: int, printed: str) -> str:
+    if code < 0:
+        name = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
+        sentence = f"The engine process was ended by {name}"
+        if name == "SIGKILL":
+            sentence += ", as the system does when memory runs out"
+    else:
+        sentence = f"The engine process ended with exit code {code}"
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    return f"{sentence}; it last said: {lines[-1][:300]}" if lines else f"{sentence}."

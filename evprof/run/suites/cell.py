@@ -175,8 +175,8 @@ def _counts(name: str, flat: Mapping[str, Any], cell: SuiteConfiguration) -> boo
         return not (name == "event_source" and flat[name] == FILE and EVENTS not in map(here.reads, here.reading))
     if name == "drafter" and flat["adapter"]:
         return False  # an adapter's name says more than its kind
-    is_own_number = entry.wording.row and flat[name] is None
-    counts = entry.wording.is_told_idle or not entry.idle(here)
+    is_own_number = entry.row and flat[name] is None
+    counts = entry.is_told_idle or not entry.idle(here)
     return bool(value_text(name, flat[name])) and not is_own_number and counts
 
 
@@ -206,8 +206,8 @@ def value_text(name: str, value: Any) -> str:
     if name in _SPOKEN:
         return _SPOKEN[name](value)
     entry = SETTINGS.get(name)
-    if entry is not None and entry.wording.axis:
-        return said(entry.wording.axis, value, {})
+    if entry is not None and entry.axis:
+        return said(entry.axis, value, {})
     words = name.replace("_", "-" if entry is not None and entry.group == "input" else " ")
     if isinstance(value, bool):
         return words if value else f"no {words}"

@@ -12,7 +12,6 @@ from typing import Any
 from evprof.core.errors import GPU_LOST, UserError
 from evprof.core.run_info import FAILED, FINISHED, REFERENCE, RowKey, RunInfo
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.modes import mode_of
 from evprof.run.suites.plan import SuitePlan, SuiteRow
 from evprof.run.suites.spec import SuiteSpec
 from evprof.run.works.work_form import SUITE_SESSION
@@ -20,9 +19,6 @@ from evprof.session.presence import ENDING
 from evprof.session.store import WRITER_GONE
 
 SUITE = "suite"
-
-PATIENCE = 5
-"""So many failures of one cell in a row, all for the same reason, and its other rows are not tried any more."""
 
 
 def suite_fact(
@@ -140,27 +136,19 @@ class Attempt:
 
 
 class RowOutcomes:
-    """What became of the rows so far: which are done, which cells fail and fail again."""
+    """What became of the rows so far."""
 
     def __init__(self, infos: Iterable[RunInfo] = ()) -> None:
         """`infos`: the runs of a session that is continued, in order."""
         self._last: dict[RowKey, Attempt] = {}
         self._groups: dict[tuple[str, str, str, int], int] = {}
-        self._failing: dict[tuple[str, ...], tuple[str, int]] = {}
-        rows: dict[int, list[RunInfo]] = {}
-        for info in infos:
-            if info.cell and not info.warmup and not info.profiled:
-                self._note_run(info)
-                rows.setdefault(info.run_id if _is_half(info) else -info.group_id, []).append(info)
-        for row in rows.values():
-            self._note_outcome(row)
+        self.note(info for info in infos if info.cell and not info.warmup and not info.profiled)
 
     def note(self, infos: Iterable[RunInfo]) -> None:
-        listed = list(infos)
-        for info in listed:
-            self._note_run(info)
-        if listed:
-            self._note_outcome(listed)
+        for info in infos:
+            if isinstance(info.row, RowKey):
+                self._last[info.row] = Attempt(info.status, info.error, info.group_id)
+                self._groups[info.row[:4]] = info.group_id
 
     def is_done(self, row: SuiteRow, *, retry_failed: bool = False) -> bool:
         """Whether the row needs not be measured (again): all its runs ended, and together."""
@@ -178,34 +166,6 @@ class RowOutcomes:
 
     def group_of(self, row: SuiteRow) -> int | None:
         return self._groups.get(row.group) if row.is_half else None
-
-    def given_up(self, row: SuiteRow) -> str | None:
-        """The error that a row's cell ended with, PATIENCE times in a row; None while there is hope."""
-        error, count = self._failing.get((row.cell.label, *row.roles), ("", 0))
-        return error if count >= PATIENCE else None
-
-    def hope_again(self) -> None:
-        self._failing.clear()
-
-    def _note_run(self, info: RunInfo) -> None:
-        if isinstance(info.row, RowKey):
-            self._last[info.row] = Attempt(info.status, info.error, info.group_id)
-            self._groups[info.row[:4]] = info.group_id
-
-    def _note_outcome(self, infos: list[RunInfo]) -> None:
-        """Counts failures in a row; a row of two models has failed when both have."""
-        cell = (infos[0].cell, *sorted(info.role for info in infos))
-        if not all(info.status == FAILED for info in infos):
-            self._failing.pop(cell, None)
-            return
-        error = infos[0].error or ""
-        before, count = self._failing.get(cell, ("", 0))
-        self._failing[cell] = (error, count + 1 if error == before else 1)
-
-
-def _is_half(info: RunInfo) -> bool:
-    """Whether the run is a row by itself."""
-    return not mode_of(info.mode).is_side_by_side
 
 
 FRAMES_FOLDER = "event-frames"

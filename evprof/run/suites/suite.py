@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,7 +30,7 @@ from evprof.run.processes.runner import LocalRunner, ProcessRunner
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.plan import INTERLEAVED, RowDeck, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.ready import VideoTrials
-from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes
+from evprof.run.suites.record import SUITE, RowOutcomes
 
 if TYPE_CHECKING:
     from evprof.run.places.ray_places import RayPlaces
@@ -59,9 +59,6 @@ class SuiteWatcher(Protocol):
     def lose(self, row: SuiteRow, sentence: str) -> None:
         """Its place was lost on the way; it is measured again, which the sentence says."""
 
-    def skip(self, row: SuiteRow) -> None:
-        """A row is passed over: its cell has failed too often."""
-
     def say(self, sentence: str) -> None:
         """Something a person should know."""
 
@@ -76,7 +73,6 @@ class SuiteEnd:
     measured: int = 0
     failed: int = 0
     is_stopped: bool = False
-    problems: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -128,7 +124,6 @@ class SuiteDriver:
         self._losses: dict[tuple[RowKey, ...], int] = {}
         self._stop = threading.Event()
         self._end = SuiteEnd()
-        self._given_up: dict[str, list[Any]] = {}
         self._book_of(RecordLog())
         self._deck = RowDeck((), plan.order)
         self._places: OnePlace | RayPlaces = places or self._one_place(make_engine, processes, timeout_s)
@@ -154,15 +149,13 @@ class SuiteDriver:
         self._writer.note(key, value)
 
     def run(self, fact: dict[str, Any]) -> SuiteEnd:
-        """Measures all that is left; `fact` is the "suite" fact, to which is added what went wrong on the way.
+        """Measures all that is left; `fact` is the "suite" fact.
 
         Raises UserError when the engine cannot be made or the session cannot be written, KeyboardInterrupt at a second
         Ctrl-C. Whatever happens, what was measured is in the session.
         """
         self._deck = RowDeck(self.left(), self._plan.order)
         self.note(SUITE, fact)
-        if self._retry_failed:
-            self._progress.hope_again()
         is_broken_off = False
         try:
             with first_interrupt(self._stop.set):
@@ -175,7 +168,6 @@ class SuiteDriver:
             raise
         finally:
             self._places.close(is_broken_off=is_broken_off)
-            self._tell_given_up(fact)
             self._close()
         return self._end
 
@@ -211,19 +203,11 @@ class SuiteDriver:
             self._note_stop()
             is_left = False
         for place in self._places.free() if is_left else ():
-            row = self._next_row(place)
+            row = self._deck.next_for(place, self._places.machine(place))
             if row is not None:
                 self._begin(place, row)
         is_left = is_left and bool(self._deck)
         return is_left or any(seat.row is not None for seat in self._seats.values())
-
-    def _next_row(self, place: int) -> SuiteRow | None:
-        while (row := self._deck.next_for(place, self._places.machine(place))) is not None:
-            error = self._progress.given_up(row)
-            if error is None:
-                return row
-            self._pass_over(row, error)
-        return None
 
     def _begin(self, place: int, row: SuiteRow) -> None:
         seat = self._seats.setdefault(place, Seat(self._cold_start()))
@@ -339,22 +323,3 @@ class SuiteDriver:
                 f"The suite stopped, because a row could not be saved ({row.cell.label}): {reason} What was measured "
                 "before it is kept; free some space, and go on with --resume."
             )
-
-    def _pass_over(self, row: SuiteRow, error: str) -> None:
-        found = self._given_up.setdefault(row.cell.label, [error, 0])
-        found[1] += 1
-        if found[1] == 1:
-            self._watcher.say(
-                f"cell '{row.cell.label}' failed {PATIENCE} times in a row with the same error and is not tried any "
-                f"more: {error}"
-            )
-        self._watcher.skip(row)
-
-    def _tell_given_up(self, fact: dict[str, Any]) -> None:
-        self._end.problems = [
-            f"Cell '{label}' failed {PATIENCE} times in a row ({error.rstrip('.')}); its other {count} "
-            f"row{'s were' if count != 1 else ' was'} not tried."
-            for label, (error, count) in self._given_up.items()
-        ]
-        if self._end.problems:
-            self.note(SUITE, {**fact, "problems": [*fact.get("problems", []), *self._end.problems]})
