@@ -18,8 +18,10 @@ from evprof.core.protocols import (
     RunStarted,
     SetupProgressed,
 )
+from evprof.core.records import MemoryRecord
 from evprof.core.units import bytes_text, count_text
 from evprof.view.timescale import time_text
+from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import show_tip
@@ -27,8 +29,10 @@ from ui.widgets.label import elided_text
 
 HEIGHT_PX = 26
 
-OBSERVER, WAITING = "observer", "waiting"
-"""The facts that say what recording costs, and how many runs wait in the queue."""
+WAITING = "waiting"
+"""The fact that says how many runs wait in the queue."""
+
+_MEMORY_TIP = "Memory of the engine process, and of the GPU where there is one, as sampled last (10 times a second)."
 
 _FACT_GAP = 24
 _LEAST_LEFT = 0.4
@@ -220,3 +224,13 @@ _STATES = {
     SILENT: "engine silent",
     "gone": "engine not running",
 }
+
+
+def show_memory(status: StatusBar, controller: RunController, run_ids: set[int]) -> None:
+    """Shows the newest sample of the run that goes on."""
+    run = controller.run(max(run_ids))
+    # The last sample alone: objects of all of them, for a run that was long watched, take a tenth of a second.
+    newest = None if run is None or run.info.is_over else run.newest("memory")
+    if isinstance(newest, MemoryRecord):
+        gpu = f" · GPU {bytes_text(newest.gpu_bytes)}" if newest.gpu_bytes >= 0 else ""
+        status.show_fact("memory", f"{bytes_text(newest.rss_bytes)}{gpu}", _MEMORY_TIP)

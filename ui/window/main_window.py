@@ -21,7 +21,7 @@ from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
 from evprof.core.texts import one_line
 from evprof.loaders.bundled import bundled_samples
-from evprof.run.works.work_form import OFFERS, OVERHEAD
+from evprof.run.works.work_form import OFFERS
 from evprof.session.facts import MARKS, Mark
 from evprof.view.timescale import time_text
 from ui.columns.answer_comparison import AnswerComparison
@@ -39,8 +39,7 @@ from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
-from ui.status.machine_note import MachineNote
-from ui.status.status_bar import OBSERVER, WAITING, StatusBar
+from ui.status.status_bar import WAITING, StatusBar, show_memory
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
@@ -161,11 +160,10 @@ class MainWindow(WindowParts):
         self.opener.seen.connect(self.drops.overlay.show_opening)
         self.dialogs = WindowDialogs(self)
         self.finding = WindowPalette(self)
-        self.machine = MachineNote(self.controller, self.status)
+        self.controller.runs_changed.connect(partial(show_memory, self.status, self.controller))
         self.long_work = LongWork(
             self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
         )
-        self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
@@ -181,7 +179,6 @@ class MainWindow(WindowParts):
             **{entry.name: partial(self._show_panel, entry.name) for entry in PANELS},
             **{name: partial(self._do_in_sight, work) for name, work in in_sight.items()},
             **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
-            OVERHEAD: self.measure_overhead,
             "start_page": self.welcome.open,
             "open_events": open_input.browse_events,
             "open_video": open_input.browse_video,
@@ -231,10 +228,6 @@ class MainWindow(WindowParts):
         """
         (self.opener.open_now if waits else self.opener.open)(paths)
 
-    def measure_overhead(self) -> None:
-        """Opens the form that measures what recording costs on the engine's device."""
-        self.long_work.ask(OVERHEAD, {"device": self.machine.device})
-
     def _make_menu(self) -> None:
         self.menu_button = in_role(QToolButton(), "quiet")
         self.menu_button.setIcon(icon("menu", self.holder.theme))
@@ -273,8 +266,7 @@ class MainWindow(WindowParts):
             panel.measuring_asked.connect(self.requests.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.controller.waiting_changed.connect(lambda: self.status.show_waiting(len(self.controller.waiting)))
-        of_fact = {OBSERVER: self.measure_overhead, WAITING: self.long_work.show_queue}
-        self.status.clicked.connect(lambda name: of_fact[name]() if name in of_fact else None)
+        self.status.clicked.connect(lambda name: self.long_work.show_queue() if name == WAITING else None)
         self.holder.changed.connect(self._restyle)
         self.differences = AnswerComparison(self.controller, self.selection, self.pair, self)
         self._connect_toolbar()
@@ -439,7 +431,7 @@ class MainWindow(WindowParts):
             dialog.reject()  # which ends its threads
         self._memory.remember(self, self.body, self.holder)
         self.welcome.close()
-        for part in (self.trace_pages, self.long_work, self.machine, self.opener):
+        for part in (self.trace_pages, self.long_work, self.opener):
             part.close()
         for panel in self._following_panels:
             panel.finish()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -99,17 +98,10 @@ def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from engines.bench.overhead import measure_overhead
-    from evprof.run.kept_overhead import keep_overhead
 
     # Where the device is not named, the CPU: what is measured is dispatch, and that comparably everywhere.
     device = "cpu" if options.device == "auto" else options.device
-    document = measure_overhead(options.shape or BENCH_SHAPE, options.pairs, console.note, device=device)
-    try:
-        if (path := keep_overhead(document, f"{date.today():%Y-%m-%d}")) is not None:
-            console.note(f"kept for the window: {path}")
-    except OSError as error:
-        console.warn(f"It could not be kept for the window: {error.strerror or error}.")
-    return document
+    return measure_overhead(options.shape or BENCH_SHAPE, options.pairs, console.note, device=device)
 
 
 def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any]:

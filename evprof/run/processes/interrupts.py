@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,18 +43,3 @@ def stop_flag(tell: Callable[[], None] = lambda: None) -> Iterator[threading.Eve
 
     with first_interrupt(stops):
         yield stop
-
-
-def end_with_parent() -> None:
-    """Ends this process at once when its standard input does; to be called first, in a process started with a pipe."""
-    if sys.stdin is None or sys.stdin.isatty():
-        return
-    threading.Thread(target=_wait, args=(sys.stdin.fileno(),), name="evprof-lifeline", daemon=True).start()
-
-
-def _wait(descriptor: int) -> None:
-    try:
-        while os.read(descriptor, 4096):
-            pass
-    finally:
-        os._exit(0)

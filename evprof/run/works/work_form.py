@@ -13,9 +13,6 @@ from evprof.core.plain import Plain
 SUITE_SESSION = "suite.evprof"
 
 
-OVERHEAD = "measure_overhead"
-
-
 @dataclass(frozen=True)
 class WorkOffer:
     """A kind of work: its name in the code, what the menu calls it, the words that begin its command.
@@ -37,7 +34,7 @@ OFFERS = (
     WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
     WorkOffer("train_adapter", "Train an adapter", ("adapter", "train"), "", place="session"),
     WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),
-    WorkOffer(OVERHEAD, "Measure the observer effect", ("bench", "overhead")),
+    WorkOffer("measure_overhead", "Measure the observer effect", ("bench", "overhead")),
 )
 """In menu order."""
 
