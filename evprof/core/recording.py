@@ -17,7 +17,7 @@ import numpy.typing as npt
 from evprof.core.protocols import Message
 from evprof.core.records import STREAM_OF, STREAMS, Record, column_kinds
 
-_FIRST_CAPACITY = 256
+_FIRST_CAPACITY = 64
 
 
 class IntColumn:
@@ -35,6 +35,10 @@ class IntColumn:
             grown[:start] = self._buffer[:start]
             self._buffer = grown
         self._buffer[start:needed] = values
+
+    def held(self, length: int) -> npt.NDArray[np.int64]:
+        """The first rows, to be changed in place."""
+        return self._buffer[:length]
 
     def view(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """Rows start…stop-1, read-only and without copying."""

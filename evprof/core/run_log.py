@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from evprof.core.records import (
     PowerRecord,
     Record,
     RoundRecord,
-    TensorRecord,
     TokenRecord,
 )
 from evprof.core.rows import blocks
@@ -37,8 +36,6 @@ from evprof.core.rows.spans import RUNNING as SPAN_RUNNING
 from evprof.core.rows.spans import SETTLED as SPAN_SETTLED
 from evprof.core.rows.spans import IntTable, Span, SpanColumns, SpanRows
 from evprof.core.run_info import RunInfo
-
-T = TypeVar("T")
 
 AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
@@ -50,20 +47,15 @@ ROUNDS, JUDGED, TENSORS = "rounds_of", "judged_count", "tensor_count"
 ROWS_AT_ONCE = 2_000
 """So many rows become objects, or are let go, in one call of Python's, in which no other thread has its turn."""
 
-_TELLERS = {"tokens": "origin", "kv": "role", "frames": "role", "power": "device"}
-"""Streams whose rows go into several lists, and the column that says into which."""
-
-
-class _Objects(Generic[T]):
-    """Rows of a stream as objects, which are made on first use."""
-
-    def __init__(self, stream: str, name: str) -> None:
-        self._stream, self._name = stream, name
-
-    def __get__(self, log: RunLog, _: type) -> T:
-        log._drain(self._stream)
-        found: T = getattr(log, self._name)
-        return found
+_KEYS: dict[str, Callable[[Any], Any]] = {
+    "tensors": lambda record: record.span_id,
+    "tokens": lambda record: record.origin == ORIGIN_REJECTED,
+    "alternatives": lambda record: (record.role, record.round_index, record.position, record.token_id),
+    "kv": lambda record: record.role,
+    "frames": lambda record: record.role,
+    "power": lambda record: record.device,
+}
+"""Streams whose records are kept in several lists, by these keys."""
 
 
 class RunLog:
@@ -72,19 +64,6 @@ class RunLog:
     Rows stay columns of the streams they came in (`blocks`) until somebody asks for the objects: a session may hold
     millions, and what is drawn is read from the columns. What was asked for is kept, and follows the run.
     """
-
-    tokens = _Objects[list[TokenRecord]]("tokens", "_tokens")
-    """The tokens of the answer, in the order in which they came."""
-
-    rejected = _Objects[list[TokenRecord]]("tokens", "_rejected")
-    alternatives = _Objects[dict[AlternativesKey, AlternativesRecord]]("alternatives", "_alternatives")
-    memory = _Objects[list[MemoryRecord]]("memory", "_memory")
-    kv = _Objects[dict[str, list[KvRecord]]]("kv", "_kv")
-    frames = _Objects[dict[str, list[FrameRecord]]]("frames", "_frames")
-    """The pictures that models saw, by role; cache lengths are by role, too."""
-
-    power = _Objects[dict[str, list[PowerRecord]]]("power", "_power")
-    """Samples of what devices draw, by device."""
 
     observed: tuple[str, tuple[Any, ...]] | None = None
     """What statistics group runs by, computed once for a stored run, which does not change."""
@@ -147,16 +126,8 @@ class RunLog:
         """Of each stream, how many rows are objects by now."""
         self._extent = 0, NO_ANSWER
         """Of so many rows of tokens."""
-        self._tokens: list[TokenRecord] = []
-        self._rejected: list[TokenRecord] = []
-        self._rounds: list[RoundRecord] = []
-        self._judgements: list[JudgementRecord] = []
-        self._alternatives: dict[AlternativesKey, AlternativesRecord] = {}
-        self._kv: dict[str, list[KvRecord]] = {}
-        self._memory: list[MemoryRecord] = []
-        self._power: dict[str, list[PowerRecord]] = {}
-        self._frames: dict[str, list[FrameRecord]] = {}
-        self._tensors: dict[int, list[TensorRecord]] = {}
+        self._held: dict[str, dict[Any, Any]] = {}
+        """By stream, the records that were made so far, in lists by key."""
         self._columns = SpanColumns()
         self._changes = IntTable(1)
         self._made: dict[int, Span] = {}
@@ -168,21 +139,60 @@ class RunLog:
 
     # Rows as objects, made when they are first asked for.
 
+    def _lists(self, stream: str) -> dict[Any, Any]:
+        self._drain(stream)
+        return self._held.setdefault(stream, {})
+
+    @property
+    def tokens(self) -> list[TokenRecord]:
+        """The tokens of the answer, in the order in which they came."""
+        found: list[TokenRecord] = self._lists("tokens").setdefault(False, [])
+        return found
+
+    @property
+    def rejected(self) -> list[TokenRecord]:
+        found: list[TokenRecord] = self._lists("tokens").setdefault(True, [])
+        return found
+
+    @property
+    def alternatives(self) -> dict[AlternativesKey, AlternativesRecord]:
+        return self._lists("alternatives")
+
+    @property
+    def memory(self) -> list[MemoryRecord]:
+        found: list[MemoryRecord] = self._lists("memory").setdefault(None, [])
+        return found
+
+    @property
+    def kv(self) -> dict[str, list[KvRecord]]:
+        """Cache lengths by role."""
+        return self._lists("kv")
+
+    @property
+    def frames(self) -> dict[str, list[FrameRecord]]:
+        """The pictures that models saw, by role."""
+        return self._lists("frames")
+
+    @property
+    def power(self) -> dict[str, list[PowerRecord]]:
+        """Samples of what devices draw, by device."""
+        return self._lists("power")
+
     @property
     def rounds(self) -> list[RoundRecord]:
         """The rounds of speculation; those of a stored run come with its figures."""
         if self._is_unread and self.kept is not None and ROUNDS in self.kept:
             return [RoundRecord(self.run_id, *row) for row in self.kept[ROUNDS] or ()]
-        self._drain("rounds")
-        return self._rounds
+        found: list[RoundRecord] = self._lists("rounds").setdefault(None, [])
+        return found
 
     @property
     def judgements(self) -> list[JudgementRecord]:
         """What both models thought of drafted tokens; most runs have none, which their figures say."""
         if self._is_unread and self.kept is not None and self.kept.get(JUDGED) == 0:
             return []
-        self._drain("judgements")
-        return self._judgements
+        found: list[JudgementRecord] = self._lists("judgements").setdefault(None, [])
+        return found
 
     @property
     def spans(self) -> dict[int, Span]:
@@ -364,50 +374,17 @@ class RunLog:
             self._taken[name] = taken
 
     def _take_objects(self, block: RowBlock) -> None:
-        whole = self._only_list_of(block)
-        for part in block.parts(ROWS_AT_ONCE):
-            if whole is not None:
-                whole.extend(part.rows())
-            else:
-                for record in part.rows():
-                    self._keep(record)
-
-    def _only_list_of(self, block: RowBlock) -> list[Any] | None:
-        """The list that all rows of a block go into; None where it is not the same for all."""
         name = block.stream.name
-        if name not in _TELLERS:
-            return None
-        texts = block.texts(_TELLERS[name])
-        word = texts.words[texts.codes[0]]
-        if bool((texts.codes != texts.codes[0]).any()):
-            return None
-        if name == "tokens":
-            return self._rejected if word == ORIGIN_REJECTED else self._tokens
-        named: dict[str, dict[str, Any]] = {"kv": self._kv, "frames": self._frames, "power": self._power}
-        found: list[Any] = named[name].setdefault(word, [])
-        return found
-
-    def _keep(self, record: Record) -> None:
-        match record:
-            case TensorRecord():
-                self._tensors.setdefault(record.span_id, []).append(record)
-            case TokenRecord():
-                (self._rejected if record.origin == ORIGIN_REJECTED else self._tokens).append(record)
-            case RoundRecord():
-                self._rounds.append(record)
-            case JudgementRecord():
-                self._judgements.append(record)
-            case AlternativesRecord():
-                key = (record.role, record.round_index, record.position, record.token_id)
-                self._alternatives.setdefault(key, record)
-            case KvRecord():
-                self._kv.setdefault(record.role, []).append(record)
-            case MemoryRecord():
-                self._memory.append(record)
-            case PowerRecord():
-                self._power.setdefault(record.device, []).append(record)
-            case FrameRecord():
-                self._frames.setdefault(record.role, []).append(record)
+        held, key_of = self._held.setdefault(name, {}), _KEYS.get(name)
+        for part in block.parts(ROWS_AT_ONCE):
+            if key_of is None:
+                held.setdefault(None, []).extend(part.rows())
+                continue
+            for record in part.rows():
+                if name == "alternatives":
+                    held.setdefault(key_of(record), record)
+                else:
+                    held.setdefault(key_of(record), []).append(record)
 
     def _take_spans(self, block: RowBlock) -> None:
         columns, before = self._columns, len(self._columns)
@@ -429,7 +406,8 @@ class RunLog:
         span = self._made.get(place)
         if span is None:
             span_id = int(self._columns.ids[place])
-            span = self._made[place] = Span(span_id, -1, "", "", 0, tensors=self._tensors.setdefault(span_id, []))
+            tensors = self._held.setdefault("tensors", {}).setdefault(span_id, [])
+            span = self._made[place] = Span(span_id, -1, "", "", 0, tensors=tensors)
             self._refresh(span, place)
         return span
 

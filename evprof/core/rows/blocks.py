@@ -24,7 +24,6 @@ class Distinct(NamedTuple):
 
 
 def distinct(column: Ints) -> Distinct:
-    """The different values of a column."""
     order = np.argsort(column, kind="stable")
     ordered = column[order]
     is_first = np.ones(len(column), dtype=bool)
@@ -43,11 +42,9 @@ class RowBlock(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows."""
         return self.stop - self.start
 
     def after(self, count: int) -> RowBlock:
-        """The same without the first rows."""
         return RowBlock(self.stream, self.start + count, self.stop)
 
     def parts(self, size: int) -> Iterator[RowBlock]:
@@ -56,16 +53,13 @@ class RowBlock(NamedTuple):
             yield RowBlock(self.stream, start, min(start + size, self.stop))
 
     def column(self, name: str) -> Ints:
-        """One column of numbers."""
         found: Ints = self.stream.column(name, self.start, self.stop)
         return found
 
     def texts(self, name: str) -> Texts:
-        """One column of text."""
         return self.stream.texts(name, self.start, self.stop)
 
     def rows(self) -> list[Record]:
-        """The rows as records."""
         return self.stream.rows(self.start, self.stop)
 
 

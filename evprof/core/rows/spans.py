@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.recording import Texts, WordCodes
+from evprof.core.recording import IntColumn, Texts, WordCodes
 from evprof.core.records import BEGIN, COVERS, END, STAGES, TensorRecord
 from evprof.core.rows.blocks import Ints, distinct
 
@@ -19,48 +18,23 @@ RUNNING, ENDED, SETTLED = 0, 1, 2
 _NONE = -1
 
 
-_FEWEST_ROWS = 64
-
-
 class IntTable:
-    """Equally long int64 columns that grow; views handed out stay valid.
-
-    They outgrow their room one after another: to copy all of a long table at once would hold up who appends.
-    """
+    """Equally long int64 columns that grow; views handed out stay valid."""
 
     def __init__(self, columns: int) -> None:
+        self._columns = [IntColumn() for _ in range(columns)]
         self._length = 0
-        self._count = columns
-
-    @cached_property
-    def _data(self) -> list[Ints]:
-        return [np.empty(0, dtype=np.int64)] * self._count
 
     def __len__(self) -> int:
         return self._length
 
     def append(self, columns: tuple[Ints, ...]) -> None:
-        """Adds rows given as equally long columns."""
-        needed = self._length + len(columns[0])
-        for place, values in enumerate(columns):
-            held = self._data[place]
-            if needed > len(held):
-                held = np.empty(self._room(place, needed), dtype=np.int64)
-                held[: self._length] = self._data[place][: self._length]
-                self._data[place] = held
-            held[self._length : needed] = values
-        self._length = needed
-
-    def _room(self, place: int, needed: int) -> int:
-        """How many rows a column is made for: a table that is filled at once takes no more than it needs."""
-        first = round(_FEWEST_ROWS * 2 ** (place / self._count))
-        if not self._length:
-            return max(first, needed)
-        return first << (-(-needed // first) - 1).bit_length()
+        for held, values in zip(self._columns, columns, strict=True):
+            held.put(self._length, values)
+        self._length += len(columns[0])
 
     def column(self, index: int) -> Ints:
-        """One column, as a view."""
-        return self._data[index][: self._length]
+        return self._columns[index].held(self._length)
 
 
 class SpanRows(NamedTuple):
@@ -94,7 +68,6 @@ class SpanColumns:
 
     @property
     def ids(self) -> Ints:
-        """Span id by place."""
         return self._table.column(self._ID)
 
     @property
@@ -104,12 +77,12 @@ class SpanColumns:
 
     @property
     def roles(self) -> Ints:
-        """Whose work it is, as codes, see `role_code`."""
+        """Codes into `role_words`."""
         return self._table.column(self._ROLE)
 
     @property
     def names(self) -> Ints:
-        """What each is called, as codes into `name_words`."""
+        """Codes into `name_words`."""
         return self._table.column(self._NAME)
 
     @property
@@ -129,7 +102,6 @@ class SpanColumns:
 
     @property
     def name_words(self) -> list[str]:
-        """Names by code, in order of their first span."""
         return self._name_codes.words
 
     def name_code(self, name: str) -> int:
@@ -138,7 +110,6 @@ class SpanColumns:
 
     @property
     def role_words(self) -> list[str]:
-        """Roles by code."""
         return self._role_codes.words
 
     def role_code(self, role: str) -> int:
