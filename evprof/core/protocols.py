@@ -49,8 +49,6 @@ class RunEnded:
 
 @dataclass(frozen=True)
 class RequestEnded:
-    """Every run of the request numbered by `first_run_id` is over; the engine is idle again."""
-
     first_run_id: int
 
 
@@ -141,7 +139,6 @@ class Unmeasured:
     """A PartClock that measures nothing."""
 
     def part(self, name: str) -> AbstractContextManager[Any]:
-        """Nothing."""
         return nullcontext()
 
 
@@ -156,8 +153,6 @@ monotonic_ns: Clock = time.perf_counter_ns
 
 
 class Closing:
-    """A context manager that closes itself."""
-
     def close(self) -> None:
         raise NotImplementedError
 

@@ -79,7 +79,6 @@ class TextColumn:
         self.known = WordCodes()
 
     def put(self, start: int, values: Sequence[str] | Texts) -> None:
-        """Writes `values` from row `start` on; rows before it stay."""
         if isinstance(values, Texts):
             numbers = np.array([self.known[word] for word in values.words], dtype=np.int64)
             self.codes.put(start, numbers[values.codes])
@@ -87,7 +86,6 @@ class TextColumn:
             self.codes.put(start, list(map(self.known.__getitem__, values)))
 
     def view(self, start: int, stop: int) -> list[str]:
-        """Rows start…stop-1 as a new list."""
         return Texts(self.codes.view(start, stop), self.known.words).texts()
 
 
@@ -99,12 +97,10 @@ class BlobColumn:
         self._known: dict[bytes, bytes] = {}
 
     def put(self, start: int, values: Sequence[bytes]) -> None:
-        """Writes `values` from row `start` on; rows before it stay."""
         known = self._known
         self._values[start:] = [known.setdefault(value, value) for value in values]
 
     def view(self, start: int, stop: int) -> list[bytes]:
-        """Rows start…stop-1 as a new list."""
         return self._values[start:stop]
 
 
@@ -157,7 +153,6 @@ class Stream:
         return Texts(column.codes.view(start, end), column.known.words)
 
     def rows(self, start: int = 0, stop: int | None = None) -> list[Any]:
-        """Rows start…stop-1 as records."""
         end = self._length if stop is None else min(stop, self._length)
         columns: list[list[Any]] = []
         for column in self._columns:
@@ -208,7 +203,6 @@ class RecordLog:
         self.streams[STREAM_OF[type(record)]].extend([record])
 
     def extend(self, stream: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Appends rows to one stream. Only that stream's writer may call this."""
         self.streams[stream].extend(rows)
 
     def post(self, message: Message) -> None:

@@ -130,7 +130,6 @@ class RunRequest(Plain):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The models this mode takes, the draft first."""
         return roles_of(self.mode, self.settings.speculation)
 
     @property

@@ -72,10 +72,8 @@ class RunBook:
 
     @property
     def last_run_id(self) -> int:
-        """The highest number of a run, deleted or not; 0 without any."""
         return max(self._all, default=0)
 
     @property
     def last_group_id(self) -> int:
-        """The highest number of a request, deleted or not; 0 without any."""
         return max((run.info.group_id for run in self._all.values()), default=0)

@@ -165,7 +165,6 @@ class RunLog:
 
     @property
     def kv(self) -> dict[str, list[KvRecord]]:
-        """Cache lengths by role."""
         return self._lists("kv")
 
     @property
@@ -208,7 +207,6 @@ class RunLog:
 
     @property
     def span_columns(self) -> SpanColumns:
-        """The spans without an object for each."""
         self._drain("tensors")
         self._drain("spans")
         return self._columns
@@ -245,7 +243,6 @@ class RunLog:
         return blocks.count_of(self.blocks("tokens"), origin)
 
     def count(self, stream: str) -> int:
-        """How many rows of a stream this run has."""
         if self._is_unread:
             self._fetch()
         ends = self._ends.get(stream)
@@ -275,13 +272,11 @@ class RunLog:
         return self.info.run_id
 
     def stages(self, role: str | None = None) -> list[Span]:
-        """Stage spans in order of start, of one role or of all."""
         found = [span for span in self._begun_stages if role in (None, span.role)]
         return sorted(found, key=lambda span: span.start_ns)
 
     @property
     def first_stage(self) -> Span | None:
-        """The stage that began first, by its record; None before any."""
         return next(iter(self._begun_stages), None)
 
     def stage(self, name: str, role: str) -> Span | None:
@@ -347,7 +342,6 @@ class RunLog:
         self.take(own, len(own) - 1, len(own))
 
     def take(self, stream: Stream, start: int, stop: int) -> None:
-        """Takes rows start…stop-1 of a stream in, all of this run."""
         with self._draining:
             blocks, ends = self._blocks.setdefault(stream.name, []), self._ends.setdefault(stream.name, [])
             count = self.count(stream.name) + stop - start

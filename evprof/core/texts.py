@@ -117,7 +117,6 @@ def nearest(word: object, known: Iterable[object]) -> str | None:
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """`; did you mean NAME?` to end a sentence with; "" where no name is near."""
     found = nearest(word, known)
     return f"; did you mean {found}?" if found else ""
 

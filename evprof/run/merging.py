@@ -219,7 +219,6 @@ def _moved(key: str, source: SourceSession) -> Any:
 
 
 def _joined(key: str, values: Sequence[Any]) -> Any:
-    """The facts of one name as one; None where one cannot stand for all."""
     if all(value == values[0] for value in values):
         return values[0] if values else None
     if not all(isinstance(value, list) for value in values):

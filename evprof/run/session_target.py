@@ -59,7 +59,6 @@ class SessionTarget:
         self._dirty.update(run_id for run_id, info in self.infos.items() if not info.is_over)
 
     def look(self) -> Commit:
-        """Everything not yet committed; the places move on only when it is."""
         stop = self._recording.message_count
         messages = self._recording.messages(self._message_place, stop)
         self._message_place = stop

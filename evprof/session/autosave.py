@@ -76,7 +76,6 @@ def _logs_of(path: Path) -> list[Path]:
 
 
 def abandoned() -> list[Autosaved]:
-    """Those whose program ended without closing them, the newest first."""
     return [one for one in autosaved() if one.is_abandoned]
 
 
@@ -120,7 +119,6 @@ def clear_away(now_s: float | None = None) -> list[Autosaved]:
 
 
 def told(found: list[Autosaved]) -> str:
-    """A sentence about abandoned sessions; "" where there are none."""
     if not found:
         return ""
     newest = time.strftime("%Y-%m-%d %H:%M", time.localtime(found[0].changed_s))
@@ -131,7 +129,6 @@ def told(found: list[Autosaved]) -> str:
 
 
 def told_removal(removed: list[Autosaved]) -> str:
-    """A sentence about what `clear_away` removed; "" where that is nothing."""
     if not removed:
         return ""
     what = "1 autosaved session" if len(removed) == 1 else f"{len(removed)} autosaved sessions"

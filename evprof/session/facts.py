@@ -51,7 +51,6 @@ def told_facts(facts: Mapping[str, Any], key: str, depth: int = _DEEPEST) -> lis
 
 
 def read_batches(facts: Mapping[str, Any]) -> list[BatchRow]:
-    """The rows of a session's facts, in order; what is no such row is none."""
     listed = facts.get(BATCHES)
     rows = listed if isinstance(listed, list) else []
     return [row for values in rows if (row := BatchRow.if_fitting(values)) is not None]

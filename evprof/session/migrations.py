@@ -107,7 +107,6 @@ MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
 
 
 def format_of(connection: sqlite3.Connection) -> int:
-    """The format number of an open session."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 

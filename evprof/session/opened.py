@@ -51,7 +51,6 @@ class OpenedSession:
 
     @property
     def every_run(self) -> dict[int, RunLog]:
-        """All runs, deleted ones too, in order of their numbers."""
         return dict(sorted({**self.runs, **self.deleted}.items()))
 
     def close(self) -> None:

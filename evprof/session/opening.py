@@ -102,7 +102,6 @@ _USER_VERSION_AT = 60
 
 
 def is_session(path: Path) -> bool:
-    """Whether `path` is a session file, of whatever format."""
     try:
         header = _read_header(path)
     except UserError:

@@ -28,7 +28,6 @@ class Hold:
         self._give_back: Callable[[], None] | None = give_back
 
     def release(self) -> None:
-        """Lets others write it. Safe to call twice."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
             give_back()

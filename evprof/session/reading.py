@@ -151,7 +151,6 @@ class SessionReading:
 
     @property
     def row_count(self) -> int:
-        """The number of rows of all streams."""
         return int(self._one("SELECT sum(row_count) FROM chunks") or 0) + self._counts["tensors"]
 
     def facts(self) -> dict[str, Any]:
@@ -292,7 +291,6 @@ _FIELD_READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _masked(column: Any, mask: Any) -> Any:
-    """The rows of a column where `mask` holds."""
     if isinstance(column, Texts):
         return Texts(column.codes[mask], column.words)
     if isinstance(column, np.ndarray):

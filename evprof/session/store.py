@@ -228,7 +228,6 @@ class SessionFile:
         return [info for info in found if info is not None]
 
     def fact(self, key: str) -> Any:
-        """A fact of the session as it was last committed; None where there is none."""
         return self._get(FACT_PREFIX + key)
 
     def _put(self, key: str, value: object) -> None:
@@ -264,7 +263,6 @@ class SessionFile:
             self._forget_figures(set(runs.tolist()))
 
     def _forget_figures(self, run_ids: Iterable[int]) -> None:
-        """Figures of runs that have more rows now are not valid any more."""
         for run_id in run_ids:
             self._tables.remove("figures", run_id)
 
@@ -325,7 +323,6 @@ def storable(value: Any) -> Any:
 
 
 def _pieces(stream: Stream, start: int, stop: int) -> Iterable[tuple[int, int]]:
-    """The range cut so that no piece has too many rows or bytes."""
     heavy = [name for name, kind in column_kinds(stream.name).items() if kind != "int"]
     while start < stop:
         last = min(start + CHUNK_ROWS, stop)

@@ -57,13 +57,11 @@ FACT_PREFIX = "fact:"
 
 
 def create_table(connection: sqlite3.Connection, table: str) -> None:
-    """Creates one of the tables."""
     key = ", PRIMARY KEY (run_id, kind)" if table == "samples" else ""
     connection.execute(f"CREATE TABLE {table} ({_SCHEMA[table]}, {CHECKSUM} INTEGER NOT NULL{key})")
 
 
 def create_indexes(connection: sqlite3.Connection) -> None:
-    """Creates the indexes by which the rows of one run are found."""
     connection.execute("CREATE INDEX chunk_runs ON chunks(first_run, last_run)")
     connection.execute("CREATE INDEX tensor_runs ON tensors(run_id)")
 
@@ -101,7 +99,6 @@ def checksum(values: Iterable[Any]) -> int:
 
 
 def select(table: str) -> str:
-    """The query for all rows of a table with their checksums."""
     return f"SELECT {', '.join([*COLUMNS[table], CHECKSUM])} FROM {table}"
 
 
@@ -182,7 +179,6 @@ class Tables:
         self._counts[table] += len(sealed)
 
     def put(self, table: str, row: Sequence[Any]) -> None:
-        """Replaces the row whose first column is that of `row`, or adds it."""
         key, *columns = COLUMNS[table]
         changes = ", ".join(f"{name} = ?" for name in [*columns, CHECKSUM])
         values = (*row[1:], checksum(row), row[0])
@@ -190,11 +186,9 @@ class Tables:
             self.insert(table, [row])
 
     def remove(self, table: str, key: object) -> None:
-        """Deletes the row whose first column is `key`, if it is there."""
         where = f"{next(iter(COLUMNS[table]))} = ?"
         self._counts[table] -= self._connection.execute(f"DELETE FROM {table} WHERE {where}", (key,)).rowcount
 
     def write_counts(self) -> None:
-        """Stores the counts as they are now; their own row is not counted."""
         row = (COUNTS, json.dumps(self._counts))
         self._connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?)", (*row, checksum(row)))

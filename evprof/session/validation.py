@@ -22,7 +22,6 @@ _LENIENT = ("settings", "sample")
 
 
 def run_info_from(values: object) -> RunInfo | None:
-    """The RunInfo of plain values, or None when they are not one."""
     try:
         info = RunInfo.from_json(values) if isinstance(values, dict) else None
     except UnfitError:
@@ -31,7 +30,6 @@ def run_info_from(values: object) -> RunInfo | None:
 
 
 def is_known_run(info: RunInfo) -> bool:
-    """Whether role and status are among ours."""
     return info.role in (DRAFT, TARGET) and info.status in (RUNNING, FINISHED, CANCELLED, FAILED)
 
 
@@ -46,7 +44,6 @@ def fitting(info: RunInfo) -> tuple[dict[str, Any], list[str]]:
 
 
 def readable(info: RunInfo) -> RunInfo | None:
-    """The run as a reader will know it; None where it could not."""
     found = run_info_from(fitting(info)[0])
     if found is not None:
         found.sample = info.sample

@@ -16,7 +16,6 @@ from packaging.specifiers import SpecifierSet
 
 import install_packages
 from frozen.libraries import FALLBACK
-from install_packages import install_command, torch_backend, uv_settings
 from requirements import ROOT, alone, name_of, required
 
 
@@ -57,53 +56,6 @@ def test_what_is_pinned_can_be_had_with_debians_python() -> None:
     assert [
         name for name, versions in asked.items() if versions and not SpecifierSet(versions).contains("3.11.2")
     ] == []
-
-
-def test_uv_takes_pips_settings() -> None:
-    listed = """:env:.cert='/etc/own.pem'
-:env:.default-timeout='180'
-global.extra-index-url='file:///first/simple\\nfile:///second/simple'
-global.find-links='/wheels /more'
-global.index-url='https://mirror/simple'
-"""
-    assert uv_settings(listed) == {
-        "UV_INDEX_STRATEGY": "unsafe-best-match",
-        "SSL_CERT_FILE": "/etc/own.pem",
-        "UV_INDEX": "file:///first/simple file:///second/simple",
-        "UV_FIND_LINKS": "/wheels,/more",
-        "UV_DEFAULT_INDEX": "https://mirror/simple",
-    }
-
-
-@pytest.mark.parametrize(
-    ("chosen", "device", "answers", "expected"),
-    [
-        ("", False, True, ["--torch-backend", "cpu"]),
-        ("", False, False, []),
-        ("", True, True, []),
-        ("cuda", False, True, []),
-        ("cpu", True, True, ["--torch-backend", "cpu"]),
-    ],
-)
-def test_torch_without_cuda_where_no_gpu_is(  # noqa: PLR0917
-    monkeypatch: Any, tmp_path: Path, chosen: str, device: bool, answers: bool, expected: list[str]
-) -> None:
-    monkeypatch.setattr(install_packages, "NVIDIA_DEVICES", (str(tmp_path if device else tmp_path / "none"),))
-    uv = ["true" if answers else "false"]
-    assert torch_backend(uv, {**os.environ, "EVPROF_TORCH": chosen}) == expected
-
-
-def test_another_build_of_torch_is_no_choice() -> None:
-    with pytest.raises(SystemExit, match="can be cpu or cuda"):
-        torch_backend(["true"], {"EVPROF_TORCH": "rocm"})
-
-
-@pytest.mark.parametrize("has_uv", [True, False])
-def test_pip_installs_where_uv_cannot_be_had(monkeypatch: Any, has_uv: bool) -> None:
-    monkeypatch.setattr(install_packages, "find_spec", lambda _: has_uv or None)
-    monkeypatch.setattr(install_packages, "torch_backend", lambda *_: ["--torch-backend", "cpu"])
-    command, _ = install_command(Path("/a/python"))
-    assert ("uv" in command, "/a/python" in command, "--torch-backend" in command) == (has_uv, True, has_uv)
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -160,19 +112,6 @@ def test_all_that_is_missing_is_told_at_once(checkout: Path) -> None:
     missing = sentence.partition("install ")[2].split()
     assert {"python3", "python3-venv", "python3-dev", "g++", "libxcb-cursor0"} <= set(missing)
     assert "libegl1" not in missing
-
-
-def test_running_takes_no_compiler(checkout: Path) -> None:
-    assert "g++" not in set_up(checkout).stderr
-
-
-def test_off_debian_no_apt_is_advised(checkout: Path) -> None:
-    (checkout.parents[1] / "system" / "apt-get").unlink()
-    done = set_up(checkout)
-    assert done.returncode == 1
-    assert "apt-get" not in done.stderr
-    assert "Python 3.11, 3.12 or 3.13" in done.stderr
-    assert "libxcb-cursor.so.0" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -15,10 +15,8 @@ from evprof.core.records import (
     STREAM_OF,
     STREAMS,
     TARGET,
-    FrameRecord,
     KvRecord,
     MemoryRecord,
-    TokenRecord,
     column_kinds,
 )
 
@@ -41,27 +39,6 @@ def test_columns_are_numbers_text_and_bytes():
     assert column_kinds("frames")["png"] == "bytes"
     assert {kind for stream in STREAMS for kind in column_kinds(stream).values()} == {"int", "str", "bytes"}
     assert {STREAM_OF[kind] for kind in STREAMS.values()} == set(STREAMS)
-
-
-def test_numbers_come_as_int64_arrays_that_nobody_can_write():
-    stream = Stream("kv")
-    stream.extend([kv(serial) for serial in range(1000)])
-    lengths = stream.column("length")
-    assert lengths.dtype == np.int64
-    assert lengths.tolist() == list(range(0, 2000, 2))
-    with pytest.raises(ValueError, match="read-only"):
-        lengths[0] = 5
-    assert stream.column("length", 998).tolist() == [1996, 1998]
-    assert stream.column("length", 2, 4).tolist() == [4, 6]
-    assert stream.column("role", 0, 2) == [TARGET, TARGET]
-    assert stream.column("length", 990, 5000).tolist() == list(range(1980, 2000, 2))
-
-
-def test_a_picture_that_comes_again_is_kept_once():
-    stream = Stream("frames")
-    stream.extend([FrameRecord(run, TARGET, 0, 0, 0, "frame 0", bytes([137, 80]) * 1000) for run in (1, 2)])
-    first, second = stream.column("png")
-    assert first is second
 
 
 def test_a_view_stays_what_it_was_while_the_stream_grows():
@@ -90,18 +67,6 @@ def test_rows_that_do_not_fit_leave_the_stream_as_it_was(rows):
         stream.extend(rows)
     stream.extend([kv(2)])
     assert stream.rows() == [kv(1), kv(2)]
-
-
-def test_mixed_records_find_their_streams_in_order():
-    recording = RecordLog()
-    frame = FrameRecord(1, TARGET, 0, 0, 0, "a", b"png")
-    token = TokenRecord(1, TARGET, 0, 5, "target", -1, 9, " a")
-    for record in (kv(1), frame, kv(2), token, kv(3)):
-        recording.append(record)
-    assert recording.streams["kv"].rows() == [kv(1), kv(2), kv(3)]
-    assert recording.streams["frames"].rows() == [frame]
-    assert recording.streams["tokens"].rows() == [token]
-    assert recording.row_count == 5
 
 
 def test_each_cursor_reads_everything_once():

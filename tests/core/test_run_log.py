@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.protocols import RunDescribed, RunEnded, RunStarted, RunWarned
-from evprof.core.recording import RecordLog, Stream
+from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,
     DRAFT,
@@ -167,41 +164,6 @@ def test_changes_are_told_by_run_and_the_message_stays_as_it_was():
     recording.post(RunEnded(1, "finished", facts={"text": "x"}))
     book.update()
     assert (started.info.status, started.info.text) == ("running", None)
-
-
-class SlowStream(Stream):
-    """Rows that are not to be had before somebody says so."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.is_asked, self.may_go_on = threading.Event(), threading.Event()
-
-    def rows(self, start: int = 0, stop: int | None = None) -> list[Any]:
-        """The rows, when it is allowed."""
-        self.is_asked.set()
-        self.may_go_on.wait(30)
-        return super().rows(start, stop)
-
-
-def test_a_log_that_is_read_through_does_not_hold_up_another_one() -> None:
-    slow = SlowStream("tokens")
-    slow.extend([TokenRecord(1, TARGET, 0, 5, "target", -1, 400, " a")])
-    writers, windows = RunLog(info()), RunLog(info())
-    for log in (writers, windows):
-        log.take(slow, 0, 1)
-    reading = threading.Thread(target=lambda: writers.tokens, daemon=True)
-    reading.start()
-    assert slow.is_asked.wait(30)
-
-    taking_in = threading.Thread(target=lambda: windows.take(slow, 0, 1), daemon=True)
-    taking_in.start()
-    taking_in.join(10)
-    is_held_up = taking_in.is_alive()
-    slow.may_go_on.set()
-    reading.join(30)
-    assert not is_held_up
-    assert windows.count("tokens") == 2
-    assert [token.piece for token in writers.tokens] == [" a"]
 
 
 @given(st.lists(st.sampled_from((TARGET, "accepted", "rejected"))))

@@ -14,15 +14,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evprof.session.tables import APPLICATION_ID
 from frozen.contents import (
     FAMILIES,
     is_wanted,
     modules_below,
-    modules_read_as_text,
-    strangers,
     torch_tests,
-    unused_models,
 )
 from frozen.libraries import FALLBACK
 from installer.archives import tar
@@ -51,12 +47,6 @@ def test_what_loads_the_fallbacks_needs_none_of_them() -> None:
     assert not needed & set(FALLBACK)
 
 
-def test_what_only_testing_brought_stays_out() -> None:
-    found = set(strangers())
-    assert {"pytest", "_pytest", "hypothesis", "mypy", "ruff", "scipy", "mkdocs", "requests"} <= found
-    assert not found & {"torch", "numpy", "lz4", "yaml", "google", "packaging", "evprof", "ui", "assets"}
-
-
 @pytest.mark.parametrize(
     "place",
     [
@@ -83,12 +73,6 @@ def test_kept(place) -> None:
     assert is_wanted(place)
 
 
-def test_no_family_that_is_used_is_left_out() -> None:
-    left_out = unused_models(folder_of("transformers"))
-    assert len(left_out) > 100
-    assert not {f"transformers.models.{name}" for name in FAMILIES} & set(left_out)
-
-
 def test_every_model_that_the_engine_imports_comes_along() -> None:
 
     imported = {
@@ -102,11 +86,6 @@ def test_every_model_that_the_engine_imports_comes_along() -> None:
     modules = {getattr(importlib.import_module(module), name).__module__ for module, name in imported}
     families = {module.split(".")[2] for module in modules if module.startswith("transformers.models.")}
     assert {"llama", "clip"} <= families <= set(FAMILIES)
-
-
-def test_torch_functions_of_several_forms_come_with_their_source() -> None:
-    found = modules_read_as_text(folder_of("torch"))
-    assert {"torch.functional", "torch.nn.functional", "torch.nn.modules.rnn"} <= set(found)
 
 
 def test_torch_keeps_of_its_tests_what_it_imports_at_its_start() -> None:
@@ -152,14 +131,6 @@ def test_the_desktop_entry_has_what_the_standard_asks_for() -> None:
     assert set(entry) <= known | {"Categories", "MimeType"}
 
 
-def test_the_file_type_is_told_by_name_and_by_what_sqlite_writes_for_us() -> None:
-    space = {"m": "http://www.freedesktop.org/standards/shared-mime-info"}
-    (kind,) = ElementTree.fromstring(mime_type()).findall("m:mime-type", space)
-    assert [glob.get("pattern") for glob in kind.findall("m:glob", space)] == ["*.evprof"]
-    (number,) = kind.findall("m:magic/m:match/m:match", space)
-    assert (number.get("offset"), int(str(number.get("value")), 16)) == ("68", APPLICATION_ID)
-
-
 def test_a_debian_package_is_an_archive_of_three(tmp_path) -> None:
     data = tmp_path / "data.tar.xz"
     data.write_bytes(b"abc")
@@ -174,16 +145,6 @@ def test_a_debian_package_is_an_archive_of_three(tmp_path) -> None:
     with tarfile.open(tmp_path / "control.tar.xz") as archive:
         assert sorted(archive.getnames()) == [".", "./control", "./postrm", "./preinst"]
         assert archive.getmember("./postrm").mode & 0o111
-
-
-def test_the_control_file_is_one_that_dpkg_reads() -> None:
-    text = control("1.2.3", 4567, "2.36")
-    fields = dict(line.split(": ", 1) for line in text.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
-    assert fields["Package"] == "evprof"
-    assert (fields["Version"], fields["Installed-Size"]) == ("1.2.3", "4567")
-    assert fields["Depends"] == "libc6 (>= 2.36)"
-    assert all(line[0] == " " or re.match(r"[A-Z][\w-]*: ", line) for line in text.splitlines())
-    assert text.endswith("\n")
 
 
 def test_the_same_files_give_the_same_archive(tmp_path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from importlib import metadata
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from licences import write
 from licences.contents import Component, components, texts_of
 from licences.policy import LicenceError, policy
 from packaging.requirements import Requirement
@@ -109,25 +107,3 @@ def test_the_ffmpeg_of_pyavs_own_wheel_is_refused(inside: Path, monkeypatch: pyt
     assert found["FFmpeg"].licence == "LGPL-2.1-or-later"
     assert found["FFmpeg"].sha256
     assert found["dav1d"].texts[0].name == "dav1d-COPYING.txt"
-
-
-def test_what_is_written(parts: list[Component], inside: Path) -> None:
-    pytest.importorskip("cyclonedx")
-    bundle = inside.parent
-    write.write(bundle, parts)
-    listed = json.loads((bundle / "licences" / "licences.json").read_text(encoding="utf-8"))["parts"]
-    assert [entry["name"] for entry in listed] == [part.name for part in parts]
-    for entry in listed:
-        assert all((bundle / "licences" / text).is_file() for text in entry["texts"])
-    words = (bundle / "licences" / "README.txt").read_text(encoding="utf-8")
-    assert "may replace" in words
-    assert "LGPL-3.0-only" in words
-    sbom = json.loads((bundle / "sbom.cdx.json").read_text(encoding="utf-8"))
-    assert (sbom["bomFormat"], sbom["specVersion"]) == ("CycloneDX", "1.6")
-    by_name = {entry["name"]: entry for entry in sbom["components"]}
-    assert set(by_name) == {part.name for part in parts}
-    for entry in sbom["components"]:
-        assert entry["version"]
-        assert entry["licenses"]
-        assert entry["purl"]
-    assert by_name["numpy"]["hashes"][0]["alg"] == "SHA-256"

@@ -16,8 +16,6 @@ from ui.state.selection import Selection
 from ui.status.status_bar import StatusBar, show_memory
 from ui.style.theme import ThemeHolder
 
-_MACHINE = "A Processor"
-
 
 @pytest.fixture
 def status(selection: Selection, themes: ThemeHolder) -> Iterator[StatusBar]:

@@ -104,15 +104,6 @@ def test_a_draft_column_shows_proposals_only() -> None:
     assert shown(other) == "~car~"
 
 
-def test_control_pieces_are_marks_but_no_text() -> None:
-    run = empty_run()
-    feed(run, token(0, " Yes"), token(1, "</s>"))
-    flow = AnswerFlow(run)
-    flow.update()
-    assert flow.plain_text() == "Yes"
-    assert flow.marks[1].is_control
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_growing_in_any_portions_equals_a_fresh_build(seed: int) -> None:
     chance = random.Random(seed)
@@ -194,12 +185,6 @@ def tree_of(chance: random.Random) -> list[TokenRecord]:
     return records
 
 
-def first_token_only(chance: random.Random) -> list[TokenRecord]:
-    """A hidden block whose first token the target had said already, and plain decoding after it."""
-    fallen = [token(place, " no", "rejected", 0) for place in range(chance.randint(1, 5))]
-    return [token(0, " A"), *fallen, *(token(place, f" {place}") for place in range(1, 6))]
-
-
 sessions = st.one_of(
     st.builds(
         lambda mode, accepted, gamma, hidden: list(recorded(mode, tuple(accepted), gamma, hidden)),
@@ -211,6 +196,12 @@ sessions = st.one_of(
     st.integers(0, 10_000).map(lambda seed: tree_of(random.Random(seed))),
     st.integers(0, 10).map(lambda seed: first_token_only(random.Random(seed))),
 )
+
+
+def first_token_only(chance: random.Random) -> list[TokenRecord]:
+    """A hidden block whose first token the target had said already, and plain decoding after it."""
+    fallen = [token(place, " no", "rejected", 0) for place in range(chance.randint(1, 5))]
+    return [token(0, " A"), *fallen, *(token(place, f" {place}") for place in range(1, 6))]
 
 
 @given(records=sessions, sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), proposals=st.booleans())
@@ -231,12 +222,3 @@ def test_a_live_text_is_the_reopened_one(records: list[TokenRecord], sizes: list
     assert len([mark for mark in live.marks if mark.is_rejected]) == len(run.rejected)
     shown_tokens = [one for mark in live.marks if not mark.is_rejected for one in mark.tokens]
     assert shown_tokens == [one for one in run.tokens if not proposals or one.origin == "accepted"]
-
-
-def test_rejected_first_tokens_stand_before_the_one_that_the_target_had_said() -> None:
-    run = empty_run()
-    feed(run, token(0, " A"), token(0, " The", "rejected", 0), token(1, " car", "rejected", 0), token(1, " bus"))
-    flow = AnswerFlow(run)
-    flow.update()
-    assert shown(flow) == "~The~~ car~ A bus"
-    assert flow.plain_text() == "A bus"

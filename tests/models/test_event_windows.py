@@ -13,7 +13,6 @@ from evprof.loaders.events import opening
 from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS
-from ui.players import event_windows
 from ui.players.event_look import BY_THEME, EventArtist, EventLook
 from ui.players.event_windows import BLOCK_EVENTS, EventWindows, open_windows
 from ui.players.picture_feed import EventPictures
@@ -104,56 +103,12 @@ def test_windows_across_blocks_lose_and_double_nothing() -> None:
     assert len(windows.between(4_000_000, 5_000_000)) == 0
 
 
-def test_the_last_events_are_looked_for_backwards() -> None:
-    recording = counted(seconds=20, per_second=50_000)
-    windows = EventWindows(recording)
-    found = windows.last(120_000, 15_000_000)
-    stop = int(np.searchsorted(recording.events.t_us, ZERO_US + 15_000_000))
-    assert same(found, recording.events.slice_count(stop - 120_000, stop))
-    assert len(windows.last(10_000, 1_000)) == 50
-    assert same(held(recording.events).last(120_000, 15_000_000), found)
-
-
 def test_the_canvas_grows_where_nothing_tells_its_size() -> None:
     recording = counted(size=False)
     windows = EventWindows(recording)
     assert (windows.width, windows.height) == (1, 1)
     windows.between(0, 1_000)
     assert (windows.width, windows.height) == (64, 48)
-
-
-class Passing(Counted):
-    """A recording that knows no quicker way to a window than through all of it."""
-
-    read_time = EventRecording.read_time
-
-    def chunks(self) -> Iterator[EventArray]:
-        yield self.events
-
-
-@pytest.mark.parametrize(
-    ("kind", "small", "most", "is_held"),
-    [
-        (Counted, 100_000, 0, True),
-        (Counted, 99_999, 10**9, False),
-        (Passing, 0, 100_000, True),
-        (Passing, 0, 99_999, False),
-    ],
-)
-def test_recordings_are_held_where_that_is_the_better_way(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Counted], small: int, most: int, is_held: bool
-) -> None:
-    recording = kind(counted(seconds=2).events, counted(seconds=2).says)
-    monkeypatch.setattr(recording, "read", lambda: recording.events)
-    monkeypatch.setattr(opening, "open_recording", lambda path: recording)
-    monkeypatch.setattr(event_windows, "SMALL_EVENTS", small)
-    monkeypatch.setattr(event_windows, "HELD_EVENTS", most)
-    windows = open_windows("counted.h5")
-    assert (len(windows._events) == len(recording.events)) is is_held
-    assert windows.duration_us == 1_999_980
-    assert same(windows.between(0, 1000), recording.events.slice_count(0, 50))
-    windows.close()
-    assert recording.is_closed
 
 
 def test_a_recording_that_fails_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,52 +170,7 @@ def test_at_the_beginning_the_first_events_are_gathered() -> None:
     ).all()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "nonsense",
-        "polarity dark 10000",
-        "smell dark 10000 0",
-        "polarity pink 10000 0",
-        "polarity dark 0 0",
-        "polarity dark -5 0",
-    ],
-)
-def test_a_settings_file_of_nonsense_means_the_defaults(text: str) -> None:
-    assert EventLook.from_text(text) == EventLook()
-
-
 def test_an_empty_recording_is_a_sentence() -> None:
     none = np.empty(0, np.int64)
     with pytest.raises(UserError, match="no events"):
         held(EventArray(none.astype(np.uint16), none.astype(np.uint16), none, none.astype(np.uint8)))
-
-
-class Unmeasured(Counted):
-    """Does not say how long it is before a window was read; `learns` is what it says then."""
-
-    def __init__(self, events: EventArray, learns: RecordingInfo | None = None) -> None:
-        super().__init__(events, RecordingInfo("evt3", None, 64, 48))
-        self.learns = learns
-        self.looked_through = 0
-
-    def chunks(self) -> Iterator[EventArray]:
-        for start in range(0, len(self.events), 10_000):
-            self.looked_through += 1
-            yield self.events.slice_count(start, start + 10_000)
-
-    def read_time(self, start_us: int, stop_us: int) -> EventArray:
-        self.says = self.learns or self.says
-        return super().read_time(start_us, stop_us)
-
-
-@pytest.mark.parametrize("says_after_all", [True, False])
-def test_a_length_that_is_not_said_is_found(says_after_all: bool) -> None:
-    whole = counted(seconds=5)
-    recording = Unmeasured(whole.events, whole.says if says_after_all else None)
-    windows = EventWindows(recording)
-    assert windows.duration_us == 5_000_000 - 20
-    assert (recording.looked_through == 1) is says_after_all
-    found = windows.between(4_000_000, 4_010_000)
-    assert same(found, whole.events.slice_time(ZERO_US + 4_000_000, ZERO_US + 4_010_000))

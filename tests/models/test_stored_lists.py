@@ -27,11 +27,3 @@ def test_the_same_lines_stand_in_the_list(session: Path, wanted: str) -> None:
     opened = {(CELL, book.runs[1].info.cell)}
     assert RunEntries().lines(stored, opened, wanted) == RunEntries().lines(book.runs, opened, wanted)
     assert not any(run.is_read for run in stored.values())
-
-
-def test_what_was_said_of_a_run_since_is_found(session: Path) -> None:
-    runs = open_session(session).runs
-    runs[30].info.note = "the odd one"
-    runs[30].version += 1
-    (line,) = RunEntries().slots(runs, (), "odd")
-    assert 30 in line.run_ids

@@ -7,16 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from evprof.core.protocols import monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.meters import memory_sampler
-from evprof.run.meters.power_sampler import PowerSampler
 from evprof.run.processes.engine_host import EngineHost, EngineProcess
-from fake_nvml import FakeGpu, FakeNvml
 from scripted_process import engine_argv
 
 
@@ -49,15 +45,6 @@ def start_host() -> Iterator[Callable[[str], tuple[EngineHost, RecordLog]]]:
     yield start
     for host in hosts:
         host.close()
-
-
-@pytest.fixture
-def a_gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    gpu = FakeGpu()
-    meters = FakeNvml([gpu], monotonic_ns).meters()
-    monkeypatch.setattr(memory_sampler, "PowerSampler", lambda *, clock: PowerSampler(meters, clock=clock))
-    monkeypatch.setattr(FakeGpu, "millijoules", lambda _, now_ns: now_ns // 3_000_000)
-    return gpu
 
 
 @pytest.fixture

@@ -72,13 +72,6 @@ def test_a_gpu_that_does_not_get_cool_is_measured_all_the_same():
     ]
 
 
-def test_a_stop_ends_the_waiting():
-    rest = Rest("40C", 90)
-    rest.is_stopped = True
-    rest.pause.rest()
-    assert len(rest.waits) == 1
-
-
 def test_the_hottest_gpu_counts(monkeypatch):
     gpus = [FakeGpu(temperature_c=lambda _: 44), FakeGpu(temperature_c=lambda _: 71), FakeGpu()]
     monkeypatch.setattr(cooldown, "nvml_meters", FakeNvml(gpus, FakeClock()).meters)

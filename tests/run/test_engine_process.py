@@ -141,19 +141,3 @@ def test_a_stop_that_comes_late_does_not_hit_the_next_request(start_process, req
     book = RunBook(recording)
     book.update()
     assert [run.info.status for run in book.runs.values()] == ["finished", "finished"]
-
-
-_OTHER_VERSION = """
-from evprof.run.processes.channel import connect_to_host
-connection = connect_to_host()
-connection.send(("evprof-engine", 999, 1))
-connection.recv()
-"""
-
-
-def test_an_engine_of_another_version_is_refused():
-    process = EngineProcess([sys.executable, "-c", _OTHER_VERSION])
-    with pytest.raises(UserError, match="another version"):
-        process.receive()
-    process.kill()
-    assert "SIGKILL" in process.reap()

@@ -35,21 +35,6 @@ def test_runs_are_the_same_as_through_the_pipe(request_for, start_host, wait_unt
     assert len(here.streams["memory"]) > 0
 
 
-def test_power_is_sampled_alike_here_and_through_the_pipe(a_gpu, request_for, start_host, wait_until, book_of):
-    here = RecordLog()
-    with LocalRunner(lambda: ScriptedEngine(speed=20), here) as runner:
-        runner.run(request_for())
-    host, there = start_host("script:20")
-    host.submit(request_for())
-    wait_until(lambda: not host.is_busy)
-    for run in (*book_of(here).runs.values(), *book_of(there).runs.values()):
-        times = [record.t_ns for record in run.power["cuda:0"]]
-        assert len(times) >= 2
-        # The last sample lies after the end, so that no part of the run is without one.
-        assert times[0] < run.info.end_ns <= times[-1]
-        assert {record.power_mw for record in run.power["cuda:0"]} == {300_000}
-
-
 def interrupt_when(recording: RecordLog, rows: int, times: int) -> threading.Thread:
     def send() -> None:
         while recording.row_count < rows:

@@ -55,17 +55,6 @@ def test_what_a_driver_withholds_is_unknown_and_asked_once(clock, question):
     assert nvml.calls.count(question) == 1
 
 
-def test_a_gpu_that_is_gone_gives_no_reading(clock):
-    class Gone(FakeNvml):
-        def __getattr__(self, name):
-            def refuse(*_):
-                raise self.NVMLError(15)
-
-            return refuse
-
-    assert Gone([FakeGpu()], clock).meters()[0].read() is None
-
-
 @pytest.mark.parametrize(("shown", "expected"), [
     (None, ["GPU-a", "GPU-b", "GPU-c"]),
     ("2,0", ["GPU-c", "GPU-a"]),

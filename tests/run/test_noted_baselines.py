@@ -13,7 +13,6 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.metrics.configurations.baselines import choose_baseline, choose_baselines
 from evprof.run.noted_baselines import note_baselines
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
@@ -61,16 +60,3 @@ def test_only_the_runs_of_this_command_are_noted(tmp_path: Path) -> None:
     note_baselines(path, {info.run_id for info in infos(path)} - first)
     assert {info.run_id: info.baseline for info in infos(path) if info.run_id in first} == before
     assert any(before.values())
-
-
-def test_all_runs_at_once_have_the_baselines_each_would_have_alone(tmp_path: Path) -> None:
-    path, engine = tmp_path / "s.evprof", ScriptedEngine(speed=500)
-    play(path, "target", "speculative", "draft", "parallel-prefill", engine=engine)
-    play(path, "speculative", "target", engine=ScriptedEngine(speed=500), name="another")
-    found = infos(path)
-    chosen = choose_baselines(found)
-    assert chosen
-    for info in found:
-        alone = [other.run_id for other in choose_baseline([info], found)]
-        assert chosen.get(info.run_id, []) == alone
-    assert choose_baselines(found, made=set()) == {}

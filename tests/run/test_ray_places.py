@@ -28,7 +28,7 @@ from evprof.run.places.place import SeatTerms
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.suite import MOST_LOSSES, SuiteEnd
-from processes_below import command_lines, processes_named
+from processes_below import command_lines
 from scripted_process import engine_argv
 from whole_session import load_session
 
@@ -188,41 +188,6 @@ def test_the_first_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest
     last = {run.info.row for run in last_attempts(runs_of(path)) if run.info.status == FINISHED}
     assert {key for row in plan.rows for key in row.keys} <= last
     assert rows_of(path).keys() == rows_of(tmp_path / "alone.evprof").keys()
-
-
-@pytest.mark.whole
-def test_the_second_ctrl_c_ends_it(cluster, tmp_path):
-    plan, path = plan_of(repeat=1, count=3), tmp_path / "ended.evprof"
-    pressed: list[float] = []
-
-    def press(_: int) -> None:
-        if len(pressed) < 2:
-            pressed.append(time.monotonic())
-            signal.raise_signal(signal.SIGINT)
-
-    watcher = Listening(on_look=lambda ended: press(ended) if ended >= 2 else None)
-    with pytest.raises(KeyboardInterrupt):
-        drive(cluster, plan, path, watcher, "script:20")
-    assert sum(run.info.status == FINISHED for run in runs_of(path)) >= 2
-    deadline = time.monotonic() + 20
-    while processes_named("scripted_process.py") and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes_named("scripted_process.py") == []
-
-
-@pytest.mark.whole
-def test_sessions_are_fresh_engine_processes_at_every_place(cluster, tmp_path):
-    plan, path = plan_of(repeat=1, count=2, sessions=2), tmp_path / "sessions.evprof"
-    watcher = Listening()
-    end = drive(cluster, plan, path, watcher)
-    assert end.measured == len(plan.rows)
-    assert watcher.said == ["session 2 of 2"]
-    by_engine: dict[str, set[int]] = {}
-    for run in runs_of(path):
-        if not run.info.warmup:
-            by_engine.setdefault(run.info.environment[ENGINE_SESSION], set()).add(run.info.repeat)
-    assert len(by_engine) >= 2
-    assert all(len(sessions) == 1 for sessions in by_engine.values()), "no engine is of two sessions"
 
 
 @pytest.mark.whole

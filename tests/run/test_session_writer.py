@@ -74,22 +74,6 @@ def test_a_live_session_can_be_read_and_its_run_is_running(tmp_path):
     assert read_session(path).messages()[0].info.status == "finished"
 
 
-def test_a_long_session_folds_its_log_in_while_it_is_read(tmp_path):
-    """The log is folded in by SQLite every 4 MB; a reader sees whole commits all the while."""
-    recording, path = RecordLog(), tmp_path / "s.evprof"
-    png = bytes(range(256)) * 400
-    with SessionWriter(recording, path) as writer:
-        begin(recording)
-        for step in range(60):
-            add(recording, step, 1)
-            recording.extend("frames", [(1, "draft", step, 0, 0, "", png + bytes([step]) * 100_000)])
-            writer.flush()
-            if step % 5 == 0:
-                again = read_session(path)
-                assert len(again.streams["frames"]) == len(again.streams["kv"]) == step + 1
-    assert len(read_session(path).streams["frames"]) == 60
-
-
 def test_an_unnamed_session_is_made_with_its_first_run(tmp_path):
     recording, path = RecordLog(), tmp_path / "new" / "folder" / "auto.evprof"
     with SessionWriter(recording, path, waits_for_run=True) as writer:
@@ -306,35 +290,13 @@ def test_a_run_whose_number_is_taken_replaces_nothing(tmp_path):
     assert lengths(rescued) == list(range(5, 10))
 
 
-_SECOND = """
-import sys
-from pathlib import Path
-from evprof.core.errors import UserError
-from evprof.core.recording import RecordLog
-from evprof.run.session_writer import SessionWriter
-try:
-    SessionWriter(RecordLog(), Path(sys.argv[1])).close()
-except UserError as error:
-    print(error.sentence)
-"""
-
-
-def test_a_writer_of_another_process_is_named_and_its_lock_ends_with_it(tmp_path):
-    path = tmp_path / "s.evprof"
-    with SessionWriter(RecordLog(), path):
-        said = subprocess.run([sys.executable, "-c", _SECOND, path], capture_output=True, text=True, check=True).stdout
-        assert f"(process {os.getpid()})" in said
-    said = subprocess.run([sys.executable, "-c", _SECOND, path], capture_output=True, text=True, check=True).stdout
-    assert said == ""
-
-
 _PROGRAM = """
 import json, sys, time
 from pathlib import Path
 from evprof.core.recording import RecordLog
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
-from evprof.run.processes.runner import EngineHost
+from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 recording = RecordLog()
 writer = SessionWriter(recording, Path(sys.argv[1]))

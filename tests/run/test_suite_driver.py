@@ -57,16 +57,6 @@ def test_every_row_is_in_the_session_once(tmp_path: Path, order: str) -> None:
     assert RowOutcomes(run.info for run in runs).is_done(plan.rows[0])
 
 
-def test_two_halves_of_a_row_share_a_group(tmp_path: Path) -> None:
-    drive(plan_of(order=BLOCKS, grid={}), tmp_path / "s.evprof")
-    groups: dict[tuple[Any, ...], set[int]] = {}
-    for info in infos_of(tmp_path / "s.evprof"):
-        if info.cell != "reference" and not info.warmup:
-            groups.setdefault((info.cell, info.sample.name, info.repeat), set()).add(info.group_id)
-    assert all(len(found) == 1 for found in groups.values())
-    assert len(set.union(*groups.values())) == len(groups)
-
-
 def test_warm_ups_are_flagged_and_come_first(tmp_path: Path) -> None:
     drive(plan_of(), tmp_path / "s.evprof")
     by_cell: dict[str, list[bool]] = {}
@@ -274,14 +264,6 @@ def test_a_suite_killed_before_its_first_row_can_be_resumed(tmp_path: Path, left
     assert drive(plan_of(), path).measured == len(plan_of().rows)
 
 
-def test_a_folder_of_somebody_elses_is_no_suite_to_resume(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("x")
-    (tmp_path / "suite.evprof").write_bytes(b"")
-    with pytest.raises(UserError, match="no suite in"):
-        made_folder(tmp_path, resumes=True)
-    assert (tmp_path / "suite.evprof").exists()
-
-
 def test_folders_that_hold_something_are_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     assert made_folder(folder, resumes=False) == folder / "suite.evprof"
@@ -309,11 +291,3 @@ def test_every_row_but_the_first_comes_after_a_rest(tmp_path: Path, monkeypatch:
     assert suite_fact(plan, fingerprint(plan.spec, plan.samples))["cooldown"] == "30 s"
     plain = plan_of()
     assert suite_fact(plain, fingerprint(plain.spec, plain.samples))["cooldown"] is None
-
-
-def test_a_stop_while_resting_measures_no_further_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CoolingPause, "rest", lambda _: signal.raise_signal(signal.SIGINT))
-    heard = Listening()
-    end = drive(plan_of(), tmp_path / "s.evprof", watcher=heard)
-    assert end.is_stopped
-    assert len(heard.ended) == end.measured == 1

@@ -15,7 +15,6 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RowKey, RunInfo
 from evprof.core.sample import Sample
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, WarmUps, plan_suite
-from evprof.run.suites.ready import chosen
 from evprof.run.suites.record import RowOutcomes, check_same, fingerprint, suite_fact
 from evprof.run.suites.spec import SuiteSpec, parse_suite
 from evprof.session.store import WRITER_GONE
@@ -72,14 +71,6 @@ def test_every_run_is_planned_exactly_once(plan: SuitePlan) -> None:
     }
     assert set(found) == wanted
     assert set(found.values()) == {1}
-
-
-@given(plans)
-def test_the_first_row_of_every_cell_and_no_other_keeps_pictures(plan: SuitePlan) -> None:
-    seen: set[tuple[str, tuple[str, ...]]] = set()
-    for row in plan.rows:
-        assert row.keeps_frames == ((row.cell.label, row.roles) not in seen)
-        seen.add((row.cell.label, row.roles))
 
 
 @given(plans)
@@ -144,13 +135,6 @@ def test_nothing_to_measure_is_an_error() -> None:
         plan_suite(spec_of({"settings": {"mode": "target"}}), [Sample("only.npy", name="events only")])
 
 
-def test_samples_are_taken_by_name() -> None:
-    assert [sample.name for sample in chosen(samples_of(5), ["sample 3", "sample 1"])] == ["sample 1", "sample 3"]
-    assert len(chosen(samples_of(5), limit=2)) == 2
-    with pytest.raises(UserError, match="did you mean sample 3"):
-        chosen(samples_of(5), ["sampel 3"])
-
-
 ENDINGS = (
     (FINISHED, None, True),
     (FAILED, "Out of memory.", True),
@@ -189,13 +173,6 @@ def test_only_the_last_attempt_counts() -> None:
     failed = info_of(row, "draft", 1, FAILED, "Out of memory.")
     assert not RowOutcomes([failed]).is_done(row, retry_failed=True)
     assert RowOutcomes([failed, info_of(row, "draft", 2)]).is_done(row, retry_failed=True)
-
-
-def test_what_becomes_of_a_warm_up_says_nothing_of_its_row() -> None:
-    (row,) = plan_suite(spec_of({"settings": {"mode": "draft"}}, repeat=1), samples_of(1)).rows
-    progress = RowOutcomes([info_of(row, "draft", 1)])
-    progress.note([replace(info_of(row, "draft", 2, FAILED, "Out of memory."), warmup=True)])
-    assert progress.is_done(row, retry_failed=True)
 
 
 def begun_as(raw: dict[str, Any], samples: list[Sample], repeat: int = 2, **changes: Any) -> dict[str, Any]:

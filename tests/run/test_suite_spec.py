@@ -48,11 +48,6 @@ def test_what_has_no_effect_is_not_measured_twice() -> None:
     assert "8 combinations are 2" in spec.notes[0]
 
 
-def test_frames_of_a_model_of_unknown_family_are_left_as_they_are() -> None:
-    spec = parsed({"settings": {"mode": "draft", "draft": "unknown"}, "axes": {"frames": [1, 8]}})
-    assert len(spec.cells) == 2
-
-
 def test_cells_that_differ_in_one_models_dtype_have_labels_of_their_own() -> None:
     found = labels({"cells": [{"dtype": "float32"}, {"draft_dtype": "bfloat16", "target_dtype": "float16"}]})
     assert len(set(found)) == 2
@@ -125,21 +120,6 @@ def test_parts_are_grids_of_their_own_called_after_their_names() -> None:
     raw = {"parts": {"one": {"axes": {"frames": [1, 8]}}, "two": {"settings": {"mode": "draft"}}}}
     assert labels(raw) == ["one · 1 frame", "one · 8 frames", "two · draft"]
     assert [cell.settings.max_new_tokens for cell in parsed(raw, max_new_tokens=3).cells] == [3, 3, 3]
-
-
-@pytest.mark.parametrize(
-    ("raw", "sentence"),
-    [
-        ({"parts": {}}, "parts must be a table of grids"),
-        ({"parts": {"one": {}}, "cells": []}, "beside no settings, axes or cells"),
-        ({"parts": {"one": 3}}, "Part 'one' must be a table"),
-        ({"parts": {"one": {"parts": {}}}}, "part 'one': there is no 'parts'"),
-    ],
-)
-def test_parts_that_are_none_are_refused(raw: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(UserError) as caught:
-        parsed(raw)
-    assert sentence in caught.value.sentence
 
 
 def test_the_examples_of_the_page_are_grids() -> None:

@@ -165,19 +165,6 @@ def test_any_other_existing_file_is_refused_and_left_alone(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_a_place_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"the folder .* does not exist"):
-        SessionWriter(RecordLog(), tmp_path / "no" / "s.evprof")
-
-
-def test_two_writers_of_one_session_are_one_too_many(tmp_path):
-    with (
-        SessionWriter(RecordLog(), tmp_path / "s.evprof"),
-        pytest.raises(UserError, match="being recorded by another evprof"),
-    ):
-        SessionWriter(RecordLog(), tmp_path / "s.evprof")
-
-
 def test_samples_that_are_there_are_known_by_their_content(tmp_path):
     sample = tmp_path / "events.npy"
     sample.write_bytes(b"some events")

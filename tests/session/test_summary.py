@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -44,14 +43,3 @@ def test_what_is_no_session_has_no_summary(tmp_path: Path, content: bytes) -> No
     path.write_bytes(content)
     assert read_summary(path) is None
     assert read_summary(tmp_path / "missing.evprof") is None
-
-
-@pytest.mark.parametrize("info", ["[" * 100_000, '"words"', "{}", '{"run_id": "x"}', "\x00"])
-def test_damaged_facts_of_runs_tell_nothing(tmp_path: Path, recording: RecordLog, info: str) -> None:
-    path = tmp_path / "s.evprof"
-    SessionWriter(recording, path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE runs SET info = ?", (info,))
-    connection.close()
-    found = read_summary(path)
-    assert found is None or (found.models, found.modes, found.samples) == ((), (), ())

@@ -108,7 +108,7 @@ FIGURES_MS = 250
 
 
 class Host(Protocol):
-    """What carries requests out, such as `evprof.run.processes.runner.EngineHost`."""
+    """What carries requests out, such as `evprof.run.processes.engine_host.EngineHost`."""
 
     @property
     def is_busy(self) -> bool:

@@ -97,7 +97,6 @@ def column_of(blocks: Iterable[RowBlock], name: str) -> Ints:
 
 
 def extent_of(blocks: Iterable[RowBlock]) -> AnswerExtent:
-    """How long the answer is, and from when to when it came."""
     length, edges = 0, list[int]()
     for block, is_answer in _parts(blocks):
         if count := int(np.count_nonzero(is_answer)):
@@ -108,7 +107,6 @@ def extent_of(blocks: Iterable[RowBlock]) -> AnswerExtent:
 
 
 def count_of(blocks: Iterable[RowBlock], origin: str) -> int:
-    """How many of its tokens have an origin."""
     counts = [0]
     for block, is_answer in _parts(blocks):
         texts = block.texts("origin")

@@ -38,8 +38,6 @@ class IntTable:
 
 
 class SpanRows(NamedTuple):
-    """Records of spans, column by column, in the order in which they were made."""
-
     span_ids: Ints
     parent_ids: Ints
     phases: Ints
@@ -132,7 +130,6 @@ class SpanColumns:
         return (self.parents[places] < 0) & has_name[names] if len(names) else np.zeros(0, dtype=bool)
 
     def places(self, span_ids: Ints) -> Ints:
-        """Where spans lie, -1 for unknown ones."""
         known = self.ids
         if not len(known):
             return np.full(len(span_ids), _NONE, dtype=np.int64)

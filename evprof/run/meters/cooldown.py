@@ -95,7 +95,6 @@ class CoolingPause:
 
 
 def nvml_thermometer() -> Thermometer:
-    """Reads the hottest of the GPUs that NVML shows."""
     meters = nvml_meters()
 
     def hottest() -> int | None:

@@ -85,14 +85,11 @@ def nvml_process_bytes() -> Callable[[int], int]:
 
 
 class RunSamplers:
-    """The samplers of one engine process."""
-
     def __init__(self, pid: int, *, clock: Clock = monotonic_ns) -> None:
         self._memory = MemorySampler(pid, clock=clock)
         self._power = PowerSampler(clock=clock)
 
     def sample(self, run_ids: tuple[int, ...], recording: RecordLog) -> None:
-        """Appends what is due for the last of the runs that go on."""
         if not run_ids:
             return
         if memory := self._memory.sample_if_due(run_ids[-1]):

@@ -34,7 +34,6 @@ class Arrival:
 
     @classmethod
     def of(cls, recording: RecordLog) -> Arrival:
-        """Everything in a recording that one request filled."""
         streams = {
             name: [
                 (stream.texts if kind == "str" else stream.column)(column)
@@ -241,7 +240,6 @@ class EngineSeat:
         return SeatAnswer(arrival, self._loss(arrival) if ended.is_cold else None, ended.is_cold, notes)
 
     def stop(self) -> None:
-        """Asks what is at work to stop, and lets nothing else begin."""
         self._stop.set()
         self._place.stop()
 

@@ -169,7 +169,6 @@ class RayCluster(Closing):
         return RayCrew(self._ray, [starter(slot) for slot in slots])
 
     def elsewhere(self, slots: Sequence[PlaceRoom]) -> list[PlaceRoom]:
-        """One slot of every machine but this one."""
         return list({slot.node_id: slot for slot in reversed(slots) if slot.node_id != self._here}.values())
 
     def _starter(self, slot: PlaceRoom, slots: Sequence[PlaceRoom], terms: SeatTerms) -> Callable[[], Any]:
@@ -216,7 +215,6 @@ def _own_token() -> str:
 
 
 def _has_token() -> bool:
-    """Whether there is a token for Ray, where Ray looks for one."""
     own = Path.home() / ".ray" / "auth_token"
     return any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")) or own.is_file()
 

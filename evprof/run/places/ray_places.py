@@ -44,8 +44,6 @@ class PlaceRoom:
 
 @dataclass(frozen=True)
 class ActorAnswer:
-    """What actor `number` answered, or why it was `lost`."""
-
     number: int
     value: Any = None
     lost: str = ""
@@ -80,7 +78,6 @@ class RayActors:
             self._actors[number].stop.remote()
 
     def next_answer(self) -> ActorAnswer | None:
-        """The next answer; None when none comes within LOOK_S."""
         ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=LOOK_S)
         if not ready:
             return None
@@ -103,8 +100,6 @@ class RayActors:
 
 
 class RayPlaces:
-    """Places that are actors of type `EngineSeat`."""
-
     def __init__(
         self, ray: Any, starters: Sequence[Callable[[], Any]], slots: Sequence[PlaceRoom], say: Callable[[str], None]
     ) -> None:
@@ -197,8 +192,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Done(Generic[T]):
-    """A task that is over: its `answer`, or why it has none."""
-
     task: T
     answer: Any = None
     lost: str = ""

@@ -139,8 +139,6 @@ Part = StreamRows | Message
 
 @dataclass(frozen=True)
 class Submit:
-    """Carry this request out."""
-
     request: dict[str, Any]
 
     @classmethod
@@ -169,8 +167,6 @@ LARGEST_BATCH = 2000
 
 
 class QueueSink:
-    """Appended to by the engine thread, emptied by one other thread."""
-
     def __init__(self) -> None:
         self._items: deque[Record | Message] = deque()
         # A lock as a bell: free means rung. Ringing never waits, unlike an Event, whose inner lock the woken reader
@@ -193,7 +189,6 @@ class QueueSink:
         self.wake()
 
     def wake(self) -> None:
-        """Ends the reader's wait, this one or the next."""
         with contextlib.suppress(RuntimeError):  # rung already
             self._bell.release()
 
@@ -327,8 +322,6 @@ class _Server:
 
 
 class _NotingSink:
-    """Passes everything on and keeps track of open runs."""
-
     def __init__(self, sink: QueueSink, open_runs: OpenRuns) -> None:
         self.append = sink.append  # the engine's every record goes through here: no detour
         self._sink = sink

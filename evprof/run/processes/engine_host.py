@@ -12,7 +12,8 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from multiprocessing.connection import Pipe, wait
 from typing import IO
 
@@ -66,7 +67,7 @@ class EngineHost:
         self._environment = environment
         self._clock = clock
         self._recording = recording
-        self._errands: deque[str | RunRequest | RecordLog] = deque()
+        self._errands: deque[Callable[[], object] | None] = deque()
         self._bell, self._ringer = Pipe(duplex=False)
         self._is_busy = False
         self._is_closing = False
@@ -91,7 +92,7 @@ class EngineHost:
 
     def start(self) -> None:
         """Starts the engine process ahead of the first run; for after the window's first paint."""
-        self._leave("start")
+        self._leave(self._ensure_process)
 
     def submit(self, request: RunRequest) -> None:
         """Hands a request over. Raises UserError when one is at work already."""
@@ -100,28 +101,29 @@ class EngineHost:
         if self._is_busy:
             raise UserError("A run is going on; stop it first, or wait until it has ended.")
         self._is_busy = True
-        self._leave(request)
+        self._leave(partial(self._submit, request))
 
     def stop(self) -> None:
         """Asks the engine to stop; after two seconds without an answer its process is ended."""
-        self._leave("stop")
+        self._leave(self._stop)
 
     def attach(self, recording: RecordLog) -> None:
         """From now on `recording` is filled. Raises UserError while a run goes on."""
         if self._is_busy:
             raise UserError("A run is going on; stop it first, or wait until it has ended.")
-        self._leave(recording)
+        self._leave(partial(self._attach, recording))
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Ends the engine process and the worker; a run at work ends as cancelled. Safe to call twice."""
         self._is_closing = True
-        self._leave("close")
+        self._leave(None)
         self._worker.join(timeout_s)
         if self._worker.is_alive() and (process := self._process) is not None:
             process.kill()
             self._worker.join(timeout_s)
 
-    def _leave(self, errand: str | RunRequest | RecordLog) -> None:
+    def _leave(self, errand: Callable[[], object] | None) -> None:
+        """Work for the worker; None ends it."""
         self._errands.append(errand)
         with contextlib.suppress(OSError):  # the worker is gone and has hung up
             self._ringer.send_bytes(b"!")
@@ -147,8 +149,10 @@ class EngineHost:
         self._sample()
         if self._bell in ready:
             self._bell.recv_bytes()
-            if not self._do(self._errands.popleft()):
+            errand = self._errands.popleft()
+            if errand is None:
                 return False
+            errand()
         if self._stop_deadline_ns is not None and self._clock() >= self._stop_deadline_ns:
             sentence = _RELOADS if self._silence.has_started else _STARTS_ANEW
             self._end(CANCELLED, sentence, sentence)
@@ -158,9 +162,10 @@ class EngineHost:
     def _listen(self) -> None:
         if self._process is None or not self._is_busy:
             return
-        if (sentence := self._silence.end_sentence) is not None:
+        sentence, is_over = self._silence.news()
+        if is_over:
             self._end(FAILED, sentence, sentence)
-        elif (sentence := self._silence.news()) is not None:
+        elif sentence:
             self._post(EngineChanged(SILENT, sentence, self._process.pid))
 
     def _patience_s(self) -> float | None:
@@ -173,20 +178,9 @@ class EngineHost:
             waits_ns.append(int(patience_s * NS_PER_S))
         return min(waits_ns) / NS_PER_S if waits_ns else None
 
-    def _do(self, errand: str | RunRequest | RecordLog) -> bool:
-        match errand:
-            case "start":
-                self._ensure_process()
-            case RunRequest():
-                self._submit(errand)
-            case "stop":
-                self._stop()
-            case RecordLog():
-                self._recording = errand
-                errand.post(self._state)  # a new recording begins with what is known of the engine
-            case "close":
-                return False
-        return True
+    def _attach(self, recording: RecordLog) -> None:
+        self._recording = recording
+        recording.post(self._state)  # a new recording begins with what is known of the engine
 
     def _ensure_process(self) -> bool:
         if self._process is not None:
@@ -197,7 +191,7 @@ class EngineHost:
             self._end(FAILED, error.sentence, error.sentence)
             self._post(EngineChanged(GONE, error.sentence))
             return False
-        self._silence.note_start(False)
+        self._silence.has_started = False
         self._samplers = RunSamplers(self._process.pid, clock=self._clock)
         self._post(EngineChanged(STARTING, "The engine is starting.", self._process.pid))
         return True
@@ -246,7 +240,7 @@ class EngineHost:
             apply_part(part, self._recording)
         else:
             if isinstance(part, EngineChanged):
-                self._silence.note_start(True)  # an engine tells of itself once it has started
+                self._silence.has_started = True  # an engine tells of itself once it has started
             self._post(part)
 
     def _post(self, message: Message) -> None:

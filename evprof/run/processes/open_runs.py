@@ -67,7 +67,6 @@ class OpenRuns:
 
 
 def _unstarted(request: RunRequest) -> RunInfo:
-    """A run of which nothing is known but what was asked for."""
     return RunInfo(
         run_id=request.first_run_id,
         group_id=request.group_id,
@@ -87,7 +86,6 @@ TELL_AFTER_S = 60.0
 START_PATIENCE_S = 300.0
 """What an engine may take to start, whatever the limit: importing a model library from a network disk is slow."""
 
-
 NO_PROGRESS = "The engine made no progress for"
 """How the error of a run begins whose engine was ended for its silence."""
 
@@ -95,10 +93,9 @@ NO_PROGRESS = "The engine made no progress for"
 class Silence:
     """Measures silence while a request is at work. `limit_s` None: it may last."""
 
-    def __init__(self, clock: Clock, limit_s: float | None = None, tell_after_s: float = TELL_AFTER_S) -> None:
+    def __init__(self, clock: Clock, limit_s: float | None = None) -> None:
         self._clock = clock
         self._limit_s = limit_s
-        self._tell_after_s = tell_after_s
         self._since_ns: int | None = None
         self._is_told = False
         self.has_started = False
@@ -117,37 +114,29 @@ class Silence:
     def end(self) -> None:
         self._since_ns, self._is_told = None, False
 
-    def note_start(self, has_started: bool) -> None:
-        """The engine has started, or another is about to."""
-        self.has_started = has_started
-
-    def news(self) -> str | None:
-        """What a person is to be told now, once for each silence."""
-        if self._is_told or self._lasted_s() < self._tell_after_s:
-            return None
+    def news(self) -> tuple[str, bool]:
+        """What a person is to be told now, once for each silence, or ""; and whether the engine is to be ended."""
+        if self._since_ns is None:
+            return "", False
+        lasted_s, limit_s = (self._clock() - self._since_ns) / NS_PER_S, self._limit_now_s()
+        if limit_s is not None and lasted_s >= limit_s:
+            return f"{NO_PROGRESS} {limit_s:g} s and was ended, as --timeout asked for.", True
+        if self._is_told or lasted_s < TELL_AFTER_S:
+            return "", False
         self._is_told = True
         return (
-            f"The engine has said nothing for {self._tell_after_s:.0f} s: it is loading, compiling or computing for "
-            "long, or it hangs. What was measured is kept if you stop it."
-        )
-
-    @property
-    def end_sentence(self) -> str | None:
-        """Why the engine is to be ended now; None while it is not."""
-        limit_s = self._limit_now_s()
-        if limit_s is None or self._lasted_s() < limit_s:
-            return None
-        return f"{NO_PROGRESS} {limit_s:g} s and was ended, as --timeout asked for."
+            f"The engine has said nothing for {TELL_AFTER_S:.0f} s: it is loading, compiling or computing for long, or "
+            "it hangs. What was measured is kept if you stop it."
+        ), False
 
     def patience_s(self) -> float | None:
         """Seconds until something may be to be said or done; None while nothing is at work."""
-        waits = [wait for wait in (None if self._is_told else self._tell_after_s, self._limit_now_s()) if wait]
-        return max(0.0, min(waits) - self._lasted_s()) if waits and self._since_ns is not None else None
+        waits = [wait for wait in (None if self._is_told else TELL_AFTER_S, self._limit_now_s()) if wait]
+        if not waits or self._since_ns is None:
+            return None
+        return max(0.0, min(waits) - (self._clock() - self._since_ns) / NS_PER_S)
 
     def _limit_now_s(self) -> float | None:
         if self._limit_s is None or self.has_started:
             return self._limit_s
         return max(self._limit_s, START_PATIENCE_S)
-
-    def _lasted_s(self) -> float:
-        return 0.0 if self._since_ns is None else (self._clock() - self._since_ns) / NS_PER_S

@@ -25,8 +25,6 @@ from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns, Silence
 
-__all__ = ["EngineHost", "LocalRunner"]
-
 PUMP_INTERVAL_S = 0.05
 
 
@@ -99,7 +97,6 @@ class LocalRunner(Closing):
         self._recording = recording
 
     def stop(self) -> None:
-        """Asks the request at work to stop. Any thread may call this."""
         self._stop.set()
 
     @property
@@ -107,7 +104,6 @@ class LocalRunner(Closing):
         return self._stop.is_set()
 
     def close(self) -> None:
-        """Frees the engine. Safe to call twice."""
         worker, self._worker = self._worker, None
         if worker is not None:
             self._stop.set()
@@ -121,7 +117,7 @@ class LocalRunner(Closing):
             self._silence.hear()
             for part in parts:
                 self._apply(part)
-        if not self._is_idle.is_set() and (sentence := self._silence.news()) is not None:
+        if not self._is_idle.is_set() and (sentence := self._silence.news()[0]):
             self._recording.post(EngineChanged(SILENT, sentence, os.getpid()))
         # A run that has just begun has its first sample before its zero.
         self._samplers.sample(self._open.run_ids, self._recording)
@@ -229,7 +225,6 @@ class ProcessRunner:
             self._host.attach(recording)
 
     def stop(self) -> None:
-        """Asks the request at work to stop. Any thread may call this."""
         self._stop.set()
         if self._host is not None:
             self._host.stop()
@@ -239,7 +234,6 @@ class ProcessRunner:
         return self._stop.is_set()
 
     def close(self) -> None:
-        """Ends the engine process. Safe to call twice."""
         if self._host is not None:
             self._host.close()
 

@@ -49,7 +49,6 @@ class SuiteConfiguration:
 
     @property
     def reading(self) -> tuple[str, ...]:
-        """The roles of its models that read their half of the sample."""
         return tuple(role for role in self.roles if role in mode_of(self.mode).reading)
 
     @property
@@ -60,7 +59,6 @@ class SuiteConfiguration:
         return self.draft if role == "draft" else self.target
 
     def weights(self, roles: Iterable[str] | None = None) -> frozenset[tuple[str, ModelChoice]]:
-        """What has to be loaded for it, or for these of its roles."""
         wanted = self.roles if roles is None else roles
         return frozenset((role, choice) for role in wanted if (choice := self.choice(role)) is not None)
 
@@ -86,7 +84,6 @@ class SuiteConfiguration:
             raise UserError(named + error.sentence, exit_code=error.exit_code) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that makes it what it is, as plain values."""
         return {**asdict(self), "settings": self.settings.to_json()}
 
 
@@ -181,7 +178,6 @@ def _counts(name: str, flat: Mapping[str, Any], cell: SuiteConfiguration) -> boo
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """The name, or the first of "name (2)", "name (3)" … that is not taken."""
     return next(
         free for free in itertools.chain([name], (f"{name} ({n})" for n in itertools.count(2))) if free not in taken
     )

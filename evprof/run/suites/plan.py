@@ -71,7 +71,6 @@ class SuiteRow:
         return switches.vision_cache != "off"
 
     def request(self, warmup: int) -> RunRequest:
-        """The row as an engine takes it, after `warmup` runs that do not count."""
         request = self.cell.request(self.sample)
         if self.is_half:
             request = replace(request, mode=self.roles[0])
@@ -80,8 +79,6 @@ class SuiteRow:
 
 @dataclass(frozen=True)
 class SuitePlan:
-    """All rows in order, and what was left out and why, in sentences."""
-
     spec: SuiteSpec
     samples: tuple[Sample, ...]
     order: str
@@ -190,7 +187,6 @@ def _reference(block: Sequence[tuple[SuiteConfiguration, tuple[str, ...]]], pair
 
 
 def _with_pictures(rows: Iterable[SuiteRow]) -> Iterator[SuiteRow]:
-    """The first row of every cell and role records what the models were shown."""
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for row in rows:
         key = (row.cell.label, row.roles)
@@ -211,7 +207,6 @@ class WarmUps:
         self._warm: set[tuple[str, ...]] = set()
 
     def before(self, row: SuiteRow) -> int:
-        """How many warm-up runs this row, which is measured next, comes after."""
         if not (self._stays or row.weights <= self._loaded):
             self._loaded = row.weights
             self._warm.clear()
@@ -223,8 +218,6 @@ class WarmUps:
 
 
 class RowDeck:
-    """Rows that nobody has yet. `order` is the plan's."""
-
     def __init__(self, rows: Iterable[SuiteRow], order: str) -> None:
         self._waits = order == BLOCKS
         self._turns = deque(deque(turn) for _, turn in groupby(rows, _turn))

@@ -94,7 +94,6 @@ class DrawnFrames:
 
 
 def _count(cell: SuiteConfiguration) -> int:
-    """How many frames the models of a cell that read events are shown."""
     settings = cell.settings
     if "draft" in cell.roles and settings.input.draft_input in ("auto", "events"):
         return settings.event_frames or _EVENT_FRAMES

@@ -122,8 +122,6 @@ CUT_OFF = (WRITER_GONE[:-1], GPU_LOST)
 
 @dataclass(frozen=True)
 class Attempt:
-    """The last that became of a run of a row."""
-
     status: str
     error: str | None
     group_id: int
@@ -136,10 +134,7 @@ class Attempt:
 
 
 class RowOutcomes:
-    """What became of the rows so far."""
-
     def __init__(self, infos: Iterable[RunInfo] = ()) -> None:
-        """`infos`: the runs of a session that is continued, in order."""
         self._last: dict[RowKey, Attempt] = {}
         self._groups: dict[tuple[str, str, str, int], int] = {}
         self.note(info for info in infos if info.cell and not info.warmup and not info.profiled)

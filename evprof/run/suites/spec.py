@@ -100,7 +100,6 @@ class SuiteSpec:
 
     @property
     def choices(self) -> list[tuple[str, ModelChoice]]:
-        """All models of all cells with their roles, each once, in order."""
         found = {(role, choice): None for cell in self.cells for role in cell.roles if (choice := cell.choice(role))}
         return list(found)
 

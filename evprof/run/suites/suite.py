@@ -68,8 +68,6 @@ class SuiteWatcher(Protocol):
 
 @dataclass
 class SuiteEnd:
-    """What became of the rows of this call."""
-
     measured: int = 0
     failed: int = 0
     is_stopped: bool = False
@@ -197,7 +195,6 @@ class SuiteDriver:
             self._places.record_into(self._recording)
 
     def _hand_out(self) -> bool:
-        """Gives every free place a row. False when there is nothing to wait for."""
         is_left = bool(self._deck) and not self._end.is_stopped
         if is_left and self._stop.is_set():
             self._note_stop()
@@ -221,7 +218,6 @@ class SuiteDriver:
         self._places.begin(place, self._request(row, seat.warmup), is_fresh=is_fresh)
 
     def _enter_session(self, seat: Seat, row: SuiteRow) -> None:
-        """Another session's rows want a fresh process, whose models are cold."""
         if all(row.session > other.session for other in self._seats.values()):
             self._watcher.say(f"session {row.session + 1} of {self._plan.spec.sessions}")
         seat.session = row.session
@@ -278,7 +274,6 @@ class SuiteDriver:
         self._keep_short()
 
     def _take_in(self, ended: Ended, row: SuiteRow) -> list[RunLog]:
-        """What a row recorded; the runs that count."""
         first, group_id = self._next_run_id, self._group_of(row)
         if ended.lost is not None:
             self._record_loss(row, ended.lost)
