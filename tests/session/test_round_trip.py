@@ -236,4 +236,4 @@ def test_locks_of_a_program_that_is_being_killed_are_waited_for(write_session, m
     else:
         with pytest.raises(UserError, match="cannot be read: held"):
             read_session(path)
-    assert len(tries) == (3 if is_read else 1)
+    assert len(tries) >= 3 if is_read else len(tries) == 1
