@@ -164,7 +164,9 @@ def _copy(source: SourceSession, file: SessionFile) -> None:
         for name, stream in rows.streams.items():
             if len(stream):
                 kinds = column_kinds(name).items()
-                columns = [(stream.texts if kind == "str" else stream.column)(column) for column, kind in kinds]
+                columns: list[Any] = [
+                    (stream.texts if kind == "str" else stream.column)(column) for column, kind in kinds
+                ]
                 moved.streams[name].extend_columns([columns[0] + source.runs_on, *columns[1:]])
         infos.append(replace(info, **changes_of(source, info)))
     ranges = {name: (0, len(stream)) for name, stream in moved.streams.items() if len(stream)}

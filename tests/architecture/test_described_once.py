@@ -23,10 +23,10 @@ drafters.KINDS["dummy-drafter"] = drafters.DRAFTERS["dummy-drafter"] = made
 figures.FIGURES["dummy_ms"] = figures.Figure("dummy_ms", "a dummy", "ms", "Nobody knows.")
 
 import evprof.core.vocabulary.switches as switches
-from evprof.core.vocabulary.setting import ROUNDED, Wording, setting
+from evprof.core.vocabulary.setting import ROUNDED, setting
 
-words = dict(effect=ROUNDED, head="Vision", choices=(("off", "off"), ("on", "on")), wording=Wording(label="dummied"))
-dummy = setting("off", "dummy", "Does nothing.", **words)
+words = dict(choices=(("off", "off"), ("on", "on")), label="dummied")
+dummy = setting("off", "dummy", "Does nothing.", "Vision", ROUNDED, **words)
 switches.Switches = make_dataclass("Switches", [("dummy", str, dummy)], bases=(switches.Switches,), frozen=True)
 from evprof.metrics.comparison.figures import READERS
 
