@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,22 +44,6 @@ class Ceilings:
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "bandwidth_bytes_s": self.bandwidth_bytes_s}
-
-    def unrest(self, other: Ceilings) -> float:
-        """How far two measurements of one machine lie apart at most: 0 for equal ones, 1 for one twice the other."""
-        pairs = (
-            (self.bandwidth_bytes_s, other.bandwidth_bytes_s),
-            (self.matmul_flops_s, other.matmul_flops_s),
-        )
-        return max(max(pair) / min(pair) for pair in pairs) - 1
-
-    def higher(self, other: Ceilings) -> Ceilings:
-        return replace(
-            self,
-            copy_bytes_s=max(self.copy_bytes_s, other.copy_bytes_s),
-            read_bytes_s=max(self.read_bytes_s, other.read_bytes_s),
-            matmul_flops_s=max(self.matmul_flops_s, other.matmul_flops_s),
-        )
 
 
 def measure_ceilings(device: torch.device, dtype: torch.dtype, *, scale: float = 1.0) -> Ceilings:

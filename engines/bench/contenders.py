@@ -7,16 +7,15 @@ inside: two hooks remove themselves after the prefill, so neither the setup of `
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
-from typing import Any, Self
+from typing import Any
 
 import torch
-from torch.profiler import record_function
 
 from engines.bench.ceilings import wait
-from engines.bench.turns import DECODE_BEGINS, EngineTurn, Runner, UnavailableError
+from engines.bench.turns import EngineTurn, Runner, UnavailableError
 from engines.bench.workload import Workload
 from engines.decoder.compiled_step import first_line
 from engines.decoder.cuda_graphs import GraphStep
@@ -53,9 +52,6 @@ class OurTurns:
         if step is not None and step.problem:
             raise UnavailableError(f"it fell back to the plain step: {step.problem}")
         return taken
-
-    def shortened(self, tokens: int) -> Self:
-        return replace(self, workload=replace(self.workload, tokens=min(tokens, self.workload.tokens)))
 
 
 def ours_eager(workload: Workload) -> OurTurns:
@@ -94,8 +90,7 @@ def run_once(cached: CachedModel, workload: Workload) -> EngineTurn:
         began_ns = monotonic_ns()
         logits = cached.prefill(workload.embeddings, _NEVER)
         wait(workload.device)
-        with record_function(DECODE_BEGINS):
-            prefilled_ns = monotonic_ns()
+        prefilled_ns = monotonic_ns()
         first = greedy(logits)
         answer.add(int(first))
         decode(cached, first, answer, Limits(workload.tokens), sampler=greedy, clock=NullClock(), stop=_NEVER)
@@ -124,11 +119,6 @@ class GeneratedTurns:
         except torch.OutOfMemoryError as error:
             raise UnavailableError(f"its growing cache did not fit: {first_line(error)}") from error
 
-    def shortened(self, tokens: int) -> Self:
-        if self.is_static:
-            return self
-        return replace(self, workload=replace(self.workload, tokens=min(tokens, self.workload.tokens)))
-
 
 def hf_eager(workload: Workload) -> GeneratedTurns:
     """`generate` in inference mode, where it is 10 % faster than its default, and so harder to beat."""
@@ -155,8 +145,7 @@ def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:
     def after(*_: Any) -> None:
         handles[1].remove()
         wait(workload.device)
-        with record_function(DECODE_BEGINS):
-            times_ns.append(monotonic_ns())
+        times_ns.append(monotonic_ns())
 
     handles = [model.register_forward_pre_hook(before), model.register_forward_hook(after)]
     try:

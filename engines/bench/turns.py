@@ -14,9 +14,6 @@ import numpy as np
 from evprof.core.protocols import monotonic_ns
 from evprof.core.units import NS_PER_MS, NS_PER_S
 
-DECODE_BEGINS = "evprof: decode begins"
-"""Name of the mark that a turn leaves in a profiler's trace between prefill and decode."""
-
 
 class UnavailableError(Exception):
     """A contender that this machine or this version of a library cannot run; says why in a sentence."""

@@ -20,7 +20,6 @@ from engines.loading.shapes import (
     build_random,
     pixel_shape,
     text_shape,
-    vision_shape,
 )
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
@@ -85,39 +84,23 @@ def _random_prompt(decoder: LlamaDecoder, context: int) -> torch.Tensor:
     return decoder.embed(ids.to(decoder.device))
 
 
-@dataclass(frozen=True)
-class WorkloadNeed:
-    weight_bytes: int
-    kv_bytes: int
-    activation_bytes: int
+def check_room(
+    shape: BenchShape, capacity: int, contenders: int, device: torch.device, dtype: torch.dtype, *, free: int
+) -> None:
+    """Raises UserError where weights and caches of `capacity` positions take more than is free on the device.
 
-    @property
-    def total_bytes(self) -> int:
-        return self.weight_bytes + self.kv_bytes + self.activation_bytes
-
-
-def workload_need(shape: BenchShape, capacity: int, contenders: int, dtype: torch.dtype) -> WorkloadNeed:
-    """By shape alone. `capacity` is positions of a cache; contenders keep theirs while others have their turn."""
-    text, size = text_shape(shape.text), dtype.itemsize
-    parameters, seen = text.parameters, 0
+    Each contender keeps its cache while others have their turn.
+    """
+    text = text_shape(shape.text)
+    parameters = text.parameters
     if shape.network is not None:
         parameters = sum(parameter.numel() for parameter in build_empty(shape.network).parameters())
-        vision = vision_shape(shape.network)
-        tokens = vision.frames * (vision.patches + 1)
-        seen = tokens * (vision.width * (vision.layers + 5) + 2 * vision.intermediate + 2 * text.hidden)
-    passed = capacity * (6 * text.hidden + 3 * text.intermediate) + 2 * text.vocabulary
-    kv = int(contenders * capacity * kv_bytes_per_position(text, size))
-    return WorkloadNeed(parameters * size, kv, max(seen, passed) * size)
-
-
-def check_room(name: str, need: WorkloadNeed, device: torch.device, dtype: torch.dtype, free: int) -> None:
-    """Raises UserError, one sentence, when `need` is more than is free on the device."""
-    if need.total_bytes <= free:
-        return
-    smaller = "--dtype bfloat16, " if dtype == torch.float32 else ""
-    raise UserError(
-        f"Shape {name} in {dtype_name(dtype)} needs {bytes_text(need.total_bytes)} on {device} "
-        f"(weights {bytes_text(need.weight_bytes)}, KV caches {bytes_text(need.kv_bytes)}, activations "
-        f"{bytes_text(need.activation_bytes)}), but {bytes_text(free)} is free; choose {smaller}a shorter --context, "
-        "fewer --contenders or a smaller --shape."
-    )
+    weights = parameters * dtype.itemsize
+    caches = int(contenders * capacity * kv_bytes_per_position(text, dtype.itemsize))
+    if weights + caches > free:
+        other = "--dtype bfloat16 or " if dtype == torch.float32 else ""
+        raise UserError(
+            f"Shape {shape.name} in {dtype_name(dtype)} needs {bytes_text(weights + caches)} on {device} (weights "
+            f"{bytes_text(weights)}, KV caches {bytes_text(caches)}), but {bytes_text(free)} is free; choose {other}a "
+            "smaller --shape."
+        )

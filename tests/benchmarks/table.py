@@ -9,14 +9,6 @@ from typing import Any
 
 from benchmarks import options as own
 from benchmarks.processes import run_argv
-from benchmarks.reports import (
-    coverage_blocks,
-    engine_blocks,
-    events_blocks,
-    parts_blocks,
-    sessions_blocks,
-    video_blocks,
-)
 from evprof.cli.bench import benchmarks as takes
 from evprof.cli.bench.benchmarks import BENCH_SHAPE, Benchmark
 from evprof.cli.command import CommandExample
@@ -109,7 +101,21 @@ BENCHMARKS = {
         ),
         (*(takes.SHAPE, own.engine, takes.repeat(15), *takes.MACHINE, takes.MARKDOWN),),
         _engine,
-        engine_blocks,
+        {
+            "rows": (
+                "contender",
+                "phase",
+                "ms",
+                "ms_low",
+                "ms_high",
+                "tok_s",
+                "vs_hf_eager",
+                "agreement",
+                "mbu",
+                "mfu",
+                "turns",
+            )
+        },
     ),
     "ui": Benchmark(
         """Measure how soon the window is visible and how smoothly it draws.
@@ -134,7 +140,19 @@ BENCHMARKS = {
         ),
         (own.events, takes.only("words of formats"), takes.repeat(5), takes.MARKDOWN),
         _events,
-        events_blocks,
+        {
+            "rows": (
+                "format",
+                "file_bytes",
+                "ours_mev_s",
+                "library",
+                "library_mev_s",
+                "ratio",
+                "cpu_ratio",
+                "ours_equal",
+                "reason",
+            )
+        },
     ),
     "video": Benchmark(
         """Measure how long 8 frames of a clip take.
@@ -145,7 +163,7 @@ BENCHMARKS = {
         (CommandExample('run.py video --only "gop 12" vfr', "measure some clips"),),
         (takes.only("words of clips"), takes.repeat(7), takes.MARKDOWN),
         _video,
-        video_blocks,
+        {"rows": ("clip", "reader", "median_ms", "best_ms", "ours_vs_this", "exact", "reason")},
     ),
     "parts": Benchmark(
         """Measure how long evprof's own work takes, without a model.
@@ -155,7 +173,7 @@ BENCHMARKS = {
         (CommandExample("run.py parts --only interval --repeat 3", "measure the intervals"),),
         (takes.only("words of parts"), takes.repeat(7), takes.MARKDOWN),
         _parts,
-        parts_blocks,
+        {"rows": ("part", "amount", "unit", "ms", "best_ms", "worst_ms", "per_s")},
     ),
     "sessions": Benchmark(
         """Measure what sessions of very many runs take: to open, list, filter, compare, report and rewrite.
@@ -168,7 +186,7 @@ BENCHMARKS = {
         ),
         (own.runs, takes.only("list, window, show, inspect, compare, report, export, merge"), takes.MARKDOWN),
         _sessions,
-        sessions_blocks,
+        {"rows": ("step", "does", "seconds", "cpu_s", "peak_mb")},
     ),
     "coverage": Benchmark(
         """Measure how often our 95 % intervals hold the truth, over simulated runs.
@@ -178,7 +196,7 @@ BENCHMARKS = {
         (CommandExample("run.py coverage --quick", "simulate less"),),
         (own.quick("300 simulations a row, not 2000"), takes.MARKDOWN),
         _coverage,
-        coverage_blocks,
+        {"rows": ("scenario", "estimator", "n", "coverage", "coverage_ci95", "width")},
     ),
     "engine-process": Benchmark(
         """Measure how soon the window's engine process answers, and how soon a record of it has arrived.""",

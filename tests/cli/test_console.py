@@ -64,7 +64,7 @@ def test_facts_are_lines_of_name_and_value() -> None:
         ["events", "132,268"],
         ["duration_ms", "1,200"],
         ["is_there", "yes"],
-        ["size", "[640, 480]"],
+        ["size", "640, 480"],
         ["a:"],
         ["b"],
     ]

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from evprof.cli.bench.model_reports import speculation_blocks
 from evprof.core.sample import Sample
-from evprof.loaders.bundled import bundled_samples, held_out_scenes, pair_evaluation, pair_sentences
+from evprof.loaders.bundled import bundled_samples, held_out_scenes, pair_evaluation
 from evprof.loaders.writers.frames import write_manifest
 from evprof.run.benches import speculation
 from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
@@ -69,14 +68,3 @@ def test_what_is_known_of_the_bundled_pair_comes_with_its_figures(
     assert known is not None
     words = ("--target", "random:160m-video-llava", "--json")
     assert evprof("bench", "speculation", *words).document["pair"] is None
-
-
-def test_the_table_ends_with_what_is_known_of_the_pair() -> None:
-    summary = dict.fromkeys(("best_lossless_speedup", "predicted_vs_measured_worst", "answers_differ", "answers"))
-    settings = {"target": BUNDLED_TARGET, "draft": BUNDLED_DRAFT, "samples": 1, "repeat": 1, "dtype": "float32"}
-    document = {"settings": settings, "rows": [], "sweep": [], "summary": summary, "pair": None}
-    without = list(speculation_blocks(document))
-    known = pair_evaluation(BUNDLED_TARGET, BUNDLED_DRAFT)
-    assert known is not None
-    told = list(speculation_blocks(document | {"pair": known}))
-    assert told[len(without) :] == pair_sentences(BUNDLED_TARGET, known)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evprof.cli.bench.gpu import gpu_blocks
 from evprof.cli.bench.gpu import measure as measure_gpu
-from evprof.cli.bench.model_reports import repeatability_blocks, speculation_blocks, switch_blocks
 from evprof.cli.command import CommandExample
 from evprof.cli.options import add_pair_options, add_sessions_option, add_setting
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.tables import Block, Row
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -33,7 +30,6 @@ SESSIONS = 5
 """Engine processes whose spread is measured."""
 
 AddOptions = Callable[[argparse.ArgumentParser], object]
-Tell = Callable[[Row], Iterator[Block]]
 
 
 def option(flag: str, **words: Any) -> AddOptions:
@@ -66,14 +62,15 @@ SHAPE = option(
 class Benchmark:
     """`text` is its help, its first line in the list of benchmarks; `options` add what it takes.
 
-    `measure` gives environment, rows and summary; `tell` says them to people (None: the facts as they are).
+    `measure` gives environment, rows and summary. People see the facts of these, and `tables`: a list of the document,
+    and the keys that are its columns.
     """
 
     text: str
     examples: tuple[CommandExample, ...]
     options: tuple[AddOptions, ...]
     measure: Callable[[argparse.Namespace, Console], dict[str, Any]]
-    tell: Tell | None = None
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -215,7 +212,6 @@ BENCHMARKS = {
             only("names of sections"),
         ),
         measure_gpu,
-        gpu_blocks,
     ),
     "switches": Benchmark(
         """Measure every optimization on against off, in turns in one process.
@@ -234,7 +230,12 @@ BENCHMARKS = {
             *(*MACHINE, MARKDOWN),
         ),
         _switches,
-        switch_blocks,
+        {
+            "rows": (
+                *("title", "against", "role", "run_speed", "run_speed_ci95", "stage_speed", "stage_speed_ci95"),
+                *("weights_on_bytes", "kv_on_bytes", "peak_on_bytes", "expected", "verdict", "reason"),
+            )
+        },
     ),
     "speculation": Benchmark(
         """Measure every drafter against plain decoding of the same held-out scenes, in turns.
@@ -261,7 +262,14 @@ BENCHMARKS = {
             *(setting("max_new_tokens", 64), repeat(3), *MACHINE, setting("step"), MARKDOWN),
         ),
         _speculation,
-        speculation_blocks,
+        {
+            "rows": (
+                *("name", "gamma", "accepted", "drafted", "draft_acceptance_rate", "mean_acceptance_length"),
+                *("draft_cost", "verify_cost", "predicted", "decode_speedup", "decode_ci95", "end_to_end_speedup"),
+                *("same_answers", "answers", "token_match", "scenes", "runs", "reason"),
+            ),
+            "sweep": ("drafter", "gamma", "predicted", "measured"),
+        },
     ),
     "overhead": Benchmark(
         """Measure what the instrumentation costs per token.
@@ -290,7 +298,7 @@ BENCHMARKS = {
             *(setting("max_new_tokens", 64), repeat(5), partial(add_sessions_option, usual=SESSIONS), *MACHINE),
         ),
         _repeatability,
-        repeatability_blocks,
+        {"rows": ("engine_session", "runs", "mean_ms", "sd_pct")},
     ),
 }
 """By name, in the order of the help."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from evprof.cli.bench.benchmarks import BENCHMARKS, Benchmark
-from evprof.cli.bench.gpu import tell_plan
+from evprof.cli.bench.gpu import print_gpu, tell_plan
 from evprof.cli.command import Command, CommandExample, CommandParser, add_command, add_commands
 from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.tables import print_blocks
+from evprof.cli.terminal.tables import print_rows
 from evprof.core.errors import CANCELLED, FAILURE
 
 _READ = ("plan", "markdown")
@@ -57,10 +57,14 @@ class BenchCommand(Command):
         summary = document["summary"]
         if console.is_json:
             console.document(document)
-        elif benchmark.tell is not None:
-            print_blocks(benchmark.tell(document), console, is_markdown=bool(options.markdown))
+        elif options.benchmark == "gpu":
+            print_gpu(document, console)
         else:
-            console.facts({"environment": document["environment"], "summary": summary})
+            console.facts({name: document[name] for name in ("environment", "settings") if name in document})
+            for name, keys in benchmark.tables.items():
+                console.print()
+                print_rows(console, document[name], keys, is_markdown=bool(options.markdown))
+            console.facts({"summary": summary})
         # A measurement that was stopped before its end has measured something all the same.
         if summary.get("is_complete") is False:
             return CANCELLED

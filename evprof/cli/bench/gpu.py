@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.tables import Block, PrintedTable, Row, TableName, print_blocks
+from evprof.cli.terminal.tables import Row, print_rows
 from evprof.core.errors import USAGE, UserError
-from evprof.core.units import number_text
 from evprof.run.gpu_bench.driving import GpuBench, has_gpu, measure_gpu
 from evprof.run.gpu_bench.plan import (
     MEASURED_ON,
@@ -80,8 +78,7 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Decode, prefill and vision",
         (
             *("contender", "phase", "context", "ms", "ms_low", "ms_high", "tok_s", "mbu", "mfu", "vs_hf_eager"),
-            *("kernels_per_token", "launches_per_token", "same_positions", "compared_positions", "near_ties"),
-            *("divergences", "turns", "reason"),
+            *("same_positions", "compared_positions", "near_ties", "divergences", "turns", "reason"),
         ),
     ),
     "overhead": ("Instrumentation", ()),
@@ -99,49 +96,24 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
 """By figure: the title of its table, and the keys of gpu.json that are its columns (none: all that hold a value)."""
 
 _SECTION_KEYS = ("name", "status", "seconds", "limit_s", "sentence")
-_HIDDEN = frozenset({"figure", "section", "engine_session"})
 
 
 def gpu_page(document: dict[str, Any]) -> str:
     page = io.StringIO()
-    print_blocks(gpu_blocks(document), Console(page), is_markdown=True)
+    print_gpu(document, Console(page), is_markdown=True)
     return page.getvalue()
 
 
-def gpu_blocks(document: Row) -> Iterator[Block]:
+def print_gpu(document: Row, console: Console, *, is_markdown: bool = False) -> None:
     """The machine, the sections, and a table for each figure that has rows."""
-    yield _machine_line(document)
-    yield ""
-    yield from _table("Sections", _SECTION_KEYS, document["sections"])
-    problems = [f"- {section['name']}: {text}" for section in document["sections"] for text in section["problems"]]
-    yield from [*problems, ""] if problems else []
-    for figure, (title, keys) in _TABLES.items():
-        yield from _table(title, keys, [row for row in document["rows"] if row.get("figure") == figure])
-
-
-def _machine_line(document: Row) -> str:
     machine, settings = document["environment"], document["settings"]
-    if not machine:
-        return "No section has described this machine."
-    names = {"driver": "driver", "cuda": "CUDA"}
-    driver = "".join(f", {name} {machine[key]}" for key, name in names.items() if machine.get(key))
-    size = "7B shapes" if settings["size"] == "7b" else "tiny shapes, which only show that every section works"
-    return (
-        f"{machine['device']}{driver}, torch {machine['torch']}, transformers {machine['transformers']}, Python "
-        f"{machine['python']}, {document['measured_at'][:10]}; {size}, {settings['dtype']}."
-    )
-
-
-def _table(title: str, keys: Sequence[str], rows: Sequence[Row]) -> Iterator[Block]:
-    """Columns without any value are left out."""
-    known = dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, str | int | float))
-    columns = [key for key in keys or known if key in known and key not in _HIDDEN]
-    if columns:
-        yield TableName(title)
-        yield PrintedTable([(key, partial(_text, key)) for key in columns], rows)
-        yield ""
-
-
-def _text(key: str, row: Row) -> str:
-    value = row.get(key)
-    return number_text(value) if isinstance(value, float) else "n/a" if value is None else str(value)
+    if machine:
+        size = "7B shapes" if settings["size"] == "7b" else "tiny shapes, which only show that every section works"
+        console.print(f"{machine['device']}, torch {machine['torch']}, {document['measured_at'][:10]}; {size}\n")
+    print_rows(console, document["sections"], _SECTION_KEYS, title="Sections", is_markdown=is_markdown)
+    for section in document["sections"]:
+        for problem in section["problems"]:
+            console.print(f"- {section['name']}: {problem}")
+    for figure, (title, keys) in _TABLES.items():
+        rows = [{**row, "figure": None, "section": None} for row in document["rows"] if row.get("figure") == figure]
+        print_rows(console, rows, keys, title=title, is_markdown=is_markdown)

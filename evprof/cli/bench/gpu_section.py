@@ -87,14 +87,13 @@ class SectionProcess:
         Raises UserError for what does not fit in memory.
         """
         from engines.bench.contenders import CONTENDERS
-        from engines.bench.workload import check_room, make_workload, workload_need
+        from engines.bench.workload import check_room, make_workload
         from engines.hardware.device import free_bytes
         from engines.loading.shapes import bench_shape
 
         size, device, dtype = self.size, self.device, self.dtype
         shape = bench_shape(size.shape)
-        need = workload_need(shape, max(size.contexts) + size.tokens, len(CONTENDERS), dtype)
-        check_room(shape.name, need, device, dtype, free_bytes(device))
+        check_room(shape, max(size.contexts) + size.tokens, len(CONTENDERS), device, dtype, free=free_bytes(device))
         return make_workload(shape, size.contexts[0], size.tokens, device, dtype)
 
     @cached_property
@@ -178,6 +177,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _steps(process: SectionProcess, *, is_compiled: bool) -> None:
+    from engines.bench.contenders import CONTENDERS
     from engines.bench.language_steps import StepsPlan, measure_steps
     from engines.loading.shapes import bench_shape
 
@@ -187,8 +187,8 @@ def _steps(process: SectionProcess, *, is_compiled: bool) -> None:
         size.contexts,
         rounds=min(3, size.rounds) if is_compiled else size.rounds,
         ceilings=process.ceilings,
-        scale=size.scale,
-        is_compiled=is_compiled,
+        contenders=[contender for contender in CONTENDERS if contender.is_compiled == is_compiled],
+        one_by_one=is_compiled,
         least_left_s=60.0 if is_compiled else 20.0,
         no_compiling=size.no_compiling,
     )

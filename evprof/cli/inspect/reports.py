@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.tables import Column, PrintedTable, filled, print_blocks
+from evprof.cli.terminal.console import Console, shown
+from evprof.cli.terminal.tables import print_rows
 from evprof.core.files.user_folders import hub_cache_folder
 from evprof.core.units import memory_text
 from evprof.core.vocabulary.families import FAMILIES, family_by_type
@@ -51,10 +51,10 @@ def _print_fit(fit: dict[str, Any], console: Console) -> None:
         ),
         (
             "samples in a batch",
-            [filled("{batch_capacity[real]} ({batch_capacity[naive]} by KV cache alone)", model) for model in models],
+            ["{real} ({naive} by KV cache alone)".format(**model["batch_capacity"]) for model in models],
         ),
         ("positions at most", [f"{model['most_positions']:,}" for model in models]),
-        ("frames at most", [filled("{most_frames:,}", model) for model in models]),
+        ("frames at most", [shown("", model["most_frames"]) for model in models]),
     ]
     assumed = " (assumed)" if fit["is_assumed"] else ""
     rows += [(f"free on {device}", [memory_text(free) + assumed]) for device, free in fit["free_bytes"].items()]
@@ -93,33 +93,14 @@ def describe_manifest(path: str) -> dict[str, Any]:
     }
 
 
-_MODELS: tuple[Column, ...] = (
-    ("MODEL", "{name}"),
-    ("role", "{role}"),
-    ("reads", "{reads}"),
-    ("where", "{place}"),
-    ("size on disk", "{bytes:bytes}"),
-)
-_ADAPTERS: tuple[Column, ...] = (
-    ("ADAPTER", "{name}"),
-    ("kind", "{kind}"),
-    ("drafts for", "{target}"),
-    ("with", lambda row: row["draft"] or "none"),
-    ("size on disk", "{bytes:bytes}"),
-)
-
-
 def print_models(console: Console) -> None:
     document = list_models()
     if console.is_json:
         console.document(document)
         return
-    families: tuple[Column, ...] = (("FAMILY", "{name}"), ("", "{description}"))
-    print_blocks([PrintedTable(families, document["families"], left=2), ""], console)
-    print_blocks([PrintedTable(_MODELS, document["models"], missing="n/a", left=4)], console)
-    if document["adapters"]:
-        adapters = PrintedTable(_ADAPTERS, document["adapters"], left=4)
-        print_blocks(["\nTrained adapters (--drafter)", adapters], console)
+    print_rows(console, document["families"], ("name", "description"), title="families")
+    print_rows(console, document["models"], ("name", "role", "reads", "place", "bytes"), title="models")
+    print_rows(console, document["adapters"], title="trained adapters (--drafter)")
 
 
 def list_models() -> dict[str, Any]:

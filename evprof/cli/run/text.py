@@ -7,11 +7,11 @@ from functools import partial
 from itertools import groupby
 
 from evprof.cli.terminal.console import Cell, Console
-from evprof.cli.terminal.tables import Column, PrintedTable, print_blocks
+from evprof.cli.terminal.tables import print_rows
 from evprof.core.records import STAGES, BatchRow
 from evprof.core.run_log import RunLog
 from evprof.core.texts import plain
-from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text
+from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.configurations.gathering import (
@@ -183,19 +183,13 @@ def rejection_text(entry: Rejection) -> str:
     return f"draft {texts[0]}, target {texts[1]}: {entry.kind}"
 
 
-_BATCH_COLUMNS: tuple[Column, ...] = (
-    ("MODEL", "{model}"),
-    ("batch", "{batch}"),
-    ("samples/s", "{samples_per_s:.2f}"),
-    ("decode tok/s", "{decode_tok_s:.1f}"),
-    ("prefill", "{prefill_ms:ms}"),
-    ("KV cache", "{cache_bytes:bytes}"),
-    ("peak", lambda row: f"{bytes_text(row['peak_bytes'])} {row['peak_of']}"),
-    ("rounds x requests", "{n} x {requests}"),
+_BATCH_KEYS = (
+    *("model", "batch", "samples_per_s", "decode_tok_s", "prefill_ms", "cache_bytes", "peak_bytes", "peak_of"),
+    *("n", "requests"),
 )
 
 
 def print_batches(rows: Sequence[BatchRow], console: Console) -> None:
     if rows:
         console.print()
-        print_blocks([PrintedTable(_BATCH_COLUMNS, map(vars, rows), missing="n/a")], console)
+        print_rows(console, [row.to_json() for row in rows], _BATCH_KEYS)

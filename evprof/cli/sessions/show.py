@@ -11,7 +11,7 @@ from evprof.cli.command import Command, CommandExample, advanced
 from evprof.cli.options import add_json_option, check_least, option_of
 from evprof.cli.sessions.export import run_numbers
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.tables import Column, PrintedTable, print_blocks
+from evprof.cli.terminal.tables import print_rows
 from evprof.core.errors import USAGE, UserError
 from evprof.core.units import bytes_text, ms_text
 
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
 MOST_PRINTED = 1000
 """Runs that are printed one by one without being asked for."""
-
-_MARK_COLUMNS: tuple[Column, ...] = (
-    ("MARKS", "run {run_id}"),
-    ("at", "{at_ms:ms}"),
-    ("length", "{length_ms:ms}"),
-    ("note", "{note}"),
-)
 
 
 class ShowCommand(Command):
@@ -128,10 +121,8 @@ def _show_session(path: Path, options: argparse.Namespace, console: Console) -> 
         if options.runs is None:
             print_batches(batches, console)
     if marks:
-        # A moment has no length.
-        rows = [mark | {"length_ms": mark["length_ms"] or None, "note": mark["note"] or None} for mark in marks]
         console.print()
-        print_blocks([PrintedTable(_MARK_COLUMNS, rows, missing="", left=(0, 3))], console)
+        print_rows(console, marks, title="marks")
 
 
 def _cost_document(runs: Sequence[RunLog], facts: dict[str, Any]) -> dict[str, Any]:

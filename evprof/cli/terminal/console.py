@@ -97,30 +97,26 @@ class Console:
         lines: Sequence[Sequence[Cell]],
         *,
         left: int | Collection[int] = 1,
-        is_ruled: bool = False,
         is_markdown: bool = False,
         indent: int = 0,
     ) -> None:
         """Headings and rows in columns.
 
         The first `left` columns, or those of these numbers, are flushed left; the others are numbers, flushed right. A
-        terminal that is too narrow wraps within cells. `is_ruled`: with a line below the headings. `is_markdown`: as a
-        table of Markdown, in which only columns named by numbers are flushed.
+        terminal that is too narrow wraps within cells. `is_markdown`: as a table of Markdown.
         """
+        flushed = set(range(left) if isinstance(left, int) else left)
         texts = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in lines]
         if is_markdown:
-            rule = ["---" if isinstance(left, int) or place in left else "---:" for place in range(len(lines[0]))]
+            rule = ["---" if place in flushed else "---:" for place in range(len(lines[0]))]
             for cells in ([text for text, _ in texts[0]], rule, *([text for text, _ in row] for row in texts[1:])):
                 self.print(f"| {' | '.join(cells)} |")
             return
-        from rich import box
         from rich.padding import Padding
         from rich.table import Table
         from rich.text import Text
 
-        flushed = set(range(left) if isinstance(left, int) else left)
-        gap = (0, 1 if is_ruled else 2, 0, 0)  # a box adds one space
-        table = Table(box=box.HORIZONTALS if is_ruled else None, show_edge=False, padding=gap, pad_edge=False)
+        table = Table(box=None, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False)
         for place, (heading, style) in enumerate(texts[0]):
             side = "left" if place in flushed else "right"
             table.add_column(Text(printable(heading), style), justify=side, overflow="fold", header_style="")  # type: ignore[arg-type]  # a literal
@@ -191,14 +187,15 @@ def _facts_lines(document: Mapping[str, Any], indent: str = "") -> Iterable[str]
             if len(value) > _MOST_ENTRIES:
                 yield f"{indent}  … ({len(value):,} in all)"
         else:
-            yield f"{indent}{name:<{max(26, len(name) + 2)}}{_shown(name, value)}"
+            yield f"{indent}{name:<{max(26, len(name) + 2)}}{shown(name, value)}"
 
 
-def _shown(name: str, value: Any) -> str:
+def shown(name: str, value: Any) -> str:
+    """The value of a key of JSON for people: byte counts with their unit, `n/a` for None."""
     if value is None:
         return "n/a"
-    if value in ([], {}):
-        return "none"
+    if isinstance(value, list | dict):
+        return ", ".join(shown("", entry) for entry in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
