@@ -8,9 +8,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.core.units import count_text
 from evprof.session.opening import is_session
-from ui.run_facts.run_text import input_name
 
 MOST_LOOKED_AT = 200
 """Paths of one drop that are looked at."""
@@ -18,15 +16,8 @@ MOST_LOOKED_AT = 200
 MOST_LISTED = 200
 """Samples of a list that are listed; more are a suite's."""
 
-_TITLES = {
-    "events": "events",
-    "video": "video",
-    "sequence": "events and video",
-    "manifest": "list of samples",
-    "session": "session",
-    "legacy": "results of another program",
-    "trace": "torch trace",
-}
+_KINDS = ("events", "video", "sequence", "manifest", "session", "legacy", "trace")
+"""What the window opens, in the words of `evprof.loaders.probe`."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +32,6 @@ class OpeningPath:
     samples: tuple[Sample, ...] = ()
     problem: str = ""
     tone: str = "bad"
-
-    @property
-    def name(self) -> str:
-        return input_name(self.path)
-
-    @property
-    def words(self) -> str:
-        if self.kind == "manifest":
-            return count_text(len(self.samples), "sample")
-        if self.kind == "sequence" and self.samples and self.samples[0].video_path is None:
-            return "events"
-        return _TITLES.get(self.kind, "cannot be opened")
 
 
 @dataclass(frozen=True)
@@ -69,24 +48,6 @@ class Opening:
     traces: tuple[str, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     found: tuple[OpeningPath, ...] = ()
-
-    @property
-    def headline(self) -> str:
-        parts = []
-        if self.half is not None:
-            parts.append("Open events" if self.half.kind == "events" else "Open a video")
-        if len(self.samples) == 1:
-            both = self.samples[0].events_path is not None and self.samples[0].video_path is not None
-            parts.append("Open one sample: events and video" if both else "Open one sample")
-        elif self.samples:
-            parts.append(f"Open {len(self.samples):,} samples")
-        if self.sessions:
-            parts.append("Open a session")
-        if self.results:
-            parts.append("Import results" if len(self.results) == 1 else f"Import {len(self.results)} result files")
-        if self.traces:
-            parts.append("Open a torch trace")
-        return ", ".join([*parts[:1], *(part[0].lower() + part[1:] for part in parts[1:])]) or "Nothing to open here"
 
 
 def look_at(path: str) -> OpeningPath:
@@ -107,7 +68,7 @@ def look_at(path: str) -> OpeningPath:
         # The list of all that can be opened is for a terminal; the window's own dialogs and help show it.
         sentence, _, accepted = error.sentence.partition("; accepted are ")
         return OpeningPath(path, problem=f"{sentence}." if accepted else sentence)
-    if kind not in _TITLES:
+    if kind not in _KINDS:
         sentence = f"{path} is a {kind}; the window opens events, videos, sequences, lists of samples, sessions, torch "
         return OpeningPath(path, problem=f"{sentence}traces and result files.")
     return OpeningPath(path, kind)

@@ -29,6 +29,7 @@ QLabel[role="dim"]:disabled { color: $faint; }
 QLabel[role="small"] { color: $text_dim; font-size: ${small_pt}pt; }
 QLabel[role="title"] { color: $text; font-weight: 600; }
 QLabel[role="good"] { color: $good; }
+QLabel[role="accent"] { color: $accent; }
 QLabel[role="bad"] { color: $bad; }
 QLabel[role="warn"] { color: $warn; }
 QLabel[role="chip"] { color: $text_dim; font-size: ${small_pt}pt; border: 1px solid $line; border-radius: 9px;

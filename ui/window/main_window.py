@@ -39,7 +39,7 @@ from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
-from ui.status.status_bar import WAITING, StatusBar, show_memory
+from ui.status.status_bar import StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
@@ -117,7 +117,7 @@ class MainWindow(WindowParts):
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.timeline.offers.range_lines = self.inspector.lines
-        self.status = StatusBar(self.selection, self.holder)
+        self.status = StatusBar(self.selection)
         self.runs = RunList(self.selection, self.controller, self.holder)
         self.runs.remarks.post = self.messages.post
         self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
@@ -156,11 +156,9 @@ class MainWindow(WindowParts):
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
         self.opener.listed.connect(self.sample_opened)
         self.opener.trace_opened.connect(self.trace_pages.show_trace)
-        self.drops = FileDrops(self, self.holder, self.opener.look, self.opener.forget, self.open_paths)
-        self.opener.seen.connect(self.drops.overlay.show_opening)
+        self.drops = FileDrops(self, self.holder, self.open_paths)
         self.dialogs = WindowDialogs(self)
         self.finding = WindowPalette(self)
-        self.controller.runs_changed.connect(partial(show_memory, self.status, self.controller))
         self.long_work = LongWork(
             self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
         )
@@ -266,7 +264,8 @@ class MainWindow(WindowParts):
             panel.measuring_asked.connect(self.requests.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.controller.waiting_changed.connect(lambda: self.status.show_waiting(len(self.controller.waiting)))
-        self.status.clicked.connect(lambda name: self.long_work.show_queue() if name == WAITING else None)
+        self.status.queue_asked.connect(self.long_work.show_queue)
+        self.controller.runs_changed.connect(lambda ids: self.status.show_memory(self.controller.run(max(ids))))
         self.holder.changed.connect(self._restyle)
         self.differences = AnswerComparison(self.controller, self.selection, self.pair, self)
         self._connect_toolbar()

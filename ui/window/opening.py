@@ -29,12 +29,10 @@ class Opener(QObject):
     """Opens paths one drop after the other, in their order.
 
     Signals:
-        seen(object): the Opening that would come of what is being dragged over the window.
         listed(object): the Sample to show, the first of a list that was opened.
         trace_opened(object): the Path of a torch trace to show.
     """
 
-    seen = Signal(object)
     listed = Signal(object)
     trace_opened = Signal(object)
 
@@ -49,9 +47,8 @@ class Opener(QObject):
         self._messages = messages
         self._wanted: deque[tuple[str, ...]] = deque()
         self._doing = ""
-        self._looking, self._previewing = NewestErrand("evprof-opening", self), NewestErrand("evprof-preview", self)
+        self._looking = NewestErrand("evprof-opening", self)
         self._looking.done.connect(self._take)
-        self._previewing.done.connect(lambda found: self.seen.emit(opening_of(found or [])))
 
     @property
     def is_busy(self) -> bool:
@@ -61,7 +58,6 @@ class Opener(QObject):
         """Opens each; what cannot be opened is told in the message bar."""
         if not paths:
             return
-        self.forget()
         self._wanted.append(tuple(paths))
         if len(paths) > MOST_LOOKED_AT:
             self._messages.post(
@@ -97,17 +93,9 @@ class Opener(QObject):
                 raise UserError(sentence)
         self._carry_out(opening, waits=True)
 
-    def look(self, paths: Sequence[str]) -> None:
-        """Looks at what is dragged over the window; `seen` reports it."""
-        self._previewing.ask(partial(_looked_at, tuple(paths)))
-
-    def forget(self) -> None:
-        self._previewing.forget()
-
     def close(self) -> None:
         self._wanted.clear()
         self._looking.wait()
-        self._previewing.wait()
 
     def _say(self, doing: str) -> None:
         if doing == self._doing:
