@@ -19,7 +19,7 @@ from evprof.core.installation import how_to_add
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text
 from evprof.metrics.configurations.settings_text import kind_read
-from evprof.metrics.costs.two_clocks import passage_of, slices_of
+from evprof.metrics.costs.two_clocks import slices_of
 from evprof.metrics.figures.decoding import answer_text
 
 if TYPE_CHECKING:
@@ -94,12 +94,13 @@ class _Writer:
 
     def _write_frames(self, role: str) -> None:
         run = self._run
-        frames, slices, passage = run.frames.get(role, []), slices_of(run, role), passage_of(run, role)
+        frames, slices = run.frames.get(role, []), slices_of(run, role)
+        first = run.stage("preprocess", role) or run.stage("vision", role)
         if not frames:
             return
         clocks = [self._sensed([one.start_us for one in slices])]
-        if passage is not None:
-            clocks.append(self._computed([passage.start_ns] * len(frames)))
+        if first is not None:
+            clocks.append(self._computed([first.start_ns] * len(frames)))
         image = self._rerun.EncodedImage
         self._send(
             (role, kind_read(run, role) or "frames"),

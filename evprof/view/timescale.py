@@ -73,16 +73,6 @@ class Timescale:
         first = math.ceil(self.start_ns / step) * step
         return [(t_ns, tick_text(t_ns, step)) for t_ns in range(first, self.end_ns + 1, step)]
 
-    def minor_ticks(self, spacing_px: float = 88.0) -> list[int]:
-        """Moments a fifth of the tick step apart (a quarter where the step begins with a 2)."""
-        step = tick_step(self.ns_per_px * spacing_px)
-        leading = step // 10 ** (len(str(step)) - 1)
-        minor = step // (4 if leading == 2 else 5)
-        if minor == 0:
-            return []
-        first = math.ceil(self.start_ns / minor) * minor
-        return list(range(first, self.end_ns + 1, minor))
-
 
 def tick_step(at_least_ns: float) -> int:
     """The smallest of 1, 2, 5 × a power of ten that is at least `at_least_ns` ns."""

@@ -52,18 +52,6 @@ def noted(**changes: Any) -> dict[str, Any]:
         "family": "llava",
         "text": asdict(VICUNA_7B),
         "vision": vision | {"projections": [list(pair) for pair in vision["projections"]]},
-        "capacity": [
-            {
-                "memory_bytes": 24,
-                "naive": 10,
-                "real": 3,
-                "kv_bytes_per_sample": 2,
-                "activation_bytes_per_sample": 1,
-                "positions": 4699,
-                "dtype": "bfloat16",
-                "quantization": None,
-            }
-        ],
     }
     return {"m": entry | changes}
 

@@ -18,12 +18,11 @@ from evprof.metrics.costs.sweeps import (
     SECONDS,
     SHRINKS,
     TOO_FEW,
-    ribbons_of,
+    scaling_document,
     slope_sentence,
     sweeps_of,
     verdict_of,
 )
-from evprof.metrics.limits.sizes import DeviceCeiling
 
 
 def grid(
@@ -52,17 +51,16 @@ def grid(
 
 @given(slope=st.floats(-2, 60), frames=st.lists(st.integers(1, 64), min_size=2, max_size=6, unique=True))
 def test_a_planted_slope_comes_back(cell_runs: ModuleType, slope: float, frames: list[int]) -> None:
-    (ribbon,) = ribbons_of(grid(cell_runs, tuple(frames), slope))
-    found = {entry.stage: entry.line.slope for entry in ribbon.slopes}
+    (sweep,) = scaling_document(grid(cell_runs, tuple(frames), slope))
+    found = {entry["stage"]: entry["ms_per_step"] for entry in sweep["slopes"]}
     # Times are whole nanoseconds.
     assert found["prefill"] == pytest.approx(slope, abs=1e-5)
     assert found["vision"] == pytest.approx(0, abs=1e-6)
-    assert [point.place for point in ribbon.points] == sorted(map(float, frames))
-    for point in ribbon.points:
-        assert point.total is not None
-        assert point.total.value == pytest.approx(75 + slope * point.place, abs=1e-4)
-        assert sum(found.value for found in point.stages.values()) == pytest.approx(point.total.value)
-        assert len(point.run_ids) == 3
+    assert [point["at"] for point in sweep["points"]] == sorted(map(float, frames))
+    for point in sweep["points"]:
+        assert point["total"]["ms"] == pytest.approx(75 + slope * point["at"], abs=1e-4)
+        assert sum(stage["ms"] for stage in point["stages"].values()) == pytest.approx(point["total"]["ms"])
+        assert len(point["run_ids"]) == 3
 
 
 def line(slope: float, interval: tuple[float, float] | None, mean: float = 100.0) -> FittedLine:
@@ -119,17 +117,13 @@ def test_a_verdict_says_what_it_rests_on_and_two_amounts_need_three_runs_each(
         for repeat, run in enumerate(mine):
             run.info.sample, run.info.repeat = replace(run.info.sample, name="scene"), repeat
         runs += mine
-    (ribbon,) = ribbons_of(runs)
-    prefill = next(entry for entry in ribbon.slopes if entry.stage == "prefill")
+    (sweep,) = scaling_document(runs)
+    prefill = next(entry for entry in sweep["slopes"] if entry["stage"] == "prefill")
     said = "one run at each of" if set(counts) == {1} else f"{sum(counts)} runs at"
-    assert prefill.basis.startswith(f"{said} {len(counts)} numbers of frames")
-    assert prefill.basis in prefill.sentence
-    assert ("only" in prefill.basis) == (min(counts) < 3 and len(set(counts)) > 1)
-    if len(counts) == 2 and min(counts) < 3:
-        assert prefill.verdict == TOO_FEW
-        assert "too few runs" in prefill.sentence
-    if len(counts) == 2 and min(counts) >= 3:
-        assert prefill.verdict == SHRINKS
+    assert f"from {said} {len(counts)} numbers of frames" in prefill["sentence"]
+    assert (", only " in prefill["sentence"]) == (min(counts) < 3 and len(set(counts)) > 1)
+    if len(counts) == 2:
+        assert prefill["verdict"] == (TOO_FEW if min(counts) < 3 else SHRINKS)
 
 
 def test_clips_of_one_scene_are_a_sweep_over_seconds(cell_runs: ModuleType) -> None:
@@ -141,23 +135,24 @@ def test_clips_of_one_scene_are_a_sweep_over_seconds(cell_runs: ModuleType) -> N
     assert sweeps_of(runs, FRAMES) == []
     (sweep,) = sweeps_of(runs, SECONDS)
     assert sweep.places() == [1.0, 2.0, 4.0]
-    assert ribbons_of(runs)[0].sweep.axis is SECONDS
+    assert scaling_document(runs)[0]["axis"] == SECONDS.key
 
 
 def test_unfinished_and_warm_up_runs_stay_out(cell_runs: ModuleType) -> None:
     runs = grid(cell_runs, (2, 4), 1.0)
     runs[0].info.status = "failed"
     runs[1].info.warmup = True
-    (ribbon,) = ribbons_of(runs)
-    assert ribbon.run_count == len(runs) - 2
+    (sweep,) = scaling_document(runs)
+    assert sweep["runs"] == len(runs) - 2
 
 
 def test_shares_of_the_roof_need_a_ceiling(cell_runs: ModuleType) -> None:
     runs = grid(cell_runs, (2, 4), 1.0)
-    ceiling = DeviceCeiling("cpu", "float16", 0, 100e9, 1e12)
-    (without,), (with_one,) = ribbons_of(runs), ribbons_of(runs, ceilings=[ceiling])
-    assert {share.share for point in without.points for share in point.roof} == {None}
-    shares = {share.stage: (share.figure, share.share) for share in with_one.points[0].roof}
+    rates = {"copy_bytes_s": 100e9, "matmul_flops_s": 1e12}
+    ceiling = {"device": "cpu", "dtype": "float16", "threads": 0, **rates}
+    (without,), (with_one,) = scaling_document(runs), scaling_document(runs, {"ceilings": [ceiling]})
+    assert {entry["share"] for point in without["points"] for entry in point["roof"]} == {None}
+    shares = {entry["stage"]: (entry["figure"], entry["share"]) for entry in with_one["points"][0]["roof"]}
     assert shares["prefill"][0] == "MFU"
     assert shares["decode"][0] == "MBU"
-    assert all(share is not None and share > 0 for _, share in shares.values())
+    assert all(share > 0 for _, share in shares.values())

@@ -1,14 +1,14 @@
-"""Which part of a scene was worked on when."""
+"""Which part of a scene a model was shown."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.records import BEGIN, DRAFT, END, TARGET, FrameRecord, SpanRecord
+from evprof.core.records import DRAFT, TARGET, FrameRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.metrics.costs.two_clocks import SensorSpan, passage_of, slice_at, slices_of
+from evprof.metrics.costs.two_clocks import SensorSpan, slice_at, slices_of
 from told import told
 
 
@@ -22,11 +22,6 @@ def run_of(mode: str = "speculative", **sample: object) -> RunLog:
     ):
         for index, (start, end) in enumerate(times):
             run.absorb(FrameRecord(1, role, index, start, end, "", b""))
-    spans = [(DRAFT, "preprocess", 0, 10), (DRAFT, "vision", 10, 20), (DRAFT, "prefill", 20, 30)]
-    spans += [(TARGET, "preprocess", 30, 40), (TARGET, "vision", 40, 50), (TARGET, "prefill", 50, 60)]
-    for number, (role, name, start, end) in enumerate(spans):
-        run.absorb(SpanRecord(1, number, -1, BEGIN, role, name, start, -1))
-        run.absorb(SpanRecord(1, number, -1, END, role, name, start, end))
     return run
 
 
@@ -35,12 +30,6 @@ def test_slices_lie_on_the_clock_of_the_sample() -> None:
     assert slices_of(run, DRAFT) == [SensorSpan(500_000, 509_860), SensorSpan(509_860, 520_000)]
     assert slices_of(run, TARGET) == [SensorSpan(7_000, 7_000), SensorSpan(7_009, 7_009), SensorSpan(7_040, 7_040)]
     assert slices_of(run, "nobody") == []
-
-
-def test_pictures_pass_from_preprocessing_to_the_end_of_the_prefill() -> None:
-    assert passage_of(run_of(), DRAFT) == (0, 20, 30)
-    assert passage_of(run_of(), TARGET) == (30, 50, 60)
-    assert passage_of(run_of(), "nobody") is None
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=9), st.integers(-10, 120))

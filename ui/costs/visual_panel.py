@@ -84,12 +84,12 @@ class VisualPanel(FollowingPanel):
         """Shares of the machine's ceilings; none where no suite of the session measured them."""
         facts = self._controller.facts()
         noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
-        roofs = [roof_of([one.shown.run], noted, ceilings) if one.shown.is_answer else () for one in found]
-        known = [{share.stage: share for share in roof if share.share is not None} for roof in roofs]
+        roofs = [roof_of([one.shown.run], noted, ceilings) if one.shown.is_answer else [] for one in found]
+        known = [{entry["stage"]: entry["share"] for entry in roof if entry["share"] is not None} for roof in roofs]
         rows = []
         for stage, figure in (("vision", "MFU"), ("prefill", "MFU"), ("decode", "MBU")):
             if any(stage in roof for roof in known):
-                cells = tuple(percent_text(roof[stage].share) if stage in roof else NOTHING for roof in known)
+                cells = tuple(percent_text(roof[stage]) if stage in roof else NOTHING for roof in known)
                 rows.append(TableRow(stage, cells, figure, tip=_ROOF_TIPS[figure], swatch=stage))
         return rows
 

@@ -133,11 +133,11 @@ def _cost_document(runs: Sequence[RunLog], facts: dict[str, Any]) -> dict[str, A
 
 def _print_costs(runs: Sequence[RunLog], facts: Mapping[str, Any], console: Console) -> None:
     """The cache and the frames of every model of every run, then how stages grow over all runs."""
-    from evprof.metrics.costs.sweeps import ribbons_of
+    from evprof.metrics.costs.sweeps import scaling_document
     from evprof.metrics.costs.visual_costs import visual_costs
-    from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
+    from evprof.metrics.limits.sizes import read_models, sizes_of
 
-    noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
+    noted = read_models([facts.get("models")])
     for run in runs:
         for role, model in run.info.models.items():
             console.print(f"run {run.run_id} · {model.name} ({role})")
@@ -147,12 +147,12 @@ def _print_costs(runs: Sequence[RunLog], facts: Mapping[str, Any], console: Cons
                 continue
             console.table([("  shares of", "tokens", "KV cache", "vision", "prefill", "decode"), *_cost_rows(costs)])
             console.print()
-    ribbons = ribbons_of(runs, noted, ceilings)
-    for ribbon in ribbons:
-        console.print(f"{ribbon.sweep.name} over {ribbon.sweep.axis.plural}: {ribbon.run_count:,} runs")
-        for slope in ribbon.slopes:
-            console.print(f"  {slope.stage:<18}{slope.sentence}")
-    if not ribbons:
+    sweeps = scaling_document(runs, facts)
+    for sweep in sweeps:
+        console.print(f"{sweep['model']} over {sweep['axis'].replace('clip_s', 'seconds')}: {sweep['runs']:,} runs")
+        for slope in sweep["slopes"]:
+            console.print(f"  {slope['stage']:<18}{slope['sentence']}")
+    if not sweeps:
         console.print("No runs of one model differ only in frames or in the length of their clip.")
 
 

@@ -32,7 +32,7 @@ class FittedLine:
 
     The slope rests on `count` points at `places` different x, at least `fewest` at each. `slope_interval` holds it with
     95 % confidence; None where too few points tell (two, or two x with fewer than FEWEST_OF_TWO at one). `mean_y` is
-    the points' mean, `explained` the share of their variance that the line takes up (None when they do not vary).
+    the points' mean.
     """
 
     slope: float
@@ -44,7 +44,6 @@ class FittedLine:
     high_x: float
     mean_y: float
     slope_interval: tuple[float, float] | None = None
-    explained: float | None = None
 
     def at(self, x: float) -> float:
         return self.intercept + self.slope * x
@@ -92,7 +91,6 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
         return None
     slope = float(aside @ above) / spread
     left = above - slope * aside
-    unexplained, whole = float(left @ left), float(above @ above)
     # A group of one x has a level and tells nothing of the slope.
     telling = np.bincount(places, aside * aside) > 1e-12 * spread
     _, counts = np.unique(across[telling[places]], return_counts=True)
@@ -101,7 +99,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     if is_told and int(telling.sum()) >= FEWEST:
         reach = _reach_between(np.bincount(places, aside * left)[telling].astype(np.float64), spread)
     elif is_told and (freedom := len(across) - levels - 1) >= 1:
-        reach = student_quantile(freedom) * math.sqrt(unexplained / freedom / spread)
+        reach = student_quantile(freedom) * math.sqrt(float(left @ left) / freedom / spread)
     return FittedLine(
         slope=slope,
         intercept=float(up.mean()) - slope * float(across.mean()),
@@ -112,7 +110,6 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
         high_x=float(across.max()),
         mean_y=float(up.mean()),
         slope_interval=None if reach is None else (slope - reach, slope + reach),
-        explained=1 - unexplained / whole if whole > 0 else None,
     )
 
 

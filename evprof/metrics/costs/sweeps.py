@@ -6,7 +6,7 @@ The window, the report and the command line share this choice of runs. Intervals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -51,10 +51,6 @@ class SweepAxis:
     group: Callable[[RunLog], Hashable]
     ignored: tuple[str, ...] = ()
 
-    @property
-    def plural(self) -> str:
-        return f"{self.noun}s"
-
 
 FRAMES = SweepAxis("frames", "frame", "numbers of frames", frames_shown, sample_key, ("frames",))
 SECONDS = SweepAxis("clip_s", "second", "lengths of clip", _clip_seconds, _of_one_scene)
@@ -75,9 +71,9 @@ class Sweep:
         """The amounts, ascending."""
         return sorted(place for place in self._by_place if place is not None)
 
-    def points(self, read: Read, across: Read | None = None) -> tuple[list[float], list[float], list[Hashable]]:
-        """Amount (or what `across` reads), the figure, and the sample of every run that has them."""
-        found = [((across or self.axis.read)(run), read(run), self.axis.group(run)) for run in self.runs]
+    def points(self, read: Read) -> tuple[list[float], list[float], list[Hashable]]:
+        """The amount, the figure and the sample of every run that has them."""
+        found = [(self.axis.read(run), read(run), self.axis.group(run)) for run in self.runs]
         kept = [(float(x), value, key) for x, value, key in found if x is not None and value is not None]
         return [x for x, _, _ in kept], [value for _, value, _ in kept], [key for _, _, key in kept]
 
@@ -109,110 +105,21 @@ def sweeps_of(runs: Iterable[RunLog], axis: SweepAxis = FRAMES) -> list[Sweep]:
     ]
 
 
-@dataclass(frozen=True)
-class RoofShare:
-    """How near its ceiling a stage ran: `figure` is "MFU" or "MBU", `share` None where no ceiling was measured."""
-
-    stage: str
-    figure: str
-    share: float | None
-
-
-@dataclass(frozen=True)
-class SweepPoint:
-    """All runs that saw `place` of a sweep: the measured stages in ms, their sum, and shares of the roof."""
-
-    place: float
-    stages: dict[str, Estimate]
-    run_ids: tuple[int, ...]
-    total: Estimate | None
-    roof: tuple[RoofShare, ...] = ()
-
-
-@dataclass(frozen=True)
-class StageSlope:
-    """How a stage (or DECODE_STEP) grows over a sweep."""
-
-    stage: str
-    line: FittedLine
-    axis: SweepAxis
-
-    @property
-    def verdict(self) -> str:
-        return verdict_of(self.line)
-
-    @property
-    def basis(self) -> str:
-        """`9 runs at 3 numbers of frames`."""
-        return basis_text(self.line, self.axis)
-
-    @property
-    def sentence(self) -> str:
-        return slope_sentence(self.line, self.axis)
-
-
-@dataclass(frozen=True)
-class Ribbon:
-    """A sweep as it is drawn: points in order, one slope per stage."""
-
-    sweep: Sweep
-    points: tuple[SweepPoint, ...]
-    slopes: tuple[StageSlope, ...]
-
-    @property
-    def run_count(self) -> int:
-        return len(self.sweep.runs)
-
-
-def ribbons_of(
-    runs: Sequence[RunLog], noted: dict[str, ModelSizes] | None = None, ceilings: Sequence[DeviceCeiling] = ()
-) -> list[Ribbon]:
-    """Every sweep that a session's finished runs hold, over frames first; warm-up and profiled runs stay out, and cold
-    ones wherever there are others."""
-    requests: dict[Hashable, list[RunLog]] = {}
-    for run in last_attempts(runs):
-        if is_comparable(run) and run.info.status == FINISHED:
-            requests.setdefault(configuration_key(run.info), []).append(run)
-    warm = [run for listed in requests.values() for run in warm_of(listed)]
-    return [_ribbon(sweep, noted or {}, ceilings) for axis in AXES for sweep in sweeps_of(warm, axis)]
-
-
-def _ribbon(sweep: Sweep, noted: dict[str, ModelSizes], ceilings: Sequence[DeviceCeiling]) -> Ribbon:
-    points = []
-    for place in sweep.places():
-        runs = sweep.at(place)
-        found = {stage: mean_of(observe(runs, _reader(stage))) for stage in STAGES}
-        stages = {stage: mean for stage, mean in found.items() if mean is not None}
-        total = mean_of(observe(runs, partial(_sum, names=tuple(stages))))
-        ids = tuple(run.run_id for run in runs)
-        points.append(SweepPoint(place, stages, ids, total, roof_of(runs, noted, ceilings)))
-    lines = {stage: fit_line(*sweep.points(_reader(stage))) for stage in (*STAGES[:-1], DECODE_STEP)}
-    slopes = (StageSlope(stage, line, sweep.axis) for stage, line in lines.items() if line is not None)
-    return Ribbon(sweep, tuple(points), tuple(slopes))
-
-
-def _reader(stage: str) -> Read:
-    return decode_ms_per_token if stage == DECODE_STEP else lambda run: stage_ms(run, stage)
-
-
-def _sum(run: RunLog, names: tuple[str, ...]) -> float | None:
-    known = [value for name in names if (value := stage_ms(run, name)) is not None]
-    return sum(known) if names and len(known) == len(names) else None
-
-
 def roof_of(
     runs: Sequence[RunLog], noted: dict[str, ModelSizes], ceilings: Sequence[DeviceCeiling]
-) -> tuple[RoofShare, ...]:
-    """How near the machine's ceilings runs of one configuration came, stage by stage: decode by bytes, others by
-    operations. Nothing where the answering model's sizes are not known."""
+) -> list[dict[str, Any]]:
+    """The share of the machine's ceiling that each stage reached: decode by bytes (MBU), others by operations (MFU).
+
+    `share` is None where no ceiling was measured. Empty where the sizes of the answering model are unknown.
+    """
     info = runs[0].info
     sizes, ceiling = sizes_of(info.models.get(info.role), noted), ceiling_of(runs[0], info.role, ceilings)
     found = []
     for work in works_of(runs, sizes) if sizes is not None else ():
         figure = "MBU" if work.stage == "decode" else "MFU"
         share = None if ceiling is None else work.mbu(ceiling) if figure == "MBU" else work.mfu(ceiling)
-        found.append(RoofShare(work.stage, figure, share))
-    return tuple(found)
+        found.append({"stage": work.stage, "figure": figure, "share": share})
+    return found
 
 
 GROWS, SHRINKS, FLAT, UNCLEAR, TOO_FEW = "grows", "shrinks", "flat", "unclear", "too few runs"
@@ -230,42 +137,25 @@ def verdict_of(line: FittedLine) -> str:
     return GROWS if line.slope > 0 else SHRINKS
 
 
-def slope_text(line: FittedLine) -> str:
-    """`+49.1`, with three digits."""
-    return f"{'+' * (line.slope > 0)}{number_text(line.slope, 3)}"
-
-
-def ends_text(line: FittedLine) -> str:
-    """`47.8 to 50.4`; empty without an interval, or where it is one of rounding errors."""
+def slope_sentence(line: FittedLine, axis: SweepAxis) -> str:
+    """`+49.1 ms per extra second (47.8 to 50.4), from 9 runs at 3 lengths of clip`, and similar for other verdicts."""
+    per, verdict, slope = f"ms per extra {axis.noun}", verdict_of(line), number_text(line.slope, 3)
+    signed = f"{'+' * (line.slope > 0)}{slope}"
     low, high = line.slope_interval or (line.slope, line.slope)
-    return "" if high - low <= 1e-9 * max(1.0, abs(line.slope)) else f"{number_text(low, 3)} to {number_text(high, 3)}"
-
-
-def has_single_runs(line: FittedLine) -> bool:
-    """Whether nothing was measured twice, so that the line alone shows how runs spread."""
-    return line.count == line.places
-
-
-def basis_text(line: FittedLine, axis: SweepAxis) -> str:
-    """`9 runs at 3 numbers of frames`, `one run at each of 3 …`, and where it is uneven how few are at one of them."""
-    if has_single_runs(line):
-        return f"one run at each of {line.places} {axis.amounts}"
-    text = f"{line.count} runs at {line.places} {axis.amounts}"
-    is_uneven = line.fewest < min(FEWEST_OF_TWO, line.count / line.places)
-    return f"{text}, only {line.fewest} at one of them" if is_uneven else text
-
-
-def slope_sentence(line: FittedLine, axis: SweepAxis, unit: str = "ms") -> str:
-    """`+49.1 ms per extra second (47.8 to 50.4), from 9 runs at 3 lengths of clip`, and the like for other verdicts."""
-    per, verdict, ends = f"{unit} per extra {axis.noun}", verdict_of(line), ends_text(line)
-    basis = f"from {basis_text(line, axis)}"
+    # An interval of rounding errors is none.
+    has_ends = high - low > 1e-9 * max(1.0, abs(line.slope))
+    ends = f"{number_text(low, 3)} to {number_text(high, 3)}" if has_ends else ""
+    basis = f"from {line.count} runs at {line.places} {axis.amounts}"
+    if line.count == line.places:
+        basis = f"from one run at each of {line.places} {axis.amounts}"
+    elif line.fewest < min(FEWEST_OF_TWO, line.count / line.places):
+        basis += f", only {line.fewest} at one of them"
     if verdict == TOO_FEW:
         more = f"three {axis.amounts}, or {FEWEST_OF_TWO} runs at each of two, would tell"
-        return f"{slope_text(line)} {per}, {basis}: {TOO_FEW}; {more}"
+        return f"{signed} {per}, {basis}: {TOO_FEW}; {more}"
     if verdict in (FLAT, UNCLEAR):
-        meaning = "flat" if verdict == FLAT else "not told apart from flat"
-        return f"{ends or slope_text(line)} {per}: {meaning}, {basis}"
-    return f"{slope_text(line)} {per}" + (f" ({ends})" if ends else "") + f", {basis}"
+        return f"{ends or signed} {per}: {'flat' if verdict == FLAT else 'not told apart from flat'}, {basis}"
+    return f"{signed} {per}{f' ({ends})' if ends else ''}, {basis}"
 
 
 def visual_document(run: RunLog, role: str | None = None) -> dict[str, Any] | None:
@@ -294,45 +184,70 @@ def visual_document(run: RunLog, role: str | None = None) -> dict[str, Any] | No
 
 
 def scaling_document(runs: Sequence[RunLog], facts: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Every sweep over frames or clip lengths that these runs hold. `facts` are the session's: shapes and ceilings."""
-    told = facts or {}
-    ribbons = ribbons_of(runs, read_models([told.get("models")]), read_ceilings([told.get("ceilings")]))
-    return [_ribbon_document(ribbon) for ribbon in ribbons]
+    """Every sweep that the finished runs of a session hold, over frames first. `facts` are the session's.
+
+    Warm-up and profiled runs are left out, and cold ones wherever there are others.
+    """
+    noted, ceilings = read_models([(facts or {}).get("models")]), read_ceilings([(facts or {}).get("ceilings")])
+    requests: dict[Hashable, list[RunLog]] = {}
+    for run in last_attempts(runs):
+        if is_comparable(run) and run.info.status == FINISHED:
+            requests.setdefault(configuration_key(run.info), []).append(run)
+    warm = [run for listed in requests.values() for run in warm_of(listed)]
+    return [
+        {
+            "model": sweep.model,
+            "role": sweep.role,
+            "axis": axis.key,
+            "runs": len(sweep.runs),
+            "points": [_point(place, sweep.at(place), noted, ceilings) for place in sweep.places()],
+            "slopes": list(_slopes(sweep)),
+        }
+        for axis in AXES
+        for sweep in sweeps_of(warm, axis)
+    ]
 
 
-def _ribbon_document(ribbon: Ribbon) -> dict[str, Any]:
+def _point(
+    place: float, runs: Sequence[RunLog], noted: dict[str, ModelSizes], ceilings: Sequence[DeviceCeiling]
+) -> dict[str, Any]:
+    """All runs that saw one amount: the measured stages in ms, their sum, and shares of the roof."""
+    means = {stage: mean_of(observe(runs, _reader(stage))) for stage in STAGES}
+    stages = {stage: _estimate(mean) for stage, mean in means.items() if mean is not None}
+    total = mean_of(observe(runs, partial(_sum, names=tuple(stages))))
     return {
-        "model": ribbon.sweep.model,
-        "role": ribbon.sweep.role,
-        "axis": ribbon.sweep.axis.key,
-        "runs": ribbon.run_count,
-        "points": [_point(point) for point in ribbon.points],
-        "slopes": [_slope(slope) for slope in ribbon.slopes],
+        "at": place,
+        "run_ids": [run.run_id for run in runs],
+        "total": None if total is None else _estimate(total),
+        "stages": stages,
+        "roof": roof_of(runs, noted, ceilings),
     }
 
 
-def _point(point: SweepPoint) -> dict[str, Any]:
-    return {
-        "at": point.place,
-        "run_ids": list(point.run_ids),
-        "total": None if point.total is None else _estimate(point.total),
-        "stages": {stage: _estimate(found) for stage, found in point.stages.items()},
-        "roof": [{"stage": share.stage, "figure": share.figure, "share": share.share} for share in point.roof],
-    }
+def _slopes(sweep: Sweep) -> Iterator[dict[str, Any]]:
+    """How every stage, and a step of decode, grows."""
+    for stage in (*STAGES[:-1], DECODE_STEP):
+        line = fit_line(*sweep.points(_reader(stage)))
+        if line is not None:
+            yield {
+                "stage": stage,
+                "ms_per_step": line.slope,
+                "ci95": None if line.slope_interval is None else list(line.slope_interval),
+                "runs": line.count,
+                "amounts": line.places,
+                "fewest_runs": line.fewest,
+                "verdict": verdict_of(line),
+                "sentence": slope_sentence(line, sweep.axis),
+            }
 
 
-def _slope(slope: StageSlope) -> dict[str, Any]:
-    interval = slope.line.slope_interval
-    return {
-        "stage": slope.stage,
-        "ms_per_step": slope.line.slope,
-        "ci95": None if interval is None else list(interval),
-        "runs": slope.line.count,
-        "amounts": slope.line.places,
-        "fewest_runs": slope.line.fewest,
-        "verdict": slope.verdict,
-        "sentence": slope.sentence,
-    }
+def _reader(stage: str) -> Read:
+    return decode_ms_per_token if stage == DECODE_STEP else lambda run: stage_ms(run, stage)
+
+
+def _sum(run: RunLog, names: tuple[str, ...]) -> float | None:
+    known = [value for name in names if (value := stage_ms(run, name)) is not None]
+    return sum(known) if names and len(known) == len(names) else None
 
 
 def _estimate(found: Estimate) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sensor time and compute time: which part of a scene a model was shown, and when it worked on it."""
+"""The parts of a scene that a model was shown, on the sample's clock."""
 
 from __future__ import annotations
 
@@ -14,18 +14,6 @@ class SensorSpan(NamedTuple):
 
     start_us: int
     stop_us: int
-
-
-class Passage(NamedTuple):
-    """When a model worked on what it was shown, in absolute ns: every picture passes in one batch.
-
-    From the beginning of the first stage that took it in to the end of the one that encoded it; from `seen_ns` on, the
-    end of the prefill, tokens could know of it. None is what has not happened, or was not measured by itself.
-    """
-
-    start_ns: int
-    encoded_ns: int | None
-    seen_ns: int | None
 
 
 def slices_of(run: RunLog, role: str, records: Collection[FrameRecord] | None = None) -> list[SensorSpan]:
@@ -49,20 +37,6 @@ def slices_of(run: RunLog, role: str, records: Collection[FrameRecord] | None = 
 
 
 def slice_at(slices: list[SensorSpan], position_us: int) -> int | None:
-    """The picture on show at a moment; the first one before any began, None without pictures."""
-    found = None
-    for index, one in enumerate(slices):
-        if found is None or one.start_us <= position_us:
-            found = index
-    return found
-
-
-def passage_of(run: RunLog, role: str) -> Passage | None:
-    """When a model's pictures went through it; None before they did, or where only a whole was measured."""
-    first = next((span for name in ("preprocess", "vision") if (span := run.stage(name, role)) is not None), None)
-    if first is None:
-        return None
-    vision, prefill = run.stage("vision", role), run.stage("prefill", role)
-    return Passage(
-        first.start_ns, None if vision is None else vision.end_ns, None if prefill is None else prefill.end_ns
-    )
+    """The picture at a moment; the first one before any began, None without pictures."""
+    begun = sum(one.start_us <= position_us for one in slices)
+    return max(0, begun - 1) if slices else None
