@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from evprof.core.run_info import KvFacts, KvLayout
 from evprof.core.run_log import RunLog
@@ -44,11 +45,11 @@ class Fact:
     """
 
     section: str
+    runs: tuple[int, ...]
     name: str
     value: float | str | None
-    unit: str
-    origin: str
-    runs: tuple[int, ...]
+    unit: str = ""
+    origin: str = ""
     key: str = ""
     tone: str = ""
     interval: Sequence[float] | None = None
@@ -97,7 +98,7 @@ def figure_facts(run: RunLog, role: str | None = None, basis: str = stages.END_T
         if figure.is_of_answer and role != run.info.role:
             continue
         value = READERS[key](run, role, basis)
-        found.append(Fact(figure.head, figure.title, value, figure.unit or "share", figure.tip, (run.run_id,), key))
+        found.append(Fact(figure.head, (run.run_id,), figure.title, value, figure.unit or "share", figure.tip, key))
     return found
 
 
@@ -111,7 +112,7 @@ _ALWAYS = ("attention", "cache", "step", "reads")
 
 
 def _settings(run: RunLog, role: str) -> Iterator[Fact]:
-    make = _maker(SETTINGS, run)
+    make = partial(Fact, SETTINGS, (run.run_id,))
     settings = {setting.key: setting for setting in told_settings(run, role)}
     sample = run.info.sample
     if sample.is_clip:
@@ -142,7 +143,7 @@ def _tone(setting: ToldSetting) -> str:
 def _accuracy(run: RunLog, _: str) -> Iterator[Fact]:
     if not run.info.sample.is_scored:
         return
-    make = _maker(ACCURACY, run)
+    make = partial(Fact, ACCURACY, (run.run_id,))
     verdict = verdict_of(run)
     yield make("answer", verdict, origin=_rules(RIGHT, CHOICE, EXACT), tone=VERDICT_TONES.get(verdict, ""))
     yield make("names choice", named_letter(run), origin=_rules(CHOICE))
@@ -156,11 +157,7 @@ VERDICT_TONES = {"Right": "good", "Wrong": "bad"}
 
 def verdict_of(run: RunLog) -> str:
     """`Right` or `Wrong`, of free text `F1 42 %`; "" until the run is over."""
-    return verdict_words(score(run, RIGHT), score(run, TOKEN_F1))
-
-
-def verdict_words(right: float | None, shared: float | None) -> str:
-    """The verdict of these scores by RIGHT and TOKEN_F1; "" where neither is known."""
+    right, shared = score(run, RIGHT), score(run, TOKEN_F1)
     if right is not None:
         return "Right" if right else "Wrong"
     return "" if shared is None else f"F1 {percent_text(shared)}"
@@ -187,7 +184,7 @@ def _imported(run: RunLog, _: str) -> Iterator[Fact]:
     imported = run.info.imported
     if imported is None:
         return
-    make = _maker(IMPORTED, run)
+    make = partial(Fact, IMPORTED, (run.run_id,))
     yield make("file", Path(imported.path).name or imported.path, origin=imported.path)
     yield make("family", imported.family.replace("_", " "), origin="the program that wrote the file, by its structure")
     yield make("row", str(imported.row), origin="counted from 0, as in the file")
@@ -207,7 +204,7 @@ def _loading(run: RunLog, role: str) -> Iterator[Fact]:
     found = kv_cache.loading_of(run, role)
     if found is None:
         return
-    make, read = _maker(LOADING, run), found.facts
+    make, read = partial(Fact, LOADING, (run.run_id,)), found.facts
     yield make("events", read.events, origin="camera events brought onto the host")
     yield make("frames", read.frames, origin="pictures decoded, or drawn elsewhere and read")
     rate = "over opening, reading and decoding; without drawing and resizing"
@@ -237,7 +234,7 @@ _ORIGINS = {
 
 
 def _cache(run: RunLog, role: str) -> Iterator[Fact]:
-    make, measured = _maker(KV_CACHE, run), run.info.kv.get(role)
+    make, measured = partial(Fact, KV_CACHE, (run.run_id,)), run.info.kv.get(role)
     if measured is not None:
         yield make("in use", measured.measured_bytes or None, "bytes", "the valid positions, as they are stored")
         yield make("stored", measured.stored_bytes or None, "bytes", "the memory that holds them, which may be more")
@@ -257,7 +254,7 @@ def _layout(run: RunLog, role: str) -> Iterator[Fact]:
     measured = run.info.kv.get(role)
     if measured is not None and measured.layout is not None and measured.layout.shape:
         text = layout_text(measured, measured.layout)
-        yield _maker(LAYOUT, run)("layout", text, origin="shape and strides of the first layer")
+        yield partial(Fact, LAYOUT, (run.run_id,))("layout", text, origin="shape and strides of the first layer")
 
 
 def layout_text(cache: KvFacts, layout: KvLayout) -> str:
@@ -280,7 +277,7 @@ def _energy(run: RunLog, _: str) -> Iterator[Fact]:
     document = energy_document(run)
     if document is None or not computing_devices(run):
         return
-    make = _maker(ENERGY, run)
+    make = partial(Fact, ENERGY, (run.run_id,))
     of = " and ".join(name for name, entry in document["devices"].items() if entry["computes"])
     yield make("total", amount_text(document["energy_j"], "J"), origin=f"{ENERGY_ORIGIN}; {of}")
     for name, joules in {**document["stages"], "unattributed": document["unattributed_j"]}.items():
@@ -312,7 +309,7 @@ _GPU_STATE = (
 
 
 def _gpu(run: RunLog, _: str) -> Iterator[Fact]:
-    make, origin = _maker(GPU, run), "at the start and at the end of the run"
+    make, origin = partial(Fact, GPU, (run.run_id,)), "at the start and at the end of the run"
     both = (run.info.environment.get("gpu"), run.info.environment.get("gpu_end"))
     states = [state for state in both if isinstance(state, dict)]
     for key, name, unit in _GPU_STATE:
@@ -330,7 +327,8 @@ def _clocks(run: RunLog, _: str) -> Iterator[Fact]:
     for device, found in run.info.clocks.items():
         text = f"{found.drift_us:+.1f} µs (± {found.uncertainty_us:.1f}) behind the host's clock at the end"
         fixed = ", corrected" if found.is_corrected else ""
-        yield Fact(CLOCKS, device, text + fixed, "", "drift of the device's clock during the run", (run.run_id,))
+        origin = "drift of the device's clock during the run"
+        yield Fact(CLOCKS, (run.run_id,), device, text + fixed, origin=origin)
 
 
 # Speculation.
@@ -345,7 +343,7 @@ def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
     counts = acceptance(run)
     if counts is None:
         return
-    make = _maker(DRAFTING, run)
+    make = partial(Fact, DRAFTING, (run.run_id,))
     yield make(
         "accepted / drafted",
         f"{counts.accepted:,} / {counts.drafted:,}",
@@ -373,7 +371,8 @@ def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
             f"independently; bonus left out; 95 % interval {ends}, from {ceiling.rejections} rejections."
         )
     value = None if ceiling is None else f"{ceiling.value:.2f}"
-    yield Fact(DRAFTING, "ceiling α / (1 − α)", value, "", origin, tuple(one.run_id for one in repeats))
+    ids = tuple(one.run_id for one in repeats)
+    yield Fact(DRAFTING, ids, "ceiling α / (1 − α)", value, origin=origin)
 
 
 # Facts over several runs.
@@ -391,7 +390,7 @@ def time_facts(lines: Sequence[Sequence[RunLog]]) -> list[Fact]:
         mean = mean_of(observe(observed, run_time_ms))
         if mean is not None:
             ids, origin = tuple(run.run_id for run in observed), FIGURES["total_ms"].tip
-            found.append(Fact("Time", role, mean.value, "ms", origin, ids, "total_ms", interval=mean.interval))
+            found.append(Fact("Time", ids, role, mean.value, "ms", origin, "total_ms", interval=mean.interval))
     return found
 
 
@@ -407,7 +406,7 @@ def speedup_fact(payoff: Payoff) -> Fact | None:
         return None
     tone = ("good" if whole.speedup > 1 else "bad") if payoff.is_clear else ""
     ids, origin = tuple(run.run_id for run in payoff.runs), payoff_sentence(payoff)
-    return Fact(DRAFTING, "speed-up", whole.speedup, "×", origin, ids, "speedup", tone, whole.interval)
+    return Fact(DRAFTING, ids, "speed-up", whole.speedup, "×", origin, "speedup", tone, whole.interval)
 
 
 def score_facts(runs: Sequence[RunLog]) -> list[Fact]:
@@ -421,7 +420,7 @@ def score_facts(runs: Sequence[RunLog]) -> list[Fact]:
         for role, values in by_role.items():
             mean = sum(value for _, value in values) / len(values)
             ids = tuple(run_id for run_id, _ in values)
-            found.append(Fact(ACCURACY, role, mean, "share", FIGURES[key].tip, ids, key))
+            found.append(Fact(ACCURACY, ids, role, mean, "share", FIGURES[key].tip, key))
     return found
 
 
@@ -430,27 +429,11 @@ def score_facts(runs: Sequence[RunLog]) -> list[Fact]:
 
 def _warnings(run: RunLog, _: str) -> Iterator[Fact]:
     for sentence in (*run.info.warnings, throttle_sentence(run)):
-        yield Fact(WARNINGS, "warning", sentence, "", "", (run.run_id,), tone="warn")
+        yield Fact(WARNINGS, (run.run_id,), "warning", sentence, tone="warn")
 
 
 def _figures(run: RunLog, role: str) -> Iterable[Fact]:
     return figure_facts(run, role)
-
-
-class _Maker(NamedTuple):
-    """Makes facts of one section and run."""
-
-    section: str
-    runs: tuple[int, ...]
-
-    def __call__(
-        self, name: str, value: float | str | None, unit: str = "", origin: str = "", *, tone: str = "", key: str = ""
-    ) -> Fact:
-        return Fact(self.section, name, value, unit, origin, self.runs, key, tone)
-
-
-def _maker(section: str, run: RunLog) -> _Maker:
-    return _Maker(section, (run.run_id,))
 
 
 _SECTIONS: Mapping[str, Callable[[RunLog, str], Iterable[Fact]]] = {

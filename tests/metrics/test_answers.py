@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -21,7 +20,6 @@ from evprof.metrics.comparison.answers import (
     SAME,
     SaidWord,
     diff_of,
-    first_keyword,
     said_words,
     spans_of,
 )
@@ -121,22 +119,6 @@ def test_where_one_slips_a_word_in_both_are_told_from_there_on() -> None:
     assert [[word.text for word in side] for side in found.parting] == [["car", "drives"], ["red", "car", "drives"]]
     told = found.to_json()["parting"]
     assert (told["a"]["start_ms"], told["b"]["start_ms"]) == (20.0, 20.0)
-
-
-def test_the_first_correct_keyword_is_that_of_the_expected_answer() -> None:
-    words_said = said_words(_run([" It", " is", " a", " BUS", " approach", "ing", ","]))
-    found = first_keyword(words_said, "The bus is approaching.")
-    assert found is not None
-    assert (found.text, found.t_ns) == ("BUS", 40 * MS)
-    short = first_keyword(words_said, "It is.")
-    assert short is not None
-    assert short.text == "It"
-    assert first_keyword(words_said, "Nothing here") is None
-    a, b = _run([" A", " bus"]), _run([" Nothing"], run_id=2)
-    assert diff_of(a, b).to_json()["first_keyword"] is None
-    for run in (a, b):
-        run.info.sample = replace(run.info.sample, reference="a bus!")
-    assert diff_of(a, b).to_json()["first_keyword"] == {"a": {"word": "bus", "ms": 20.0}, "b": None}
 
 
 @pytest.mark.parametrize("words_of", ["ab", "a b c d e f g h"])

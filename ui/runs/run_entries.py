@@ -155,7 +155,7 @@ class RunEntries:
         )
 
     def _repeats_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> ListLine:
-        """The repeats of one request: how many count, and their mean or speed-up with its interval."""
+        """The repeats of one request: how many count, and their mean or speed-up."""
         lines = _paired(members)
         counted = [line for line in lines if all(run.info.status == FINISHED for run in line) and _counts(line)]
         counted = [line for line in counted if not line[-1].info.is_cold] or counted
@@ -165,90 +165,73 @@ class RunEntries:
         few = f" of {len(measured)}" if len(counted) < len(measured) else ""
         count = f"×{len(counted):,}{few}" if len(measured) > 1 else ""
         marks = Counter(mark for line in measured for mark in badges_of(line))
-        outcome = self._outcome(members, counted)
+        line = self._outcome(members, counted)
         failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
+        if failed and not line.figure:
+            status = failed[-1].info.status
+            line = replace(line, figure=status, role="bad" if status == FAILED else "")
         errors = list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:MOST_ERRORS]
         sample = members[0].info.sample.name if self._has_samples else ""
         label = " · ".join(filter(None, (count, _note(titled[:1]), sample, _settings(lines[-1]))))
-        return ListLine(
-            key,
-            f"{numbers_of(titled if len(measured) == 1 else members)} · {name}",
-            outcome.text or (failed[-1].info.status if failed else ""),
-            outcome.role or ("bad" if failed and not outcome.text and failed[-1].info.status == FAILED else ""),
-            (failed[-1].info.error if failed and not counted else "") or label,
-            "\n".join(filter(None, (f"{name} · runs {_from_to(members)}", *outcome.tip, *errors))),
-            is_live=outcome.is_running,
+        return replace(
+            line,
+            key=key,
+            name=f"{numbers_of(titled if len(measured) == 1 else members)} · {name}",
+            second=(failed[-1].info.error if failed and not counted else "") or label,
+            tip="\n".join(filter(None, (f"{name} · runs {numbers_of(members)}", line.tip, *errors))),
             fold=OPEN if is_open else CLOSED,
             badges=tuple(f"{times} {mark}" if times > 1 else mark for mark, times in marks.items()),
-            chip=f"{outcome.against} ▾" if outcome.against else "",
         )
 
     # Single runs and pairs.
 
-    def _run_line(self, line: list[RunLog], inner: str) -> ListLine:
-        number, name, note = numbers_of(line), _common_name(line), _note(line)
-        sample = line[0].info.sample.name if self._has_samples else ""
-        title, marks = f"{number} · {name or mode_words(line[0])}", badges_of(line)
-        label = " · ".join(filter(None, (note, sample, _settings(line))))
+    def _run_line(self, pair: list[RunLog], inner: str) -> ListLine:
+        number, name, note, run = numbers_of(pair), _common_name(pair), _note(pair), pair[0]
+        title, marks = f"{number} · {name or mode_words(run)}", badges_of(pair)
+        label = " · ".join(filter(None, (note, run.info.sample.name * self._has_samples, _settings(pair))))
         if inner == CELL:
-            title, marks, label = _row_title(line[0], title), (), " · ".join(filter(None, (verdicts_of(line), note)))
+            title, marks, label = _row_title(run, title), (), " · ".join(filter(None, (verdicts_of(pair), note)))
         elif inner == REPEATS:
-            title, label = f"{number} · {name or _repeat_words(line[0])}", note
-        troubled = next((run for run in line if run.info.status in (FAILED, CANCELLED)), None)
-        outcome = self._outcome(line, [] if troubled is not None else [line], is_weighed=not inner)
-        if troubled is not None:
-            outcome = _Outcome(troubled.info.status, "bad" if troubled.info.status == FAILED else "")
-        error = troubled.info.error if troubled is not None else ""
-        return ListLine(
-            _ids(line),
-            title,
-            outcome.text,
-            outcome.role,
-            error or label,
-            _tip(line, label, outcome.tip),
-            is_live=outcome.is_running,
-            second_has_role=bool(error),
+            title, label = f"{number} · {name or _repeat_words(run)}", note
+        troubled = next((run for run in pair if run.info.status in (FAILED, CANCELLED)), None)
+        if troubled is None:
+            line, error = self._outcome(pair, [pair], is_weighed=not inner), ""
+        else:
+            status, error = troubled.info.status, troubled.info.error or ""
+            line = ListLine(None, "", status, "bad" if status == FAILED else "", second_has_role=bool(error))
+        return replace(
+            line,
+            key=_ids(pair),
+            name=title,
+            second=error or label,
+            tip=_tip(pair, label, line.tip),
             is_inner=bool(inner),
             tells_by_end=inner == CELL,
             badges=marks,
-            chip=f"{outcome.against} ▾" if outcome.against else "",
         )
 
     def _outcome(
         self, members: Sequence[RunLog], counted: Sequence[Sequence[RunLog]], *, is_weighed: bool = True
-    ) -> _Outcome:
-        """What a running line does; the speed-up of runs that draft; else the mean time of each model."""
+    ) -> ListLine:
+        """A line without a name: the stage of a running line, the speed-up of runs that draft, or mean times."""
         from evprof.metrics import facts
 
         running = next((run for run in members if run.info.status == RUNNING), None)
         if running is not None:
-            return _Outcome(stage_now(running, running.info.role), is_running=True)
+            return ListLine(None, "", stage_now(running, running.info.role), is_live=True)
         if not counted:
-            return _Outcome()
-        last = counted[-1][-1]
-        times = facts.time_facts(counted)
-        plain = _Outcome(" / ".join(fact.text for fact in times), tip=(_over("time", times),))
+            return ListLine(None, "")
+        last, times = counted[-1][-1], facts.time_facts(counted)
+        plain = ListLine(None, "", " / ".join(fact.text for fact in times), tip=_over("time", times))
         if not is_weighed or not may_pay_off(last):
             return plain
         payoff = self._payoffs.of(last)
         fact = None if payoff is None else facts.speedup_fact(payoff)
         if payoff is None or fact is None:
-            return replace(plain, against="no baseline")
-        return _Outcome(
-            fact.text if fact.interval is not None else _UNCLEAR,
-            fact.tone,
-            (fact.origin, _over("speed-up", [fact])),
-            against=against_of(payoff, _ids(members)),
-        )
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    text: str = ""
-    role: str = ""
-    tip: tuple[str, ...] = ()
-    against: str = ""
-    is_running: bool = False
+            return replace(plain, chip="no baseline ▾")
+        text, tip = fact.text if fact.interval is not None else _UNCLEAR, _over("speed-up", [fact])
+        chip = f"{against_of(payoff, _ids(members))} ▾"
+        return ListLine(None, "", text, fact.tone, tip=f"{fact.origin}\n{tip}".strip(), chip=chip)
 
 
 _SCORED = {True: "of its answers are right", False: "token F1 on average"}
@@ -286,11 +269,6 @@ def numbers_of(runs: Sequence[RunLog]) -> str:
 
 def _ids(runs: Sequence[RunLog]) -> tuple[int, ...]:
     return tuple(sorted(run.run_id for run in runs))
-
-
-def _from_to(runs: Sequence[RunLog]) -> str:
-    ids = _ids(runs)
-    return f"{ids[0]} to {ids[-1]}"
 
 
 def _over(what: str, found: Sequence[Fact]) -> str:
@@ -354,14 +332,13 @@ def _row_title(run: RunLog, title: str) -> str:
     return " · ".join([*parts, *run.info.marks])
 
 
-def _tip(line: Sequence[RunLog], label: str, outcome: Sequence[str]) -> str:
+def _tip(line: Sequence[RunLog], label: str, outcome: str) -> str:
     run = line[0]
     sample = f" · {run.info.sample.name}" if run.info.sample.name else ""
     lines = [f"{mode_name(run.info.mode)} · run {' and '.join(str(one.run_id) for one in line)}{sample}"]
     lines += dict.fromkeys(model.name for one in line for model in one.info.models.values())
-    lines += [label] if label else []
-    lines += dict.fromkeys(one.info.note for one in line if one.info.note)
-    lines += [one.info.error for one in line if one.info.error]
+    lines += [label, *dict.fromkeys(one.info.note for one in line)]
+    lines += [one.info.error or "" for one in line]
     lines += [warning for one in line for warning in one.info.warnings]
     lines += [note for one in line if one.info.imported is not None for note in one.info.imported.notes]
-    return "\n".join([*lines, *filter(None, outcome)])
+    return "\n".join(filter(None, [*lines, outcome]))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evprof.core.run_log import RunLog
 from evprof.core.texts import is_byte, is_control, join_pieces
 from evprof.core.units import ms_from_ns
-from evprof.metrics.figures.scores import rouge_words, squad_words, words
+from evprof.metrics.figures.scores import rouge_words, words
 
 TEXT_DIFF_DEFINITION = "words without case and punctuation, longest common blocks first; ms from each run's zero"
 
@@ -26,14 +26,6 @@ MOST_PARTING = 6
 
 _MOST_TOKENS = 3 * MOST_WORDS
 """So many tokens of an answer are looked at, and as many letters of a text without tokens times eight."""
-
-_FILLERS = frozenset(
-    words(
-        "and are as at be been by can for from has have he her his if in into is it its no not of on or she so some "
-        "that their there these they this those to up was were which who will with yes you"
-    )
-)
-"""Words of an expected answer that tell nothing, unless it has no others; articles count nowhere."""
 
 SAME, CHANGED, ONLY_A, ONLY_B, AHEAD = "same", "changed", "only_a", "only_b", "ahead"
 """Kinds of spans. `ahead`: only one side has come so far, and the other may still say the same."""
@@ -77,11 +69,9 @@ class AnswerSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerDiff:
-    """`keywords`: the first word of each answer that the expected answer has too, None where no answer is expected.
-    `is_cut`: only the beginnings were compared."""
+    """`is_cut`: only the beginnings were compared."""
 
     spans: tuple[AnswerSpan, ...]
-    keywords: tuple[SaidWord | None, SaidWord | None] | None = None
     is_cut: bool = False
 
     @property
@@ -129,9 +119,6 @@ class AnswerDiff:
             if first is None
             else {side: _side(said) for side, said in zip("ab", self.parting, strict=True)},
             "spans": [span.to_json() for span in self.spans],
-            "first_keyword": None
-            if self.keywords is None
-            else {side: _word(word) for side, word in zip("ab", self.keywords, strict=True)},
             "is_cut": self.is_cut,
         }
 
@@ -158,14 +145,12 @@ def is_answer_told(run: RunLog) -> bool:
 
 def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
     said = said_words(a), said_words(b)
-    reference = b.info.sample.reference if b.info.sample.reference is not None else a.info.sample.reference
-    keywords = None if reference is None else (first_keyword(said[0], reference), first_keyword(said[1], reference))
     is_cut = max(map(len, said)) > MOST_WORDS or max(len(run.tokens) for run in (a, b)) > _MOST_TOKENS
     spans = spans_of(said[0][:MOST_WORDS], said[1][:MOST_WORDS])
     behind = b if spans and spans[-1].kind == ONLY_A else a if spans and spans[-1].kind == ONLY_B else None
     if behind is not None and not behind.info.is_over:
         spans[-1] = spans[-1]._replace(kind=AHEAD)
-    return AnswerDiff(tuple(spans), keywords, is_cut)
+    return AnswerDiff(tuple(spans), is_cut)
 
 
 def spans_of(a: Sequence[SaidWord], b: Sequence[SaidWord]) -> list[AnswerSpan]:
@@ -173,13 +158,6 @@ def spans_of(a: Sequence[SaidWord], b: Sequence[SaidWord]) -> list[AnswerSpan]:
     kinds = {"equal": SAME, "replace": CHANGED, "delete": ONLY_A, "insert": ONLY_B}
     codes = SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
     return [AnswerSpan(kinds[kind], tuple(a[i:j]), tuple(b[m:n])) for kind, i, j, m, n in codes]
-
-
-def first_keyword(said: Sequence[SaidWord], reference: str) -> SaidWord | None:
-    """The first word of an answer that the expected one has too and that tells something."""
-    expected = set(squad_words(reference))
-    wanted = expected - _FILLERS or expected
-    return next((word for word in said if wanted.intersection(squad_words(word.text))), None)
 
 
 def _written(run: RunLog) -> tuple[str, list[int]]:
@@ -210,10 +188,6 @@ def _side(said: Sequence[SaidWord]) -> dict[str, Any]:
         "start_ms": _ms(said[0].t_ns) if said else None,
         "end_ms": _ms(said[-1].t_ns) if said else None,
     }
-
-
-def _word(word: SaidWord | None) -> dict[str, Any] | None:
-    return None if word is None else {"word": word.text, "ms": _ms(word.t_ns)}
 
 
 def _ms(t_ns: int | None) -> float | None:
