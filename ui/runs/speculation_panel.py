@@ -14,7 +14,7 @@ from ui.run_facts.run_text import NOTHING, judgement_of
 from ui.runs.run_entries import against_of
 from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE, Payoffs
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role, put_parts, stacked
+from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import Disclosure, ToneLabel, section_head
 
@@ -24,7 +24,7 @@ _HEAD, _LOSSY_HEAD = "Draft acceptance", "Adapted cache · lossy"
 class SpeculationPanel(QWidget):
     """Shown for runs that speculate or adapt a cache; hides itself for others.
 
-    The number and what it means come first, beside what it is weighed against; what that rests on is folded away.
+    The number and its meaning come first, beside the baseline; the reasons are folded away.
 
     Signals:
         clinic_asked(): the button for every definition, failures and break-even was pressed.
@@ -37,74 +37,63 @@ class SpeculationPanel(QWidget):
     measuring_asked = Signal(object)
 
     def __init__(self, themes: ThemeHolder, payoffs: Payoffs | None = None, parent: QWidget | None = None) -> None:
-        """`payoffs` are those of the list of runs: what is worked out there is not worked out here again."""
+        """`payoffs` are those of the list of runs, so that none is computed twice."""
         super().__init__(parent)
         self._payoffs = payoffs or Payoffs()
         self._run: RunLog | None = None
-        self._runs: Mapping[int, RunLog] = {}
         self._state: object = None
+        self.head = section_head(_HEAD)
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Draft acceptance")
         self.against = in_role(QPushButton(), "chip")
-        self.against.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.against.setToolTip("The plain runs that this is weighed against: choose others")
+        self.against.setToolTip("The plain runs of the baseline: choose others")
         self.against.clicked.connect(self._ask_baseline)
         self.verdict = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         self.why = Disclosure("Why")
-        self.alone = _button(TARGET_ALONE, "Measures the target by itself on this sample with the same settings")
+        self.alone, self.again = QPushButton(TARGET_ALONE), QPushButton(f"Run this again ×{ALONE_REPEATS}")
+        self.alone.setToolTip("Measures the target by itself on this sample with the same settings")
+        self.again.setToolTip("Measures the same three times more")
         self.alone.clicked.connect(self._ask_alone)
-        self.again = _button("Run this again ×3", "Measures the same three times more")
         self.again.clicked.connect(self._ask_again)
-        column = stacked(on=self, spacing=GRID // 2)
-        self.head = section_head(_HEAD)
         self.clinic = in_role(QPushButton("Acceptance clinic…"), "link")
-        self.clinic.setCursor(Qt.CursorShape.PointingHandCursor)
         self.clinic.setToolTip("Every definition of acceptance, why drafts failed, and break-even (Ctrl+Shift+A)")
         self.clinic.clicked.connect(self.clinic_asked)
-        column.addWidget(self.head)
-        column.addWidget(self.table)
-        against = beside(self.against, None)
-        column.addLayout(against)
-        put_parts(against)
+        column = stacked(on=self, spacing=GRID // 2)
+        for widget in (self.head, self.table):
+            column.addWidget(widget)
+        for button in (self.against, self.clinic):
+            button.setCursor(Qt.CursorShape.PointingHandCursor)
+        column.addWidget(self.against, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.verdict)
         column.addWidget(self.why)
-        column.addWidget(self.alone, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.again, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.clinic, 0, Qt.AlignmentFlag.AlignLeft)
+        for button in (self.alone, self.again, self.clinic):
+            column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
 
     def show_run(self, run: RunLog | None, runs: Mapping[int, RunLog] | None = None) -> None:
-        """Shows a run's speculation, weighed against the plain runs among `runs`. Cheap when nothing happened."""
+        """Shows a run's speculation against the plain runs among `runs`; cheap when nothing changed."""
         from evprof.metrics.speculation.outcome import acceptance
+        from evprof.metrics.speculation.verdicts import speculation_verdict
 
-        # An imported file gives no rounds; what it says of acceptance stands among its figures.
+        # An imported file may have no rounds; its acceptance stands among its figures.
         has_rounds = run is not None and (run.info.imported is None or bool(run.rounds))
         counts = acceptance(run) if run is not None and has_rounds else None
         is_adapted = run is not None and mode_of(run.info.mode).maps_cache
         self.setVisible(counts is not None or is_adapted)
-        self._run, self._runs = (run if counts is not None or is_adapted else None), runs or {}
+        self._run = run if counts is not None or is_adapted else None
         if self._run is None:
             return
-        self._fill()
-
-    def _fill(self) -> None:
-        from evprof.metrics.speculation.outcome import acceptance
-        from evprof.metrics.speculation.verdicts import speculation_verdict
-
-        run = self._run
-        if run is None:
-            return
-        self._payoffs.look(self._runs)
+        run, known = self._run, runs or {}
+        self._payoffs.look(known)
         state = (id(run), run.version, self._payoffs.state)
         if state == self._state:
             return
         self._state = state
-        counts = acceptance(run)
         self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
         self.table.show_rows([] if counts is None else _rows(run, self._payoffs.pool_of(run)))
         self.table.setVisible(counts is not None)
         payoff = self._payoffs.of(run) if run.info.is_over else None
-        verdict = speculation_verdict(run, list(self._runs.values()), payoff)
+        verdict = speculation_verdict(run, list(known.values()), payoff)
         self.verdict.say(verdict.head, judgement_of(run, payoff))
         self.why.say(verdict.why)
         self.against.setText("" if payoff is None else f"{against_of(payoff, [run.run_id])} ▾")
@@ -115,8 +104,7 @@ class SpeculationPanel(QWidget):
 
     def _ask_baseline(self) -> None:
         if self._run is not None:
-            place = self.against.mapToGlobal(self.against.rect().bottomLeft())
-            self.baseline_asked.emit(self._run, place)
+            self.baseline_asked.emit(self._run, self.against.mapToGlobal(self.against.rect().bottomLeft()))
 
     def _ask_alone(self) -> None:
         if self._run is not None:
@@ -127,28 +115,19 @@ class SpeculationPanel(QWidget):
             self.measuring_asked.emit(request_again(self._run, self._run.info.mode, ALONE_REPEATS))
 
 
-def _button(text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setToolTip(tip)
-    button.hide()
-    return button
-
-
 def _rows(run: RunLog, repeats: list[RunLog]) -> list[TableRow]:
     """Counts beside their rate, then what they mean."""
     from evprof.metrics.facts import acceptance_facts
 
     found = {fact.name: fact for fact in acceptance_facts(run, repeats)}
-    rows: list[TableRow] = []
-    for name, rate in (
-        ("accepted / drafted", "acceptance rate"),
-        ("hidden accepted / drafted", "hidden acceptance rate"),
-    ):
-        if name in found:
-            share = found[rate].text if rate in found else ""
-            cells = (str(found[name].value), share or NOTHING)
-            rows.append(TableRow(name, cells, tip=found[name].origin))
+    rows = [
+        TableRow(name, (found[name].text, found[rate].text if rate in found else NOTHING), tip=found[name].origin)
+        for name, rate in (
+            ("accepted / drafted", "acceptance rate"),
+            ("hidden accepted / drafted", "hidden acceptance rate"),
+        )
+        if name in found
+    ]
     for name, unit in (("mean acceptance length", "bonus counted"), ("ceiling α / (1 − α)", "bonus left out")):
-        fact = found[name]
-        rows.append(TableRow(name, ("", fact.text or NOTHING), unit=unit, tip=fact.origin))
+        rows.append(TableRow(name, ("", found[name].text or NOTHING), unit=unit, tip=found[name].origin))
     return rows
