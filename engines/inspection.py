@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engines.adapters.head_files import HeadFiles
+from engines.adapters.folder import HeadFiles
 from engines.adapters.medusa import medusa_sizes
 from engines.adapters.published import check_fit, layer_config
 from engines.checkpoints.config import ModelConfig, edge, is_qwen2, number

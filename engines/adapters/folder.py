@@ -1,9 +1,9 @@
-"""The tensors of a trained adapter's folder, checked before they are read and written whole or not at all."""
+"""The tensors of an adapter or a published head: checked when they are read, written whole or not at all."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from engines.checkpoints.shards import read_tensors, safetensors_header
+from engines.checkpoints.shards import StoredTensor, bin_header, read_tensors, safetensors_header, weight_files
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_folder
@@ -20,15 +20,17 @@ from evprof.core.units import bytes_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.modes import MODES
 from evprof.loaders.adapters import CARD, DESCRIPTION, FORMAT, AdapterInfo
-from evprof.loaders.heads import CONFIG, written_config
+from evprof.loaders.heads import CONFIG, MEDUSA_FILE, written_config
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Name -> shape of every tensor a kind needs."""
 
 Made = TypeVar("Made", bound=nn.Module)
 
-MOST_BYTES = 4 << 30
-"""Of all tensors of an adapter together; a head for a 7B model takes an eighth of it."""
+MOST_BYTES = 8 << 30
+"""Of all tensors together; five Medusa heads of a 13B model take two GiB."""
+
+_CPU = torch.device("cpu")
 
 
 def load_tensors(
@@ -38,10 +40,10 @@ def load_tensors(
     device: torch.device | None = None,
     dtype: torch.dtype | None = None,
 ) -> dict[str, torch.Tensor]:
-    """The adapter's tensors by name, on `device` (CPU), floating ones in `dtype` (their own). `shapes` must match
-    before weights are read. Raises UserError for missing, oversized, misshaped or non-finite tensors. Runs nothing from
-    the file."""
-    path = info.tensors_path
+    """The adapter's tensors by name, on `device` (CPU); with `shapes`, these tensors alone, floating and in `dtype`
+    (their own). Raises UserError for missing, oversized, misshaped or non-finite tensors. Runs nothing from the
+    file."""
+    path, place = info.tensors_path, device or _CPU
     if not path.is_file():
         raise UserError(
             f"{info.folder} lacks {path.name}; copy the adapter again or train it with evprof adapter train."
@@ -50,28 +52,30 @@ def load_tensors(
     total = sum(tensor.nbytes for tensor in stored.values())
     if total > MOST_BYTES:
         raise UserError(f"{path} holds {bytes_text(total)}; an adapter has {bytes_text(MOST_BYTES)} at most.")
-    if shapes is not None:
-        missing = sorted(set(shapes) - set(stored))
-        surplus = sorted(set(stored) - set(shapes))
-        if missing or surplus:
-            what = f"lacks '{missing[0]}'" if missing else f"holds '{surplus[0][:80]}', which is no part of it"
-            raise UserError(f"{path} {what}; train the adapter again.")
-        for name, shape in shapes.items():
-            found = stored[name]
-            if found.shape != tuple(shape):
-                raise UserError(
-                    f"{path}: '{name}' is of shape {list(found.shape)}, and {list(shape)} is needed; train the adapter "
-                    "for these models."
-                )
-            if not getattr(torch, found.dtype).is_floating_point:
-                raise UserError(f"{path}: '{name}' is of type {found.dtype}, and weights are needed.")
-    tensors: dict[str, torch.Tensor] = {}
-    for entry, tensor in read_tensors(list(stored.values()), device or torch.device("cpu")):
-        is_floating = tensor.is_floating_point()
-        if is_floating and not bool(tensor.float().isfinite().all()):
-            raise UserError(f"{path}: '{entry.name}' holds values that are not finite; train the adapter again.")
-        tensors[entry.name] = tensor.to(dtype) if is_floating and dtype is not None else tensor
-    return tensors
+    if shapes is None:
+        return {entry.name: tensor for entry, tensor in read_tensors(list(stored.values()), place)}
+    missing, surplus = sorted(shapes.keys() - stored.keys()), sorted(stored.keys() - shapes.keys())
+    if missing or surplus:
+        what = f"lacks '{missing[0]}'" if missing else f"holds '{surplus[0][:80]}', which is no part of it"
+        raise UserError(f"{path} {what}; train the adapter again.")
+    return {name: read_weight(stored[name], shape, place, dtype) for name, shape in shapes.items()}
+
+
+def read_weight(
+    entry: StoredTensor, shape: Sequence[int], device: torch.device, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """One tensor. Raises UserError for another shape, for whole numbers and for values that are not finite."""
+    problem = ""
+    if entry.shape != tuple(shape):
+        problem = f"is of shape {list(entry.shape)}, and {list(shape)} is needed"
+    elif not getattr(torch, entry.dtype).is_floating_point:
+        problem = f"is of type {entry.dtype}, and weights are needed"
+    if not problem:
+        ((_, tensor),) = read_tensors([entry], device)
+        if bool(tensor.float().isfinite().all()):
+            return tensor if dtype is None else tensor.to(dtype)
+        problem = "holds values that are not finite"
+    raise UserError(f"{entry.path}: '{entry.name}' {problem}; choose the models it was made for, or get it again.")
 
 
 def load_module(
@@ -142,6 +146,96 @@ def size_of(info: AdapterInfo, name: str, *, least: int = 1, most: int = 1 << 20
             f"{info.folder / DESCRIPTION}: config.{name} must be a whole number from {least} to {most}, not {value!r}."
         )
     return value
+
+
+_OUTER = ("model.", "medusa_head.")
+"""What some programs set before every name."""
+
+
+class HeadFiles:
+    """`names` are those of all tensors, without what some programs set before them. Reading one counts it as known."""
+
+    def __init__(self, info: AdapterInfo) -> None:
+        self._info = info
+        own = info.folder / MEDUSA_FILE
+        files = [own] if own.is_file() else weight_files(info.folder)
+        stored: dict[str, StoredTensor] = {}
+        for path in files:
+            for tensor in safetensors_header(path) if path.suffix == ".safetensors" else bin_header(path):
+                name = tensor.name
+                for outer in _OUTER:
+                    name = name.removeprefix(outer)
+                if name in stored:
+                    raise UserError(f"{path} holds '{name[:80]}' twice; download the head again.")
+                stored[name] = tensor
+        total = sum(tensor.nbytes for tensor in stored.values())
+        if total > MOST_BYTES:
+            raise UserError(f"{info.folder} holds {bytes_text(total)}; a head has {bytes_text(MOST_BYTES)} at most.")
+        self._stored = stored
+        self._known: set[str] = set()
+        self.nbytes = total
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._stored)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a tensor. Raises UserError where there is none."""
+        return self._entry(name).shape
+
+    def note(self, name: str) -> None:
+        self._known.add(name)
+
+    def joined(
+        self,
+        names: Sequence[str],
+        rows: Sequence[int] | None,
+        shape: tuple[int, ...],
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> torch.Tensor:
+        """Concatenates tensors with `rows` rows each to `shape`. Raises UserError for missing tensors, and as
+        `read_weight`."""
+        self._known.update(names)
+        parts = [
+            read_weight(self._entry(name), (count, *shape[1:]), device, dtype)
+            for name, count in zip(names, rows or (shape[0],), strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def whole_numbers(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """A tensor of whole numbers as int64 on the CPU. Raises UserError for anything else."""
+        entry = self._entry(name)
+        if entry.shape != shape or entry.dtype not in ("int64", "int32"):
+            raise UserError(
+                f"{entry.path}: '{name}' is of shape {list(entry.shape)} and type {entry.dtype}, and {list(shape)} "
+                "whole numbers are needed."
+            )
+        self._known.add(name)
+        ((_, tensor),) = read_tensors([entry], _CPU)
+        return tensor.long()
+
+    def refuse_rest(self, ignored: Sequence[str], foreign: Mapping[str, str]) -> None:
+        """Raises UserError for an unread tensor whose name ends in none of `ignored`. `foreign` maps parts of names to
+        layouts."""
+        rest = sorted(name for name in self.names - self._known if not name.endswith(tuple(ignored)))
+        if not rest:
+            return
+        layout = self._info.layout
+        word = layout.word if layout is not None else ""
+        told = next((said for part, said in foreign.items() if any(part in name for name in rest)), None)
+        if told is not None:
+            raise UserError(f"{self._info.folder} is a head of {told}; evprof does not know its arithmetic.")
+        raise UserError(f"{self._info.folder} holds '{rest[0][:80]}', which is no part of an {word} head.")
+
+    def _entry(self, name: str) -> StoredTensor:
+        entry = self._stored.get(name)
+        if entry is None:
+            layout = self._info.layout
+            word = layout.word if layout is not None else "published"
+            raise UserError(f"{self._info.folder} lacks '{name}', which an {word} head has; download the head again.")
+        return entry
 
 
 def _check_sizes(info: AdapterInfo, role: str, name: str, trained: tuple[int, int], found: tuple[int, int]) -> None:

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from engines.adapters.folder import check_kind
-from engines.adapters.head_files import HeadFiles
+from engines.adapters.folder import HeadFiles, check_kind
 from engines.adapters.published import check_fit
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError

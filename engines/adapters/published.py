@@ -16,9 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from engines.adapters.folder import check_kind, size_of
+from engines.adapters.folder import HeadFiles, check_kind, size_of
 from engines.adapters.following import Entered, FollowingHead
-from engines.adapters.head_files import HeadFiles
 from engines.checkpoints.config import check_rotary
 from engines.decoder.llama import LlamaDecoder, LlamaLayer, check_rope
 from evprof.core.errors import UserError

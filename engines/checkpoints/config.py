@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from engines.checkpoints.shards import StoredTensor, has_weights, read_headers
+from engines.checkpoints.shards import StoredTensor, read_headers
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.families import FAMILIES
 
@@ -299,24 +299,6 @@ def named_folder(checkpoint: Path, value: object) -> Path | None:
     if found is not None:
         return found
     return next((place for hub_id in _hub_ids(value) if _is_described(place := _cached(hub_id))), None)
-
-
-def fetched_folder(value: object) -> Path | None:
-    """The CLIP folder of that name with weights from the hub, from CLIP's publisher only; None if there is none or no
-    network."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    named = _hub_ids(value if isinstance(value, str) else "")
-    for hub_id in (each for each in named if each.startswith(_PUBLISHER)):
-        for weights in ("*.safetensors", "pytorch_model*.bin"):
-            try:
-                folder = Path(snapshot_download(hub_id, allow_patterns=["*.json", weights]))
-            except (HfHubHTTPError, HFValidationError, OSError, ValueError):
-                break
-            if _is_described(folder) and has_weights(folder):
-                return folder
-    return None
 
 
 def tower_tensors(folder: Path) -> dict[str, StoredTensor]:

@@ -63,6 +63,17 @@ class Proposal:
         return cls(torch.empty(0, dtype=torch.long))
 
 
+def parents_of(widths: Sequence[int]) -> tuple[int, ...]:
+    """Parents of a static tree's nodes, level by level, siblings side by side; -1: the answer's last token."""
+    parents: list[int] = []
+    above: Sequence[int] = (-1,)
+    for width in widths:
+        start = len(parents)
+        parents += [parent for parent in above for _ in range(width)]
+        above = range(start, len(parents))
+    return tuple(parents)
+
+
 @dataclass(frozen=True, eq=False)
 class Drafted:
     token: torch.Tensor

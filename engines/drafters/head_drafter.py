@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ from engines.adapters.medusa import MedusaHeads, load_medusa
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Law, draw
-from engines.drafters.drafter import Drafter, DraftSide, PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafter, DraftSide, PromptContext, Proposal, Verified, parents_of
 from engines.tokens.uploads import moved
 from evprof.core.errors import Cancelled
 from evprof.core.vocabulary.speculation import DynamicTree
@@ -36,17 +38,11 @@ class StaticTree:
     """What is the same for every tree of these widths: nodes level by level, siblings side by side."""
 
     def __init__(self, widths: Sequence[int]) -> None:
-        self.levels: list[Level] = []
-        parents: list[int] = []
-        above, nodes = [-1], 0
-        for width in widths:
-            parents += [parent for parent in above for _ in range(width)]
-            above = list(range(nodes, nodes + len(above) * width))
-            nodes += len(above)
-            self.levels.append(Level(width, len(above)))
-        self.parents = tuple(parents)
-        self._seen = torch.eye(nodes, dtype=torch.bool)
-        for node, parent in enumerate(parents):
+        sizes = accumulate(widths, mul)
+        self.levels = [Level(width, nodes) for width, nodes in zip(widths, sizes, strict=True)]
+        self.parents = parents_of(widths)
+        self._seen = torch.eye(len(self.parents), dtype=torch.bool)
+        for node, parent in enumerate(self.parents):
             if parent >= 0:
                 self._seen[node] |= self._seen[parent]
         self._masks: dict[int, torch.Tensor] = {}

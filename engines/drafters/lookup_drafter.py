@@ -18,7 +18,7 @@ import torch
 from engines.adapters.folder import check_target, kept
 from engines.adapters.ngram import NgramCounts, load_ngram
 from engines.decoder.llama import LlamaDecoder
-from engines.drafters.drafter import Drafter, DraftSide, PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafter, DraftSide, PromptContext, Proposal, Verified, parents_of
 from engines.tokens.uploads import upload
 
 Kept = TypeVar("Kept")
@@ -249,17 +249,6 @@ class RecyclingDrafter(Drafter):
     def _put(self, tokens: Sequence[int], following: torch.Tensor) -> None:
         self._table.index_copy_(0, upload(tokens, self.device), following)
         self._known.update(tokens)
-
-
-def parents_of(widths: Sequence[int]) -> tuple[int, ...]:
-    """Parents of a static tree's nodes, level by level, siblings side by side; -1: the answer's last token."""
-    parents: list[int] = []
-    above: Sequence[int] = (-1,)
-    for width in widths:
-        start = len(parents)
-        parents += [parent for parent in above for _ in range(width)]
-        above = range(start, len(parents))
-    return tuple(parents)
 
 
 def make_recycling(side: DraftSide) -> RecyclingDrafter:

@@ -25,6 +25,7 @@ from engines.tokens.tokenization import Vocabulary
 from engines.tokens.uploads import upload
 from engines.tokens.vocabulary_alignment import Alignment, ends_of, first_shared
 from evprof.core.errors import Cancelled, UserError
+from evprof.core.records import TARGET
 from evprof.core.run_info import REENCODED
 
 _BROKEN = "\ufffd"
@@ -311,7 +312,9 @@ def make_hidden(side: DraftSide) -> HiddenDrafter:
     return HiddenDrafter(side.draft_name, cached, decoder, side.alignment, side.eos_ids, **side.drawn)
 
 
-class SelfDrafter(Drafter):
+class SelfDrafter(ModelDrafter):
+    """The target drafts with a second cache of the same prompt."""
+
     wants_features = True
 
     def __init__(
@@ -322,46 +325,27 @@ class SelfDrafter(Drafter):
         law: Law | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__("the target itself", target.device)
-        self._target = target
-        self._eos_ids = eos_ids
-        self._law, self._generator = law, generator
-        self._inner: ModelDrafter | None = None
+        rows = target.vocabulary_size
+        own = CachedModel(target.decoder, TARGET, target.device, rows)
+        drawn: dict[str, Any] = {"law": law, "generator": generator, "target_rows": rows}
+        super().__init__("the target itself", own, first_shared(rows), eos_ids, **drawn)
 
     def start(self, context: PromptContext) -> None:
-        """A second cache with the same prompt. Raises RuntimeError without the prompt's embeddings."""
-        if context.embeddings is None:
+        """Fills the cache. Raises RuntimeError without the prompt's embeddings."""
+        prompt, model = context.embeddings, self.model
+        if prompt is None:
             raise RuntimeError("the target drafts from its prompt's embeddings")
-        target = self._target
-        own = CachedModel(target.decoder, self.role, target.device, target.vocabulary_size)
-        first = context.embeddings
-        own.cache = make_cache(
-            STATIC, target.decoder.config, capacity=first.shape[1] + 256, device=first.device, dtype=first.dtype
+        model.cache = make_cache(
+            STATIC, model.decoder.config, capacity=prompt.shape[1] + 256, device=prompt.device, dtype=prompt.dtype
         )
-        own.decoder.trunk(first, own.cache)
-        own.prompt_length = own.length
-        everything = first_shared(target.vocabulary_size)
-        self._inner = ModelDrafter(
-            self.name,
-            own,
-            everything,
-            self._eos_ids,
-            law=self._law,
-            generator=self._generator,
-            target_rows=target.vocabulary_size,
-        )
+        model.decoder.trunk(prompt, model.cache)
+        model.prompt_length = model.length
 
-    @property
-    def _model(self) -> ModelDrafter:
-        if self._inner is None:
-            raise RuntimeError("a drafter is started before it drafts")
-        return self._inner
+    def finish(self, ids: Sequence[int]) -> None:
+        return
 
-    def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
-        return self._model.propose(ids, count, is_stopped)
-
-    def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        self._model.observe(ids, verified)
+    def note_length(self, answer: Answer) -> None:
+        return
 
 
 def make_self(side: DraftSide) -> SelfDrafter:

@@ -16,7 +16,6 @@ from engines.checkpoints.config import (
     CLIP_L14,
     PUBLISHED,
     ModelConfig,
-    fetched_folder,
     given_folder,
     named_folder,
     tower_tensors,
@@ -79,9 +78,9 @@ class ModelFamily(ABC):
         return True
 
     def completed(
-        self, folder: Path, config: ModelConfig, stored: dict[str, StoredTensor], *, fetches: bool = False
+        self, folder: Path, config: ModelConfig, stored: dict[str, StoredTensor]
     ) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
-        """The stored tensors with what another folder lends them (`fetches`: or the hub), and what is said about it."""
+        """The stored tensors with what another folder lends them, and what is said about it."""
         return stored, ()
 
     def is_lent(self, published_name: str) -> bool:
@@ -138,15 +137,13 @@ class LentTowerFamily(ModelFamily):
         return any(self.is_lent(self.canonical(name)) for name in stored)
 
     def completed(
-        self, folder: Path, config: ModelConfig, stored: dict[str, StoredTensor], *, fetches: bool = False
+        self, folder: Path, config: ModelConfig, stored: dict[str, StoredTensor]
     ) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
-        """Adds the tower of a CLIP folder if the files hold none: the user's, the one that config.json names, or
-        (`fetches`) that one from the hub. Raises UserError, naming --clip, if there is none."""
+        """Adds the tower of a CLIP folder if the files hold none: the user's, or the one that config.json names.
+        Raises UserError, naming --clip, if there is none."""
         if self.holds_tower(stored):
             return stored, ()
         source = config.tower_folder if config.tower_folder is not None and has_weights(config.tower_folder) else None
-        if source is None and fetches and not config.tower_is_given:
-            source = fetched_folder(config.tower_name)
         if source is None:
             raise UserError(_no_tower(folder, config))
         borrowed = {self.tower_prefix + name: tensor for name, tensor in tower_tensors(source).items()}
@@ -167,6 +164,6 @@ def _no_tower(folder: Path, config: ModelConfig) -> str:
         empty = f"but {config.tower_folder} holds no weights"
         named = f"names '{config.tower_name}', {empty if config.tower_folder else 'which is not on this machine'}"
     return (
-        f"{folder} holds no CLIP tower, and its config.json {named}; name a CLIP folder such as that of {PUBLISHED} "
-        "with --clip FOLDER."
+        f"{folder} holds no CLIP tower, and its config.json {named}; get it with hf download {PUBLISHED}, or name a "
+        "CLIP folder with --clip FOLDER."
     )

@@ -16,9 +16,9 @@ from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import EAGER, is_on_cuda
 from engines.families.clip_tower import CapturedTower
 from engines.measuring.timing import NullClock, StageClock
-from engines.stages.model import HostInputs, ModelInputs, VisionRecipe, splice
+from engines.stages.model import EVENTS, HostInputs, ModelInputs, VisionRecipe, splice
 from engines.stages.pixel_values import ClipTransform
-from engines.stages.reading import OFF, read_input
+from engines.stages.reading import OFF, read_events, read_video
 from engines.tokens.prompts import PromptTemplate
 from engines.tokens.tokenization import Vocabulary
 from evprof.core.run_info import LengthFacts, ModelFacts
@@ -181,13 +181,9 @@ class LoadedModel(ABC):
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
     ) -> HostInputs:
         frames = self.frames_of(settings)
-        return read_input(
-            kind or self.wants,
-            sample,
-            spans,
-            event_frames=frames,
-            video_frames=frames or self.record.frames,
-        )
+        if (kind or self.wants) == EVENTS:
+            return read_events(sample, frames, spans)
+        return read_video(sample, frames or self.record.frames, spans)
 
     def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
         """Stage 3: [V, hidden], less what is pruned."""

@@ -19,8 +19,11 @@ from evprof.core.vocabulary.settings import option_words, with_value
 
 BOTH, IN_TURN, REFUSED = "both", "in turn", "refused"
 
-
 HOST = "cpu"
+
+MOST_NAMED = 3
+
+NOT_CROPPED = ("hqq8", "hqq4")
 
 
 def room_for(needs: Iterable[MemoryNeed], machine: Machine, held: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -40,17 +43,15 @@ def place(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
     has_host = together.get(HOST, 0) + waiting <= free.get(HOST, waiting)
     if has_host and all(total <= free[device] for device, total in together.items()):
         return BOTH
-    return REFUSED if too_big(needs, free) else IN_TURN
+    return REFUSED if _too_big(needs, free) else IN_TURN
 
 
-def demand(needs: Sequence[MemoryNeed]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for need in needs:
-        found[need.device] = found.get(need.device, 0) + need.total_bytes
-    return found
+def demand(needs: Sequence[MemoryNeed], combine: Any = sum) -> dict[str, int]:
+    """Bytes by device that needs take together, or with `combine` max each alone."""
+    return {each.device: combine(need.total_bytes for need in needs if need.device == each.device) for each in needs}
 
 
-def too_big(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> list[MemoryNeed]:
+def _too_big(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> list[MemoryNeed]:
     return [
         need
         for need in needs
@@ -59,18 +60,19 @@ def too_big(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> list[Memory
 
 
 def shortage(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
-    large = too_big(needs, free)
-    if large:
+    if large := _too_big(needs, free):
         need = large[0]
         if need.total_bytes <= free[need.device]:
             return (
                 f"{need.name} needs {memory_text(need.host_bytes)} of the machine's own memory while its weights are "
                 f"packed, but {memory_text(free[HOST])} is free"
             )
+        kept = need.alternatives_bytes
+        alternatives = f", logits of the alternatives {memory_text(kept)}" if kept else ""
         return (
             f"{need.name} needs {memory_text(need.total_bytes)} on {need.device} (weights "
             f"{memory_text(need.weight_bytes)}, KV cache {memory_text(need.kv_bytes)}, activations "
-            f"{memory_text(need.activation_bytes)}{_alternatives(need)}), but {memory_text(free[need.device])} is free"
+            f"{memory_text(need.activation_bytes)}{alternatives}), but {memory_text(free[need.device])} is free"
         )
     found = ((device, total) for device, total in demand(needs).items() if total > free[device])
     device, total = next(found, (HOST, demand(needs).get(HOST, 0) + max(need.host_bytes for need in needs)))
@@ -78,23 +80,11 @@ def shortage(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
     return f"{names} need {memory_text(total)} together on {device}, but {memory_text(free[device])} is free"
 
 
-def _alternatives(need: MemoryNeed) -> str:
-    return f", logits of the alternatives {memory_text(need.alternatives_bytes)}" if need.alternatives_bytes else ""
-
-
 def use(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
     """How much of each device needs that fit together take: `14.2 of 24.0 GiB on cuda:0`."""
     return " and ".join(
         f"{memory_text(total)} of {memory_text(free[device])} on {device}" for device, total in demand(needs).items()
     )
-
-
-MOST_NAMED = 3
-
-NOT_CROPPED = ("hqq8", "hqq4")
-
-_CHUNK = 512
-_FEW_FRAMES = (4, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -120,32 +110,11 @@ class PlannedModels:
             for role, choice in self.choices.items()
         ]
 
-
-@dataclass(frozen=True)
-class OptionChange:
-    """One option of `evprof run`: `place` is what it sets (two changes of one place exclude each other)."""
-
-    cost: int
-    place: tuple[str, str]
-    value: Any
-
-    @property
-    def kind(self) -> tuple[str, str]:
-        name = self.place[1]
-        return name, "" if name == "device" else str(self.value)
-
-    @property
-    def words(self) -> str:
-        """`--target-quant int8`."""
-        role, name = self.place
-        return " ".join(option_words({name: self.value}, role, keeps_defaults=True))
-
-    def apply(self, plan: PlannedModels) -> PlannedModels:
-        role, name = self.place
+    def changed(self, role: str, name: str, value: Any) -> PlannedModels:
+        """The plan with one option of a role's model, or ("") of the settings."""
         if role:
-            choice = replace(plan.choices[role], **{name: self.value})
-            return replace(plan, choices={**plan.choices, role: choice})
-        return replace(plan, settings=with_value(plan.settings, name, self.value))
+            return replace(self, choices={**self.choices, role: replace(self.choices[role], **{name: value})})
+        return replace(self, settings=with_value(self.settings, name, value))
 
 
 @dataclass(frozen=True)
@@ -158,11 +127,12 @@ class FittingChanges:
     @property
     def text(self) -> str:
         """`--target-quant int8 (12.3 GiB)`."""
-        sizes = ", ".join(
-            memory_text(total) if len(self.demand) == 1 else f"{memory_text(total)} on {device}"
-            for device, total in self.demand.items()
-        )
-        return f"{self.words} ({sizes})"
+        sizes = [f"{memory_text(total)} on {device}" for device, total in self.demand.items()]
+        return f"{self.words} ({', '.join(sizes) if len(sizes) > 1 else memory_text(*self.demand.values())})"
+
+
+_Change = tuple[int, str, str, Any]
+"""Cost, role ("" for the settings), name and value of an option."""
 
 
 def find_ways(
@@ -173,23 +143,23 @@ def find_ways(
     changes = list(_changes(plan, machine))
     if together and len(plan.choices) > 1:
         # Both at once are for speculation, which takes positions back.
-        changes = [change for change in changes if change.value not in NOT_CROPPED]
-    alike: dict[tuple[str, str], list[OptionChange]] = {}
-    for change in changes:
-        alike.setdefault((change.place[1], str(change.value)), []).append(change)
-    tries = [[change] for change in changes] + [group for group in alike.values() if len(group) > 1]
+        changes = [change for change in changes if change[3] not in NOT_CROPPED]
+    alike = [[other for other in changes if other[2:] == change[2:]] for change in changes]
+    tries = [[change] for change in changes] + [group for group in alike if len(group) > 1]
     found: dict[tuple[str, str], FittingChanges] = {}
-    for group in sorted(tries, key=lambda group: sum(change.cost for change in group)):
-        if group[0].kind in found or len(found) == MOST_NAMED:
+    for group in sorted(tries, key=lambda group: sum(change[0] for change in group)):
+        _, _, name, value = group[0]
+        kind = name, "" if name == "device" else str(value)
+        if kind in found or len(found) == MOST_NAMED:
             continue
         changed = plan
-        for change in group:
-            changed = change.apply(changed)
+        for _, role, name, value in group:
+            changed = changed.changed(role, name, value)
         needs = changed.needs(machine)
         placed = place(needs, room_for(needs, machine, held))
         if placed == BOTH or (not together and placed != REFUSED):
-            words = " ".join(change.words for change in group)
-            found[group[0].kind] = FittingChanges(words, demand(needs) if together else _largest(needs))
+            words = [" ".join(option_words({name: value}, role, keeps_defaults=True)) for _, role, name, value in group]
+            found[kind] = FittingChanges(" ".join(words), demand(needs, sum if together else max))
     return list(found.values())
 
 
@@ -200,36 +170,23 @@ def ways_text(ways: Sequence[FittingChanges]) -> str:
     return f"what fits: {texts[0]}" if len(texts) == 1 else f"what fits: {', '.join(texts[:-1])} or {texts[-1]}"
 
 
-def _largest(needs: Sequence[MemoryNeed]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for need in needs:
-        found[need.device] = max(found.get(need.device, 0), need.total_bytes)
-    return found
-
-
-def _changes(plan: PlannedModels, machine: Machine) -> Iterator[OptionChange]:
+def _changes(plan: PlannedModels, machine: Machine) -> Iterator[_Change]:
     switches = plan.settings.switches
     if not switches.prefill_chunk:
-        yield OptionChange(1, ("", "prefill_chunk"), _CHUNK)
+        yield 1, "", "prefill_chunk", 512
     if switches.cache in ("auto", "static", "dynamic"):
-        yield OptionChange(5, ("", "cache"), "fp8")
-        yield OptionChange(7, ("", "cache"), "hqq4")
+        yield 5, "", "cache", "fp8"
+        yield 7, "", "cache", "hqq4"
     for role, need in zip(plan.choices, plan.needs(machine), strict=True):
-        yield from _changes_of(role, need, plan, machine)
-
-
-def _changes_of(role: str, need: MemoryNeed, plan: PlannedModels, machine: Machine) -> Iterator[OptionChange]:
-    choice = plan.choices[role]
-    for name in machine.devices():
-        if name != need.device:
-            yield OptionChange(12 if name == "cpu" else 2, (role, "device"), name)
-    if need.dtype == "float32":
-        yield OptionChange(3, (role, "dtype"), "bfloat16")
-    for kind, cost, before in (("int8", 4, (None,)), ("int4", 6, (None, "int8"))):
-        if choice.quantization in before and machine.can_pack(kind):
-            yield OptionChange(cost, (role, "quantization"), kind)
-    frames = frame_count(plan.shapes[role].config, plan.settings)
-    option = FAMILIES[plan.shapes[role].config.family].frames_setting
-    fewer = next((count for count in _FEW_FRAMES if count < frames), None)
-    if fewer is not None:
-        yield OptionChange(8, ("", option), fewer)
+        for name in machine.devices():
+            if name != need.device:
+                yield 12 if name == "cpu" else 2, role, "device", name
+        if need.dtype == "float32":
+            yield 3, role, "dtype", "bfloat16"
+        for kind, cost, before in (("int8", 4, (None,)), ("int4", 6, (None, "int8"))):
+            if plan.choices[role].quantization in before and machine.can_pack(kind):
+                yield cost, role, "quantization", kind
+        config = plan.shapes[role].config
+        fewer = next((count for count in (4, 2, 1) if count < frame_count(config, plan.settings)), None)
+        if fewer is not None:
+            yield 8, "", FAMILIES[config.family].frames_setting, fewer

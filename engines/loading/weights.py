@@ -119,16 +119,13 @@ def _hub_folder(name: str, with_weights: bool) -> Path:
 
 
 def _hub_reason(error: Exception) -> str:
-    from huggingface_hub.errors import GatedRepoError, OfflineModeIsEnabled, RepositoryNotFoundError
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     if isinstance(error, GatedRepoError):
         return "the hub asks for permission first; log in with hf auth login"
     if isinstance(error, RepositoryNotFoundError):
         return "the hub has no model of that name, or it is private"
-    if isinstance(error, OfflineModeIsEnabled):
-        return "HF_HUB_OFFLINE forbids asking the hub"
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    return "the hub cannot be reached" if status is None else f"the hub answered with status {status}"
+    return "the hub cannot be reached"
 
 
 def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFlag) -> VisionLanguageModel:
@@ -198,7 +195,7 @@ def _read_network(
     """The network with its weights, and what is to be said about them."""
     folder, config = checkpoint
     network = build_empty(config)
-    stored, said = engine_family(config.family).completed(folder, config, read_headers(folder), fetches=True)
+    stored, said = engine_family(config.family).completed(folder, config, read_headers(folder))
     plan = plan_tensors(config, network, stored)
     problems = plan_problems(folder, plan)
     if problems:

@@ -40,24 +40,19 @@ def import_readers() -> None:
 
 
 def import_reader_of(path: str) -> None:
-    from evprof.loaders.events.opening import format_of
-    from evprof.loaders.events.recording import HEAD_BYTES
+    """Imports the reader of a recording and its libraries, so that stage load does not pay for it."""
+    from evprof.loaders.events.opening import form_of
 
-    try:
-        with open(path, "rb") as file:
-            form = format_of(file.read(HEAD_BYTES))
-    except (OSError, ValueError):
-        return
-    if form is None:
-        return
-    for name in (form.module, *_LIBRARIES.get(form.name, ())):
-        with suppress(ImportError):
-            importlib.import_module(name)
-    if form.name == "h5":
-        from evprof.loaders.events.hdf5.filters import register_filters
+    with suppress(OSError, ValueError, UserError):
+        form = form_of(path)
+        for name in (form.module, *_LIBRARIES.get(form.name, ())):
+            with suppress(ImportError):
+                importlib.import_module(name)
+        if form.name == "h5":
+            from evprof.loaders.events.hdf5.filters import register_filters
 
-        with suppress(ImportError):
-            register_filters()
+            with suppress(ImportError):
+                register_filters()
 
 
 _LIBRARIES = {
@@ -65,19 +60,6 @@ _LIBRARIES = {
     "aedat4": ("lz4.frame", "backports.zstd"),
     "rosbag1": ("lz4.frame",),
 }
-
-
-def read_input(
-    kind: str,
-    sample: Sample,
-    spans: StageClock,
-    *,
-    event_frames: int | None,
-    video_frames: int,
-) -> HostInputs:
-    if kind == EVENTS:
-        return read_events(sample, event_frames, spans)
-    return read_video(sample, video_frames, spans)
 
 
 def files_of(sample: Sample, kinds: Iterable[str]) -> list[str]:
