@@ -112,18 +112,6 @@ def _only(kind: str) -> Iterator[None]:
         ) from None
 
 
-def kernel_of(
-    queries: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor | None, *, is_causal: bool, kind: str
-) -> str | None:
-    """The kernel that `attend` uses for these shapes: "eager", or a name of `attention_backends`; None if unknown.
-    Computes nothing."""
-    if kind == EAGER or _is_restricted(kind, mask, is_causal):
-        return kind
-    shares = queries.shape[1] != keys.shape[1]
-    chosen = torch._fused_sdp_choice(queries, keys, keys, mask, 0.0, is_causal, enable_gqa=shares)
-    return next((name for name, backend in _BACKENDS.items() if backend.value == chosen), None)
-
-
 def attention_backends() -> dict[str, list[str]]:
     """PyTorch's attention kernels: the `order` in which it tries them, with disabled ones last, and those `enabled`."""
     switches = torch.backends.cuda

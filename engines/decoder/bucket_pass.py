@@ -22,9 +22,6 @@ STRIDE = 512
 _ALIGNED = 16
 """Masks whose rows are so long need no padding by the kernels that take them."""
 
-JOINED = "joined"
-"""Front and window apart; any other kind of attention is one masked pass over both."""
-
 
 @dataclass(frozen=True)
 class Bucket:
@@ -45,11 +42,6 @@ def bucket_of(start: int, new: int, capacity: int) -> Bucket:
     return Bucket(front, min(window, capacity - front))
 
 
-def way_of(decoder: LlamaDecoder) -> str:
-    """JOINED, or the kind of attention that computes front and window together."""
-    return JOINED if decoder.attention in (SDPA, FLASH) else decoder.attention
-
-
 def bucket_states(
     decoder: LlamaDecoder, ids: torch.Tensor, start: torch.Tensor, cache: StaticKv, bucket: Bucket
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -58,17 +50,17 @@ def bucket_states(
     positions."""
     places = start + torch.arange(ids.shape[1], device=ids.device)
     cos, sin = decoder.rotary.cos.index_select(0, places), decoder.rotary.sin.index_select(0, places)
-    kind, end = way_of(decoder), bucket.end
-    front = bucket.front if kind == JOINED else 0
+    is_joined, end = decoder.attention in (SDPA, FLASH), bucket.end
+    front = bucket.front if is_joined else 0
     mask = (torch.arange(front, end, device=places.device) <= places[:, None])[None, None]
 
     def over_bucket(index: int, queries: torch.Tensor, new: torch.Tensor, values_new: torch.Tensor) -> torch.Tensor:
         keys, values = cache.keys[index], cache.values[index]
         keys.index_copy_(2, places, new)
         values.index_copy_(2, places, values_new)
-        if kind == JOINED:
+        if is_joined:
             return joined_attention(queries, keys, values, mask, bucket)
-        return attend(queries, keys[:, :, :end], values[:, :, :end], mask, is_causal=False, kind=kind)
+        return attend(queries, keys[:, :, :end], values[:, :, :end], mask, is_causal=False, kind=decoder.attention)
 
     hidden = decoder.run_layers(decoder.embed(ids), cos, sin, over_bucket)
     return decoder.head(hidden), hidden

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from engines.decoder.bucket_pass import STRIDE, Bucket, bucket_of, bucket_states, way_of
+from engines.decoder.bucket_pass import STRIDE, Bucket, bucket_of, bucket_states
 from engines.decoder.compiled_step import first_line, is_compilers
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.kv_cache import KvCache, StaticKv
@@ -144,7 +144,6 @@ class _Captured:
     logits: torch.Tensor
     hidden: torch.Tensor
     held: tuple[Any, ...]
-    way: str = ""
 
 
 class GraphStep(DecodeStep):
@@ -166,7 +165,6 @@ class GraphStep(DecodeStep):
         self.kind = kind
         self.captures = True
         self.takes_shapes = not has_buckets
-        self.attention_kernel = ""
         self._body = cast(BucketBody, body)
         self._length_free = None if has_buckets else cast(LengthFreeBody, body)
         self._blocks: tuple[int, ...] = (1,)
@@ -214,7 +212,7 @@ class GraphStep(DecodeStep):
         captured.start.fill_(start)
         captured.graph.replay()
         cache.advance(new)
-        self.features, self.attention_kernel = captured.hidden[:, :new], captured.way
+        self.features = captured.hidden[:, :new]
         return captured.logits[:, new - keep : new]
 
     def _captured_for(self, new: int, cache: KvCache, shape: BlockShape | None) -> _Captured | None:
@@ -248,7 +246,6 @@ class GraphStep(DecodeStep):
         decoder.rotary.reach(cache.capacity)
         ids = torch.zeros(1, block, device=device, dtype=torch.long)
         begin = torch.full((1,), start, device=device, dtype=torch.long)
-        way = self.kind if bucket is None else way_of(decoder)
 
         def body() -> tuple[torch.Tensor, torch.Tensor]:
             if self._length_free:
@@ -261,7 +258,7 @@ class GraphStep(DecodeStep):
         graph, (logits, hidden) = self._recorder.record(body, checks=checked not in self._checked)
         self._checked.add(checked)
         held = (decoder.rotary.cos, decoder.rotary.sin, cache, self._body)
-        return _Captured(graph, ids, begin, logits, hidden, held, way)
+        return _Captured(graph, ids, begin, logits, hidden, held)
 
     def release(self) -> None:
         self.features = self.problem = self._cache = None

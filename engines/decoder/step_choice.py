@@ -12,52 +12,24 @@ from typing import Any
 
 import torch
 
-from engines.decoder.attention import CUDNN, kernel_of
+from engines.decoder.attention import CUDNN
 from engines.decoder.bucket_pass import STRIDE
 from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
-from engines.decoder.decoding import CachedModel, DecodeStep
-from engines.decoder.eager_steps import IDENTICAL, POSITIONS, EarlyExitStep, IdenticalStep
-from engines.decoder.fused_graphs import FusedGraphs, FusedStep
+from engines.decoder.decoding import DecodeStep
+from engines.decoder.eager_steps import IDENTICAL, EarlyExitStep, IdenticalStep
+from engines.decoder.fused_graphs import FusedGraphs
 from engines.decoder.fused_pass import FUSED, fusing_problem
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.llama import LlamaDecoder
-from engines.kernels.packed_weight import is_interpreted
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.switches import Switches
-
-
-def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
-    decoder, prompt, length = cached.decoder, cached.prompt_length, cached.length
-    if not isinstance(decoder, LlamaDecoder) or not prompt:
-        return {}
-    kernels = {"prefill": _kernel(decoder, prompt, min(cached.prefill_chunk or prompt, prompt))}
-    if length > prompt:
-        step = cached.own_step
-        is_own = step is not None and step.problem is None and not isinstance(step, (CompiledStep, EarlyExitStep))
-        sizes = {"decode": 1} | ({"verify": min(block, length)} if block > 1 else {})
-        if is_own and isinstance(step, IdenticalStep):
-            is_own, sizes = False, dict.fromkeys(sizes, POSITIONS)
-        for name, new in sizes.items():
-            kernels[name] = getattr(step, "attention_kernel", None) if is_own else _kernel(decoder, length, new)
-    return {name: kernel for name, kernel in kernels.items() if kernel}
-
-
-def _kernel(decoder: LlamaDecoder, length: int, new: int) -> str | None:
-    layer, is_first = decoder.ordered[0], new == length > 1
-    # PyTorch chooses by shapes, strides and device: views of a table serve, and a full device describes its kernels.
-    table = decoder.rotary.cos.view(-1)
-    queries = table[: layer.head_dim].expand(1, layer.heads, new, -1)
-    keys = table[: layer.head_dim].expand(1, layer.kv_heads, length, -1)
-    mask = None if is_first or new == 1 else table[:length].expand(1, 1, new, -1)
-    return kernel_of(queries, keys, mask, is_causal=is_first, kind=decoder.attention)
-
 
 EAGER, COMPILED, GRAPHS = "eager", "compiled", "graphs"
 
 _MADE_WORDS = {COMPILED: "compiled", GRAPHS: "captured as a CUDA graph", FUSED: "fused", IDENTICAL: "identical"}
 
-_Step = CompiledStep | GraphStep | FusedStep | IdenticalStep
+_Step = CompiledStep | GraphStep | IdenticalStep
 
 _TEXT_POSITIONS = 64
 _LEAST_VISUAL = 576
@@ -121,7 +93,7 @@ class DecodeSteps:
                 f"CUDA graphs need a CUDA device and the model is on {self._decoder.device}; choose --step compiled.",
                 exit_code=USAGE,
             )
-        if asked == FUSED and not is_cuda and not is_interpreted():
+        if asked == FUSED and not is_cuda:
             raise UserError(
                 f"The fused step needs a CUDA device, the model is on {self._decoder.device}; choose --step compiled.",
                 exit_code=USAGE,
@@ -185,8 +157,7 @@ class DecodeSteps:
         if kind == IDENTICAL:
             return [(IDENTICAL, lambda: IdenticalStep(decoder))]
         if kind == FUSED:
-            is_cuda = decoder.device.type == "cuda"
-            return [(FUSED, lambda: FusedGraphs(decoder)), graphs] if is_cuda else [(FUSED, lambda: FusedStep(decoder))]
+            return [(FUSED, lambda: FusedGraphs(decoder)), graphs]
         return [(COMPILED, lambda: CompiledStep(decoder))]
 
 

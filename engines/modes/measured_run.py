@@ -20,7 +20,7 @@ from engines.decoder.attention import SDPA
 from engines.decoder.eager_steps import IDENTICAL, EarlyExitStep
 from engines.decoder.kv_cache import weigh
 from engines.decoder.sampling import make_sampler
-from engines.decoder.step_choice import ChosenStep, StepPlan, expected_prompt, kernels_taken, no_step
+from engines.decoder.step_choice import ChosenStep, StepPlan, expected_prompt, no_step
 from engines.hardware.device import use_threads
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
@@ -357,9 +357,7 @@ class MeasuredRun:
             elif step is not None and step.problem is not None:
                 self._warn(f"The {step.kind} decode step failed during the run, which went on eagerly: {step.problem}.")
             self._roles[role].warm.steps.last_prompt = cached.prompt_length
-            kernels = kernels_taken(cached, max(self._block_sizes(role)) if role == TARGET else 1)
-            vision_pass = model_pass.model.vision_pass
-            models[role] = replace(self._roles[role].facts, attention_kernels=kernels, vision_pass=vision_pass)
+            models[role] = replace(self._roles[role].facts, vision_pass=model_pass.model.vision_pass)
             if cached.length:
                 caches[role] = weigh(cached.opened).facts(cached.rolled_back)
         weights = sum(model_pass.model.facts.weight_bytes or 0 for model_pass in run.passes.values())

@@ -95,10 +95,7 @@ class EagleTrainee(ModuleTrainee):
                 raise UserError("The examples held back have no token after their first; collect longer answers.")
             right = (self.head.logits(guesses, self._target).argmax(-1) == batch.tokens) & counts
             match = right.sum() / counts.sum()
-            cosine = None
-            if self._guesses_states:
-                cosine = float(F.cosine_similarity(guesses, self._seen(batch.following), dim=-1)[counts].mean())
-            return Figures(float(self._step_loss(batch, guesses, 0)), float(match), cosine)
+            return Figures(float(self._step_loss(batch, guesses, 0)), float(match))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         weights = {name: tensor.detach() for name, tensor in self.head.state_dict().items()}

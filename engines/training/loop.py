@@ -72,15 +72,13 @@ class TrainingOptions(Plain):
 
 @dataclass
 class Curves(Plain):
-    """The course of a training; `best_step` is kept, `cosine` is None without predicted states, `loss` is the mean
-    since the last point."""
+    """The course of a training; `best_step` is kept, `loss` is the mean since the last point."""
 
     steps: list[int] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
     validation_steps: list[int] = field(default_factory=list)
     validation_loss: list[float] = field(default_factory=list)
     validation_match: list[float] = field(default_factory=list)
-    validation_cosine: list[float | None] = field(default_factory=list)
     best_step: int = 0
     stopped_early: bool = False
     examples: int = 0
@@ -175,7 +173,6 @@ class Training:
         curves.validation_steps.append(step)
         curves.validation_loss.append(found.loss)
         curves.validation_match.append(found.match)
-        curves.validation_cosine.append(found.cosine)
         is_best = (found.match, -found.loss) > (self._best_match, -self._best_loss) or self.best is None
         # A loss that still falls promises something even while the match stands still.
         is_lower = found.loss < min(curves.validation_loss[:-1], default=math.inf)
@@ -202,19 +199,17 @@ def judged(trainee: Trainee, examples: Sequence[Example], batch: int) -> Figures
 def mean_figures(found: Iterable[tuple[Figures, int]]) -> Figures:
     """Figures of several batches with their answer tokens -> the mean over tokens. Raises UserError if nothing can be
     drafted."""
-    loss = match = cosine = 0.0
-    weight, has_cosine = 0, True
+    loss = match = 0.0
+    weight = 0
     for each, tokens in found:
         if not math.isfinite(each.match):
             continue  # answers of a single token have nothing to draft
         loss, match, weight = loss + tokens * each.loss, match + tokens * each.match, weight + tokens
-        has_cosine = has_cosine and each.cosine is not None
-        cosine += tokens * (each.cosine or 0.0)
     if not weight:
         raise UserError(
             "None of the held-out answers has a second token, so there is nothing to draft; ask for longer ones."
         )
-    return Figures(loss / weight, match / weight, cosine / weight if has_cosine else None)
+    return Figures(loss / weight, match / weight)
 
 
 def split_by_scene(scenes: Sequence[str], share: float, seed: int) -> tuple[list[int], list[int]]:

@@ -18,12 +18,10 @@ from evprof.core.errors import UserError
 
 @dataclass(frozen=True)
 class Figures:
-    """On held-out examples: mean `loss` per token, `match`, the teacher-forced share of right tokens, and `cosine` of
-    predicted and true hidden states, if predicted."""
+    """On held-out examples: mean `loss` per token, and `match`, the teacher-forced share of right tokens."""
 
     loss: float
     match: float
-    cosine: float | None = None
 
 
 class Trainee(ABC):
@@ -70,13 +68,11 @@ class ModuleTrainee(Trainee):
 @dataclass(frozen=True)
 class Forced:
     """Teacher-forced `logits` [N, V] and `answers` [N]. `known` [N] is False for tokens that count as missed and have
-    no loss. `state` [N, hidden] are predicted hidden states, `true` the target's."""
+    no loss."""
 
     logits: torch.Tensor
     answers: torch.Tensor
     known: torch.Tensor | None = None
-    state: torch.Tensor | None = None
-    true: torch.Tensor | None = None
 
     def loss(self) -> torch.Tensor:
         chosen = slice(None) if self.known is None else self.known
@@ -99,10 +95,7 @@ class ForcedTrainee(Trainee):
         right = forced.logits.argmax(dim=-1) == forced.answers
         if forced.known is not None:
             right &= forced.known
-        cosine = None
-        if forced.state is not None and forced.true is not None:
-            cosine = float(F.cosine_similarity(forced.state, forced.true, dim=-1).mean())
-        return Figures(float(forced.loss()), float(right.float().mean()), cosine)
+        return Figures(float(forced.loss()), float(right.float().mean()))
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,8 @@ class HiddenTrainee(ModuleTrainee, ForcedTrainee):
         seen = None if is_blind else self.adapter.look(visual.to(device, torch.float32))
         state = self.adapter(hidden, seen)[torch.arange(hidden.shape[1], device=device) < counts[:, None]]
         logits = F.linear(F.rms_norm(state, state.shape[-1:], self._norm, self._eps), self._head)
-        true = torch.cat([each.target_features[each.target_prompt - 1 :] for each in examples])
         answers = torch.cat([each.answer_ids for each in examples]).to(device)
-        return Forced(logits, answers, state=state, true=true.to(state.device, state.dtype))
+        return Forced(logits, answers)
 
 
 def make_hidden(side: TraineeSide) -> HiddenTrainee:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engines.measuring.timing import StageClock
-from engines.stages.reading import read_input
+from engines.stages.reading import read_events, read_video
 from evprof.core.errors import UserError
 from evprof.core.records import SpanRecord
 from evprof.core.sample import Sample
@@ -22,7 +22,7 @@ def load(sink: Any, kind: str, sample: Sample) -> tuple[Any, list[str]]:
     sink.records.clear()
     clock = StageClock(sink, 1)
     with clock.stage("load", "target"):
-        found = read_input(kind, sample, clock, event_frames=None, video_frames=4)
+        found = read_events(sample, None, clock) if kind == "events" else read_video(sample, 4, clock)
     names = [record.name for record in sink.of(SpanRecord) if record.phase == 0]
     assert names.pop(0) == "load"
     return found, names

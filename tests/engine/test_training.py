@@ -61,7 +61,7 @@ class OneNumber(Trainee):
     def figures(self, examples: Sequence[Example]) -> Figures:
         place = len(self.states)
         self.states.append(float(self.number.detach()))
-        return Figures(self._losses[place], self._matches[place], 0.5)
+        return Figures(self._losses[place], self._matches[place])
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {"number": self.number.detach()}
@@ -136,9 +136,8 @@ def test_a_scene_is_never_on_both_sides(scenes: list[str], share: float, seed: i
 
 
 def test_figures_are_weighed_by_tokens() -> None:
-    found = mean_figures([(Figures(1.0, 0.5, 0.2), 30), (Figures(3.0, 1.0, 0.6), 10), (Figures(math.nan, math.nan), 1)])
-    assert (found.loss, found.match, found.cosine) == (1.5, 0.625, pytest.approx(0.3))
-    assert mean_figures([(Figures(1.0, 0.5, 0.2), 1), (Figures(1.0, 0.5), 1)]).cosine is None
+    found = mean_figures([(Figures(1.0, 0.5), 30), (Figures(3.0, 1.0), 10), (Figures(math.nan, math.nan), 1)])
+    assert (found.loss, found.match) == (1.5, 0.625)
     with pytest.raises(UserError, match="nothing to draft"):
         mean_figures([(Figures(math.nan, math.nan), 1)])
 

@@ -14,17 +14,14 @@ import interpreter
 import planted_errors
 import played_rounds
 from closeness import assert_close
-from engines.decoder.decoding import CachedModel, Limits
+from engines.decoder.decoding import CachedModel, DecodeStep, Limits
 from engines.decoder.fused_check import distances
-from engines.decoder.fused_graphs import FusedStep
-from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass
-from engines.decoder.kv_cache import StaticKv
+from engines.decoder.fused_pass import FUSED, MOST_POSITIONS, FusedPass, fusing_problem
+from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
-from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.drafters.drafter import Drafter, Proposal
 from engines.kernels import projections
 from engines.kernels.tilings import Product, Tiling
-from evprof.core.vocabulary.switches import Switches
 from random_decoders import random_decoder
 from scripted_drafters import Chain, adversary, guesser, oracle
 
@@ -71,6 +68,30 @@ def llama(seed: int = 0, *, layers: int = 1, heads: int = 2, kv_heads: int = 1, 
         **others,
     )
     return LlamaForCausalLM(config).eval()
+
+
+class FusedStep(DecodeStep):
+    """The pass as a step without graphs: what graphs will hold."""
+
+    kind = FUSED
+
+    def __init__(self, decoder: LlamaDecoder) -> None:
+        super().__init__(decoder)
+        self.body = FusedPass(decoder)
+
+    @torch.inference_mode()
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [1, S], as a tree where there is a `shape` -> logits [1, keep, V]; the cache grows by S."""
+        decoder, new = self._decoder, ids.shape[1]
+        if isinstance(cache, StaticKv) and cache.padding is None and new <= MOST_POSITIONS:
+            cache.reserve(cache.length + new)
+            decoder.rotary.reach(cache.capacity)
+            self.body.arrange(shape)
+            start = torch.full((1,), cache.length, device=ids.device)
+            logits, self.features = self.body(decoder, ids, start, cache)
+            cache.advance(new)
+            return logits[:, -keep:]
+        return self.plain(ids, cache, keep, shape)
 
 
 def opened(decoder: LlamaDecoder, *, capacity: int = 64, is_fused: bool = False) -> CachedModel:
@@ -251,19 +272,13 @@ def test_the_check_in_setup_finds_planted_errors(plant: Any, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("others", "switches", "plan", "reason"),
+    ("others", "reason"),
     [
-        ({"hidden_act": "gelu"}, {}, {}, "its kernels compute SiLU, and this model's activation is gelu"),
-        ({"head_dim": 40}, {}, {}, "its kernels take heads of 16 to 128 in steps of 16, not of 40"),
-        ({"mlp_bias": True}, {}, {}, "this model's gate has a bias, which its kernels do not add"),
-        ({}, {"attention": "flash"}, {}, "attention flash was asked for, and it computes its own"),
-        ({}, {"early_exit": 1}, {}, "early exit decides token by token how far to go"),
-        ({}, {}, {"cache": "fp8"}, "it needs a static cache, and this one is fp8"),
-        ({}, {}, {"batch": 2}, "a batch is not captured"),
+        ({"hidden_act": "gelu"}, "its kernels compute SiLU, and this model's activation is gelu"),
+        ({"head_dim": 40}, "its kernels take heads of 16 to 128 in steps of 16, not of 40"),
+        ({"mlp_bias": True}, "this model's gate has a bias, which its kernels do not add"),
+        ({}, ""),
     ],
 )
-def test_what_cannot_be_fused_runs_eagerly_and_says_why(others: Any, switches: Any, plan: Any, reason: str) -> None:
-    decoder = LlamaDecoder.take_over(llama(1, layers=2, **others))
-    chosen = DecodeSteps(decoder).choose(Switches(step="fused", **switches), StepPlan((1,), 20, 64, **plan))
-    assert chosen.kind == "eager"
-    assert chosen.sentence == f"The decode step is not fused but runs eagerly: {reason}."
+def test_what_cannot_be_fused_says_why(others: Any, reason: str) -> None:
+    assert fusing_problem(LlamaDecoder.take_over(llama(1, layers=2, **others))) == reason
