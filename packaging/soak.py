@@ -30,7 +30,7 @@ Note = Callable[[int], None]
 
 
 def _parallel(count: int, note: Note) -> None:
-    from engines.start import make_engine
+    from evprof.cli.run.recorded_session import make_engine
     from evprof.core.recording import RecordLog
     from evprof.run.requests import demo_requests
 

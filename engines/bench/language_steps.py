@@ -31,7 +31,7 @@ from engines.bench.turns import (
 from engines.bench.workload import Workload
 from engines.hardware.device import dtype_name
 from engines.loading.shapes import SEED, BenchShape, text_shape, vision_shape
-from engines.speculation.verification import NEAR_TIE_ULPS, gap_ulps
+from engines.speculation.near_ties import NEAR_TIE_ULPS, gap_ulps
 from evprof.core.protocols import monotonic_ns
 from evprof.core.units import NS_PER_MS, percent_text
 from evprof.core.vocabulary.families import TextShape

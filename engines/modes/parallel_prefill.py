@@ -18,8 +18,7 @@ from engines.drafters.drafter import Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import OpenSpan, StageClock
 from engines.modes.concurrency import Concurrency, DraftThread, FreeDrafts, wait_for
-from engines.speculation.rounds import Rounds
-from engines.speculation.verification import Judged, Verifier
+from engines.speculation.rounds import Judged, Rounds, Verifier
 from engines.stages.pipeline import Prefilling
 from engines.tokens.answer import Answer
 from engines.tokens.uploads import upload

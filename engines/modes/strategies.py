@@ -18,8 +18,7 @@ from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
 from engines.modes.concurrency import make_draft_worker
 from engines.speculation.draft_length import draft_length
-from engines.speculation.rounds import Rounds
-from engines.speculation.verification import JudgementLog, Verifier
+from engines.speculation.rounds import JudgementLog, Rounds, Verifier
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell
 from engines.tokens.alternatives import AlternativesLog

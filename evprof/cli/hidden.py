@@ -20,7 +20,7 @@ def _engine(words: list[str]) -> int:
     if words:
         raise UserError("evprof _engine takes no arguments; the window starts it.", exit_code=USAGE)
     # Imported by the server: a model library takes seconds, in which the host would get no answer.
-    return serve(lambda: import_module("engines.start").make_engine())
+    return serve(lambda: import_module("evprof.cli.run.recorded_session").make_engine())
 
 
 def _examine(words: list[str]) -> int:

@@ -104,7 +104,7 @@ def loading(monkeypatch: pytest.MonkeyPatch, anything_goes: None) -> None:
 def warm_engine() -> Iterator[Any]:
     """The real engine, its models warm from test to test."""
     pytest.importorskip("torch")
-    from engines.start import make_engine
+    from evprof.cli.run.recorded_session import make_engine
 
     made = make_engine()
     request = replace(demo_requests()[0], settings=GenerationSettings(max_new_tokens=1), repeat=1, warmup=0)

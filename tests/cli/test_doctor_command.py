@@ -138,7 +138,7 @@ def test_examining_for_real(evprof) -> None:
 
 
 def test_a_bundled_model_answers(evprof, warm_engine, monkeypatch) -> None:
-    monkeypatch.setattr("engines.start.make_engine", lambda: warm_engine)
+    monkeypatch.setattr("evprof.cli.run.recorded_session.make_engine", lambda: warm_engine)
     monkeypatch.setattr(warm_engine, "close", lambda: None)
     found = json.loads(evprof("_examine", "engine").output)
     assert "street" in found["answer"]

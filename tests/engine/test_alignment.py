@@ -24,7 +24,7 @@ from engines.engine import LocalEngine
 from engines.inspection import inspect_vocabularies
 from engines.loading.shapes import random_config, random_vocabulary
 from engines.loading.weights import load_model
-from engines.speculation.verification import Verifier
+from engines.speculation.rounds import Verifier
 from engines.tokens.tokenization import SentencePieceVocabulary, SyntheticVocabulary, Vocabulary
 from engines.tokens.vocabulary_alignment import LACKING, UNKNOWN_ID, align, vocabulary_facts
 from evprof.core.records import RoundRecord

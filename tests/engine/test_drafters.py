@@ -21,7 +21,7 @@ from engines.decoder.decoding import Limits
 from engines.drafters.drafter import Drafter, PromptContext, Verified
 from engines.drafters.lookup_drafter import KEPT, AnswerMemory, LookupDrafter, NgramDrafter, RecyclingDrafter
 from engines.drafters.suffix_drafter import MOST_TOKENS, Follower, SuffixAutomaton, SuffixDrafter
-from engines.speculation.verification import Verifier
+from engines.speculation.rounds import Verifier
 from engines.training.example import Example
 from engines.training.trainees import NgramTrainee
 from evprof.core.errors import UserError

@@ -14,7 +14,7 @@ import torch
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import distribution, greedy
 from engines.drafters.drafter import Proposal
-from engines.speculation.verification import Judged, JudgementLog
+from engines.speculation.rounds import Judged, JudgementLog
 from engines.tokens.alternatives import AlternativesLog
 from evprof.core.protocols import monotonic_ns
 from evprof.core.records import AlternativesRecord, JudgementRecord, RoundRecord, TokenRecord

@@ -28,8 +28,7 @@ from engines.modes import concurrency
 from engines.modes.concurrency import STREAMS, Concurrency, DraftThread, LinkedStop, SharedSink, make_draft_worker
 from engines.modes.parallel_prefill import LAST_CHUNK, DraftWindow, HiddenBlock, ParallelPrefill
 from engines.speculation.draft_length import draft_length
-from engines.speculation.rounds import Rounds
-from engines.speculation.verification import Verifier
+from engines.speculation.rounds import Rounds, Verifier
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from evprof.core.errors import Cancelled, UserError

@@ -30,7 +30,7 @@ from engines.drafters.model_drafter import HiddenDrafter, ModelDrafter, SelfDraf
 from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.measuring.timing import StageClock
 from engines.speculation.draft_length import Budgeted, Heuristic, draft_length
-from engines.speculation.verification import Verifier
+from engines.speculation.rounds import Verifier
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from evprof.core.records import KvRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.vocabulary.generation import GenerationSettings

@@ -19,7 +19,8 @@ from engines.decoder.sampling import distribution, draw, make_generator
 from engines.drafters.drafter import Proposal
 from engines.drafters.lookup_drafter import AnswerMemory, RecyclingDrafter
 from engines.drafters.suffix_drafter import SuffixDrafter
-from engines.speculation.verification import NEAR_TIE_ULPS, Judged, Verifier, divergence, reject
+from engines.speculation.near_ties import NEAR_TIE_ULPS, divergence
+from engines.speculation.rounds import Judged, Verifier, reject
 from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 
@@ -31,7 +32,7 @@ WORST = 1e-4
 """Chance of a right sampler being refused by one test; seeds are fixed, so that it happens now or never."""
 
 Rule = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
-"""As `engines.speculation.verification.reject`."""
+"""As `engines.speculation.rounds.reject`."""
 
 
 def seeded(seed: int) -> torch.Generator:

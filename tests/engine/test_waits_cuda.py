@@ -23,7 +23,7 @@ from engines.drafters.model_drafter import HiddenDrafter, ModelDrafter, SelfDraf
 from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import OpenSpan, StageClock
-from engines.speculation.verification import Verifier
+from engines.speculation.rounds import Verifier
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
 from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.generation import GenerationSettings

@@ -110,7 +110,7 @@ def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any
 
     chosen = _chosen(options)
     target = ModelChoice(options.target, options.device, options.dtype)
-    from engines.speculation.verification import FlipJudge
+    from engines.speculation.near_ties import FlipJudge
 
     plan = SpeculationPlan(
         _samples(options),

@@ -206,7 +206,7 @@ def _instrumentation(process: SectionProcess) -> None:
 def _switches(process: SectionProcess) -> str:
     from threading import Timer
 
-    from engines.start import make_engine
+    from evprof.cli.run.recorded_session import make_engine
     from evprof.run.switches.bench import SwitchPlan, measure_switches
     from evprof.run.switches.variants import VARIANTS
 
@@ -259,7 +259,7 @@ def _runs(
     target: str | None = None,
 ) -> None:
     """Measures whole runs of the size's pair, unless another one is named, by an engine that is freed afterwards."""
-    from engines.start import make_engine
+    from evprof.cli.run.recorded_session import make_engine
     from evprof.core.recording import RecordLog
     from evprof.run.processes.runner import LocalRunner
 

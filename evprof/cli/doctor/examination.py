@@ -92,7 +92,7 @@ def _engine() -> dict[str, Any]:
     Raises UserError when the run fails.
     """
     from engines.hardware.environment import architectures, gpu_complaints
-    from engines.start import make_engine
+    from evprof.cli.run.recorded_session import make_engine
     from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
     from evprof.core.run_book import RunBook

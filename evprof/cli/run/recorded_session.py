@@ -15,6 +15,7 @@ from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, USAGE, UserError
+from evprof.core.installation import missing_package
 from evprof.core.protocols import (
     SILENT,
     Engine,
@@ -24,6 +25,7 @@ from evprof.core.protocols import (
     RunStarted,
     RunWarned,
     SetupProgressed,
+    monotonic_ns,
 )
 from evprof.core.recording import RecordLog
 from evprof.core.records import BatchRow
@@ -31,7 +33,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text, ms_text
+from evprof.core.units import count_text, ms_from_ns, ms_text
 from evprof.metrics.figures.stages import wall_ms
 from evprof.run.processes.interrupts import stop_flag
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
@@ -95,10 +97,18 @@ def _title(info: RunInfo) -> str:
 
 
 def make_engine() -> Engine:
-    """The real engine; importing it takes seconds, so not before it is needed."""
-    from engines.start import make_engine as make
+    """The engine of this process, imported when it is needed: that takes seconds. Raises UserError without torch."""
+    # The profiler's library reads this variable when it is loaded; it would write "USDT: ... profiler_start" otherwise.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    began_ns = monotonic_ns()
+    try:
+        from engines.engine import LocalEngine
+    except ModuleNotFoundError as error:
+        if (error.name or "engines").partition(".")[0] == "engines":
+            raise
+        raise UserError(missing_package(str(error.name))) from None
 
-    return make()
+    return LocalEngine(import_ms=ms_from_ns(monotonic_ns() - began_ns))
 
 
 class RecordedSession:
