@@ -23,9 +23,6 @@ from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.loaders.traces.reading import read_trace
-from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.clock import trace_clock
 from run_logs import runs_of
 
 
@@ -161,48 +158,3 @@ def test_the_tensorboard_plugin_reads_overview_operators_and_trace(engine: Any, 
 def get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=300) as answer:
         return json.load(answer)
-
-
-@pytest.fixture
-def clocked(engine: Any, sample: Any, tmp_path: Path) -> tuple[RunLog, TraceAnalysis]:
-    request = RunRequest(
-        "speculative",
-        sample,
-        ModelChoice("tiny-draft"),
-        ModelChoice("tiny-target"),
-        GenerationSettings(max_new_tokens=12),
-        trace=TraceSettings(str(tmp_path), 4),
-    )
-    runs = runs_of(engine, request)
-    run = next(run for run in runs if run.info.profiled)
-    return run, TraceAnalysis(read_trace(run.info.trace_path))
-
-
-def test_the_clocks_of_a_run_and_its_trace_meet(clocked: Any) -> None:
-    run, analysis = clocked
-    clock = trace_clock(run, analysis)
-    assert {stage.name for stage in analysis.stages} == set(STAGES)
-    assert clock.pairs == 2 * len(run.stages()) == 2 * len(analysis.stages)
-    assert clock.zero_ns == run.info.start_ns
-    spans = sorted(run.stages(), key=lambda span: span.host_start_ns)
-    for span, stage in zip(spans, analysis.stages, strict=True):
-        assert span.name == stage.name
-        # A stage's name stands in the trace between the two times that the run noted.
-        assert clock.run_ns(stage.start_ns) >= span.host_start_ns - clock.uncertainty_ns
-        assert clock.run_ns(stage.end_ns) <= span.host_end_ns + clock.uncertainty_ns
-        assert clock.trace_ns(clock.run_ns(stage.start_ns)) == stage.start_ns
-    shortest = min(stage.end_ns - stage.start_ns for stage in analysis.stages)
-    assert clock.uncertainty_ns < max(shortest, 20_000_000)
-
-
-def test_a_stretch_of_the_run_has_its_operators(clocked: Any) -> None:
-    run, analysis = clocked
-    clock = trace_clock(run, analysis)
-    calls = {row.name: row.calls for row in analysis.operators}
-    ends = run.info.start_ns - 10**9, run.info.end_ns + 10**9
-    whole = analysis.operators_between(*map(clock.trace_ns, ends))
-    assert {row.name: row.calls for row in whole} == calls
-    prefill = next(span for span in run.stages() if span.name == "prefill" and span.role == "target")
-    inside = analysis.operators_between(*map(clock.trace_ns, (prefill.host_start_ns, prefill.host_end_ns)))
-    assert {row.name for row in inside} & {"aten::linear", "aten::scaled_dot_product_attention"}
-    assert sum(row.calls for row in inside) < sum(calls.values())

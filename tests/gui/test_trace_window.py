@@ -1,11 +1,10 @@
-"""The trace window, and a run's trace below its stages: pages, tables, timeline, difference, refusals, progress."""
+"""The trace window: pages, tables, timeline, refusals, progress."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,18 +15,14 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import RecordLog
-from evprof.core.run_log import RunLog
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.clock import trace_stretch
 from evprof.metrics.traces.tables import Column, time_of
 from ui.state.selection import TimeRange
 from ui.style.theme import ThemeHolder
 from ui.traces.record_table import RecordTable
 from ui.traces.slice_lane import SliceHit, SliceLane
 from ui.traces.window import TraceDialog
-from ui.window.main_window import MainWindow
 
 US = 1_000
 
@@ -204,116 +199,3 @@ def test_a_table_sorts_filters_and_copies(application: QApplication) -> None:
     assert QGuiApplication.clipboard().text() == "name\tn\ngamma\t10"
     table.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-# A run's trace below its stages.
-
-
-OFFSET_US = 5_000_000
-"""The trace's clock is as much behind the run's."""
-
-
-def trace_of_run(run: RunLog) -> str:
-    """A trace with the run's stages on a clock of its own, and one operator in each."""
-    found = []
-    for span in run.stages():
-        assert span.host_end_ns is not None
-        start, length = span.host_start_ns / US - OFFSET_US, (span.host_end_ns - span.host_start_ns) / US
-        found.append(entry(span.name, "user_annotation", start, length))
-        found.append(entry("aten::mm", "cpu_op", start + length / 4, length / 2))
-        if span.name == "load":
-            # Frames are decoded while they are loaded: a part may be called what a stage is called.
-            found.append(entry("decode", "user_annotation", start + length / 8, length / 16))
-    return json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": 0, "traceEvents": found})
-
-
-@pytest.fixture
-def traced_window(
-    application: QApplication, themes: ThemeHolder, scripted_recording: RecordLog, tmp_path: Path
-) -> Iterator[MainWindow]:
-    """A window whose last run says where its trace lies."""
-    path = tmp_path / "run.pt.trace.json"
-    made = MainWindow(themes)
-    made.resize(1280, 900)
-    made.show()
-    made.controller.replace_recording(scripted_recording)
-    made.controller.pull()
-    run = made.controller.runs[4]
-    path.write_text(trace_of_run(run), encoding="utf-8")
-    run.info = replace(run.info, profiled=True, trace_path=str(path))
-    made.selection.set_runs(None, 3)
-    made.selection.set_runs(None, 4)
-    application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-def opened_lane(window: MainWindow) -> SliceLane:
-    """The lane of operators, opened and filled."""
-    traces = window.trace_pages.run_traces
-    assert traces is not None
-    lane = traces.lanes["operators"]
-    assert lane.is_wanted()
-    assert lane.is_folded
-    window.timeline.stack.toggle_fold(lane)
-    wait(lambda: lane.lane is not None)
-    return lane
-
-
-def test_operators_stand_below_the_stages_they_ran_in(traced_window: MainWindow) -> None:
-    lane = opened_lane(traced_window)
-    track = traced_window.timeline.scene.tracks[1]
-    assert track is not None
-    trace = lane.looks.analysis.trace if lane.looks is not None else None
-    assert trace is not None
-    stages = {span.name: span for span in track.run.stages()}
-    assert lane.looks is not None
-    assert lane.looks.analysis.stages
-    for stage in lane.looks.analysis.stages:
-        assert abs(stage.start_ns + lane.offset_ns - (stages[stage.name].host_start_ns - track.zero_ns)) <= US
-    assert {stage.name for stage in lane.looks.analysis.stages} == set(stages)
-
-
-def test_a_selected_range_names_its_operators_and_what_none_covers(traced_window: MainWindow) -> None:
-    opened_lane(traced_window)
-    track = traced_window.timeline.scene.tracks[1]
-    assert track is not None
-    prefill = next(span for span in track.run.stages() if span.name == "prefill")
-    assert prefill.host_end_ns is not None
-    chosen = TimeRange(prefill.host_start_ns - track.zero_ns, prefill.host_end_ns - track.zero_ns)
-    traced_window.selection.select(chosen)
-    section = traced_window.inspector.sections[-1]
-    assert section.head == "Operators of the trace"
-    assert section.details[0].name == "aten::mm × 1"
-    assert section.details[-1].name == "no operator"
-    whole = chosen.end_ns - chosen.start_ns
-    (row,) = trace_stretch(opened_analysis(traced_window), *on_trace(traced_window, chosen)).operators
-    assert abs(row.host_self_ns - whole / 2) <= 2 * US
-
-
-def opened_analysis(window: MainWindow) -> TraceAnalysis:
-    """The figures of the trace that is shown."""
-    traces = window.trace_pages.run_traces
-    assert traces is not None
-    looks = traces.lanes["operators"].looks
-    assert looks is not None
-    return looks.analysis
-
-
-def on_trace(window: MainWindow, chosen: TimeRange) -> tuple[int, int]:
-    """A range of the axis on the trace's clock."""
-    traces = window.trace_pages.run_traces
-    assert traces is not None
-    offset = traces.lanes["operators"].offset_ns
-    return chosen.start_ns - offset, chosen.end_ns - offset
-
-
-def test_a_run_without_a_trace_has_no_such_lanes(traced_window: MainWindow) -> None:
-    opened_lane(traced_window)
-    traced_window.selection.set_runs(None, 3)
-    traces = traced_window.trace_pages.run_traces
-    assert traces is not None
-    assert not any(lane.is_wanted() or lane.isVisible() for lane in traces.lanes.values())
-    assert traces.sections(TimeRange(0, 1_000)) == []

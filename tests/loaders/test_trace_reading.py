@@ -89,7 +89,7 @@ def test_everything_that_kineto_writes_is_kept(tmp_path: Path) -> None:
     found = read_trace(path)
     assert found.head.recorded == ("record_shapes", "profile_memory")
     (device,) = found.head.devices
-    assert (device.name, device.compute) == ("NVIDIA H100 80GB HBM3", (9, 0))
+    assert device.name == "NVIDIA H100 80GB HBM3"
     names = [found.text(code) for code in found.slices.names]
     gemm = names.index("gemm")
     (row,) = np.flatnonzero(found.device.rows == gemm)

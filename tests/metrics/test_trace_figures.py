@@ -1,4 +1,4 @@
-"""Figures of traces where torch-tb-profiler has none, or none that can be: arithmetic, odd traces, stages, advice."""
+"""Figures of traces where torch-tb-profiler has none, or none that can be: arithmetic, odd traces, stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.units import percent_text
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import trace_difference
@@ -145,36 +144,6 @@ def test_a_stage_has_what_it_launched_whenever_that_ran(tmp_path: Path) -> None:
     assert (decode.name, decode.kernels, decode.device_ns) == ("decode", 0, 2_000)
 
 
-@pytest.mark.parametrize("replays", [False, True])
-def test_a_device_that_waits_for_its_host(tmp_path: Path, replays: bool) -> None:
-    with made(tmp_path) as (trace, close):
-        if replays:
-            trace.launch("k", 100, call="cudaGraphLaunch")
-        for _ in range(20):
-            with trace.operator("aten::add") as own:
-                trace.launch("k", 250, own)
-        analysis = close()
-    (one,) = analysis.advice
-    assert (one.switch, one.value) == ("step", "fused" if replays else "graphs")
-    assert one.share == pytest.approx(1 - analysis.overview.devices[0].busy)
-    assert percent_text(one.share) in one.sentence
-    assert one.option in one.sentence
-
-
-def test_products_without_tensor_cores_and_a_cache_that_grows(tmp_path: Path) -> None:
-    with made(tmp_path) as (trace, close):
-        with trace.operator("aten::mm") as own:
-            trace.launch("sgemm", 60_000_000, own)
-        with trace.operator("aten::cat") as own:
-            trace.launch("cat", 40_000_000, own)
-        trace.synchronize()
-        analysis = close()
-    assert [(one.option, round(one.share, 6)) for one in analysis.advice] == [
-        ("--dtype bfloat16", 0.6),
-        ("--cache static", 0.4),
-    ]
-
-
 def test_modules_nested_without_end(tmp_path: Path) -> None:
     count = 3 * MOST_DEPTH
     found = [
@@ -217,10 +186,5 @@ def test_memory_that_is_given_out_twice_or_never_back(tmp_path: Path) -> None:
 def test_a_trace_of_nothing(tmp_path: Path) -> None:
     analysis = entries(tmp_path)
     assert (analysis.overview, analysis.operators, analysis.kernels, analysis.modules) == (None, (), (), ())
-    assert (analysis.memory.curves, len(analysis.memory.allocations), analysis.advice, analysis.stages) == (
-        (),
-        0,
-        (),
-        (),
-    )
+    assert (analysis.memory.curves, len(analysis.memory.allocations), analysis.stages) == ((), 0, ())
     assert trace_difference(analysis, analysis).operators == ()

@@ -39,9 +39,6 @@ class Inspector(QWidget):
         self.tracks: Callable[[], Sequence[Track]] = self._own_tracks
         """The lanes' data of the runs in the columns; who draws them may hand its own over."""
 
-        self.more: Callable[[Chosen | None], list[DetailSection]] = lambda _chosen: []
-        """What others know of what is selected, shown below."""
-
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
         self._head = section_head("Selection")
         self._empty = EmptyState(
@@ -114,7 +111,7 @@ class Inspector(QWidget):
         return summary_sections(*columns_of(controller.runs, self._selection.runs))
 
     def _fill(self, *_: object) -> None:
-        sections = [*self._found(), *self.more(self._selection.chosen)]
+        sections = self._found()
         if sections == self._sections and self._parts:
             return
         self._sections = sections

@@ -180,11 +180,6 @@ class TimelineView(QWidget):
         """All lanes, top to bottom, hidden ones too."""
         return self.stack.lanes
 
-    def add_lanes(self, lanes: list[Lane]) -> None:
-        """Shows further lanes, made elsewhere, of what lies on the same axis."""
-        self.stack.add(lanes)
-        self.show_wanted_lanes()
-
     def stage_lane(self, place: int) -> StageLane:
         """The lane of the stages at a place of the scene: 0 is column A's, 1 column B's."""
         return next(lane for lane in self._stages if lane.column == place)

@@ -76,16 +76,16 @@ def _fits(painter: QPainter, text: str, room: QRectF) -> bool:
 
 
 class OverviewPage(QWidget):
-    """Categories, devices and advice."""
+    """Categories and devices."""
 
     def __init__(self, themes: ThemeHolder) -> None:
         super().__init__()
         self._themes = themes
         self.bar = CategoryBar(themes)
         self.table, self.devices = FigureTable(themes), FigureTable(themes)
-        self.summary, self.advice = sentence("title"), sentence()
+        self.summary = sentence("title")
         self.problems = sentence("warn")
-        self._device_head, self._advice_head = section_head("Devices"), section_head("What could help")
+        self._device_head = section_head("Devices")
         for table in (self.table, self.devices):
             table.setMaximumWidth(_TABLE_PX)
         by_category = stacked(section_head("Time by category"), self.table, None, spacing=GRID // 2)
@@ -94,7 +94,6 @@ class OverviewPage(QWidget):
         ground = QWidget()
         column = stacked(
             *(self.summary, self.problems, GRID, self.bar, GRID, tables, GRID),
-            *(self._advice_head, self.advice),
             on=ground,
             margins=(0, GRID, GRID, GRID),
             spacing=GRID // 2,
@@ -108,8 +107,6 @@ class OverviewPage(QWidget):
         say(self.problems, "\n".join(analysis.problems))
         for part in (self.bar, self.table):
             part.setVisible(found is not None)
-        say(self.advice, "\n".join(one.sentence for one in analysis.advice))
-        self._advice_head.setVisible(bool(analysis.advice))
         self._device_head.setVisible(found is not None and bool(found.devices))
         self.devices.setVisible(found is not None and bool(found.devices))
         if found is None:

@@ -152,7 +152,7 @@ class MainWindow(WindowParts):
         self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, post)
         self.help = HelpPages(post)
-        self.trace_pages = TracePages(self, self.controller, self.timeline, self.inspector, self.holder)
+        self.trace_pages = TracePages(self, self.controller, self.selection, self.holder)
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
         self.opener.listed.connect(self.sample_opened)
         self.opener.trace_opened.connect(self.trace_pages.show_trace)
@@ -430,7 +430,7 @@ class MainWindow(WindowParts):
             dialog.reject()  # which ends its threads
         self._memory.remember(self, self.body, self.holder)
         self.welcome.close()
-        for part in (self.trace_pages, self.long_work, self.opener):
+        for part in (self.long_work, self.opener):
             part.close()
         for panel in self._following_panels:
             panel.finish()

@@ -129,7 +129,3 @@ def _print_trace(path: str, analysis: TraceAnalysis, tables: _Tables) -> None:
         console.print(f"  {curve.device}: peak {bytes_text(curve.peak_bytes)} at {at}{reserved}")
     tables.add("Memory by operator", OPERATOR_MEMORY, analysis.memory.operators)
     tables.add("Modules", MODULES, list(indented(analysis.modules)))
-    if analysis.advice:
-        console.print("\nWhat could act on it")
-        for advice in analysis.advice:
-            console.wrapped(advice.sentence, "  - ", "    ")

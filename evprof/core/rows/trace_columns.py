@@ -26,7 +26,6 @@ class TraceDevice:
 
     number: int
     name: str = ""
-    compute: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -45,18 +45,9 @@ def head_of(told: Mapping[str, Any]) -> TraceHead:
 
 
 def _device(place: int, told: Mapping[str, Any]) -> TraceDevice:
-    major, minor, number = (_int(told.get(key)) for key in ("computeMajor", "computeMinor", "id"))
-    name = told.get("name")
-    return TraceDevice(
-        place if number is None else number,
-        name[:_LONGEST_TEXT] if isinstance(name, str) else "",
-        None if major is None or minor is None else (major, minor),
-    )
-
-
-def _int(value: object) -> int | None:
-    is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62
-    return int(value) if is_number else None  # type: ignore[call-overload]  # a number here
+    number, name = told.get("id"), told.get("name")
+    is_number = isinstance(number, int) and 0 <= number < _MOST_DEVICES
+    return TraceDevice(number if is_number else place, name[:_LONGEST_TEXT] if isinstance(name, str) else "")
 
 
 NOTHING = msgspec.Raw(b"")

@@ -23,27 +23,6 @@ _TENSOR_CORES = (
 _NEWER_TENSOR_CORES = ("wgmma", "warpgroup", "flash_fwd", "flash_bwd", "nvjet", "tensorop", "_bf16gemm_")
 """Those of Hopper's and Blackwell's libraries, of FlashAttention and CUTLASS, which came later."""
 
-_ELIGIBLE = frozenset(
-    {
-        *(
-            f"aten::{name}"
-            for name in (
-                *("_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d"),
-                *("conv_transpose3d", "convolution", "cudnn_convolution", "cudnn_convolution_transpose", "prelu"),
-                *("addmm", "addmv", "addr", "matmul", "mm", "mv", "linear", "addbmm", "baddbmm", "bmm", "chain_matmul"),
-                *("linalg_multi_dot", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "lstm_cell", "gru_cell"),
-                *("rnn_tanh_cell", "rnn_relu_cell", "cudnn_convolution_transpose_backward", "addmm_"),
-                *("cudnn_convolution_backward_weight", "cudnn_convolution_transpose_backward_weight"),
-                *("cudnn_convolution_transpose_backward_input", "cudnn_convolution_backward_input"),
-                "cudnn_convolution_backward",
-            )
-        ),
-        *("CudnnConvolutionBackward", "BmmBackward0", "CudnnConvolutionTransposeBackward", "MmBackward"),
-        *("AddmvBackward", "MvBackward", "AddmmBackward", "AddbmmBackward"),
-    }
-)
-"""Operators that can use tensor cores."""
-
 
 @dataclass(frozen=True)
 class Launches:
@@ -93,17 +72,6 @@ def tensor_core_names(trace: TraceColumns) -> Mask:
     return text_mask(trace.texts, lambda name: any(part in name for part in parts))
 
 
-def eligible(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> Mask:
-    """Which operators can use tensor cores: by name, by what they launched, or by an operator inside."""
-    found = text_mask(trace.texts, _ELIGIBLE.__contains__)[tree.names] if len(tree) else tree.counts
-    found |= tree.is_operator & (launched.per_scope(len(tree), launched.uses_tensor_cores) > 0)
-    can, parents, is_operator = found.tolist(), tree.parents.tolist(), tree.is_operator.tolist()
-    for place in reversed(range(len(can))):  # what lies inside comes after
-        if can[place] and parents[place] >= 0 and is_operator[parents[place]]:
-            can[parents[place]] = True
-    return np.array(can, dtype=bool)
-
-
 def joined(keys: Ints, among: Ints) -> Ints:
     """For each key the first place where it stands among others; NONE for NONE and for what stands nowhere."""
     known = distinct(among)
@@ -116,15 +84,11 @@ def joined(keys: Ints, among: Ints) -> Ints:
 GRAPH_CALLS = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
 
 
-def graph_launches(trace: TraceColumns) -> np.ndarray:
-    roles = slice_roles(trace.texts, trace.slices.categories, trace.slices.names)
-    is_graph = text_mask(trace.texts, lambda name: name.startswith(GRAPH_CALLS))
-    return np.flatnonzero((roles == RUNTIME) & is_graph[trace.slices.names])
-
-
 def graph_problems(trace: TraceColumns, launched: Launches) -> Iterator[str]:
     """Sentences about kernels that no operator can be named for, or that were not recorded."""
-    calls = graph_launches(trace)
+    roles = slice_roles(trace.texts, trace.slices.categories, trace.slices.names)
+    is_graph = text_mask(trace.texts, lambda name: name.startswith(GRAPH_CALLS))
+    calls = np.flatnonzero((roles == RUNTIME) & is_graph[trace.slices.names])
     if not len(calls):
         return
     of_graph = joined(launched.calls, calls) >= 0

@@ -8,7 +8,7 @@ import numpy as np
 
 from evprof.core.rows.blocks import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, Shares, TraceColumns
-from evprof.metrics.traces.launches import Launches, eligible
+from evprof.metrics.traces.launches import Launches
 from evprof.metrics.traces.roles import Mask
 from evprof.metrics.traces.tree import ScopeTree, summed
 
@@ -21,14 +21,13 @@ class OperatorFigures:
     device_self_ns: Ints
     device_total_ns: Ints
     tensor_self_ns: Ints
-    is_eligible: Mask
 
 
 @dataclass(frozen=True)
 class OperatorRow:
     """All calls of an operator, with one list of input shapes if rows are by these.
 
-    `is_eligible`: it can use tensor cores; `tensor_core_share` of its device time alone, None without any.
+    `tensor_core_share` is of its device time alone; None without any.
     """
 
     name: str
@@ -38,7 +37,6 @@ class OperatorRow:
     host_total_ns: int
     device_self_ns: int
     device_total_ns: int
-    is_eligible: bool
     tensor_core_share: float | None
 
 
@@ -49,7 +47,6 @@ def operator_figures(trace: TraceColumns, tree: ScopeTree, launched: Launches) -
         device,
         tree.totals(device),
         launched.per_scope(len(tree), launched.uses_tensor_cores),
-        eligible(trace, tree, launched),
     )
 
 
@@ -74,16 +71,16 @@ def operator_rows(
     count = len(groups.values)
     columns = (
         *(figures.host_self_ns, tree.durations, figures.device_self_ns, figures.device_total_ns),
-        *(figures.tensor_self_ns, figures.is_eligible.astype(np.int64), np.ones(len(tree), np.int64)),
+        *(figures.tensor_self_ns, np.ones(len(tree), np.int64)),
     )
     sums = np.stack([summed(groups.which, column[places], count) for column in columns]).T.tolist()
     found = []
     for row, figures_of in zip(rows[groups.firsts].tolist(), sums, strict=True):
-        host_self, host_total, device_self, device_total, tensor_self, can, calls = figures_of
+        host_self, host_total, device_self, device_total, tensor_self, calls = figures_of
         shapes = (trace.text(trace.slices.shapes[row]) or "[]") if by_shapes else ""
         share = tensor_self / device_self if device_self else None
         times = host_self, host_total, device_self, device_total
-        found.append(OperatorRow(trace.text(trace.slices.names[row]), shapes, calls, *times, can > 0, share))
+        found.append(OperatorRow(trace.text(trace.slices.names[row]), shapes, calls, *times, share))
     has_device = any(row.device_self_ns for row in found)
     return tuple(sorted(found, key=lambda row: -(row.device_self_ns if has_device else row.host_self_ns)))
 

@@ -114,7 +114,6 @@ DEVICE = (
 _NAME = Column("operator", "name", "text")
 OPERATORS = (_NAME, *HOST, *DEVICE)
 OPERATORS_BY_SHAPES = (_NAME, Column("input shapes", "shapes", "text"), *HOST, *DEVICE)
-_ELIGIBLE = Column("can use tensor cores", "tensor_core_eligible", "flag", field="is_eligible")
 KERNELS = (
     Column("kernel", "name", "text"),
     Column("calls", "calls", "count"),
@@ -196,7 +195,6 @@ CHANGES = (
 def trace_document(path: str, analysis: TraceAnalysis, difference: TraceDifference | None = None) -> dict[str, Any]:
     """The JSON document of `evprof show`: times in ms, sizes in bytes. `difference` is to the trace of --against."""
     seen, zero = analysis.overview, analysis.start_ns
-    operators = (*OPERATORS, _ELIGIBLE)
     steps = [] if seen is None else seen.steps
     return {
         "schema_version": SCHEMA_VERSION,
@@ -215,17 +213,14 @@ def trace_document(path: str, analysis: TraceAnalysis, difference: TraceDifferen
             for step in steps
         ],
         "devices": [] if seen is None else [document_row(DEVICES, use) for use in seen.devices],
-        "operators": [document_row(operators, row) for row in analysis.operators],
-        "operators_by_shapes": [
-            document_row((*operators, OPERATORS_BY_SHAPES[1]), row) for row in analysis.operators_by_shapes
-        ],
+        "operators": [document_row(OPERATORS, row) for row in analysis.operators],
+        "operators_by_shapes": [document_row(OPERATORS_BY_SHAPES, row) for row in analysis.operators_by_shapes],
         "kernels": [document_row(KERNELS, row) for row in analysis.kernels],
         "memory": _memory(analysis.memory, zero),
         "modules": [_module(row) for row in analysis.modules],
         "stages": [
             {"start_ms": ms_from_ns(stage.start_ns - zero)} | document_row(STAGES, stage) for stage in analysis.stages
         ],
-        "advice": [{"sentence": one.sentence, "option": one.option, "share": one.share} for one in analysis.advice],
         "difference": None if difference is None else _difference(difference),
         "problems": list(analysis.problems),
     }
