@@ -59,8 +59,7 @@ def draw_event_bins(
         return host
     if canvas is not None:
         _check_canvas(host.path, events, canvas)
-    from evprof.loaders.pictures.render import draw_bin, event_bins, ready_bins
-    from evprof.loaders.pictures.representations import canvas_size
+    from evprof.loaders.pictures.render import canvas_size, draw_bin, event_bins, ready_bins
 
     with spans.child("render") as span:
         span.input("t_us", events.t_us)

@@ -14,7 +14,6 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.render import render_event_frames, render_events, slice_times
 from evprof.loaders.pictures.renderings import Painter
-from evprof.loaders.pictures.representations import voxel_grid
 
 Rows = list[tuple[int, int, int, int]]
 
@@ -148,7 +147,6 @@ def test_one_event_at_a_far_corner_does_not_fill_the_memory(columns: int) -> Non
     for draw in (
         lambda: render_event_frames(events, 1),
         lambda: Painter(events.width, events.height),
-        lambda: voxel_grid(events, bins=5),
     ):
         tracemalloc.start()
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from evprof.loaders.events.recording import EventsInMemory
 from evprof.loaders.events.windows import windows_by_count, windows_by_time
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, PALETTES, Palette
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter
-from evprof.loaders.pictures.representations import voxel_grid
 
 Rows = list[tuple[int, int, int, int]]
 WIDTH, HEIGHT = 5, 3
@@ -31,16 +29,6 @@ def events_of(rows: Rows) -> EventArray:
     return EventArray.from_columns(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
 
 
-def many(count: int = 100_000, width: int = 640, height: int = 480) -> EventArray:
-    random = np.random.default_rng(3)
-    return EventArray.from_columns(
-        random.integers(0, width, count),
-        random.integers(0, height, count),
-        np.sort(random.integers(0, 100_000, count)),
-        random.integers(0, 2, count),
-    )
-
-
 def draw(events: EventArray, rendering: str, palette: Palette = EVENTGPT_PALETTE, **where: int) -> np.ndarray:
     """The events of start_us <= t < stop_us, drawn by a painter of its own."""
     start_us, stop_us = where["start_us"], where["stop_us"]
@@ -48,49 +36,9 @@ def draw(events: EventArray, rendering: str, palette: Palette = EVENTGPT_PALETTE
     return painter.paint(events.slice_time(start_us, stop_us), start_us, stop_us)
 
 
-@given(rows_of_events, st.integers(1, 9))
-def test_a_voxel_grid_equals_a_loop_and_adds_up(rows: Rows, bins: int) -> None:
-    first, last = min(t for _, _, t, _ in rows), max(t for _, _, t, _ in rows)
-    expected = np.zeros((bins, HEIGHT, WIDTH))
-    for x, y, t, p in rows:
-        place = (bins - 1) * (t - first) / max(1, last - first)
-        for index in range(bins):
-            expected[index, y, x] += (1 if p else -1) * max(0.0, 1 - abs(index - place))
-    grid = voxel_grid(events_of(rows), bins=bins, width=WIDTH, height=HEIGHT)
-    np.testing.assert_allclose(grid, expected, atol=1e-4)
-    signed = sum(1 if p else -1 for *_, p in rows)
-    assert grid.sum() == pytest.approx(signed, abs=1e-3)
-
-
-def test_a_large_voxel_grid_adds_up_and_leaves_the_events_alone() -> None:
-    events = many(1_200_000)
-    before = events.p.copy()
-    grid = voxel_grid(events, bins=5, width=640, height=480)
-    signed = int((events.p.astype(np.int64) * 2 - 1).sum())
-    assert float(grid.astype(np.float64).sum()) == pytest.approx(signed, abs=0.5)
-    assert (events.p == before).all()
-    again = voxel_grid(events, bins=5, width=640, height=480, out=grid)
-    assert again is grid
-    assert float(grid.astype(np.float64).sum()) == pytest.approx(signed, abs=0.5)
-
-
-def test_a_voxel_grid_of_a_window_leaves_out_what_lies_outside() -> None:
-    events = events_of([(0, 0, 0, 1), (1, 0, 50, 1), (2, 0, 100, 1)])
-    grid = voxel_grid(events, bins=2, start_us=40, stop_us=60, width=3, height=1)
-    assert grid.tolist() == [[[0, 0.5, 0]], [[0, 0.5, 0]]]
-
-
-def test_an_event_outside_the_canvas_counts_nowhere() -> None:
-    events = events_of([(4, 0, 0, 1), (0, 2, 5, 1), (0, 0, 9, 0)])
-    size: Any = {"width": 2, "height": 2}
-    assert voxel_grid(events, bins=3, **size).sum() == -1
-
-
 def test_senseless_numbers_are_refused() -> None:
     events = events_of([(0, 0, 0, 1)])
     for call in (
-        lambda: voxel_grid(events, bins=0),
-        lambda: voxel_grid(events, bins=2, width=0, height=3),
         lambda: list(windows_by_time(events, 0)),
         lambda: list(windows_by_count(events, 0)),
         lambda: Painter(4, 4, rendering="nothing"),
@@ -211,9 +159,6 @@ def test_colours_mean_what_the_renderings_say() -> None:
     assert distance[5] == 0 < distance[1] <= distance[2] < distance[3]
     nearly = np.abs(shown["time-surface"][0, [4, 3]].astype(int) - [palette.darker, palette.brighter])
     assert nearly.max() <= 8
-    # Early events have the ramp's beginning, late ones its end.
-    ramp = np.array([palette.ramp[0], palette.ramp[-1]])
-    assert np.abs(shown["voxel"][0, [0, 4]].astype(int) - ramp).max() <= 6
 
 
 @given(rows_of_events)

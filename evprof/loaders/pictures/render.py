@@ -16,7 +16,6 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE
-from evprof.loaders.pictures.representations import canvas_size, flat_index, inside
 
 Picture: TypeAlias = "npt.NDArray[np.uint8]"
 """uint8 [height, width, 3], RGB."""
@@ -25,6 +24,47 @@ EVENTGPT_FRAMES = 5
 """EventGPT's number of event frames."""
 
 _MOST_ORDINALS = (1 << 31) - 1
+
+
+MOST_PIXELS = 1 << 24
+"""4096 x 4096: eight times the largest event camera. One event at a far corner must not fill the memory."""
+
+_PIXELS_PER_EVENT = 4
+"""More pixels need so many events: those simulated from films may be larger than any camera's."""
+
+
+def check_canvas(columns: int, rows: int, events: int = 0) -> None:
+    """Raises UserError for a picture that is empty, or larger than any sensor and its `events` account for."""
+    if columns < 1 or rows < 1:
+        raise UserError(f"A picture of {columns} x {rows} pixels cannot be drawn; the events or the canvas are empty.")
+    if columns * rows > max(MOST_PIXELS, _PIXELS_PER_EVENT * events):
+        raise UserError(
+            f"The events would need a picture of {columns} x {rows} pixels, larger than any event camera's; the "
+            "recording is damaged, so copy or export it again."
+        )
+
+
+def canvas_size(events: EventArray, width: int | None, height: int | None) -> tuple[int, int]:
+    """Width and height asked for, or of the smallest canvas that holds every event. Raises UserError, see above."""
+    columns = events.width if width is None else width
+    rows = events.height if height is None else height
+    check_canvas(columns, rows, len(events))
+    return columns, rows
+
+
+def inside(events: EventArray, width: int, height: int) -> EventArray:
+    """The events on the canvas; the same object when that is all of them."""
+    if events.width <= width and events.height <= height:
+        return events
+    return events.taken((events.x < width) & (events.y < height))
+
+
+def flat_index(events: EventArray, width: int) -> npt.NDArray[np.intp]:
+    """y * width + x of each event."""
+    flat = events.y.astype(np.intp)
+    flat *= width
+    flat += events.x
+    return flat
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, Colors, Palette
-from evprof.loaders.pictures.render import Picture, render_events
-from evprof.loaders.pictures.representations import check_canvas, flat_index, inside, voxel_grid
+from evprof.loaders.pictures.render import Picture, check_canvas, flat_index, inside, render_events
 
 
 class RenderingText(NamedTuple):
@@ -37,17 +36,13 @@ RENDERING_TEXTS: Mapping[str, RenderingText] = MappingProxyType(
         "count": RenderingText("Count", "Each pixel shows how many events it had, on a logarithmic scale."),
         "decay": RenderingText("Decay", "Events add up and fade away, brighter against darker."),
         "time-surface": RenderingText("Time surface", "The fresher a pixel's last event, the stronger its colour."),
-        "voxel": RenderingText("Voxel grid", "The colour of a pixel says when in the window its events came."),
     }
 )
 """What each rendering is called, in the order they are offered."""
 
 RENDERINGS: tuple[str, ...] = tuple(RENDERING_TEXTS)
 
-VOXEL_BINS = 5
-"""Bins of the voxel grid that is drawn, the number most used in the field (A. Z. Zhu et al. used 9, E2VID 5)."""
-
-_LEVELS = {"count": "amounts", "voxel": "amounts", "decay": "signed", "time-surface": "signed"}
+_LEVELS = {"count": "amounts", "decay": "signed", "time-surface": "signed"}
 """Which of a palette's tables a rendering's levels look up."""
 
 TAUS_IN_WINDOW = 3
@@ -78,7 +73,6 @@ class Painter:
             "count": self._count,
             "decay": self._decay,
             "time-surface": self._time_surface,
-            "voxel": self._voxel,
         }
         self._paint = painters[rendering]
 
@@ -133,40 +127,11 @@ class Painter:
         self._levels[flat_index(events, self.width)] = fresh.astype(np.uint8)
         return self._colored()
 
-    def _voxel(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
-        """level = where along the ramp the centre of a pixel's |V[b]| lies; see `voxel_grid`."""
-        size = {"width": self.width, "height": self.height}
-        grid = voxel_grid(events, bins=VOXEL_BINS, start_us=start_us, stop_us=stop_us - 1, out=self._grid, **size)
-        strength = grid.reshape(VOXEL_BINS, -1)
-        np.abs(strength, out=strength)
-        total, centre = self._sums
-        np.sum(strength, axis=0, out=total)
-        centre.fill(0)
-        for number in range(1, VOXEL_BINS):
-            strength[number] *= np.float32(number * 254 / (VOXEL_BINS - 1))
-            centre += strength[number]
-        # Events of both kinds may cancel out to nothing: then there is nothing to show, as where there are none.
-        is_shown = np.greater(total, np.float32(1e-6), out=self._mask)
-        np.maximum(total, np.float32(1e-6), out=total)
-        centre /= total
-        centre += np.float32(1.5)
-        self._levels[:] = centre
-        self._levels *= is_shown
-        return self._colored()
-
     # Large arrays come from the operating system afresh each time they are asked for, which takes longer than drawing.
 
     @cached_property
     def _counts(self) -> npt.NDArray[np.intp]:
         return np.zeros(self._pixels, dtype=np.intp)
-
-    @cached_property
-    def _grid(self) -> npt.NDArray[np.float32]:
-        return np.zeros((VOXEL_BINS, self.height, self.width), dtype=np.float32)
-
-    @cached_property
-    def _mask(self) -> npt.NDArray[np.bool_]:
-        return np.zeros(self._pixels, dtype=np.bool_)
 
     @cached_property
     def _sums(self) -> npt.NDArray[np.float32]:

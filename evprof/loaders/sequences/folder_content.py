@@ -1,7 +1,6 @@
-"""What lies in a folder and a few levels below, as far as it matters to a sequence: listed, hardly opened.
+"""What is in a folder and a few levels below, as far as it matters to a sequence: listed, hardly opened.
 
-Bounded in depth, in entries and against links that lead in circles, so that a home folder dropped by mistake costs
-little.
+Depth, entries and circular links are bounded, so that a home folder dropped by mistake costs little.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from evprof.core.errors import UserError
@@ -37,7 +37,7 @@ _UNMARKED = {"n-caltech": (".bin",), "csv": (".txt", ".csv", ".gz")}
 
 @dataclass
 class FolderContent:
-    """Paths below `root`, each list in the order people read. `is_whole`: nothing was left out for being too much."""
+    """Paths below `root`, each list in the order people read."""
 
     root: Path
     events: list[Path] = field(default_factory=list)
@@ -45,37 +45,27 @@ class FolderContent:
     picture_folders: list[Path] = field(default_factory=list)
     times: list[Path] = field(default_factory=list)
     rectify_maps: list[Path] = field(default_factory=list)
-    is_whole: bool = True
 
-
-def words(path: Path, root: Path) -> list[str]:
-    """The words that a path below `root` is made of, in small letters: events/left/a_b.h5 -> events left a b h5."""
-    try:
-        relative = path.relative_to(root)
-    except ValueError:
-        relative = path
-    return [word for word in re.split(r"[^a-z0-9]+", str(relative).lower()) if word]
+    def words(self, path: Path) -> list[str]:
+        """The words of a path below `root`, in small letters: events/left/a_b.h5 -> events left a b h5."""
+        relative = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+        return [word for word in re.split(r"[^a-z0-9]+", str(relative).lower()) if word]
 
 
 def folder_content(root: str | Path) -> FolderContent:
-    """Looks through a folder. What cannot be listed or opened is not there."""
+    """Looks through a folder. What cannot be listed or opened is left out."""
     content = FolderContent(Path(root))
     heads = 0
-    for path, has_pictures in _walk(content):
+    for path, has_pictures in _walk(content.root):
+        said = content.words(path)
+        is_text = path.suffix.lower() in _TEXT_SUFFIXES
         if has_pictures:
             content.picture_folders.append(path)
-            continue
-        said = words(path, content.root)
-        if _is_text_of_times(path, said):
+        elif is_text and {"timestamps", "timestamp", "times"} & set(said):
             content.times.append(path)
-            continue
-        if path.suffix.lower() in _TEXT_SUFFIXES and "events" not in said and "event" not in said:
-            continue
-        if heads >= MOST_HEADS:
-            content.is_whole = False
-            continue
-        heads += 1
-        _sort_in(path, said, content)
+        elif heads < MOST_HEADS and (not is_text or {"events", "event"} & set(said)):
+            heads += 1
+            _sort_in(path, said, content)
     return content
 
 
@@ -99,64 +89,38 @@ def is_video_head(head: bytes) -> bool:
     return head.startswith(_VIDEO_MAGICS) or head[4:8] == b"ftyp" or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
 
 
-def _is_text_of_times(path: Path, said: list[str]) -> bool:
-    return path.suffix.lower() in _TEXT_SUFFIXES and any(word in said for word in ("timestamps", "timestamp", "times"))
-
-
-def _walk(content: FolderContent) -> Iterator[tuple[Path, bool]]:
+def _walk(root: Path) -> Iterator[tuple[Path, bool]]:
     """Files (False) and folders that directly hold pictures (True), breadth first; pictures themselves are left out."""
-    level, seen, entries = [content.root], set[tuple[int, int]](), 0
+    level, seen, entries = [root], set[Path](), 0
     for _ in range(DEPTH + 1):
         below: list[Path] = []
         for folder in level:
             if len(seen) >= MOST_FOLDERS or entries >= MOST_ENTRIES:
-                content.is_whole = False
                 return
             listed = _listed(folder, seen)
             entries += len(listed)
-            content.is_whole = content.is_whole and len(listed) < MOST_IN_FOLDER
-            files, folders, has_pictures = _told_apart(listed)
-            below += folders
-            if has_pictures:
+            files = [path for path, is_folder in listed if not is_folder]
+            below += [path for path, is_folder in listed if is_folder]
+            others = [path for path in files if path.suffix.lower() not in PICTURE_SUFFIXES]
+            if len(others) < len(files):
                 yield folder, True
-            for path in files:
-                yield path, False
+            yield from ((path, False) for path in others)
         level = below
 
 
-def _listed(folder: Path, seen: set[tuple[int, int]]) -> list[os.DirEntry[str]]:
-    """The entries of a folder, sorted; none of one that was seen before by another way."""
-    found: list[os.DirEntry[str]] = []
+def _listed(folder: Path, seen: set[Path]) -> list[tuple[Path, bool]]:
+    """The files (False) and folders (True) in a folder, sorted; none of one that was seen before through a link."""
     try:
-        status = folder.stat()
-        if (status.st_dev, status.st_ino) in seen and status.st_ino:
+        place = folder.resolve()
+        if place in seen:
             return []
-        seen.add((status.st_dev, status.st_ino or len(seen)))
+        seen.add(place)
         with os.scandir(folder) as entries:
-            for entry in entries:
-                found.append(entry)
-                if len(found) >= MOST_IN_FOLDER:
-                    break
-    except (OSError, ValueError):
+            listed = [
+                (Path(entry.path), entry.is_dir())
+                for entry in islice(entries, MOST_IN_FOLDER)
+                if not entry.name.startswith(".") and (entry.is_dir() or entry.is_file())
+            ]
+    except (OSError, ValueError, RuntimeError):
         return []
-    return sorted(found, key=lambda entry: entry.name)
-
-
-def _told_apart(listed: list[os.DirEntry[str]]) -> tuple[list[Path], list[Path], bool]:
-    files: list[Path] = []
-    folders: list[Path] = []
-    has_pictures = False
-    for entry in listed:
-        if entry.name.startswith("."):
-            continue
-        try:
-            if entry.is_dir():
-                folders.append(Path(entry.path))
-            elif entry.is_file():
-                if os.path.splitext(entry.name)[1].lower() in PICTURE_SUFFIXES:
-                    has_pictures = True
-                else:
-                    files.append(Path(entry.path))
-        except OSError:
-            continue
-    return files, folders, has_pictures
+    return sorted(listed)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample, clip_name, seconds_text
-from evprof.loaders.sequences.folder_content import FolderContent, folder_content, words
+from evprof.loaders.sequences.folder_content import FolderContent, folder_content
 
 MOST_CLIPS = 100_000
 MOST_SEQUENCES = 1000
@@ -153,7 +153,7 @@ def _sequence(content: FolderContent) -> Sequence | None:
         return None
     pictures = video is not None and video in content.picture_folders
     rectify = _first(content.rectify_maps, [lambda map_path: map_path.parent == path.parent])
-    is_rectified = pictures and video is not None and "rectified" in words(video, content.root)
+    is_rectified = pictures and video is not None and "rectified" in content.words(video)
     return Sequence(
         folder=str(content.root),
         name=content.root.name or "sequence",
@@ -167,13 +167,13 @@ def _sequence(content: FolderContent) -> Sequence | None:
 
 def _events(content: FolderContent) -> list[Path] | None:
     """The recordings to choose from: the left camera's of two."""
-    plain = [path for path in content.events if not _NO_EVENTS & set(words(path, content.root))]
+    plain = [path for path in content.events if not _NO_EVENTS & set(content.words(path))]
     return _left(plain, content) or None
 
 
 def _paired(content: FolderContent, events: list[Path]) -> tuple[Path | None, Path | None]:
     """The recording and the video that goes with it; (None, None) when several could be meant."""
-    videos = [path for path in content.videos if not _NO_EVENTS & set(words(path, content.root))]
+    videos = [path for path in content.videos if not _NO_EVENTS & set(content.words(path))]
     if len(events) > 1 or len(videos) > 1:
         pairs = [
             (path, video)
@@ -187,12 +187,12 @@ def _paired(content: FolderContent, events: list[Path]) -> tuple[Path | None, Pa
             return None, None
     if len(videos) == 1:
         return events[0], videos[0]
-    folders = [folder for folder in content.picture_folders if not _NO_EVENTS & set(words(folder, content.root))]
+    folders = [folder for folder in content.picture_folders if not _NO_EVENTS & set(content.words(folder))]
     return events[0], _first(
         _left(folders, content),
         [
-            lambda folder: "rectified" in words(folder, content.root),
-            lambda folder: _is_called_images(words(folder, content.root)),
+            lambda folder: "rectified" in content.words(folder),
+            lambda folder: _is_called_images(content.words(folder)),
             lambda folder: not videos and not _holds_event_frames(folder),
         ],
     )
@@ -215,12 +215,12 @@ def _holds_event_frames(folder: Path) -> bool:
 
 def _times(content: FolderContent) -> str | None:
     """The text with the pictures' times: the middle of each exposure before its begin and end."""
-    plain = [path for path in content.times if not _NO_EVENTS & set(words(path, content.root))]
+    plain = [path for path in content.times if not _NO_EVENTS & set(content.words(path))]
     found = _first(
-        [path for path in plain if "right" not in words(path, content.root)] or plain,
+        [path for path in plain if "right" not in content.words(path)] or plain,
         [
-            lambda path: {"image", "images"} & set(words(path, content.root)) and not _is_exposure(path, content),
-            lambda path: not _is_exposure(path, content) and "events" not in words(path, content.root),
+            lambda path: {"image", "images"} & set(content.words(path)) and not _is_exposure(path, content),
+            lambda path: not _is_exposure(path, content) and "events" not in content.words(path),
             lambda path: _is_exposure(path, content),
         ],
     )
@@ -228,12 +228,12 @@ def _times(content: FolderContent) -> str | None:
 
 
 def _is_exposure(path: Path, content: FolderContent) -> bool:
-    return "exposure" in words(path, content.root)
+    return "exposure" in content.words(path)
 
 
 def _left(paths: list[Path], content: FolderContent) -> list[Path]:
     """The paths of the left camera where there are any, else those that are not only the right one's, else all."""
-    said = {path: set(words(path, content.root)) for path in paths}
+    said = {path: set(content.words(path)) for path in paths}
     return (
         [path for path in paths if "left" in said[path]]
         or [path for path in paths if "right" not in said[path]]
