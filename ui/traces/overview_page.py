@@ -6,73 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from evprof.core.units import bytes_text, count_text, percent_text
+from evprof.core.units import bytes_text, count_text
 from evprof.metrics.traces.memory import MemoryCurve
-from evprof.metrics.traces.overview import CATEGORIES, TraceOverview
 from evprof.metrics.traces.tables import ALLOCATIONS, DEVICES, OPERATOR_MEMORY, share_text, time_of
-from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
-from ui.timeline.lane import blended
+from ui.style.theme import GRID, ThemeHolder
 from ui.traces.reading import MOST_ALLOCATIONS, ReadTrace
 from ui.traces.record_table import RecordTable
 from ui.widgets.boxes import beside, stacked
-from ui.widgets.drawn import Drawn
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import EmptyState, WordSwitch, say, scrolling, section_head, sentence
 from ui.widgets.plots import PlotView
 
-_BAR_PX, _TABLE_PX = 22, 420
-
-
-def category_colors(theme: Theme) -> dict[str, QColor]:
-    """From the accent, for what runs on a device, down to the ground: the categories are an order, not stages."""
-    last = len(CATEGORIES) - 1
-    return {name: blended(theme.accent, theme.line, at / last) for at, name in enumerate(CATEGORIES)}
-
-
-class CategoryBar(Drawn):
-    """One bar, as wide as there is room, divided by category."""
-
-    def __init__(self, themes: ThemeHolder) -> None:
-        super().__init__(themes)
-        self._shares: list[tuple[str, float, str]] = []
-        self.setFixedHeight(_BAR_PX)
-
-    def show_overview(self, found: TraceOverview) -> None:
-        self._shares = [(one.name, one.share, time_of(one.ns)) for one in found.categories if one.share]
-        self.setAccessibleName(", ".join(f"{name} {percent_text(share, 1)}" for name, share, _ in self._shares))
-        self.update()
-
-    def _parts(self) -> list[tuple[QRectF, str, float, str]]:
-        found, left = [], 0.0
-        for name, share, took in self._shares:
-            width = share * self.width()
-            found.append((QRectF(left, 0, width, self.height()), name, share, took))
-            left += width
-        return found
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter, theme = QPainter(self), self._themes.theme
-        colors = category_colors(theme)
-        painter.setFont(theme.font(SMALL_PX, 600))
-        for room, name, share, _ in self._parts():
-            painter.fillRect(room.adjusted(0, 0, -1 if room.width() > 2 else 0, 0), colors[name])
-            label = next((text for text in (f"{name} {percent_text(share)}", name) if _fits(painter, text, room)), "")
-            painter.setPen(theme.ink(colors[name]))
-            painter.drawText(room.adjusted(6, 0, 0, -1), int(Qt.AlignmentFlag.AlignVCenter), label)
-
-    def tip_at(self, point: QPoint) -> str:
-        for room, name, share, took in self._parts():
-            if room.contains(point):
-                return f"{name}: {took}, {percent_text(share, 1)}"
-        return ""
-
-
-def _fits(painter: QPainter, text: str, room: QRectF) -> bool:
-    return painter.fontMetrics().horizontalAdvance(text) + 10 <= room.width()
+_TABLE_PX = 420
 
 
 class OverviewPage(QWidget):
@@ -81,7 +30,6 @@ class OverviewPage(QWidget):
     def __init__(self, themes: ThemeHolder) -> None:
         super().__init__()
         self._themes = themes
-        self.bar = CategoryBar(themes)
         self.table, self.devices = FigureTable(themes), FigureTable(themes)
         self.summary = sentence("title")
         self.problems = sentence("warn")
@@ -93,7 +41,7 @@ class OverviewPage(QWidget):
         tables = beside((by_category, 1), (by_device, 1), None, spacing=6 * GRID)
         ground = QWidget()
         column = stacked(
-            *(self.summary, self.problems, GRID, self.bar, GRID, tables, GRID),
+            *(self.summary, self.problems, GRID, tables, GRID),
             on=ground,
             margins=(0, GRID, GRID, GRID),
             spacing=GRID // 2,
@@ -105,8 +53,7 @@ class OverviewPage(QWidget):
         analysis, found = read.analysis, read.analysis.overview
         slices = count_text(len(analysis.trace.slices), "slice")
         say(self.problems, "\n".join(analysis.problems))
-        for part in (self.bar, self.table):
-            part.setVisible(found is not None)
+        self.table.setVisible(found is not None)
         self._device_head.setVisible(found is not None and bool(found.devices))
         self.devices.setVisible(found is not None and bool(found.devices))
         if found is None:
@@ -114,7 +61,6 @@ class OverviewPage(QWidget):
             return
         steps = count_text(len(found.steps), "step")
         say(self.summary, f"{time_of(found.wall_ns)} in {steps}, {slices}")
-        self.bar.show_overview(found)
         self.table.show_rows(
             [TableRow(one.name, (time_of(one.ns), share_text(one.share))) for one in found.categories if one.ns],
             ("time", "share"),

@@ -41,7 +41,6 @@ class ReadTrace:
     path: Path
     analysis: TraceAnalysis
     lanes: tuple[TraceLane, ...]
-    function_lanes: tuple[TraceLane, ...]
     largest: Sequence[Allocation]
 
 
@@ -131,8 +130,7 @@ def _computed(path: Path, analysis: TraceAnalysis, stop: threading.Event) -> Rea
     # Kineto's own span over everything is no work.
     is_work = ~text_mask(trace.texts, _OWN_SPANS.__contains__)[trace.slices.categories]
     lanes = trace_lanes(trace, is_work & ~is_function)
-    with_functions = trace_lanes(trace, is_work) if is_function.any() else lanes
     listed = analysis.memory.allocations
     each = (listed[place] for place in range(len(listed)))
     largest = heapq.nlargest(MOST_ALLOCATIONS, each, key=lambda one: one.bytes)
-    return ReadTrace(path, analysis, lanes, with_functions, largest)
+    return ReadTrace(path, analysis, lanes, largest)

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
@@ -69,7 +68,6 @@ class SliceLooks:
         self.kinds: Ints = stages * _ROLES + self.roles
         known, self.shades = np.unique(self.kinds, return_inverse=True)
         self._shown_kinds: list[int] = known.tolist()
-        self.is_function: npt.NDArray[np.bool_] = self.roles == FUNCTION
 
     def look(self, kind: int, theme: Theme) -> SliceLook:
         """Steps and other programs' slices are grey and blue: stages have their colours alone."""

@@ -6,7 +6,7 @@ import textwrap
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCheckBox, QFrame, QScrollArea, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from evprof.core.rows.trace_columns import TraceColumns
 from evprof.metrics.traces.tables import OPERATORS, time_of
@@ -44,8 +44,6 @@ class TimelinePage(QWidget):
         self._view: Timescale | None = None
         self.head = AxisHead(self.scene)
         self.head.chip.clicked.connect(self.fit)
-        self.functions = QCheckBox("Python functions")
-        self.functions.toggled.connect(self._make_lanes)
         self.area = QScrollArea()
         self.area.setWidgetResizable(True)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -63,7 +61,7 @@ class TimelinePage(QWidget):
         self.operators = RecordTable("Operators of the range", OPERATORS[:4])
         above, self.below = QWidget(), QWidget()
         margins = (2 * GRID, GRID, GRID, GRID)
-        parts = self.functions, self.teaches, self.slice_head, self.title, self.facts, self.stack_text, None
+        parts = self.teaches, self.slice_head, self.title, self.facts, self.stack_text, None
         stacked(*parts, on=above, margins=margins, spacing=GRID // 2)
         parts_below = section_head("Range"), self.range_text, (self.operators, 1)
         stacked(*parts_below, on=self.below, margins=margins, spacing=GRID // 2)
@@ -75,7 +73,6 @@ class TimelinePage(QWidget):
     def show_trace(self, read: ReadTrace) -> None:
         self._read = read
         self._view = None
-        self.functions.setVisible(read.function_lanes is not read.lanes)
         self.looks = SliceLooks(read.analysis)
         self._make_lanes()
 
@@ -84,10 +81,9 @@ class TimelinePage(QWidget):
         if read is None:
             return
         trace = read.analysis.trace
-        shown = read.function_lanes if self.functions.isChecked() else read.lanes
         start = read.analysis.start_ns
-        self.lanes = [SliceLane(self.scene, name=lane_name(trace, lane), key=f"{lane.track}") for lane in shown]
-        for widget, lane in zip(self.lanes, shown, strict=True):
+        self.lanes = [SliceLane(self.scene, name=lane_name(trace, lane), key=f"{lane.track}") for lane in read.lanes]
+        for widget, lane in zip(self.lanes, read.lanes, strict=True):
             widget.show_lane(lane, self.looks, -start)
         self.stack = LaneStack(self.scene, list(self.lanes), self, None)
         self.stack.zoomed.connect(self.zoom)

@@ -81,39 +81,29 @@ def _streamed(chunks: Iterable[EventArray], origin: int, window_us: int, name: s
                 f"{name}: makes {filling + 1:,} time windows, more than the {MOST_WINDOWS:,} allowed; use longer ones."
             )
         if filling - 1 > done:
-            held = _by_window(held, origin, window_us)
-            yield from _split(held, origin, window_us, range(done, filling - 1))
+            early, held = _cut(held, origin, window_us, range(done, filling - 1))
+            yield from early
             done = filling - 1
-            held = held.slice_count(_first_of(held, origin, window_us, done), len(held))
     if len(held):
         filling = (int(held.t_us.max()) - origin) // window_us
-        yield from _split(_by_window(held, origin, window_us), origin, window_us, range(done, filling + 1))
+        yield from _cut(held, origin, window_us, range(done, filling + 1))[0]
 
 
-def _by_window(events: EventArray, origin_us: int, window_us: int) -> EventArray:
-    """Events window after window, each in file order; the same object when time does not run backwards."""
-    if events.is_sorted:
-        return events
-    return events.taken(np.argsort((events.t_us - origin_us) // window_us, kind="stable"))
+def _cut(
+    events: EventArray, origin_us: int, window_us: int, numbers: range
+) -> tuple[Iterator[EventWindow], EventArray]:
+    """The windows of these numbers, each in file order, and the events of later windows."""
+    windows = (events.t_us - origin_us) // window_us
+    if not events.is_sorted:
+        order = np.argsort(windows, kind="stable")
+        events, windows = events.taken(order), windows[order]
 
+    def cut() -> Iterator[EventWindow]:
+        first = 0
+        for number in numbers:
+            last = int(np.searchsorted(windows, number + 1))
+            start = origin_us + number * window_us
+            yield EventWindow(start, start + window_us, events.slice_count(first, last))
+            first = last
 
-def _split(events: EventArray, origin_us: int, window_us: int, numbers: range) -> Iterator[EventWindow]:
-    """The windows of these numbers, of events that `_by_window` has put in order and that begin with the first."""
-    first = 0
-    for number in numbers:
-        last = first + _first_of(events.slice_count(first, len(events)), origin_us, window_us, number + 1)
-        start = origin_us + number * window_us
-        yield EventWindow(start, start + window_us, events.slice_count(first, last))
-        first = last
-
-
-def _first_of(events: EventArray, origin_us: int, window_us: int, number: int) -> int:
-    """Index of the first event in window `number` or later: bisection over windows, whose order is certain."""
-    low, high = 0, len(events)
-    while low < high:
-        middle = (low + high) // 2
-        if (int(events.t_us[middle]) - origin_us) // window_us < number:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return cut(), events.slice_count(int(np.searchsorted(windows, numbers.stop)), len(events))

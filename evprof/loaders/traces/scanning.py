@@ -46,8 +46,8 @@ def head_of(told: Mapping[str, Any]) -> TraceHead:
 
 def _device(place: int, told: Mapping[str, Any]) -> TraceDevice:
     number, name = told.get("id"), told.get("name")
-    is_number = isinstance(number, int) and 0 <= number < _MOST_DEVICES
-    return TraceDevice(number if is_number else place, name[:_LONGEST_TEXT] if isinstance(name, str) else "")
+    number = number if isinstance(number, int) and 0 <= number < _MOST_DEVICES else place
+    return TraceDevice(number, name[:_LONGEST_TEXT] if isinstance(name, str) else "")
 
 
 NOTHING = msgspec.Raw(b"")

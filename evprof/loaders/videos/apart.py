@@ -151,9 +151,9 @@ class ApartVideo(VideoSource):
     def info(self) -> VideoInfo:
         return _info(self._ask("info")[0])
 
-    def passing(self, index: int, *, most: int, longest_edge: int | None = None) -> list[tuple[int, Picture]]:
+    def passing(self, index: int, *, most: int, longest_edge: int | None = None) -> dict[int, Picture]:
         answer, pictures = self._ask("passing", index=index, most=most, longest_edge=longest_edge)
-        return list(zip(answer["passed"], pictures, strict=True))
+        return dict(zip(answer["passed"], pictures, strict=True))
 
     def read_uniform(self, count: int, window_us: tuple[int, int] | None = None) -> VideoFrames:
         return _frames(*self._ask("read_uniform", count=count, window_us=window_us))

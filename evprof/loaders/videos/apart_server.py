@@ -85,7 +85,7 @@ class _Served:
             return _frames(getattr(video, ask)(**about))
         if ask == "passing":
             passed = video.passing(**about)
-            return {"passed": [number for number, _ in passed]}, [picture for _, picture in passed]
+            return {"passed": list(passed)}, list(passed.values())
         return (_table_facts(video) if ask == "index" else {"info": vars(video.info())}), []
 
     def _replace(self, path: str | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,10 +35,9 @@ def open_video(path: str | Path, times_path: str | Path | None = None) -> VideoS
     return VideoFile(path)
 
 
-CACHE_BYTES = 64 << 20
-
+_KEPT = 48
 _KEPT_ON_THE_WAY = 12
-"""Frames before the wanted one that are kept when they were decoded anyway: stepping back then costs nothing."""
+"""Frames that are kept, and those of them before the wanted one: they were decoded anyway."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,7 @@ class SeekableVideo:
         self._video: VideoSource | None = open_video(path, times_path)
         self._path = str(path)
         self._longest_edge = longest_edge
-        self._kept: OrderedDict[int, Picture] = OrderedDict()
-        self._kept_bytes = 0
+        self._kept: dict[int, Picture] = {}
 
     @property
     def duration_us(self) -> int:
@@ -84,7 +81,6 @@ class SeekableVideo:
                 self._video.close()
             self._video = None
             self._kept.clear()
-            self._kept_bytes = 0
 
     def _opened(self) -> VideoSource:
         if self._video is None:
@@ -93,17 +89,8 @@ class SeekableVideo:
 
     def _show(self, index: int) -> ShownFrame:
         video = self._opened()
-        if index in self._kept:
-            self._kept.move_to_end(index)
-        else:
-            for passed, picture in video.passing(index, most=_KEPT_ON_THE_WAY, longest_edge=self._longest_edge):
-                if passed not in self._kept:
-                    self._keep(passed, picture)
+        if index not in self._kept:
+            self._kept |= video.passing(index, most=_KEPT_ON_THE_WAY, longest_edge=self._longest_edge)
+            for oldest in list(self._kept)[:-_KEPT]:
+                del self._kept[oldest]
         return ShownFrame(index, video.table.time_us(index), self._kept[index])
-
-    def _keep(self, index: int, picture: Picture) -> None:
-        self._kept[index] = picture
-        self._kept_bytes += picture.nbytes
-        while self._kept_bytes > CACHE_BYTES and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
-            self._kept_bytes -= oldest.nbytes

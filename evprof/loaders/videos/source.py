@@ -116,10 +116,10 @@ class VideoSource(Closing, ABC):
     def to_rgb(self, frame: Any, *, longest_edge: int | None = None) -> Picture:
         """uint8 [H, W, 3] of what `walk` gave, upright; scaled down so that no edge exceeds `longest_edge`."""
 
-    def passing(self, index: int, *, most: int, longest_edge: int | None = None) -> list[tuple[int, Picture]]:
-        """Frame `index`, and up to `most` - 1 of the frames decoded on the way to it, with their numbers."""
+    def passing(self, index: int, *, most: int, longest_edge: int | None = None) -> dict[int, Picture]:
+        """Frame `index`, and up to `most` - 1 of the frames decoded on the way to it, by their numbers."""
         passed = deque(self.walk(index), maxlen=most)
-        return [(number, self.to_rgb(frame, longest_edge=longest_edge)) for number, frame in passed]
+        return {number: self.to_rgb(frame, longest_edge=longest_edge) for number, frame in passed}
 
     @abstractmethod
     def close(self) -> None:
