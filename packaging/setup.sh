@@ -87,8 +87,8 @@ look_around() {
   # Compiled decode steps need a C++ compiler and Python's headers: without them they run eagerly, and their tests fail.
   [[ " $extras " == *" dev "* ]] || return 0
   command -v g++ >/dev/null || lacks g++ "a C++ compiler"
-  # Tests make a release and a package, and drive a real window with a real mouse.
-  lacks_programs git:git xz:xz-utils Xvfb:xvfb xdotool:xdotool
+  # Tests make a release and a package.
+  lacks_programs git:git xz:xz-utils
   if [ -z "$python" ]; then
     lacks python3-dev "Python's headers"
   elif ! "$python" -c 'import pathlib, sysconfig, sys; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file())'; then

@@ -15,7 +15,13 @@ from typing import Any
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
 import pytest
-from PySide6.QtCore import QEvent, QMessageLogContext, QSettings, QtMsgType, qInstallMessageHandler
+from PySide6.QtCore import (
+    QEvent,
+    QMessageLogContext,
+    QSettings,
+    QtMsgType,
+    qInstallMessageHandler,
+)
 from PySide6.QtWidgets import QApplication, QInputDialog
 
 from evprof.core.protocols import Clock, RunEnded, RunStarted, monotonic_ns

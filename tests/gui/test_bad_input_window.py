@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QApplication, QDialog
 
 from evprof.core.recording import RecordLog
@@ -22,13 +20,12 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.tables import FORMAT
-from ui.state.run_controller import Host
 from ui.window.app import settle
 from ui.window.main_window import MainWindow
 from whole_session import load_session
+from window_driver import drop, sentences, start_engine
 
 Wait = Callable[..., None]
 
@@ -77,23 +74,6 @@ def bad(tmp_path: Path, files: dict[str, str]) -> Path:
 
 
 @pytest.fixture
-def start(window: MainWindow) -> Callable[..., EngineHost]:
-    """Gives the window an engine process."""
-    hosts: list[EngineHost] = []
-
-    def make(*words: str) -> EngineHost:
-        def make_host(recording: RecordLog) -> Host:
-            hosts.append(EngineHost([sys.executable, "-m", "evprof", "_engine", *words], recording))
-            hosts[-1].start()
-            return hosts[-1]
-
-        window.start_engine(make_host)
-        return hosts[-1]
-
-    return make
-
-
-@pytest.fixture
 def goes_on(window: MainWindow, files: dict[str, str], application: QApplication) -> Callable[[], None]:
     """Fails unless no dialog is in the way and a good sample can be opened still."""
 
@@ -109,32 +89,6 @@ def goes_on(window: MainWindow, files: dict[str, str], application: QApplication
         assert window.toolbar.run_button.isEnabled()
 
     return check
-
-
-def drop(window: MainWindow, *paths: Path) -> None:
-    """Lets files fall on the window, as a file manager does, and waits until they were looked at."""
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    window.dropEvent(
-        QDropEvent(
-            QPointF(400, 300),
-            Qt.DropAction.CopyAction,
-            data,
-            Qt.MouseButton.LeftButton,
-            Qt.KeyboardModifier.NoModifier,
-        )
-    )
-    while window.opener.is_busy:
-        QApplication.processEvents()
-
-
-def told(window: MainWindow) -> list[str]:
-    """Every sentence the bar has, the one on show first."""
-    sentences = []
-    while window.messages.shown is not None:
-        sentences.append(window.messages.shown.sentence)
-        window.messages.dismiss()
-    return sentences
 
 
 UNKNOWN = {
@@ -153,11 +107,14 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_is_no_input_leaves_the_sample_alone(
-    window: MainWindow, bad: Path, goes_on: Callable[[], None], name: str
+    window: MainWindow,
+    bad: Path,
+    goes_on: Callable[[], None],
+    name: str,
 ) -> None:
     before = window.toolbar.sample
     drop(window, bad / name)
-    (sentence,) = told(window)
+    (sentence,) = sentences(window)
     assert name in sentence
     assert UNKNOWN[name] in sentence
     assert window.toolbar.sample == before
@@ -166,23 +123,19 @@ def test_what_is_no_input_leaves_the_sample_alone(
 
 @pytest.mark.parametrize("name", ["cut.npy", "harm.npy"])
 def test_damage_further_inside_is_told_when_the_input_is_shown(
-    window: MainWindow, bad: Path, wait_until: Wait, goes_on: Callable[[], None], name: str
+    window: MainWindow,
+    bad: Path,
+    wait_until: Wait,
+    goes_on: Callable[[], None],
+    name: str,
 ) -> None:
     drop(window, bad / name)
     wait_until(lambda: window.messages.shown is not None)
-    (sentence,) = told(window)
+    (sentence,) = sentences(window)
     assert name in sentence
     assert {"cut.npy": "cut short", "harm.npy": "was blocked"}[name] in sentence
     assert not mark_of(bad).exists()
     goes_on()
-
-
-def test_several_bad_files_are_told_one_after_another(window: MainWindow, bad: Path) -> None:
-    drop(window, bad / "empty.npy", bad / "text.mp4", bad / "text.evprof")
-    sentences = told(window)
-    assert len(sentences) == 3
-    for name, sentence in zip(("empty.npy", "text.mp4", "text.evprof"), sentences, strict=True):
-        assert name in sentence
 
 
 @pytest.mark.parametrize("how", ["other", "cut", "newer"])
@@ -207,7 +160,7 @@ def test_a_bad_session_leaves_the_open_one_alone(
     before = path.read_bytes()
     drop(window, path)
     wait_until(lambda: window.messages.shown is not None)
-    (sentence,) = told(window)
+    (sentence,) = sentences(window)
     assert path.name in sentence
     assert {"other": "no evprof session", "cut": "cannot be read", "newer": "update evprof"}[how] in sentence
     assert len(window.controller.runs) == 4
@@ -216,7 +169,10 @@ def test_a_bad_session_leaves_the_open_one_alone(
 
 
 def test_places_that_cannot_be_written_to_are_told(
-    window: MainWindow, scripted_recording: RecordLog, wait_until: Wait, tmp_path: Path
+    window: MainWindow,
+    scripted_recording: RecordLog,
+    wait_until: Wait,
+    tmp_path: Path,
 ) -> None:
     good = tmp_path / "good.evprof"
     SessionWriter(scripted_recording, good).close()
@@ -232,7 +188,7 @@ def test_places_that_cannot_be_written_to_are_told(
     ):
         window.exporting.write(kind, place)
         wait_until(lambda: window.messages.shown is not None)
-        (sentence,) = told(window)
+        (sentence,) = sentences(window)
         assert place.parent.name in sentence
     assert len(load_session(good).recording.messages()) == 4
     assert window.session.path == good
@@ -240,13 +196,12 @@ def test_places_that_cannot_be_written_to_are_told(
 
 def test_bad_files_in_a_run_fail_the_run_and_the_next_one_works(
     window: MainWindow,
-    start: Callable[..., EngineHost],
     bad: Path,
     files: dict[str, str],
     wait_until: Wait,
 ) -> None:
     """The real engine, in a process of its own: the window's never loads a model library for it."""
-    start()
+    start_engine(window, argv=[sys.executable, "-m", "evprof", "_engine"])
     asked = [
         (Sample(str(bad / "cut.npy"), None), "evprof-tiny-eventgpt", "cut short"),
         (Sample(str(bad / "harm.npy"), None), "evprof-tiny-eventgpt", "was blocked"),
@@ -268,7 +223,7 @@ def test_bad_files_in_a_run_fail_the_run_and_the_next_one_works(
             continue
         assert run.info.status == FAILED
         assert fact in str(run.info.error)
-        assert [sentence for sentence in told(window) if sentence == f"Run {run_id} failed: {run.info.error}"]
+        assert [sentence for sentence in sentences(window) if sentence == f"Run {run_id} failed: {run.info.error}"]
     assert not mark_of(bad).exists()
     window.close()
     saved = load_session(bad.parent / "window.evprof").recording
@@ -276,12 +231,6 @@ def test_bad_files_in_a_run_fail_the_run_and_the_next_one_works(
         *[FAILED] * (len(asked) - 1),
         FINISHED,
     ]
-
-
-def test_a_path_that_does_not_exist_is_told_by_run(window: MainWindow, tmp_path: Path) -> None:
-    window.show_sample(Sample(str(tmp_path / "gone.npy"), None))
-    assert not window.toolbar.run_button.isEnabled()
-    assert "gone.npy" in window.toolbar.hint.text()
 
 
 def test_a_file_that_cannot_be_read_does_not_stay_a_sample(

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
-from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.view.columns import ShownModel, columns_of
-from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import StageStrip
-from ui.run_facts.run_text import stage_now
-from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
 
@@ -144,43 +137,3 @@ def test_a_stage_that_was_cut_off_keeps_its_place(status: str, themes: ThemeHold
     prefill, decode = strip.segments()
     assert (prefill.duration_ns, decode.duration_ns) == (100, 300)
     assert decode.width / prefill.width == pytest.approx(3, rel=0.02)
-
-
-def test_a_run_fills_the_column_while_it_goes_on(
-    pair: ModelPair, application: QApplication, files: dict[str, str], wait_until: Callable[..., None]
-) -> None:
-    """Every stage is named and shown at work, text grows in many small steps, and the players stand still."""
-    controller = RunController(RecordLog())
-    states, lengths = set(), set()
-    working: set[str] = set()
-
-    def follow() -> None:
-        run = controller.run(1)
-        if run is None:
-            return
-        pair.show_columns(None, ShownModel(run, "target"))
-        pair.refresh()
-        states.add(stage_now(run, "target"))
-        lengths.add(len(pair.right.text.plain_text()))
-        working.update(part.span.name for part in pair.right.strip.segments() if part.span.end_ns is None)
-
-    controller.ticked.connect(follow)
-    controller.start()
-    pair.set_measuring(True)
-    sample = Sample(files["events"], files["video"])
-    request = RunRequest("target", sample, target=ModelChoice("scripted"), settings=GenerationSettings())
-    engine = threading.Thread(
-        target=ScriptedEngine(speed=0.5).run, args=(request, controller.recording, threading.Event())
-    )
-    engine.start()
-    wait_until(lambda: "finished" in states)
-    engine.join()
-    controller.close()
-    assert working == {"load", "preprocess", "vision", "prefill", "decode"}
-    assert states >= working | {"finished"}
-    assert len(lengths) >= 8
-    assert pair.clock.is_suspended
-    assert not pair.right.player.is_waiting
-    # Nothing was decoded from the video meanwhile: what is on show are the frames the run itself reported.
-    assert pair.right.pictures is not None
-    assert pair.right.player.image == pair.right.pictures.images[0]

@@ -13,10 +13,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations.settings_text import told_settings
-from evprof.metrics.facts import IMPORTED, facts
 from evprof.view.columns import ShownModel
-from evprof.view.labels import short_stage_titles, stage_title, stages_in
 from evprof.view.lanes import Track
 from ui.columns.stage_strip import HEIGHT, StageStrip
 from ui.run_facts.figures import compare
@@ -58,14 +55,6 @@ def _colors(image: QImage, box: QRectF) -> set[str]:
     }
 
 
-def test_names_of_what_covers_several_stages() -> None:
-    assert stages_in("vision+prefill") == ("vision", "prefill")
-    assert stages_in("tower") == ()
-    assert stage_title("vision+prefill+decode") == "vision + prefill + decode"
-    assert stage_title("decode") == "decode"
-    assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + fill", "v+p"]
-
-
 def test_the_strip_has_one_segment_per_interval(
     application: QApplication, imported: RunLog, selection: Selection, themes: ThemeHolder
 ) -> None:
@@ -90,21 +79,6 @@ def test_figures_have_a_line_for_the_piece_and_none_for_what_is_in_it(controller
     assert alone["load + preprocess"].b == "–"
 
 
-def test_stages_that_another_column_measured_apart_keep_their_lines(
-    controller: RunController, add_row: Callable[..., None]
-) -> None:
-    recording = RecordLog()
-    add_row(recording, 9, {"load": 1.0, "preprocess": 2.0, "vision": 3.0, "prefill": 40.0, "decode": 50.0})
-    book = RunBook(recording)
-    book.update()
-    rows = {
-        row.name: row for row in compare(ShownModel(controller.runs[1], "draft"), ShownModel(book.runs[9], "target"))
-    }
-    assert (rows["prefill"].a, rows["prefill"].b) == ("–", "40.0")
-    assert rows["prefill + decode"].b == "90.0"
-    assert rows["prefill + decode"].ratio == "0.30×"
-
-
 def test_the_inspector_says_that_nothing_was_divided(imported: RunLog) -> None:
     span = next(span for span in imported.spans.values() if span.name == "prefill+decode")
     (section,) = span_sections(imported, span)
@@ -121,11 +95,6 @@ def test_the_inspector_says_where_a_run_comes_from(imported: RunLog) -> None:
     ]
     assert section.note == "Two parts are one here."
     assert stage_now(imported, "draft") == "imported"
-
-
-def test_settings_that_a_file_does_not_give_are_not_told(imported: RunLog) -> None:
-    assert {setting.key for setting in told_settings(imported, "draft")} == {"dtype", "device", "quantization"}
-    assert facts(imported, None, (IMPORTED,))[0].origin == "/data/rows.json"
 
 
 def test_made_up_times_of_tokens_are_nowhere(imported: RunLog) -> None:

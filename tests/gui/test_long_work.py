@@ -95,23 +95,6 @@ def test_what_is_stopped_keeps_what_is_done_and_can_go_on(queue: WorkQueue, wait
     assert again.values["resume"] == ON
 
 
-def test_a_run_does_not_begin_beside_work_that_measures(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:
-    item = queue.add(FORM, {"what": "a", "wait": ON})
-    assert queue._controller._is_held
-    queue.stop()
-    wait_until(lambda: item.is_over)
-    assert not queue._controller._is_held
-
-
-def test_what_waits_can_be_put_first_and_taken_out(queue: WorkQueue) -> None:
-    queue.add(FORM, {"what": "a", "wait": ON})
-    second, third = queue.add(FORM, {"what": "b"}), queue.add(FORM, {"what": "c"})
-    queue.put_first(third)
-    assert queue.items[1:] == [third, second]
-    queue.remove(third)
-    assert queue.items[1:] == [second]
-
-
 def test_a_program_that_is_not_there_is_told(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:
     queue.works = Works(lambda: [FORM], lambda _: ["/nowhere/at/all"], lambda _: "")
     item = queue.add(FORM, {"what": "a"})

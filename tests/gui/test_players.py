@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.pictures.palette import PALETTES
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.file import VideoFile
 from ui.players.event_look import EventLook
 from ui.players.event_player import EventPlayer
 from ui.players.frame_player import FramePlayer, video_player
-from ui.players.picture_feed import PictureFeed, PictureSource, PlayerInput, VideoPictures, event_pictures
+from ui.players.picture_feed import PictureFeed, PictureSource, PlayerInput, event_pictures
 from ui.players.play_clock import InputSpan, PlayClock
 from ui.style.theme import ThemeHolder
 
@@ -80,15 +78,6 @@ def test_a_paused_feed_opens_nothing(wait_until: Wait) -> None:
     feed.close()
 
 
-def test_a_file_that_cannot_be_opened_becomes_a_sentence(wait_until: Wait) -> None:
-    def refuse(given: PlayerInput) -> Counting:
-        raise UserError(f"{given.path}: is damaged.")
-
-    feed = PictureFeed(PlayerInput("x.mp4"), refuse)
-    feed.want(0)
-    wait_until(lambda: feed.state.sentence == "x.mp4: is damaged.")
-
-
 def test_event_pictures_are_the_events_of_the_last_moment(files: dict[str, str]) -> None:
     events = read_events(files["events"])
     source = event_pictures(PlayerInput(files["events"]))
@@ -101,16 +90,6 @@ def test_event_pictures_are_the_events_of_the_last_moment(files: dict[str, str])
     wanted = np.zeros_like(coloured)
     wanted[shown.y, shown.x] = True
     assert (coloured == wanted).all()
-
-
-def test_video_pictures_are_the_frames_on_show(files: dict[str, str]) -> None:
-    source = VideoPictures(PlayerInput(files["video"]))
-    with VideoFile(files["video"]) as video:
-        table = video.index()
-        for index in (0, 7, 3, len(table) - 1):
-            wanted = video.to_rgb(video.frame(index))
-            assert (source.picture_at(table.time_us(index) + 1) == wanted).all()
-    source.close()
 
 
 @pytest.mark.parametrize(("kind", "player_type"), [("events", EventPlayer), ("video", video_player)])

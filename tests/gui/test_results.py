@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QDropEvent
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import RecordLog
-from evprof.run.session_writer import SessionWriter
 from ui.comparison.book import read_any
 from ui.window import exporting
-from ui.window.app import save_screenshot
 from ui.window.main_window import MainWindow
+from window_driver import drop, sentences
 
 Wait = Callable[..., None]
 
@@ -54,36 +51,19 @@ def legacy(tmp_path: Path) -> Path:
     return path
 
 
-def _drop(window: MainWindow, *paths: Path) -> None:
-    mime = QMimeData()
-    mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    window.dropEvent(
-        QDropEvent(
-            QPointF(20, 20),
-            Qt.DropAction.CopyAction,
-            mime,
-            Qt.MouseButton.LeftButton,
-            Qt.KeyboardModifier.NoModifier,
-        )
-    )
-
-
-def _sentences(window: MainWindow) -> list[str]:
-    found = []
-    while window.messages.shown is not None:
-        found.append(window.messages.shown.sentence)
-        window.messages.dismiss()
-    return found
-
-
-def test_dropped_results_become_a_session(window: MainWindow, legacy: Path, tmp_path: Path, wait_until: Wait) -> None:
-    _drop(window, legacy)
+def test_dropped_results_become_a_session(
+    window: MainWindow,
+    legacy: Path,
+    tmp_path: Path,
+    wait_until: Wait,
+) -> None:
+    drop(window, legacy)
     wait_until(lambda: len(window.controller.runs) == 6)
     assert window.session.path == tmp_path / "kept" / "one_vs_eight.evprof"
     assert window.session.facts["imports"][0]["path"] == str(legacy)
     assert all(run.info.imported is not None for run in window.controller.runs.values())
     assert [line.fold for line in window.runs.list.lines] == ["closed", "closed"]
-    told = _sentences(window)
+    told = sentences(window)
     assert any("Imported 6 runs of one_vs_eight.json" in sentence for sentence in told)
     assert not any("Importing" in sentence for sentence in told)
 
@@ -109,14 +89,8 @@ def test_damaged_results_are_told(window: MainWindow, legacy: Path, wait_until: 
     window.results.take([legacy])
     wait_until(lambda: window.session.is_idle)
     QApplication.processEvents()
-    assert any(legacy.name in sentence for sentence in _sentences(window))
+    assert any(legacy.name in sentence for sentence in sentences(window))
     assert window.controller.runs == {}
-
-
-def test_a_picture_of_results(legacy: Path, tmp_path: Path, application: QApplication) -> None:
-    picture = tmp_path / "picture.png"
-    save_screenshot([str(legacy)], picture, size=(1000, 600))
-    assert picture.stat().st_size > 10_000
 
 
 def test_results_stand_beside_sessions_in_the_comparison(legacy: Path) -> None:
@@ -125,20 +99,12 @@ def test_results_stand_beside_sessions_in_the_comparison(legacy: Path) -> None:
     assert len(read.runs) == 6
 
 
-@pytest.fixture
-def session(scripted_recording: RecordLog, tmp_path: Path) -> Path:
-    """The scripted runs in a file."""
-    path = tmp_path / "s.evprof"
-    SessionWriter(scripted_recording, path).close()
-    return path
-
-
 @pytest.mark.parametrize("suffix", [".html", ".md"])
 def test_a_report_is_written_and_offered(
-    window: MainWindow, session: Path, wait_until: Wait, suffix: str, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, session_file: Path, wait_until: Wait, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window.session.read(session)
-    output = session.parent / f"report{suffix}"
+    window.session.read(session_file)
+    output = session_file.parent / f"report{suffix}"
     opened: list[str] = []
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
     window.results.report(output)
@@ -153,15 +119,5 @@ def test_a_report_is_written_and_offered(
 
 def test_nothing_to_report_is_told(window: MainWindow, tmp_path: Path) -> None:
     window.results.report(tmp_path / "no.html")
-    assert "nothing to report" in _sentences(window)[0]
+    assert "nothing to report" in sentences(window)[0]
     assert not (tmp_path / "no.html").exists()
-
-
-def test_a_place_that_cannot_be_written_is_told(
-    window: MainWindow, session: Path, tmp_path: Path, wait_until: Wait
-) -> None:
-    window.session.read(session)
-    window.results.report(tmp_path / "nowhere" / "no.html")
-    wait_until(lambda: window.session.is_idle)
-    QApplication.processEvents()
-    assert any("nowhere" in sentence for sentence in _sentences(window))

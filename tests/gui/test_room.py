@@ -10,11 +10,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.records import STAGES
 from evprof.view.labels import short_stage_titles
-from ui.runs.inspector import Inspector
-from ui.state.run_controller import RunController
-from ui.state.selection import Selection, SpanRef
 from ui.style.theme import ThemeHolder
-from ui.widgets.boxes import side_panel, stacked
+from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import ROW, FigureTable, TableRow
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.panel_parts import say, scrolling, sentence
@@ -70,30 +67,6 @@ def test_no_two_stages_are_shortened_alike() -> None:
     assert len(set(shortest)) == len(STAGES)
     assert "load" in shortest, "a word of four letters is not cut"
     assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + fill", "v+p"]
-
-
-def test_what_is_chosen_comes_into_sight(
-    controller: RunController, selection: Selection, themes: ThemeHolder, application: QApplication
-) -> None:
-    """In a low window the details stand below the comparison: nobody who clicked a stage saw them."""
-    above, inspector = QWidget(), Inspector(selection, controller, themes)
-    above.setFixedHeight(500)
-    panel = side_panel(above, inspector)
-    panel.resize(300, 400)
-    panel.show()
-    application.processEvents()
-    assert inspector.visibleRegion().isEmpty()
-    span = controller.runs[2].stage("prefill", "target")
-    assert span is not None
-    selection.select(SpanRef(2, span.span_id))
-    application.processEvents()
-    assert inspector.visibleRegion().boundingRect().height() >= 130
-    place = panel.verticalScrollBar().value()
-    selection.select(SpanRef(2, span.span_id + 1))
-    application.processEvents()
-    assert panel.verticalScrollBar().value() == place, "what is in sight stays where it is"
-    panel.close()
-    panel.deleteLater()
 
 
 def test_the_menu_fits_a_low_screen(application: QApplication) -> None:

@@ -118,36 +118,17 @@ def test_figures_follow_a_running_run_seldom_and_its_end_at_once(host: Host, bus
     assert due == [{1}, {1}]
 
 
-def test_requests_wait_for_one_another_and_are_numbered_then(host: Host, busy_controller: RunController) -> None:
-    busy: list[bool] = []
-    busy_controller.busy_changed.connect(busy.append)
-    busy_controller.submit(_request(), _request())
-    busy_controller.pull()
-    assert [request.first_run_id for request in host.requests] == [1]
-    host.end()
-    busy_controller.pull()
-    busy_controller.pull()
-    assert [(request.first_run_id, request.group_id) for request in host.requests] == [(1, 1), (2, 2)]
-    host.end()
-    busy_controller.pull()
-    assert busy[0] is True
-    assert busy[-1] is False
-
-
 @pytest.mark.parametrize("status", [FAILED, "cancelled"])
 def test_what_waits_is_dropped_when_a_run_does_not_finish(
     host: Host, busy_controller: RunController, status: str
 ) -> None:
     busy_controller.submit(_request(), _request())
+    busy_controller.submit(_request())
     host.end(status)
     for _ in range(3):
         busy_controller.pull()
-    assert len(host.requests) == 1
-
-
-def test_without_an_engine_a_sentence_says_so(application: object) -> None:
-    with pytest.raises(UserError, match="still starting"):
-        RunController(RecordLog()).submit(_request())
+    assert [request.group_id for request in host.requests] == [1, 2], "the request of another call goes on"
+    assert not busy_controller.waiting
 
 
 def test_what_is_asked_for_during_a_run_waits_in_a_queue(host: Host, busy_controller: RunController) -> None:
@@ -161,19 +142,6 @@ def test_what_is_asked_for_during_a_run_waits_in_a_queue(host: Host, busy_contro
     assert busy_controller.waiting == (second,)
     assert len(host.requests) == 1
     host.end()
-    busy_controller.pull()
-    busy_controller.pull()
-    assert len(host.requests) == 2
-    assert not busy_controller.waiting
-
-
-def test_a_run_that_fails_drops_what_was_asked_for_with_it_and_nothing_else(
-    host: Host, busy_controller: RunController
-) -> None:
-    busy_controller.submit(_request(), _request())
-    busy_controller.submit(_request())
-    busy_controller.pull()
-    host.end(FAILED)
     busy_controller.pull()
     busy_controller.pull()
     assert len(host.requests) == 2

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
+from PySide6.QtCore import QMimeData, QPoint, Qt
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent
 
 from evprof.core.events import EventArray
 from evprof.core.recording import RecordLog
@@ -22,6 +22,7 @@ from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from scripted_engine import ScriptedEngine
 from ui.window.main_window import MainWindow
+from window_driver import dragged, drop
 
 Wait = Callable[..., None]
 
@@ -62,19 +63,7 @@ def sequence(tmp_path: Path) -> Path:
     return folder
 
 
-def mime(*paths: Path | str) -> QMimeData:
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    return data
-
-
 LEFT, NONE, COPY = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, Qt.DropAction.CopyAction
-
-
-def drop(window: MainWindow, wait_until: Wait, *paths: Path | str) -> None:
-    data = mime(*paths)  # an event does not keep it alive
-    window.dropEvent(QDropEvent(QPointF(400, 300), COPY, data, LEFT, NONE))
-    wait_until(lambda: not window.opener.is_busy)
 
 
 def drag(window: MainWindow, data: QMimeData) -> QDragEnterEvent:
@@ -84,8 +73,9 @@ def drag(window: MainWindow, data: QMimeData) -> QDragEnterEvent:
 
 
 def open_whole(window: MainWindow, wait_until: Wait, *paths: Path | str) -> None:
-    """Drops and waits until both inputs lie on the clock."""
-    drop(window, wait_until, *paths)
+    """Opens inputs and waits until both lie on the clock."""
+    window.open_paths([str(path) for path in paths])
+    wait_until(lambda: not window.opener.is_busy)
     halves = [window.toolbar.sample.events_path, window.toolbar.sample.video_path]
     wait_until(lambda: len(window.pair.clock.spans) == len([path for path in halves if path]))
 
@@ -127,27 +117,16 @@ def test_dragging_names_what_is_opened(
     window: MainWindow, wait_until: Wait, sequence: Path, files: dict[str, str]
 ) -> None:
     overlay, before = window.drops.overlay, window.toolbar.sample
-    assert drag(window, mime(sequence, files["video"])).isAccepted()
+    assert drag(window, dragged(sequence, files["video"])).isAccepted()
     assert overlay.isVisible()
     assert sequence.name in overlay.text()
     window.dragLeaveEvent(QDragLeaveEvent())
     assert not overlay.isVisible()
     assert window.toolbar.sample == before
-    drag(window, mime(sequence))
-    drop(window, wait_until, sequence)
+    drag(window, dragged(sequence))
+    drop(window, sequence)
     assert not overlay.isVisible()
     assert window.toolbar.sample.name == "interlaken_00_c"
-
-
-def test_words_that_are_dragged_are_not_taken(window: MainWindow) -> None:
-    data = QMimeData()
-    data.setText("hello")
-    data.setUrls([QUrl("https://example.org/a.npy")])
-    event = QDragEnterEvent(QPoint(4, 4), COPY, data, LEFT, NONE)
-    event.ignore()
-    window.dragEnterEvent(event)
-    assert not event.isAccepted()
-    assert not window.drops.overlay.isVisible()
 
 
 def test_looking_never_happens_on_the_windows_thread(
@@ -174,9 +153,6 @@ def test_looking_never_happens_on_the_windows_thread(
     wait_until(lambda: not window.opener.is_busy)
     assert window.messages.shown is None
     assert {thread.name for thread in asked} == {"evprof-opening"}
-
-
-# Running what is open.
 
 
 # Clips.

@@ -207,18 +207,9 @@ def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm)
     [
         ("side-by-side", {}, "gamma", "Only speculative modes draft."),
         ("side-by-side", {"drafter": ("lookup", None)}, "drafter", "Only speculative modes draft."),
-        ("speculative", {"tree": "3,2"}, "tree", "Only some drafters draft trees: token recycling, EAGLE, Medusa."),
-        ("speculative", {"hidden": 3}, "hidden", "Only parallel prefill drafts while the target prefills."),
-        ("parallel-prefill", {"gamma": 3}, "gamma", "Decoding goes on token by token after the prefill."),
         ("kv-adapted", {"early_exit": 2}, "early_exit", "Early exit changes the answer, and speculation must not."),
         ("speculative", {"drafter": ("lookup", None), "draft_input": "video"}, "draft_input", "does not run"),
         ("side-by-side", {"seed": 3}, "seed", "Nothing is drawn at temperature 0."),
-        ("speculative", {"early_exit": 2}, "early_exit", "Early exit changes the answer, and speculation must not."),
-        ("side-by-side", {"exit_confidence": 0.5}, "exit_confidence", "No token leaves early."),
-        ("side-by-side", {"prune_by": "similarity"}, "prune_by", "Every visual token is kept."),
-        ("target", {"projector": "fused"}, "projector", "The event model does not run in this mode."),
-        ("target", {"draft_input": "video"}, "draft_input", "The event model does not run in this mode."),
-        ("draft", {"frames": 4}, "frames", "The video model does not run in this mode."),
         ("target", {"canvas": "640x480"}, "canvas", "No model reads events."),
         (
             "side-by-side",

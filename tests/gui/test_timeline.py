@@ -19,7 +19,7 @@ from ui.state.selection import SpanRef
 from ui.timeline.lane_stack import KEY_PAN, KEY_ZOOM
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.speculation_lanes import RoundLane
-from ui.timeline.stage_lane import BAR_TOP, PART_TOP, StageLane
+from ui.timeline.stage_lane import BAR_TOP, StageLane
 from ui.timeline.timeline_view import TimelineView
 
 MS = 1_000_000
@@ -105,15 +105,6 @@ def test_the_wheel_zooms_at_the_pointer(view: TimelineView, modifiers: Qt.Keyboa
     assert not view.head.chip.isHidden()
 
 
-def test_shift_and_wheel_pans(view: TimelineView) -> None:
-    _wheel(view, 300.0, QPoint(0, 600), Qt.KeyboardModifier.NoModifier)
-    before = view.scene.scale
-    _wheel(view, 300.0, QPoint(0, -120), Qt.KeyboardModifier.ShiftModifier)
-    after = view.scene.scale
-    assert after.span_ns == before.span_ns
-    assert after.start_ns == pytest.approx(before.start_ns + 120 * before.ns_per_px, abs=2)
-
-
 def test_keys_zoom_and_pan_and_fit_again(view: TimelineView) -> None:
     before = view.scene.scale
     QTest.keyClick(view, Qt.Key.Key_Up)
@@ -193,22 +184,6 @@ def test_the_card_tells_exact_figures(view: TimelineView) -> None:
     assert card.parentWidget() is view
 
 
-def test_parts_are_found_below_their_stage(view: TimelineView) -> None:
-    lane = view.stage_lane(0)
-    assert isinstance(lane, StageLane)
-    track = lane.track
-    row = track.parts.rows(track.zero_ns, track.now(view.scene.clock_ns))
-    stages = [track.parts.names[code] for code in row.stages.tolist()]
-    longest = max(
-        (place for place, stage in enumerate(stages) if stage == "vision"),
-        key=lambda place: int(row.ends[place] - row.starts[place]),
-    )
-    x = view.scene.scale.x(int(row.starts[longest] + row.ends[longest]) // 2)
-    hit = lane.hit(QPointF(x, PART_TOP + 4))
-    assert hit is not None
-    assert hit.title.startswith("vision › ")
-
-
 def test_rounds_show_only_for_speculative_runs(view: TimelineView) -> None:
     assert view.rounds.isHidden()
     view.selection.set_runs(3, 3)
@@ -223,20 +198,6 @@ def test_rounds_show_only_for_speculative_runs(view: TimelineView) -> None:
     hit = RoundLane.hit(view.rounds, QPointF(view.scene.scale.x(int(starts[1])) + 1, 12))
     assert hit is not None
     assert hit.title in ("Round 1", "Round 2", "Round 3")
-
-
-def test_a_latency_stem_selects_its_token(view: TimelineView) -> None:
-    view.selection.set_runs(None, 4)
-    QApplication.processEvents()
-    track = view.scene.tracks[1]
-    assert track is not None
-    times, latencies = track.latencies_ms()
-    hit = view.latency.hit(QPointF(view.scene.scale.x(int(times[5])), view.latency.height() - 8))
-    assert hit is not None
-    assert hit.token is not None
-    assert hit.token.run_id == 4
-    assert dict(hit.facts)["latency"].endswith("ms")
-    assert len(latencies) == len(track.run.tokens) - 1
 
 
 def test_without_a_run_it_teaches_and_offers_one_button(

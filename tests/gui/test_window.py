@@ -4,53 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, QSettings, Qt, QUrl
-from PySide6.QtGui import QDropEvent
+from PySide6.QtCore import QEvent, QObject, QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDockWidget, QScrollArea
 
 from evprof.core.errors import UserError
-from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.run.processes.engine_host import EngineHost
-from scripted_process import engine_argv
-from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder
 from ui.window.app import save_screenshot, settle
 from ui.window.main_window import MainWindow
-from ui.work.queue_dialog import QueueDialog
 from whole_session import load_session
+from window_driver import start_engine
 
 Wait = Callable[..., None]
-
-
-def _engine(speed: float) -> list[str]:
-    return engine_argv(f"script:{speed:g}")
-
-
-@pytest.fixture
-def start(window: MainWindow) -> Callable[[float], EngineHost]:
-    """Gives the window an engine that plays its script at a speed."""
-    hosts: list[EngineHost] = []
-
-    def make(speed: float) -> EngineHost:
-        def make_host(recording: RecordLog) -> Host:
-            hosts.append(EngineHost(_engine(speed), recording))
-            hosts[-1].start()
-            return hosts[-1]
-
-        window.start_engine(make_host)
-        return hosts[-1]
-
-    return make
 
 
 def _request(mode: str = "side-by-side", tokens: int = 64) -> RunRequest:
@@ -103,9 +76,9 @@ def _play(window: MainWindow, wait_until: Wait, request: RunRequest) -> Paints:
     return paints
 
 
-def test_a_run_is_live(window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait) -> None:
+def test_a_run_is_live(window: MainWindow, wait_until: Wait) -> None:
     """It is drawn again and again before it ends."""
-    start(0.6)
+    start_engine(window, 0.6)
     wait_until(lambda: "ready" in window.status.text())
     paints = _play(window, wait_until, _request())
     assert window.selection.runs == (window.controller.next_run_id - 2, window.controller.next_run_id - 1)
@@ -113,44 +86,8 @@ def test_a_run_is_live(window: MainWindow, start: Callable[[float], EngineHost],
     assert {"prefill", "decode"} <= paints.running <= {"load", "preprocess", "vision", "prefill", "decode"}
 
 
-def test_a_run_of_a_real_engine_is_live(window: MainWindow, wait_until: Wait, files: dict[str, str]) -> None:
-    """The same with the engine process itself and models of 160 million parameters, which keep it busy for seconds."""
-    argv = [sys.executable, "-m", "evprof", "_engine"]
-    window.start_engine(
-        lambda recording: EngineHost(argv, recording, environment={**os.environ, "OMP_NUM_THREADS": "1"})
-    )
-    request = RunRequest(
-        "target",
-        Sample(None, files["video"]),
-        None,
-        ModelChoice("random:160m-video-llava"),
-        GenerationSettings(max_new_tokens=60, ignore_eos=True, frames=2),
-    )
-    paints = _play(window, wait_until, request)
-    assert len(paints.rows) >= 5
-    assert "decode" in paints.running
-    assert list(paints.shown.values()) == [60]
-
-
-def test_requests_follow_one_another_and_come_into_view(
-    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
-) -> None:
-    start(200.0)
-    window.requests.submit(_request("side-by-side"), _request("speculative"))
-    wait_until(lambda: len(window.controller.runs) == 3 and not window.controller.is_busy)
-    wait_until(lambda: window.selection.runs == (3, 3))
-    assert [run.info.group_id for run in window.controller.runs.values()] == [1, 1, 2]
-    assert not window.timeline.rounds.isHidden()
-    assert window.runs.list.isVisible()
-    window.close()
-    saved = load_session(window.session.path or Path()).recording
-    assert {message.info.status for message in saved.messages() if hasattr(message, "info")} == {FINISHED}
-
-
-def test_a_run_chosen_by_hand_stays_in_view(
-    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
-) -> None:
-    start(200.0)
+def test_a_run_chosen_by_hand_stays_in_view(window: MainWindow, wait_until: Wait) -> None:
+    start_engine(window, 200.0)
     window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     window.requests.submit(_request("draft"), _request("speculative"))
@@ -160,10 +97,8 @@ def test_a_run_chosen_by_hand_stays_in_view(
     assert window.selection.runs == (None, 1)
 
 
-def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(
-    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
-) -> None:
-    host = start(1.0)
+def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(window: MainWindow, wait_until: Wait) -> None:
+    host = start_engine(window, 1.0)
     window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs and len(window.controller.runs[1].tokens) > 2)
     assert host.pid is not None
@@ -179,10 +114,8 @@ def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(
     assert window.controller.runs[2].info.status == FINISHED
 
 
-def test_stop_ends_the_run_and_drops_what_waits(
-    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
-) -> None:
-    start(1.0)
+def test_stop_ends_the_run_and_drops_what_waits(window: MainWindow, wait_until: Wait) -> None:
+    start_engine(window, 1.0)
     window.requests.submit(_request("target"), _request("speculative"))
     wait_until(lambda: window.controller.runs and window.controller.runs[1].tokens)
     window.actions_by_name["stop"].trigger()
@@ -191,24 +124,10 @@ def test_stop_ends_the_run_and_drops_what_waits(
     assert [run.info.status for run in window.controller.runs.values()] == [CANCELLED]
 
 
-def test_a_second_run_meanwhile_waits_in_the_queue(
-    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
-) -> None:
-    start(5.0)
-    window.requests.submit(_request("target"))
-    window.requests.submit(_request("draft"))
-    assert len(window.controller.waiting) == 1
-    window.actions_by_name["queue"].trigger()
-    (queue,) = window.findChildren(QueueDialog)
-    assert [entry.title for _, entry in queue.entries] == ["Video model", "Event model"]
-    wait_until(lambda: len(window.controller.runs) == 2 and not window.controller.is_busy)
-    assert [run.info.status for run in window.controller.runs.values()] == [FINISHED, FINISHED]
-
-
 def test_another_session_waits_for_the_run_and_loses_nothing(
-    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, session_file: Path
+    window: MainWindow, wait_until: Wait, session_file: Path
 ) -> None:
-    start(3.0)
+    start_engine(window, 3.0)
     window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs)
     window.session.start_new()
@@ -238,36 +157,8 @@ def test_a_session_opens_in_the_background_and_shows_its_last_run(
     assert window.timeline.scroll_area.isVisible()
 
 
-def test_a_foreign_file_is_refused_in_a_sentence(window: MainWindow, tmp_path: Path, wait_until: Wait) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("no recording", encoding="utf-8")
-    window.open_paths([str(path)])
-    wait_until(lambda: not window.opener.is_busy)
-    assert window.messages.shown is not None
-    assert "notes.txt" in window.messages.shown.sentence
-    with pytest.raises(UserError):
-        window.open_paths([str(path)], waits=True)
-
-
-def test_files_dropped_become_the_sample(window: MainWindow, files: dict[str, str], wait_until: Wait) -> None:
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(files["events"]), QUrl.fromLocalFile(files["video"])])
-    event = QDropEvent(
-        QPointF(400, 300),
-        Qt.DropAction.CopyAction,
-        data,
-        Qt.MouseButton.LeftButton,
-        Qt.KeyboardModifier.NoModifier,
-    )
-    window.dropEvent(event)
-    wait_until(lambda: not window.opener.is_busy)
-    assert (window.toolbar.sample.events_path, window.toolbar.sample.video_path) == (files["events"], files["video"])
-
-
-def test_saving_elsewhere_keeps_recording_there(
-    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, tmp_path: Path
-) -> None:
-    start(200.0)
+def test_saving_elsewhere_keeps_recording_there(window: MainWindow, wait_until: Wait, tmp_path: Path) -> None:
+    start_engine(window, 200.0)
     window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     saved = tmp_path / "named.evprof"
@@ -283,8 +174,8 @@ def test_saving_elsewhere_keeps_recording_there(
 @pytest.mark.parametrize(
     "export",
     [
-        *(("chrome", "trace.json"), ("json", "all.json")),
-        *(("csv", "tables"), ("parquet", "frames"), ("aiperf", "aiperf")),
+        ("chrome", "trace.json"),
+        ("csv", "tables"),
     ],
 )
 def test_exports_are_written_in_the_background(
