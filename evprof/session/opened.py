@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import weakref
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evprof.core.errors import UserError
 from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
@@ -21,7 +19,6 @@ from evprof.core.run_log import RunLog
 from evprof.session.opening import check_header, is_cut, logs, opened
 from evprof.session.reading import SessionReading, attempted, fingerprint
 from evprof.session.tables import FACT_PREFIX, DamageError
-from evprof.session.validation import run_info_from
 
 _T = TypeVar("_T")
 
@@ -189,45 +186,3 @@ class SessionSource:
             if self._reading.facts().get("created_at") != self._created_at:
                 raise DamageError("another session lies in its place now")
         return self._reading
-
-
-# A session in a few words.
-
-MOST_LOOKED_AT = 40
-"""Runs, the newest first, whose models, modes and samples a summary lists."""
-
-_LONGEST_INFO = 1 << 18
-
-
-@dataclass(frozen=True)
-class SessionSummary:
-    """`models`, `modes` (their keys) and `samples` of the newest runs, each once, the newest first."""
-
-    run_count: int
-    models: tuple[str, ...]
-    modes: tuple[str, ...]
-    samples: tuple[str, ...]
-
-
-def read_summary(path: Path) -> SessionSummary | None:
-    """A summary of a session file; None of one that cannot be read, or that is being written."""
-    try:
-        check_header(path)
-        if logs(path):
-            return None
-        with opened(path) as connection:
-            count = int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
-            texts = connection.execute(
-                "SELECT info FROM runs WHERE typeof(info) = 'text' AND length(info) <= ? ORDER BY run_id DESC LIMIT ?",
-                (_LONGEST_INFO, MOST_LOOKED_AT),
-            )
-            infos = [info for (text,) in texts if (info := run_info_from(json.loads(text))) is not None]
-    except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError, UserError):
-        return None
-    kept = [info for info in infos if not info.is_deleted]
-    return SessionSummary(
-        count - (len(infos) - len(kept)),
-        tuple(dict.fromkeys(model.name for info in kept for model in info.models.values() if model.name)),
-        tuple(dict.fromkeys(info.mode for info in kept)),
-        tuple(dict.fromkeys(info.sample.name for info in kept if info.sample.name)),
-    )

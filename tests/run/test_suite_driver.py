@@ -23,7 +23,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED
 from evprof.metrics.configurations.gathering import last_attempts
-from evprof.run.meters.cooldown import CoolingPause
+from evprof.run.places.place import OnePlace
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan
 from evprof.run.suites.record import RowOutcomes, fingerprint, made_folder, suite_fact
@@ -251,17 +251,13 @@ def test_a_row_that_hangs_is_given_up_and_the_next_has_a_fresh_engine(tmp_path: 
     assert found["draft", FAILED] == "The engine made no progress for 1 s and was ended, as --timeout asked for."
 
 
-@pytest.mark.parametrize("left", [(), ("suite.evprof",), ("suite.evprof", "suite.evprof-journal", "event-frames/")])
-def test_a_suite_killed_before_its_first_row_can_be_resumed(tmp_path: Path, left: tuple[str, ...]) -> None:
+def test_a_suite_killed_before_its_first_row_is_begun_anew(tmp_path: Path) -> None:
     folder = made_folder(tmp_path / "suite", resumes=False).parent
-    for name in left:
-        (folder / name).mkdir() if name.endswith("/") else (folder / name).write_bytes(b"")
-    if left:
-        with pytest.raises(UserError, match="add --resume"):
-            made_folder(folder, resumes=False)
-    path = made_folder(folder, resumes=True)
-    assert not path.exists()
-    assert drive(plan_of(), path).measured == len(plan_of().rows)
+    (folder / "event-frames").mkdir()
+    (folder / "suite.evprof-lock").touch()
+    with pytest.raises(UserError, match="no suite in"):
+        made_folder(folder, resumes=True)
+    assert drive(plan_of(), made_folder(folder, resumes=False)).measured == len(plan_of().rows)
 
 
 def test_folders_that_hold_something_are_left_alone(tmp_path: Path) -> None:
@@ -277,17 +273,34 @@ def test_folders_that_hold_something_are_left_alone(tmp_path: Path) -> None:
         made_folder(folder / "suite.evprof", resumes=False)
 
 
-def test_every_row_but_the_first_comes_after_a_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rests: list[int] = []
-    heard = Listening()
-
-    def rest(_: object) -> None:
-        rests.append(len(heard.ended))
-
-    monkeypatch.setattr(CoolingPause, "rest", rest)
+def test_the_rest_is_a_fact_of_the_suite() -> None:
     plan = plan_of(repeat=1, grid={**GRID, "cooldown": 30})
-    assert drive(plan, tmp_path / "s.evprof", watcher=heard).measured == len(plan.rows)
-    assert rests == list(range(1, len(plan.rows)))
     assert suite_fact(plan, fingerprint(plan.spec, plan.samples))["cooldown"] == "30 s"
     plain = plan_of()
     assert suite_fact(plain, fingerprint(plain.spec, plain.samples))["cooldown"] is None
+
+
+class Rest:
+    """A flag that is never set and counts how long it was waited for."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def test_a_place_rests_before_every_request_but_the_first() -> None:
+    class Idle:
+        def run(self, *_: object) -> None:
+            """Carries nothing out."""
+
+    rest = Rest()
+    place = OnePlace(Idle(), rest, 30.0)  # type: ignore[arg-type]  # as far as a place uses them
+    for _ in range(3):
+        place.begin(0, plan_of().rows[0].request(0), is_fresh=False)
+        place.next_ended(lambda: None)
+    assert rest.waits == [30.0, 30.0]

@@ -8,15 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPushButton, QWidget
 
 from evprof.core.texts import one_line, plain
-from evprof.core.units import count_text
-from evprof.core.vocabulary.modes import mode_of
 from evprof.session.autosave import autosave_folder
 from ui.state.newest_errand import NewestErrand
 from ui.state.recent import Recent
@@ -27,10 +24,6 @@ from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.drawn import asks_for_escape, is_escape
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
-
-if TYPE_CHECKING:
-    from evprof.session.opened import SessionSummary
-
 
 OPENINGS = (
     ("demo", "Run the bundled demo", "primary"),
@@ -117,7 +110,7 @@ class StartPage(QWidget):
     def show_sessions(self, sessions: Sequence[RecentSession]) -> None:
         self.sessions.clear()
         for session in sessions:
-            texts = f"{session.name} · {session.when}", session.content
+            texts = f"{session.name} · {session.when}", str(session.path.parent)
             item = QListWidgetItem("\n".join(one_line(text) for text in texts), self.sessions)
             item.setToolTip(plain(str(session.path)))
             item.setData(Qt.ItemDataRole.UserRole, str(session.path))
@@ -199,36 +192,19 @@ class Welcome(QObject):
 
 
 SHOWN = 6
-_MOST_MODELS = 2
 
 
 @dataclass(frozen=True)
 class RecentSession:
-    """A session file that exists: its path, when it was changed, and what it holds (None where it cannot be read)."""
+    """A session file that exists, and when it was changed."""
 
     path: Path
     changed_s: float
-    summary: SessionSummary | None
 
     @property
     def name(self) -> str:
         """Its file's name; that of a session which has none of its own says nothing."""
         return "not saved yet" if self.path.parent == autosave_folder() else self.path.stem
-
-    @property
-    def content(self) -> str:
-        """Its runs, modes, models and samples."""
-        if self.summary is None:
-            return "content not read"
-        models = list(self.summary.models)
-        more = f" and {len(models) - _MOST_MODELS} more" if len(models) > _MOST_MODELS else ""
-        parts = [
-            count_text(self.summary.run_count, "run"),
-            ", ".join(mode_of(mode).title for mode in self.summary.modes),
-            ", ".join(models[:_MOST_MODELS]) + more,
-            ", ".join(self.summary.samples),
-        ]
-        return " · ".join(filter(None, parts))
 
     @property
     def when(self) -> str:
@@ -237,13 +213,11 @@ class RecentSession:
 
 def look_up(recent: Recent) -> list[RecentSession]:
     """Those that are there, the newest first. Reads files: for a thread."""
-    from evprof.session.opened import read_summary
-
     found: list[RecentSession] = []
     for path in [Path(text) for text in recent.sessions]:
         with contextlib.suppress(OSError, ValueError):
             if path.is_file():
-                found.append(RecentSession(path, path.stat().st_mtime, read_summary(path)))
+                found.append(RecentSession(path, path.stat().st_mtime))
         if len(found) == SHOWN:
             break
     return found

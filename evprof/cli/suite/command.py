@@ -138,8 +138,6 @@ class _Measurement:
 
         session = made_folder(self._folder, resumes=True)
         self._reserve(session)
-        if not session.exists():
-            return {}, []
         found = open_session(session)
         infos = [run.info for run in found.runs.values()]
         if infos or SUITE in found.facts:  # else it was killed before its first row: there is nothing to differ from
@@ -223,7 +221,7 @@ def _opening(plan: SuitePlan, left: int) -> str:
     cells, samples, spec = len(plan.spec.cells), len(plan.samples), plan.spec
     done = f", {len(plan.rows) - left} of them done" if left < len(plan.rows) else ""
     processes = f" in each of {spec.sessions} engine processes" if spec.sessions > 1 else ""
-    rest = f", resting before each ({spec.cooldown})" if spec.cooldown else ""
+    rest = f", resting before each ({spec.cooldown_s:g} s)" if spec.cooldown_s else ""
     return (
         f"{spec.name}: {count_text(cells, 'cell')} on {count_text(samples, 'sample')}, "
         f"{count_text(spec.repeat, 'time')} each{processes}, {plan.order}: "

@@ -87,7 +87,7 @@ class Machines:
         from evprof.run.places.place import SeatTerms
 
         terms = SeatTerms(
-            program.engine_argv, self._options.timeout, plan.spec.cooldown, threads=self._options.ray_threads
+            program.engine_argv, self._options.timeout, plan.spec.cooldown_s, threads=self._options.ray_threads
         )
         return self._cluster.places(self._slots[:rows], terms, watcher.say)
 

@@ -24,10 +24,9 @@ from evprof.cli.preflight import nearest_path
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.texts import did_you_mean
-from evprof.run.meters.cooldown import Cooldown
 from evprof.run.suites.cell import FamilyOf
 from evprof.run.suites.ready import READY, chosen, told_apart
-from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
+from evprof.run.suites.spec import SuiteSpec, checked_fields, checked_rest, is_grid, parse_suite
 
 DEFAULT_SUITE = "stages"
 _LARGEST_GRID = 4 << 20
@@ -45,9 +44,7 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     add_sessions_option(group)
     add_timeout_option(group)
     add_ray_options(group)
-    group.add_argument(
-        "--cooldown", metavar="SECONDS|TEMPERATURE", help="rest before every row: seconds (30), or until a GPU has 60C"
-    )
+    group.add_argument("--cooldown", type=float, metavar="SECONDS", help="rest before every row but the first")
     group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
     group.add_argument("--resume", action="store_true", help="measure the rows that the suite in DIR lacks")
     group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
@@ -186,8 +183,8 @@ def spec_of(question: SuiteChoice, options: argparse.Namespace, family_of: Famil
         warmup=options.warmup,
         family_of=family_of,
     )
-    cooldown = spec.cooldown if options.cooldown is None else Cooldown.of(options.cooldown)
-    return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1, cooldown=cooldown)
+    rest = spec.cooldown_s if options.cooldown is None else checked_rest(options.cooldown, "the command line")
+    return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1, cooldown_s=rest)
 
 
 def samples_of(question: SuiteChoice, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:

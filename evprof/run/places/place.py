@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.protocols import EngineChanged, Message, RequestEnded, RunDescribed, RunEnded, RunStarted
@@ -15,7 +15,6 @@ from evprof.core.records import column_kinds
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, PLACE, PLACES_AT_WORK, RunInfo
 from evprof.core.sample import Sample
-from evprof.run.meters.cooldown import Cooldown, CoolingPause
 from evprof.run.processes.open_runs import NO_PROGRESS, OpenRuns
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
 from evprof.version import __version__
@@ -58,8 +57,8 @@ class Arrival:
         """The same of runs that say so of their sample, and this of their machine beside what they tell of it."""
 
         def tell(info: RunInfo) -> RunInfo:
-            hashes = {name: getattr(info.sample, name) for name in ("events_hash", "video_hash")}
-            return _copied(info, sample=replace(sample, **hashes), environment={**info.environment, **environment})
+            known = replace(sample, events_hash=info.sample.events_hash, video_hash=info.sample.video_hash)
+            return replace(info.copied(), sample=known, environment={**info.environment, **environment})
 
         return Arrival([_with_facts(message, tell, environment) for message in self.messages], self.streams)
 
@@ -93,20 +92,13 @@ def _with_facts(message: Message, tell: Callable[[RunInfo], RunInfo], environmen
 def _numbered(message: Message, step: int, group_id: int) -> Message:
     match message:
         case RunStarted(run_id=run_id, info=info):
-            return RunStarted(run_id + step, _copied(info, run_id=run_id + step, group_id=group_id))
+            return RunStarted(run_id + step, replace(info.copied(), run_id=run_id + step, group_id=group_id))
         case RequestEnded(first_run_id=run_id):
             return RequestEnded(run_id + step)
         case EngineChanged():
             return replace(message, pid=None)
         case _:
             return replace(message, run_id=message.run_id + step)
-
-
-def _copied(info: RunInfo, **changes: Any) -> RunInfo:
-    found = info.copied()
-    for name, value in changes.items():
-        setattr(found, name, value)
-    return found
 
 
 @dataclass(frozen=True)
@@ -130,13 +122,11 @@ HERE = 0
 class OnePlace:
     """One place in this process. Its records go straight into the runner's Recording."""
 
-    def __init__(
-        self, runner: LocalRunner | ProcessRunner, pause: CoolingPause, is_stopped: Callable[[], bool]
-    ) -> None:
-        """`pause` is made before every request but the first; `is_stopped` says whether a stop was heard meanwhile."""
+    def __init__(self, runner: LocalRunner | ProcessRunner, stop: threading.Event, cooldown_s: float = 0.0) -> None:
+        """The place rests `cooldown_s` before every request but the first, or until `stop` is set."""
         self._runner = runner
-        self._pause = pause
-        self._is_stopped = is_stopped
+        self._stop = stop
+        self._cooldown_s = cooldown_s
         self._request: RunRequest | None = None
         self._has_worked = False
 
@@ -169,8 +159,8 @@ class OnePlace:
         if request is None:
             raise RuntimeError("nothing was begun")
         if self._has_worked:
-            self._pause.rest()
-        if self._is_stopped():
+            self._stop.wait(self._cooldown_s)
+        if self._stop.is_set():
             return Ended(HERE, is_begun=False)
         self._has_worked = True
         self._runner.run(request, look)
@@ -194,19 +184,18 @@ class SeatTerms:
 
     make_argv: Callable[[], Sequence[str]]
     timeout_s: float | None = None
-    cooldown: Cooldown = field(default_factory=Cooldown)
+    cooldown_s: float = 0.0
     threads: int | None = None
     neighbours: int = 1
 
 
 @dataclass(frozen=True)
 class SeatAnswer:
-    """The result of a request. `lost`: why its engine process ended unexpectedly; `notes` are sentences."""
+    """The result of a request. `lost`: why its engine process ended unexpectedly."""
 
     arrival: Arrival
     lost: str | None = None
     is_cold: bool = False
-    notes: tuple[str, ...] = ()
 
 
 class EngineSeat:
@@ -216,11 +205,9 @@ class EngineSeat:
         os.environ.pop("OMP_NUM_THREADS", None)
         if terms.threads is not None:
             os.environ["OMP_NUM_THREADS"] = str(terms.threads)
-        self._notes: list[str] = []
         self._stop = threading.Event()
-        pause = CoolingPause(terms.cooldown, self._stop, self._notes.append)
         runner = ProcessRunner(terms.make_argv(), RecordLog(), timeout_s=terms.timeout_s)
-        self._place = OnePlace(runner, pause, self._stop.is_set)
+        self._place = OnePlace(runner, self._stop, terms.cooldown_s)
         self._environment = {PLACE: place_name(), PLACES_AT_WORK: terms.neighbours}
 
     def describe(self) -> dict[str, Any]:
@@ -235,9 +222,8 @@ class EngineSeat:
         ended = self._place.next_ended(self._look)
         if not ended.is_begun:
             return self._stopped(asked)
-        notes, self._notes[:] = tuple(self._notes), ()
         arrival = Arrival.of(recording).told(asked.sample, self._environment)
-        return SeatAnswer(arrival, self._loss(arrival) if ended.is_cold else None, ended.is_cold, notes)
+        return SeatAnswer(arrival, self._loss(arrival) if ended.is_cold else None, ended.is_cold)
 
     def stop(self) -> None:
         self._stop.set()

@@ -173,7 +173,9 @@ class RayCluster(Closing):
 
     def _starter(self, slot: PlaceRoom, slots: Sequence[PlaceRoom], terms: SeatTerms) -> Callable[[], Any]:
         neighbours = sum(other.node_id == slot.node_id for other in slots)
-        own = SeatTerms(terms.make_argv, terms.timeout_s, terms.cooldown, omp_threads(slot, terms.threads), neighbours)
+        own = SeatTerms(
+            terms.make_argv, terms.timeout_s, terms.cooldown_s, omp_threads(slot, terms.threads), neighbours
+        )
         actor = self._ray.remote(EngineSeat).options(
             num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=3, max_restarts=0, **self._on(slot)
         )

@@ -172,8 +172,6 @@ class RayPlaces:
             self._greet(place, answer.value)
             return None
         result: SeatAnswer = answer.value
-        for note in result.notes:
-            self._say(f"{self._names[place]}: {note}")
         return Ended(place, result.arrival, result.lost, is_cold=result.is_cold)
 
     def _greet(self, place: int, description: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ def suite_fact(
         "repeat": max([spec.repeat, *repeats]),
         "sessions": spec.sessions,
         "warmup": spec.warmup,
-        "cooldown": str(spec.cooldown) if spec.cooldown else None,
+        "cooldown": f"{spec.cooldown_s:g} s" if spec.cooldown_s else None,
         "order": plan.order,
         "prefetch": list(dict.fromkeys(cell.settings.switches.prefetch for cell in spec.cells)),
         "cells": [
@@ -120,40 +119,32 @@ CUT_OFF = (WRITER_GONE[:-1], GPU_LOST)
 """How errors begin that say nothing of what was measured: the row is measured again."""
 
 
-@dataclass(frozen=True)
-class Attempt:
-    status: str
-    error: str | None
-    group_id: int
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it ended by itself: finished, or failed for a reason of its own."""
-        was_cut_off = (self.error or "").startswith(CUT_OFF)
-        return self.status == FINISHED or (self.status == FAILED and not was_cut_off)
-
-
 class RowOutcomes:
+    """The last run of every row that ended so far."""
+
     def __init__(self, infos: Iterable[RunInfo] = ()) -> None:
-        self._last: dict[RowKey, Attempt] = {}
+        self._last: dict[RowKey, tuple[str, str, int]] = {}
+        """Status, error and group of each."""
         self._groups: dict[tuple[str, str, str, int], int] = {}
         self.note(info for info in infos if info.cell and not info.warmup and not info.profiled)
 
     def note(self, infos: Iterable[RunInfo]) -> None:
         for info in infos:
             if isinstance(info.row, RowKey):
-                self._last[info.row] = Attempt(info.status, info.error, info.group_id)
+                self._last[info.row] = info.status, info.error or "", info.group_id
                 self._groups[info.row[:4]] = info.group_id
 
     def is_done(self, row: SuiteRow, *, retry_failed: bool = False) -> bool:
-        """Whether the row needs not be measured (again): all its runs ended, and together."""
-        attempts = [self._last.get(key) for key in row.keys]
-        if any(attempt is None or not attempt.is_done for attempt in attempts):
-            return False
-        known = [attempt for attempt in attempts if attempt is not None]
-        if len({attempt.group_id for attempt in known}) > 1:
-            return False
-        return not (retry_failed and any(attempt.status == FAILED for attempt in known))
+        """Whether all runs of the row ended by themselves, and together: finished, or failed for an own reason."""
+        runs = [self._last[key] for key in row.keys if key in self._last]
+        has_failed = any(status == FAILED for status, _, _ in runs)
+        return (
+            len(runs) == len(row.keys)
+            and all(status in (FINISHED, FAILED) for status, _, _ in runs)
+            and not any(status == FAILED and error.startswith(CUT_OFF) for status, error, _ in runs)
+            and len({group for _, _, group in runs}) == 1
+            and not (retry_failed and has_failed)
+        )
 
     @property
     def keys(self) -> Collection[RowKey]:
@@ -167,47 +158,31 @@ FRAMES_FOLDER = "event-frames"
 """Below a suite's folder: drawn for cells whose video model is to see the events."""
 
 
-def check_folder(folder: Path, *, resumes: bool) -> None:
-    """Raises UserError for a folder that holds something and is not to be resumed, and for one with nothing to resume.
+def check_folder(folder: Path, *, resumes: bool) -> Path:
+    """The session's path below `folder`; nothing is made.
 
-    Nothing is made.
+    Raises UserError for a folder that holds something and is not to be resumed, and for one with nothing to resume.
     """
-    is_begun = _is_begun(folder, folder / SUITE_SESSION)
-    if resumes:
-        if not is_begun:
-            raise UserError(
-                f"--resume: there is no suite in '{folder}' to go on with; leave --resume out to begin one."
-            )
-    elif folder.is_file():
+    path = folder / SUITE_SESSION
+    is_begun = path.is_file()
+    # A program that was killed before its session was there leaves these.
+    left = {SUITE_SESSION + ENDING, FRAMES_FOLDER}
+    if resumes and not is_begun:
+        raise UserError(f"--resume: there is no suite in '{folder}' to go on with; leave --resume out to begin one.")
+    if folder.is_file():
         raise UserError(f"-o: '{folder}' is a file; name a folder.")
-    elif folder.is_dir() and any(folder.iterdir()):
+    if not resumes and folder.is_dir() and {entry.name for entry in folder.iterdir()} - left:
         way = "add --resume to go on with it, or name" if is_begun else "name"
         raise UserError(f"-o: '{folder}' is there already and not empty; {way} a new folder.")
-
-
-def made_folder(folder: Path, *, resumes: bool) -> Path:
-    """The session's path below `folder`, which is made unless a suite there is continued. Raises UserError as
-    `check_folder` does, and where it cannot be made."""
-    check_folder(folder, resumes=resumes)
-    path = folder / SUITE_SESSION
-    if not resumes:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or error
-            raise UserError(f"-o: '{folder}' cannot be made ({reason}); choose another place.") from None
-    elif not path.is_file() or not path.stat().st_size:
-        for left in _files_of(path):
-            left.unlink(missing_ok=True)
     return path
 
 
-def _is_begun(folder: Path, path: Path) -> bool:
-    """Whether a suite was begun there, be it that it was killed before its session had a first byte."""
-    if path.is_file() and path.stat().st_size:
-        return True
-    return folder.is_dir() and {*folder.iterdir()} <= {*_files_of(path), folder / FRAMES_FOLDER}
-
-
-def _files_of(path: Path) -> list[Path]:
-    return [path.with_name(path.name + suffix) for suffix in ("", "-journal", "-wal", "-shm", ENDING)]
+def made_folder(folder: Path, *, resumes: bool) -> Path:
+    """The session's path below `folder`, which is made. Raises UserError as `check_folder` does, and where it cannot
+    be made."""
+    path = check_folder(folder, resumes=resumes)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"-o: '{folder}' cannot be made ({error.strerror or error}); choose another place.") from None
+    return path

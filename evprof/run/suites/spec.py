@@ -20,7 +20,6 @@ from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
 from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS, with_value
 from evprof.loaders.adapters import check_mode, drafter_of
-from evprof.run.meters.cooldown import Cooldown
 from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.suites.cell import (
     EVENT_SOURCES,
@@ -67,6 +66,8 @@ _TOP: dict[str, type | int] = {
 
 _GRID_KEYS = ("settings", "axes", "cells", "parts")
 TOP_KEYS = (*_TOP, "samples", "cooldown", *_GRID_KEYS)
+
+LONGEST_REST_S = 600.0
 _PART_KEYS = ("title", "repeat", "settings", "axes", "cells", "within_context")
 
 PART = " · "
@@ -77,7 +78,7 @@ PART = " · "
 class SuiteSpec:
     """What to measure: every cell on every sample, `repeat` times, after `warmup` runs that do not count.
 
-    All of it in each of `sessions` engine processes, with a `cooldown` between two rows.
+    All of it in each of `sessions` engine processes, with a rest of `cooldown_s` between two rows.
     `within_context`: a cell whose prompt passes the positions its model was trained for is left out and told.
     `data`, `root`, `questions`, `samples` and `limit` name the samples as the grid file does. `notes` are sentences
     about the grid itself.
@@ -95,7 +96,7 @@ class SuiteSpec:
     samples: tuple[str, ...] = ()
     limit: int | None = None
     sessions: int = 1
-    cooldown: Cooldown = field(default_factory=Cooldown)
+    cooldown_s: float = 0.0
     notes: tuple[str, ...] = field(default_factory=tuple)
 
     @property
@@ -132,8 +133,20 @@ def parse_suite(
     cells, notes = _parts(raw, overrides, family_of) if "parts" in raw else _grid(raw, overrides or {}, family_of)
     for cell in cells:
         cell.check()
-    plain = {"title": name, **plain, "samples": tuple(samples), "cooldown": Cooldown.of(raw.get("cooldown"))}
+    plain = {
+        "title": name,
+        **plain,
+        "samples": tuple(samples),
+        "cooldown_s": checked_rest(raw.get("cooldown", 0), where),
+    }
     return SuiteSpec(name, cells=tuple(cells), notes=tuple(notes), **plain)
+
+
+def checked_rest(value: Any, where: str) -> float:
+    """Seconds between two rows. Raises UserError (exit code 2)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST_REST_S:
+        raise _wrong(where, "cooldown", f"seconds from 0 to {LONGEST_REST_S:.0f}", value)
+    return float(value)
 
 
 def _top_value(name: str, value: Any, where: str) -> Any:

@@ -21,7 +21,6 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, RowKey
 from evprof.core.run_log import RunLog
-from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.noted_baselines import note_baselines
 from evprof.run.places.place import Ended, OnePlace
 from evprof.run.processes.interrupts import first_interrupt
@@ -134,8 +133,7 @@ class SuiteDriver:
             runner = ProcessRunner(processes, self._recording, timeout_s=timeout_s)
         else:
             runner = LocalRunner(make_engine, self._recording)
-        pause = CoolingPause(self._plan.spec.cooldown, self._stop, self._watcher.say)
-        return OnePlace(runner, pause, self._stop.is_set)
+        return OnePlace(runner, self._stop, self._plan.spec.cooldown_s)
 
     def _cold_start(self) -> WarmUps:
         return WarmUps(self._plan.spec.warmup, stays_loaded=self._plan.order == INTERLEAVED)
