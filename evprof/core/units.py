@@ -99,12 +99,6 @@ def ratio_digits(ratio: float, width: float = 0.0) -> int:
     return min(5, max(2, -math.floor(math.log10(told))))
 
 
-def flops_text(count: float) -> str:
-    """Operations with three significant digits: `8.40 TFLOP`, `13.6 GFLOP`, `1.15 MFLOP`."""
-    value, unit = (count / 1e12, "T") if count >= 1e12 else (count / 1e9, "G") if count >= 1e9 else (count / 1e6, "M")
-    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}FLOP"
-
-
 def number_text(value: float, digits: int = 4) -> str:
     """A measured number for people: so many significant digits, all of them before the point, and never an exponent.
 

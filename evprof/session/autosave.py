@@ -1,7 +1,7 @@
-"""Unnamed sessions in the user's data folder: their names, which of them a program left unclosed, and their size.
+"""Unnamed sessions in the user's data folder: their names, and which of them a program left unclosed.
 
 A program that ends well closes its session and removes its lock. A lock without a holder belongs to a program that was
-killed: its session is kept until the user decides. Closed sessions are removed when they are old or too large.
+killed: its session is kept until the user decides. Closed sessions are removed when they are old.
 """
 
 from __future__ import annotations
@@ -17,16 +17,13 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.files.user_folders import data_folder
-from evprof.core.units import bytes_text
+from evprof.core.units import count_text
 from evprof.session.presence import hold, is_written, lock_path
 from evprof.session.store import SessionFile
 from evprof.session.tables import SUFFIX
 
-MOST_BYTES = 5 << 30
-"""Of all autosaved sessions together, those of the last days apart."""
-
-OLDEST_DAYS, SAFE_DAYS = 90, 7
-"""Closed sessions older than the first are cleared away; none younger than the second is."""
+OLDEST_DAYS = 90
+"""Closed sessions older than that are cleared away."""
 
 _LOGS = ("-wal", "-shm", "-journal")
 
@@ -45,10 +42,9 @@ def autosave_path() -> Path:
 
 @dataclass(frozen=True)
 class Autosaved:
-    """One of them: `nbytes` with its logs, `changed_s` seconds since 1970. `is_abandoned`: its program was killed."""
+    """One of them. `changed_s`: seconds since 1970. `is_abandoned`: its program was killed."""
 
     path: Path
-    nbytes: int
     changed_s: float
     is_abandoned: bool
 
@@ -65,14 +61,9 @@ def autosaved() -> list[Autosaved]:
 
 
 def _looked_at(path: Path) -> Autosaved:
-    parts = [path, *_logs_of(path)]
-    changed_s = max(part.stat().st_mtime for part in parts)
-    is_abandoned = lock_path(path).exists() or any(log.stat().st_size for log in parts[1:])
-    return Autosaved(path, sum(part.stat().st_size for part in parts), changed_s, is_abandoned)
-
-
-def _logs_of(path: Path) -> list[Path]:
-    return [log for ending in _LOGS if (log := path.with_name(path.name + ending)).is_file()]
+    logs = [log for ending in _LOGS if (log := path.with_name(path.name + ending)).is_file()]
+    changed_s = max(part.stat().st_mtime for part in (path, *logs))
+    return Autosaved(path, changed_s, lock_path(path).exists() or any(log.stat().st_size for log in logs))
 
 
 def abandoned() -> list[Autosaved]:
@@ -87,34 +78,22 @@ def take_up(path: Path) -> None:
         raise UserError(f"{path} cannot be closed: {error}; free some space on its disk.") from error
 
 
-def discard(path: Path) -> None:
-    """Removes an autosaved session for good. Raises UserError when somebody writes it or it cannot be removed."""
-    lock = hold(path)
-    try:
-        for part in (path, *_logs_of(path)):
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"{path} cannot be removed: {error.strerror or error}; check its folder.") from error
-    finally:
-        lock.release()
-
-
 def clear_away(now_s: float | None = None) -> list[Autosaved]:
-    """Removes closed sessions that are too old, and the oldest of too many; says which. Abandoned ones stay.
+    """Removes closed sessions that are too old, and lists them. Abandoned ones stay.
 
     `now_s`: seconds since 1970.
     """
-    now_s = time.time() if now_s is None else now_s
-    known = autosaved()
-    left, removed = sum(one.nbytes for one in known), []
-    for one in reversed(known):
-        days = (now_s - one.changed_s) / 86_400
-        if one.is_abandoned or days < SAFE_DAYS or not (days > OLDEST_DAYS or left > MOST_BYTES):
-            continue
-        with contextlib.suppress(UserError):
-            discard(one.path)
-            removed.append(one)
-            left -= one.nbytes
+    oldest_s = (time.time() if now_s is None else now_s) - OLDEST_DAYS * 86_400
+    removed = []
+    for one in autosaved():
+        if not one.is_abandoned and one.changed_s < oldest_s:
+            with contextlib.suppress(UserError, OSError):
+                lock = hold(one.path)
+                try:
+                    one.path.unlink()
+                    removed.append(one)
+                finally:
+                    lock.release()
     return removed
 
 
@@ -129,10 +108,5 @@ def told(found: list[Autosaved]) -> str:
 
 
 def told_removal(removed: list[Autosaved]) -> str:
-    if not removed:
-        return ""
-    what = "1 autosaved session" if len(removed) == 1 else f"{len(removed)} autosaved sessions"
-    return (
-        f"Removed {what} ({bytes_text(sum(one.nbytes for one in removed))}): kept are those of {OLDEST_DAYS} days, "
-        f"up to {bytes_text(MOST_BYTES)} in all."
-    )
+    what = count_text(len(removed), "autosaved session")
+    return f"Removed {what} older than {OLDEST_DAYS} days." if removed else ""

@@ -7,7 +7,6 @@ import pytest
 from evprof.core.units import (
     bytes_text,
     bytes_texts,
-    flops_text,
     ms_from_ns,
     ms_text,
     number_text,
@@ -78,14 +77,6 @@ def test_shares():
     assert percent_text(-0.124) == "-12 %"
     assert percent_text(0.8424, 1) == "84.2 %"
     assert percent_text(None) == "n/a"
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(8.397e12, "8.40 TFLOP"), (425.48e9, "425 GFLOP"), (13.58e9, "13.6 GFLOP"), (1_150_000, "1.15 MFLOP")],
-)
-def test_operations(count, text):
-    assert flops_text(count) == text
 
 
 def test_nanoseconds():

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
-from evprof.session import autosave
-from evprof.session.autosave import abandoned, autosave_folder, clear_away, discard, take_up, told
+from evprof.session.autosave import abandoned, autosave_folder, clear_away, take_up, told
 from whole_session import read_session
 
 DAY_S = 86_400.0
@@ -44,10 +42,7 @@ def test_sessions_of_killed_programs_are_told_until_they_are_taken_up(make):
     assert "2 programs ended without closing" in told(abandoned())
     take_up(older)
     assert str(killed) in told(abandoned())
-    discard(killed)
-    assert told(abandoned()) == ""
     assert read_session(older).row_count == 0
-    assert not killed.exists()
 
 
 def test_one_that_is_being_written_is_neither_told_nor_removed(make):
@@ -56,8 +51,6 @@ def test_one_that_is_being_written_is_neither_told_nor_removed(make):
         os.utime(path, (0, 0))
         assert abandoned() == []
         assert clear_away() == []
-        with pytest.raises(UserError, match="being recorded"):
-            discard(path)
     assert path.exists()
 
 
@@ -67,13 +60,3 @@ def test_old_closed_sessions_are_cleared_away_and_abandoned_ones_never(make):
     assert not old.exists()
     assert killed.exists()
     assert recent.exists()
-
-
-def test_too_many_are_cleared_away_from_the_oldest_on_but_not_those_of_the_last_days(make, monkeypatch):
-    sessions = [make(str(days), days) for days in (30, 20, 10, 2, 1)]
-    size = sessions[0].stat().st_size
-    monkeypatch.setattr(autosave, "MOST_BYTES", 4 * size)
-    assert [one.path for one in clear_away()] == sessions[:1]
-    monkeypatch.setattr(autosave, "MOST_BYTES", 0)
-    assert [one.path for one in clear_away()] == sessions[1:3]
-    assert [path.exists() for path in sessions] == [False, False, False, True, True]

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 class DrafterKind:
     """A drafter. `word` is its name in a list, `contender` in a table of benchmarks.
 
-    `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
-    part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains,
-    `grows_trees`: dynamic ones, too.
-    `maps_cache`: it drafts nothing but maps the draft's KV cache to the target's (mode kv-adapted), which changes the
-    answer. `is_cheap`: drafts cost next to nothing, so long ones may pay. `ends_in_other_head`: the draft's steps
-    end in another head than its own, so that they are neither compiled nor captured.
+    `takes_draft`: the draft model takes part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it
+    proposes trees as well as chains, `grows_trees`: dynamic ones, too. `maps_cache`: it drafts nothing but maps the
+    draft's KV cache to the target's (mode kv-adapted), which changes the answer. `is_cheap`: drafts cost next to
+    nothing, so long ones may pay. `ends_in_other_head`: the draft's steps end in another head than its own, so that
+    they are neither compiled nor captured.
 
     Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most;
     without them it is not taught here but published by others.
@@ -25,7 +24,6 @@ class DrafterKind:
     word: str
     contender: str
     sentence: str
-    absence: str = ""
     takes_draft: bool = False
     is_trained: bool = False
     drafts_trees: bool = False
@@ -36,6 +34,11 @@ class DrafterKind:
     card: str = ""
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
+    @property
+    def absence(self) -> str:
+        """Who drafts, where no draft model takes part."""
+        return "" if self.takes_draft else f"Drafter {self.word}: {self.sentence}."
+
 
 _ALL = (
     DrafterKind("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
@@ -44,15 +47,12 @@ _ALL = (
         "prompt lookup",
         "prompt lookup",
         "what followed the same words earlier in prompt and answer",
-        absence="The drafts were taken from the prompt and from what the target had said before.",
     ),
     DrafterKind(
         "suffix",
         "suffix automaton",
         "suffix automaton",
         "what followed the longest words said before, in prompt, answer and earlier answers",
-        absence="The drafts were taken from the prompt, from what the target had said, and from its earlier answers to "
-        "other questions.",
         is_cheap=True,
     ),
     DrafterKind(
@@ -60,8 +60,6 @@ _ALL = (
         "token recycling",
         "token recycling",
         "what the target thought likely after the same tokens before",
-        absence="The drafts were read off what the target thought likely after the same tokens before, in this answer "
-        "and in earlier ones to other questions.",
         drafts_trees=True,
         is_cheap=True,
     ),
@@ -70,14 +68,12 @@ _ALL = (
         "target itself",
         "the target itself",
         "the target itself over a second cache: shows what a round costs",
-        absence="The target drafted for itself: every draft is accepted, and nothing can be saved.",
     ),
     DrafterKind(
         "eagle",
         "EAGLE",
         "EAGLE-style head",
         "a head on the target's hidden states",
-        absence="A trained head on the target's own hidden states drafted; its tokens are marked in the target's text.",
         is_trained=True,
         drafts_trees=True,
         grows_trees=True,
@@ -91,7 +87,6 @@ _ALL = (
         "Medusa",
         "Medusa heads",
         "published heads on the target's last hidden state, one for each token ahead",
-        absence="Medusa heads on the target's last hidden state drafted; their tokens are marked in the target's text.",
         is_trained=True,
         drafts_trees=True,
         grows_trees=True,
@@ -124,7 +119,6 @@ _ALL = (
         "n-gram",
         "n-grams of its answers",
         "counts of the target's own answers",
-        absence="The drafts came from counts of the target's own answers.",
         is_trained=True,
         is_cheap=True,
         card="Counts of the target's own answers: it drafts what followed the last tokens most often. It needs no "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,104 +128,77 @@ _TWO_MODELS = {
 }
 """Names of the figures in the report's table of two models; None is the title."""
 
-_METERED = (*EVERYTHING, METER)
+_METERED: dict[str, Any] = {"depends_on": (*EVERYTHING, METER)}
+_OF_ANSWER: dict[str, Any] = {"depends_on": OF_ANSWER}
 _DRAFTED: dict[str, Any] = {"depends_on": _PER_TOKEN, "with_drafts": OF_ANSWER}
-_COUNTED: dict[str, Any] = {"is_of_answer": False, "is_counted": True}
+_OF_MODEL: dict[str, Any] = {"is_of_answer": False}
+_COUNTED: dict[str, Any] = _OF_MODEL | {"is_counted": True}
+_OF_PROMPT: dict[str, Any] = _COUNTED | {"depends_on": (MODEL, PROMPT)}
 
+_STEP_TIP = "decode time / (n - 1): what one more token costs, however it was found"
+_RATE_TIP = "positions of the prompt / prefill time"
+_PROMPT_TIP = "positions of the whole prompt"
+_VISUAL_TIP = "positions of the prompt that carry pictures"
+_ANSWER_TIP = "tokens of the answer, end of sequence included"
+_WEIGHTS_TIP = "bytes of all loaded weights on their device"
+_PROCESS_TIP = "most resident bytes of the engine process"
+_ENERGY_TIP = "of the devices that computed, from the run's zero to its end, what they draw when idle included"
+_ACCEPTED_TIP = "accepted drafts by all that were drafted, bonus tokens apart"
+_LENGTH_TIP = "1 + accepted / rounds, bonus token included"
 
-def _figure(key: str, title: str, unit: str, tip: str, lower_is_better: bool | None = True, **more: Any) -> Figure:
-    place = _TWO_RUNS.index(key) + 1 if key in _TWO_RUNS else 0
-    return Figure(
+_METERED_TOKEN: dict[str, Any] = {"depends_on": (*_PER_TOKEN, METER), "with_drafts": OF_ANSWER}
+
+_Row = tuple[str, str, str, str, bool | None, Mapping[str, Any]]
+_ROWS: tuple[_Row, ...] = (
+    ("total_ms", "total", "ms", "from the run's zero to its end", True, {}),
+    ("time_to_first_token_ms", "first token", "ms", "from the run's zero to the first token", True, {}),
+    *(
+        (
+            f"{name}_ms",
+            name,
+            "ms",
+            tip,
+            True,
+            {"is_of_answer": False, "depends_on": _STAGE_DEPENDS.get(name, EVERYTHING)},
+        )
+        for name, tip in _STAGE_TIPS.items()
+    ),
+    ("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", True, {}),
+    ("inter_token_latency_ms", "per token", "ms", "(last token - first token) / (n - 1)", True, _DRAFTED),
+    ("decode_ms_per_token", "decode step", "ms", _STEP_TIP, True, _DRAFTED),
+    ("prefill_throughput_tok_s", "prefill rate", "tok/s", _RATE_TIP, False, {"depends_on": _PER_TOKEN}),
+    ("decode_throughput_tok_s", "decode rate", "tok/s", "(n - 1) / decode time", False, _DRAFTED),
+    (
+        "input_sequence_length",
+        "prefill tokens",
+        "tokens",
+        _PROMPT_TIP,
+        None,
+        _COUNTED | {"depends_on": (MODEL, PROMPT)},
+    ),
+    ("visual_tokens", "visual tokens", "tokens", _VISUAL_TIP, None, _COUNTED | {"depends_on": (MODEL,)}),
+    ("output_sequence_length", "output tokens", "tokens", _ANSWER_TIP, None, _OF_ANSWER),
+    ("kv_cache_bytes", "KV cache", "bytes", "measured in the cache when the run ended", True, _COUNTED | _OF_ANSWER),
+    ("weights_bytes", "weights", "bytes", _WEIGHTS_TIP, True, {"is_counted": True, "depends_on": (MODEL, ARITHMETIC)}),
+    ("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once", True, {}),
+    ("peak_rss_bytes", "peak process", "bytes", _PROCESS_TIP, True, {"is_of_process": True}),
+    ("energy_per_answer_j", "energy", "J", _ENERGY_TIP, True, _METERED),
+    ("energy_per_token_j", "energy per token", "J", "energy of decode / (n - 1)", True, _METERED_TOKEN),
+    ("mean_power_w", "mean power", "W", "energy / wall time", None, _METERED),
+    ("peak_power_w", "peak power", "W", "the most in a sample, ten of which are taken a second", None, _METERED),
+    ("draft_acceptance_rate", "accepted / drafted", "", _ACCEPTED_TIP, False, _OF_ANSWER),
+    ("mean_acceptance_length", "tokens per round", "tokens", _LENGTH_TIP, False, _OF_ANSWER | {"section": SPECULATION}),
+    *((key, title, "", tip, False, _OF_ANSWER | {"section": ACCURACY}) for key, (title, tip) in _SCORES.items()),
+)
+FIGURES: dict[str, Figure] = {
+    key: Figure(
         *(key, title, unit, tip, lower_is_better),
-        place=place,
+        place=_TWO_RUNS.index(key) + 1 if key in _TWO_RUNS else 0,
         beside=_TWO_MODELS.get(key, ""),
         **more,
     )
-
-
-def _of_stage(name: str) -> Figure:
-    depends_on = _STAGE_DEPENDS.get(name, EVERYTHING)
-    return _figure(f"{name}_ms", name, "ms", _STAGE_TIPS[name], is_of_answer=False, depends_on=depends_on)
-
-
-def _of_score(key: str) -> Figure:
-    title, tip = _SCORES[key]
-    return _figure(key, title, "", tip, False, section=ACCURACY, depends_on=OF_ANSWER)
-
-
-_ALL = (
-    _figure("total_ms", "total", "ms", "from the run's zero to its end"),
-    _figure("time_to_first_token_ms", "first token", "ms", "from the run's zero to the first token"),
-    *map(_of_stage, STAGES),
-    _figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers"),
-    _figure("inter_token_latency_ms", "per token", "ms", "(last token - first token) / (n - 1)", **_DRAFTED),
-    _figure(
-        *("decode_ms_per_token", "decode step", "ms"),
-        "decode time / (n - 1): what one more token costs, however it was found",
-        **_DRAFTED,
-    ),
-    _figure(
-        *("prefill_throughput_tok_s", "prefill rate", "tok/s", "positions of the prompt / prefill time", False),
-        depends_on=_PER_TOKEN,
-    ),
-    _figure("decode_throughput_tok_s", "decode rate", "tok/s", "(n - 1) / decode time", False, **_DRAFTED),
-    _figure(
-        *("input_sequence_length", "prefill tokens", "tokens", "positions of the whole prompt", None),
-        depends_on=(MODEL, PROMPT),
-        **_COUNTED,
-    ),
-    _figure(
-        *("visual_tokens", "visual tokens", "tokens", "positions of the prompt that carry pictures", None),
-        depends_on=(MODEL,),
-        **_COUNTED,
-    ),
-    _figure(
-        *("output_sequence_length", "output tokens", "tokens", "tokens of the answer, end of sequence included", None),
-        depends_on=OF_ANSWER,
-    ),
-    _figure(
-        *("kv_cache_bytes", "KV cache", "bytes", "measured in the cache when the run ended"),
-        depends_on=OF_ANSWER,
-        **_COUNTED,
-    ),
-    _figure(
-        *("weights_bytes", "weights", "bytes", "bytes of all loaded weights on their device"),
-        is_counted=True,
-        depends_on=(MODEL, ARITHMETIC),
-    ),
-    _figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once"),
-    _figure(
-        *("peak_rss_bytes", "peak process", "bytes", "most resident bytes of the engine process"), is_of_process=True
-    ),
-    _figure(
-        *("energy_per_answer_j", "energy", "J"),
-        "of the devices that computed, from the run's zero to its end, what they draw when idle included",
-        depends_on=_METERED,
-    ),
-    _figure(
-        *("energy_per_token_j", "energy per token", "J", "energy of decode / (n - 1)"),
-        depends_on=(*_PER_TOKEN, METER),
-        with_drafts=OF_ANSWER,
-    ),
-    _figure("mean_power_w", "mean power", "W", "energy / wall time", None, depends_on=_METERED),
-    _figure(
-        *("peak_power_w", "peak power", "W", "the most in a sample, ten of which are taken a second", None),
-        depends_on=_METERED,
-    ),
-    _figure(
-        *("draft_acceptance_rate", "accepted / drafted", ""),
-        *("accepted drafts by all that were drafted, bonus tokens apart", False),
-        depends_on=OF_ANSWER,
-    ),
-    _figure(
-        *("mean_acceptance_length", "tokens per round", "tokens"),
-        *("1 + accepted / rounds, bonus token included", False),
-        section=SPECULATION,
-        depends_on=OF_ANSWER,
-    ),
-    *map(_of_score, _SCORES),
-)
-FIGURES: dict[str, Figure] = {figure.key: figure for figure in _ALL}
+    for key, title, unit, tip, lower_is_better, more in _ROWS
+}
 """Figures by name, in the order in which comparisons tell them."""
 
 SECTIONS = (*dict.fromkeys(_SECTIONS.values()), ACCURACY)
