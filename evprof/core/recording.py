@@ -97,8 +97,7 @@ class BlobColumn:
         self._known: dict[bytes, bytes] = {}
 
     def put(self, start: int, values: Sequence[bytes]) -> None:
-        known = self._known
-        self._values[start:] = [known.setdefault(value, value) for value in values]
+        self._values[start:] = [self._known.setdefault(value, value) for value in values]
 
     def view(self, start: int, stop: int) -> list[bytes]:
         return self._values[start:stop]

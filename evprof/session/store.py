@@ -39,15 +39,6 @@ CHUNK_ROWS = 16_384
 CHUNK_BYTES = 8 << 20
 """A commit begins another chunk of a stream at these; see `chunk` for what a reader accepts."""
 
-_TIME_COLUMNS = {
-    "spans": ("start_ns", "end_ns"),
-    "tokens": ("t_ns",),
-    "rounds": ("start_ns",),
-    "kv": ("t_ns",),
-    "memory": ("t_ns",),
-    "power": ("t_ns",),
-}
-
 
 @dataclass
 class Commit:
@@ -246,18 +237,9 @@ class SessionFile:
             return
         for first, last in _pieces(stream, start, stop):
             columns = [stream.column(name, first, last) for name in stream.column_names]
-            times = [stream.column(name, first, last) for name in _TIME_COLUMNS.get(stream.name, ())]
             runs = stream.column("run_id", first, last)
-            row = (
-                self._next_chunk,
-                stream.name,
-                last - first,
-                int(times[0].min()) if times else None,
-                max(int(time.max()) for time in times) if times else None,
-                chunk.pack(stream.name, columns),
-                int(runs.min()),
-                int(runs.max()),
-            )
+            content, of_runs = chunk.pack(stream.name, columns), (int(runs.min()), int(runs.max()))
+            row = (self._next_chunk, stream.name, last - first, None, None, content, *of_runs)
             self._tables.insert("chunks", [row])
             self._next_chunk += 1
             self._forget_figures(set(runs.tolist()))

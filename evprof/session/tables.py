@@ -42,7 +42,8 @@ _SCHEMA = {
     "figures": "run_id INTEGER PRIMARY KEY, figures TEXT NOT NULL",
 }
 COLUMNS = {table: dict(part.split(" ", 1) for part in parts.split(", ")) for table, parts in _SCHEMA.items()}
-"""Table name -> column name -> what it holds. `first_run` and `last_run` are a chunk's smallest and largest run.
+"""Table name -> column name -> what it holds. `first_run` and `last_run` are a chunk's smallest and largest run;
+`first_ns` and `last_ns` are of older sessions.
 
 `session` holds JSON: created_at, evprof_version, environment, writer, the counts of rows; and, after FACT_PREFIX, what
 a session is apart from its runs: the suite it records, the files it was imported from, the comparisons saved with it.

@@ -132,7 +132,7 @@ def test_changed_figures_are_computed_from_the_rows(session: Path, tmp_path: Pat
 
 
 def test_a_damaged_row_fails_its_run_when_it_is_read(session: Path, tmp_path: Path) -> None:
-    broken = changed(session, tmp_path, "UPDATE chunks SET first_ns = first_ns + 1 WHERE stream = 'tokens'")
+    broken = changed(session, tmp_path, "UPDATE chunks SET checksum = checksum + 1 WHERE stream = 'tokens'")
     run = open_session(broken).runs[1]
     assert run.info.status != FAILED
     assert run.tokens == []
