@@ -65,9 +65,6 @@ class RunLog:
     millions, and what is drawn is read from the columns. What was asked for is kept, and follows the run.
     """
 
-    observed: tuple[str, tuple[Any, ...]] | None = None
-    """What statistics group runs by, computed once for a stored run, which does not change."""
-
     _draining: AbstractContextManager[bool] = threading.RLock()
     """Held while rows become objects: the window and an export may need those of one run at once. Stored runs share
     this lock; each other run has its own, so that the session writer does not block the window."""

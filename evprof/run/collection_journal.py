@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from evprof.core.errors import UserError
+from evprof.core.files.held_file import locked
 from evprof.core.files.whole_file import whole_file
 from evprof.core.sample import Sample
 from evprof.loaders.collection import (
@@ -28,7 +29,6 @@ from evprof.loaders.collection import (
 )
 from evprof.loaders.paths import reason
 from evprof.run.conversion.task import stamp
-from evprof.run.folder_lock import locked
 
 LOCK = "collection.lock"
 

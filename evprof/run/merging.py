@@ -7,7 +7,6 @@ the suite that one records, are kept in the fact "merged", which names the sourc
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,6 @@ from evprof.core.protocols import StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
 from evprof.core.run_info import ENGINE_SESSION, RunInfo
-from evprof.core.units import bytes_text
 from evprof.run.kept_figures import kept_figures, runs_of
 from evprof.session.facts import MARKS, MERGED
 from evprof.session.opened import OpenedSession, open_session
@@ -31,8 +29,6 @@ from evprof.session.store import Commit, SessionFile
 
 OF_ONE = ("suite", MERGED, "pruned")
 """Facts that describe one session alone."""
-
-_SPARE_BYTES = 16 << 20
 
 Watch = Callable[[str, int, int], None]
 """Receives what is done, with how many of how many runs."""
@@ -92,7 +88,6 @@ def merge_sessions(paths: Sequence[Path], output: Path, stop: StopFlag, watch: W
         if is_written(path):
             raise UserError(f"{path} is being recorded; wait until that has ended.")
         sources.append(_next(sources, path))
-    _check_room(output, sum(path.stat().st_size for path in paths))
     total, done = sum(source.merged.runs for source in sources), 0
     with _whole_session(output) as file:
         for source in sources:
@@ -123,24 +118,13 @@ def _next(before: Sequence[SourceSession], path: Path) -> SourceSession:
     return source
 
 
-def _check_room(output: Path, needed: int) -> None:
-    """Raises UserError unless the disk of `output` has room for so many bytes."""
-    folder = output.absolute().parent
-    if not folder.is_dir():
-        raise UserError(f"There is no folder '{folder}' to write '{output.name}' to; make it first.")
-    free = shutil.disk_usage(folder).free
-    if free < needed + _SPARE_BYTES:
-        raise UserError(
-            f"'{output}' would take about {bytes_text(needed)}, and there are {bytes_text(free)} free on its disk; "
-            "make room, or name a place on another disk."
-        )
-
-
 @contextmanager
 def _whole_session(output: Path) -> Iterator[SessionFile]:
     """A new session that appears at `output` only if no error occurs inside."""
     if output.exists():
         raise UserError(f"'{output}' exists already; name another file.")
+    if not output.absolute().parent.is_dir():
+        raise UserError(f"There is no folder '{output.parent}' to write '{output.name}' to; make it first.")
     part = output.with_name(hidden_name())
     try:
         with reserved(output):

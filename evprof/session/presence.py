@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -74,12 +73,9 @@ def _held(path: Path) -> HeldFile:
         raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist; create it first.")
     try:
         return HeldFile(lock_path(path))
-    except HeldError as error:
-        host, pid = error.holder.get("host"), error.holder.get("pid")
-        where = f" on {host}" if isinstance(host, str) and host != socket.gethostname() else ""
-        who = f" (process {pid}{where})" if isinstance(pid, int) else ""
+    except HeldError:
         raise UserError(
-            f"{path} is being recorded by another evprof{who}; wait until it has ended, or choose another name."
+            f"{path} is being recorded by another evprof; wait until it has ended, or choose another name."
         ) from None
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}; choose another place.") from error

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.files.held_file import name_tag
 from evprof.core.files.whole_file import put_new
 from evprof.core.recording import Stream
 from evprof.core.records import column_kinds
@@ -106,7 +105,6 @@ class SessionFile:
         self._tables = Tables(self._connection, _counts(self._connection))
         with self._tables.transaction():
             self._end_abandoned_runs()
-            self._put("writer", name_tag())
             row = self._connection.execute("SELECT max(run_id), max(group_id) FROM runs").fetchone()
             self.next_run_id: int = (row[0] or 0) + 1
             self.next_group_id: int = (row[1] or 0) + 1
@@ -198,8 +196,6 @@ class SessionFile:
     def close(self) -> None:
         """Puts everything into one file. Raises sqlite3.Error when that fails; the rows are safe then all the same."""
         try:
-            with self._tables.transaction():
-                self._tables.remove("session", "writer")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:

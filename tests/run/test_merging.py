@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.many_runs import ManyRuns, write_many_runs
-from evprof.core.errors import Cancelled, UserError
+from evprof.core.errors import Cancelled
 from evprof.core.run_book import RunBook
 from evprof.export.report.data import Source, gather
 from evprof.export.report.rendering import html
@@ -123,12 +123,3 @@ def test_who_stops_it_finds_everything_as_it_was(session: Path, tmp_path: Path) 
         merge_sessions([session], tmp_path / "joined.evprof", stop, nothing)
     assert session.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith("-lock")) == ["many.evprof"]
-
-
-def test_a_full_disk_is_told_before_anything_is_written(
-    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("usage", (), {"free": 1000})())
-    with pytest.raises(UserError, match="free on its disk"):
-        merge_sessions([session], tmp_path / "joined.evprof", GO_ON, nothing)
-    assert not (tmp_path / "joined.evprof").exists()

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
-import socket
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
+
+from evprof.core.errors import UserError
 
 _PATIENCE_S, _PAUSE_S = 0.3, 0.02
 """Whoever asks whether a file is held holds it for a moment: a writer asks again before it believes the answer."""
 
 _NO_LOCKS = frozenset([errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL])
 
-_LONGEST_TAG = 4096
-
 
 class HeldError(Exception):
-    """Another holds the file; `holder` is its host and pid as far as it says."""
-
-    def __init__(self, holder: dict[str, Any]) -> None:
-        super().__init__("held by another")
-        self.holder = holder
+    """Another holds the file."""
 
 
 class HeldFile:
@@ -47,11 +42,11 @@ class HeldFile:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
             try:
                 is_locked = self._lock()
-                if is_locked and self._is_in_place():
-                    self._say_who()
+                # The one before may have removed the file between our opening and our locking it.
+                if is_locked and _is_in_place(self._handle, path):
                     return
                 if not is_locked and time.monotonic() > deadline:
-                    raise HeldError(_tag_in(self._handle))
+                    raise HeldError
             except BaseException:
                 os.close(self._handle)
                 raise
@@ -68,30 +63,19 @@ class HeldFile:
             self.is_real = False
             return True
 
-    def _is_in_place(self) -> bool:
-        """The one before may have removed the file between our opening and our locking it."""
-        try:
-            return os.path.samestat(os.fstat(self._handle), os.stat(self.path))
-        except OSError:
-            return False
-
-    def _say_who(self) -> None:
-        with contextlib.suppress(OSError):  # a full disk: the lock holds, it only says less
-            os.ftruncate(self._handle, 0)
-            os.write(self._handle, json.dumps(name_tag()).encode())
-
     def release(self) -> None:
         """Lets go, and removes the file. Safe to call twice."""
         handle, self._handle = self._handle, -1
         if handle < 0:
             return
+        # Removed while it is held, but on Windows: whoever opened it meanwhile sees that it is gone and makes another.
         with contextlib.suppress(OSError):
-            # Removed while it is held: whoever opened it meanwhile sees that it is gone and makes another.
-            if os.path.samestat(os.fstat(handle), os.stat(self.path)):
-                _remove_held(self.path)
+            if sys.platform != "win32" and _is_in_place(handle, self.path):
+                self.path.unlink()
         os.close(handle)
         with contextlib.suppress(OSError):
-            _remove_after(self.path)
+            if sys.platform == "win32":
+                self.path.unlink()
 
     def __enter__(self) -> Self:
         return self
@@ -114,41 +98,35 @@ def is_held(path: Path) -> bool:
         os.close(handle)
 
 
-def name_tag() -> dict[str, Any]:
-    """Who we are, for a sentence: nothing is decided by it."""
-    return {"host": socket.gethostname(), "pid": os.getpid()}
-
-
-def _tag_in(handle: int) -> dict[str, Any]:
+@contextlib.contextmanager
+def locked(lock: Path, refusal: str) -> Iterator[None]:
+    """Inside, the file `lock` is held. Raises OSError, and UserError(refusal) while another holds it."""
     try:
-        os.lseek(handle, 0, os.SEEK_SET)
-        tag = json.loads(os.read(handle, _LONGEST_TAG))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return tag if isinstance(tag, dict) else {}
+        held = HeldFile(lock)
+    except HeldError:
+        raise UserError(refusal) from None
+    with held:
+        yield
+
+
+def _is_in_place(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except OSError:
+        return False
 
 
 if sys.platform == "win32":
     import msvcrt
 
     _SAFELY = os.O_BINARY | os.O_NOINHERIT
-    _LOCKED_BYTE = 1 << 30
-    """Past the end: Windows lets nobody read what is locked, and the tag is to be read."""
 
     def _try_lock(handle: int, *, shared: bool = False) -> bool:
-        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except PermissionError:
             return False
-        os.lseek(handle, 0, os.SEEK_SET)
         return True
-
-    def _remove_held(path: Path) -> None:
-        """Windows removes no open file."""
-
-    def _remove_after(path: Path) -> None:
-        path.unlink()
 
 else:
     import fcntl
@@ -163,9 +141,3 @@ else:
         except BlockingIOError:
             return False
         return True
-
-    def _remove_held(path: Path) -> None:
-        path.unlink()
-
-    def _remove_after(path: Path) -> None:
-        """It is gone already."""

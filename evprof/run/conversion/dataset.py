@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from evprof.core.errors import UserError
+from evprof.core.files.held_file import locked
 from evprof.core.files.whole_file import is_part
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
@@ -23,7 +24,6 @@ from evprof.loaders.writers.frames import write_manifest
 from evprof.run.conversion.plan import ConversionPlan, converted
 from evprof.run.conversion.task import Task, Written, size_of, stamp
 from evprof.run.conversion.workers import Outcome, Pool, check_place, in_threads
-from evprof.run.folder_lock import locked
 from evprof.run.processes.interrupts import first_interrupt
 
 JOURNAL, MANIFEST, LOCK = "conversion.jsonl", "manifest.csv", "conversion.lock"
