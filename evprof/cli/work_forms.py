@@ -95,8 +95,6 @@ def _kind(action: argparse.Action) -> str:
         return FLAG
     if isinstance(action, argparse._AppendAction) or action.nargs in ("*", "+"):
         return LIST
-    if action.option_strings and action.dest == "session":
-        return PLACE
     return _KINDS.get(str(action.metavar), PLACE if action.dest == "output" else WORD)
 
 

@@ -29,7 +29,7 @@ def test_a_bundled_card_says_what_its_description_says_and_how_to_measure_it_aga
     assert len(adapter.evaluation["sample_names"]) == adapter.evaluation["samples"]
 
 
-def test_training_writes_its_card_by_the_same_evaluation(evprof: Callable[..., Any], tmp_path: Path) -> None:
+def test_an_evaluation_writes_the_command_that_repeats_it(evprof: Callable[..., Any], tmp_path: Path) -> None:
     taught, unseen = tmp_path / "taught.csv", tmp_path / "unseen.csv"
     write_manifest(taught, bundled_samples()[:2])
     write_manifest(unseen, bundled_samples()[2:])
@@ -37,11 +37,14 @@ def test_training_writes_its_card_by_the_same_evaluation(evprof: Callable[..., A
     assert evprof("adapter", "collect", taught, "-o", tmp_path / "data", "--no-draft", *short).code == 0
     made = tmp_path / "made"
     words = ("adapter", "train", tmp_path / "data", "--kind", "ngram", "-o", made, "--device", "cpu")
-    trained = evprof(*words, "--validation", 0.5, "--evaluate", unseen, "--gamma", 3, "--json")
+    trained = evprof(*words, "--validation", 0.5, "--json")
     assert trained.code == 0, trained.errors
+    assert read_adapter(str(made)).evaluation is None
+    evaluated = evprof("adapter", "evaluate", made, unseen, "--gamma", 3, "--device", "cpu", "--json")
+    assert evaluated.code == 0, evaluated.errors
     told = read_adapter(str(made)).evaluation
     assert told is not None
-    assert trained.document["evaluation"] == told
+    assert evaluated.document["evaluation"] == told
     assert told["command"] in (made / CARD).read_text("utf-8")
     again = evprof(*shlex.split(told["command"])[1:], "--no-write", "--json").document["evaluation"]
     counts = ("sample_names", "drafted", "accepted", "rounds", "gamma", "max_new_tokens", "command")

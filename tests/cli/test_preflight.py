@@ -117,7 +117,7 @@ def test_a_suite_is_told_before_its_first_row(evprof, tmp_path) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3))
     (tmp_path / "a.mp4").touch()
     samples.write_text("events,video,prompt\na.npy,a.mp4,What?\n")
-    found = evprof("suite", samples, "--suite", "stages", "-o", tmp_path / "results")
+    found = evprof("suite", samples, "-o", tmp_path / "results")
     assert found.code == 1
     assert "None of the 1 samples can be read" in found.errors
     assert not (tmp_path / "results" / "suite.evprof").exists()

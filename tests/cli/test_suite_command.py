@@ -274,15 +274,12 @@ def test_another_suite_is_refused_before_an_engine_starts(
         (["stages", "-o", "out", "--repeat", "0"], 2, "at least 1"),
         (["stages", "-o", "out", "--limit", "0"], 2, "--limit must be at least 1"),
         (["stages", "-o", "out", "--data", "absent.csv"], 1, "absent.csv"),
-        (["stages", "-o", "out", "--suite", "shapes"], 2, "names the suite already"),
         (["bad.toml", "-o", "out"], 1, "cannot be read as TOML"),
-        (["grid.toml", "-o", "out", "--suite", "stages"], 2, "is a suite itself"),
         (["text.csv", "-o", "out"], 2, "neither a suite"),
         (["empty.csv", "-o", "out"], 1, "the file is empty"),
         (["empty.json", "-o", "out"], 1, "is an empty list of samples"),
         (["columns.csv", "-o", "out"], 1, "among name, evnts, vido; did you mean events?"),
         (["halves.csv", "-o", "out"], 1, "among name, prompt; a list of samples needs one of them."),
-        (["list.csv", "-o", "out", "--suite", "stage"], 2, "--suite must be one of"),
         (["typo.json", "-o", "out"], 2, "did you mean frames"),
     ],
 )
@@ -358,9 +355,7 @@ def test_a_folder_is_cut_into_clips(evprof: Evprof, room: FakeRoom, tmp_path: Pa
     drawn = [(Path(sample.events_path or "") / "frame_00.png").read_bytes() for sample in samples]
     assert len(list((tmp_path / "out" / "event-frames" / "5-frames").iterdir())) == 3
     assert len(set(drawn)) == 3
-    several = evprof(
-        "suite", tmp_path / "drives", "--suite", "stages", "--limit", "2", "-o", tmp_path / "two", "--json"
-    )
+    several = evprof("suite", tmp_path / "drives", "--limit", "2", "-o", tmp_path / "two", "--json")
     assert (several.code, "2 samples without video took no part" in several.errors) == (1, True)
 
 

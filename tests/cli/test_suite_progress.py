@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evprof.cli.suite import command
-from evprof.cli.suite.progress import SuiteProgress, cell_rows, print_table, suite_document
+from evprof.cli.suite.progress import SuiteProgress, cell_documents, print_cells, suite_document
 from evprof.cli.terminal.console import Console
 from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
@@ -45,12 +45,12 @@ def test_progress_counts_them_and_says_so_once() -> None:
 
 
 def test_the_table_has_a_column_for_them_where_there_are_any() -> None:
-    rows = cell_rows(Source(Path(), runs()), PLAN)
-    assert [(row.role, row.throttled) for row in rows] == [("draft", 0), ("target", 1)]
+    cells = cell_documents(Source(Path(), runs()), PLAN)
+    assert [(cell["role"], cell["throttled"]) for cell in cells] == [("draft", 0), ("target", 1)]
     output = io.StringIO()
-    print_table(rows, Console(output))
-    assert "slowed down" in output.getvalue()
-    document = suite_document(Source(Path(), runs()), PLAN, rows, Path("s.evprof"), [])
+    print_cells(cells, Console(output))
+    assert "throttled" in output.getvalue()
+    document = suite_document(Source(Path(), runs()), cells, Path("s.evprof"), [])
     assert [cell["throttled"] for cell in document["cells"]] == [0, 1]
 
 

@@ -21,10 +21,7 @@ _COLLECT = (
 )
 _TRAIN = (
     CommandExample("evprof adapter train examples --kind eagle -o head", "train a head on the target's hidden states"),
-    CommandExample(
-        "evprof adapter train examples --kind lora --size rank=16 -o tuned --evaluate held-out.csv",
-        "train changes of the draft and measure them",
-    ),
+    CommandExample("evprof adapter train examples --kind lora --size rank=16 -o tuned", "train changes of the draft"),
 )
 _EVALUATE = (
     CommandExample("evprof adapter evaluate head held-out.csv", "measure it, and write that into its description"),
@@ -166,10 +163,6 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a size of the kind, such as rank=32 (repeatable)",
     )
-    group.add_argument("--session", metavar="S.evprof", type=Path, help="session that the curves are saved in")
-    group = parser.add_argument_group("evaluation", "as evprof adapter evaluate does it; without, the card says so")
-    group.add_argument("--evaluate", metavar="MANIFEST|DIR", help="samples to measure the trained adapter on")
-    _add_pairs(group)
     group = parser.add_argument_group("models", "default: those the examples were collected with")
     group.add_argument("--draft", metavar="MODEL", help="path of the draft, if it was moved")
     group.add_argument("--target", metavar="MODEL", help="path of the target, if it was moved")
@@ -182,18 +175,14 @@ def _add_evaluate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("samples", metavar="MANIFEST|DIR", help="list of samples, or examples of adapter collect")
     add_list_options(parser.add_argument_group("samples"))
     group = parser.add_argument_group("runs")
-    _add_pairs(group)
+    add_setting(group, SETTINGS["gamma"], default=SETTINGS["gamma"].default)
+    group.add_argument("--repeat", type=int, metavar="N", default=3, help="pairs of runs per sample (default: 3)")
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="default: as when it was trained")
     group.add_argument("--draft", metavar="MODEL", help="path of the draft (default: as when it was trained)")
     group.add_argument("--target", metavar="MODEL", help="path of the target (default: as when it was trained)")
     _add_machine(group, "auto")
     parser.add_argument("--no-write", action="store_true", help="leave the adapter's folder as it is")
     add_json_option(parser)
-
-
-def _add_pairs(group: argparse._ArgumentGroup) -> None:
-    add_setting(group, SETTINGS["gamma"], default=SETTINGS["gamma"].default)
-    group.add_argument("--repeat", type=int, metavar="N", default=3, help="pairs of runs per sample (default: 3)")
 
 
 def _add_machine(group: argparse._ArgumentGroup, dtype: str) -> None:

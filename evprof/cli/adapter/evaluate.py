@@ -6,7 +6,6 @@ import argparse
 import shlex
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import CANCELLED, Cancelled, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
-from evprof.core.units import count_text
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.settings import option_words
 from evprof.run.requests import BUNDLED_DRAFT
@@ -30,25 +28,7 @@ _DEFAULT_TOKENS = 128
 
 
 def evaluate(options: argparse.Namespace, console: Console) -> int:
-    """Measures an adapter and writes what was measured beside it; 130 when stopped, then nothing is written."""
-    found = evaluation(options, console)
-    if found is None:
-        return CANCELLED
-    _tell(found, options, console)
-    return 0
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """An adapter, what was measured of it as adapter.json says it, and where."""
-
-    adapter: AdapterInfo
-    figures: dict[str, Any]
-    environment: dict[str, Any]
-
-
-def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | None:
-    """Measures the adapter and, unless there is `no_write`, writes description and card; None when stopped.
+    """Measures an adapter and, unless there is `no_write`, writes its description and card; 130 when stopped.
 
     Every card comes from here, and holds the command that gives its figures again.
     """
@@ -65,19 +45,34 @@ def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | Non
     plan = _plan(adapter, samples, options)
     try:
         with stop_flag() as stop:
-            environment, found = _measured(plan, console, stop)
+            environment, figures = _measured(plan, console, stop)
     except Cancelled:
-        found = {}
-    if not found or found["samples"] < len(samples):
+        figures = {}
+    if not figures or figures["samples"] < len(samples):
         console.warn("stopped; the adapter's folder is as it was")
-        return None
-    found |= {"left_out": len(left_out), "sample_names": [sample.name for sample in samples]}
-    found["command"] = command_of(adapter, options, found)
+        return CANCELLED
+    figures |= {"left_out": len(left_out), "sample_names": [sample.name for sample in samples]}
+    figures["command"] = command_of(adapter, options, figures)
     if not options.no_write:
         from engines.training.card import write_evaluation
 
-        write_evaluation(adapter, found)
-    return Evaluated(adapter, found, environment)
+        write_evaluation(adapter, figures)
+    document = {
+        "schema_version": 1,
+        "adapter": str(adapter.folder),
+        "name": adapter.name,
+        "kind": adapter.kind,
+        "evaluation": figures,
+        "environment": environment,
+        "written": not options.no_write,
+    }
+    if console.is_json:
+        console.document(document)
+    else:
+        console.facts({name: document[name] for name in ("name", "kind", "evaluation")})
+        if not options.no_write:
+            console.note(f"saved: {adapter.folder}")
+    return 0
 
 
 def command_of(adapter: AdapterInfo, options: argparse.Namespace, found: dict[str, Any]) -> str:
@@ -179,38 +174,3 @@ def _measured(plan: AdapterPlan, console: Console, stop: threading.Event) -> tup
         engine.close()
     draft = plan.draft.name if plan.adapter.draft is not None else None
     return environment, found | {"target": plan.target.name, "draft": draft}
-
-
-def _tell(evaluated: Evaluated, options: argparse.Namespace, console: Console) -> None:
-    adapter, found = evaluated.adapter, evaluated.figures
-    if console.is_json:
-        console.document(
-            {
-                "schema_version": 1,
-                "adapter": str(adapter.folder),
-                "name": adapter.name,
-                "kind": adapter.kind,
-                "evaluation": found,
-                "environment": evaluated.environment,
-                "written": not options.no_write,
-            }
-        )
-        return
-    tell_figures(evaluated, console)
-    if not options.no_write:
-        console.note(f"saved: {adapter.folder}")
-
-
-def tell_figures(evaluated: Evaluated, console: Console) -> None:
-    from engines.training.card import evaluation_rows
-    from evprof.loaders.bundled import pair_evaluation, pair_sentences
-
-    adapter, found = evaluated.adapter, evaluated.figures
-    console.print(
-        f"{adapter.name} ({adapter.kind}) on {count_text(found['samples'], 'held-out sample')}, "
-        f"{count_text(found['repeat'], 'pair')} of runs each, {found['device']}, {found['dtype']}"
-    )
-    console.table([("", "value"), *((name, text) for name, text in evaluation_rows(found) if text is not None)])
-    if pair := pair_evaluation(adapter.target, adapter.draft):
-        for sentence in pair_sentences(adapter.target, pair):
-            console.print(sentence)

@@ -23,7 +23,7 @@ from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.ready import DOCUMENTS
 from evprof.run.suites.spec import SuiteSpec
 
-_HOW_AGAIN = ("suite", "named", "resume", "retry_failed")
+_HOW_AGAIN = ("suite", "resume", "retry_failed")
 """What is typed in a place of its own, or not again."""
 
 REPORTS = ("report.md", "report.html")
@@ -34,8 +34,8 @@ class SuiteCommand(Command):
 
     MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation, drafters,
     parallel-prefill, optimizations, or documents, which is all of these), a grid in a TOML or JSON file, or samples
-    that --suite NAME is measured on: a list of them (CSV, JSON, EventGPT's instruction JSON), or a folder with a
-    recording and its video (such as DSEC's), which --clip-ms cuts into clips.
+    for the suite stages. Samples, here or after --data, are a list (CSV, JSON, EventGPT's instruction JSON), or a
+    folder with a recording and its video (such as DSEC's), which --clip-ms cuts into clips.
     Without --data the bundled samples are taken, without --draft and --target the bundled pair.
 
     Every row is saved as soon as it is measured: after Ctrl-C, or worse, the same command with --resume goes on. With
@@ -198,23 +198,23 @@ class _Measurement:
         return f"stopped; go on with: {self._command} --resume"
 
     def _report(self, session: Path, plan: SuitePlan, end: Any) -> int:
-        from evprof.cli.suite.progress import cell_rows, print_table, suite_document
+        from evprof.cli.suite.progress import cell_documents, print_cells, suite_document
         from evprof.export.report.writing import read_source
 
         source = read_source(session)
-        rows = cell_rows(source, plan)
+        cells = cell_documents(source, plan)
         if not self._console.is_json:
-            print_table(rows, self._console)
+            print_cells(cells, self._console)
         by_documents = plan.spec.name == DOCUMENTS
         reports = write_reports(self._folder, session, self._command, self._console, by_documents=by_documents)
         if self._console.is_json:
-            self._console.document(suite_document(source, plan, rows, session, reports))
+            self._console.document(suite_document(source, cells, session, reports))
         for path in (session, *reports):
             self._console.note(f"saved: {path}")
         if end.is_stopped:
             self._console.warn(self._how_to_resume())
             return CANCELLED
-        return FAILURE if any(row.failed or row.missing for row in rows) else 0
+        return FAILURE if any(cell["failed"] or cell["missing"] for cell in cells) else 0
 
 
 def _opening(plan: SuitePlan, left: int) -> str:
@@ -253,8 +253,7 @@ def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[
 
 def words_of(options: argparse.Namespace) -> list[str]:
     """The command's words as they would be typed again, without --resume, --retry-failed and --json."""
-    named = ["--suite", options.named] if options.named is not None else []
-    return ["suite", options.suite, *named, *typed_words(options, _HOW_AGAIN), "-o", str(options.output)]
+    return ["suite", options.suite, *typed_words(options, _HOW_AGAIN), "-o", str(options.output)]
 
 
 def write_reports(

@@ -46,20 +46,20 @@ class Machines:
         self._asks_here = cluster is None or (cluster.is_local and not self._slots[0].gpus)
 
     def check(self, cells: Sequence[SuiteConfiguration]) -> None:
-        """Raises UserError for a cell whose models or devices one of the machines does not have."""
+        """Raises UserError for a cell whose models or devices this machine, or the first place, does not have."""
         if self._asks_here:
             preflight.check_cells(cells)
         else:
-            self._ask_each(preflight.check_cells, cells)
+            self._cluster.ask(self._slots[0], preflight.check_cells, cells)
 
     def fits(self, cells: Sequence[SuiteConfiguration]) -> bool:
-        """Whether the models of all cells stay loaded together at every place, next to its neighbours."""
+        """Whether the models of all cells stay loaded together at the first place, next to its neighbours."""
         if not self._slots:
             return bool(self._room.fits(cells))
+        neighbours = max(Counter(slot.node_id for slot in self._slots).values())
         if self._asks_here:
-            return fits_beside(cells, len(self._slots))
-        neighbours = Counter(slot.node_id for slot in self._slots)
-        return all(self._ask_each(fits_beside, cells, max(neighbours.values())))
+            return fits_beside(cells, neighbours)
+        return bool(self._cluster.ask(self._slots[0], fits_beside, cells, neighbours))
 
     def facts(self, measure: Facts, plan: SuitePlan, console: Console) -> dict[str, Any]:
         """What `measure` finds of machine and models, on a cluster at the first place."""
@@ -90,10 +90,6 @@ class Machines:
             program.engine_argv, self._options.timeout, plan.spec.cooldown_s, threads=self._options.ray_threads
         )
         return self._cluster.places(self._slots[:rows], terms, watcher.say)
-
-    def _ask_each(self, function: Any, *words: Any) -> list[Any]:
-        firsts = {slot.node_id: slot for slot in reversed(self._slots)}
-        return [self._cluster.ask(slot, function, *words) for slot in firsts.values()]
 
 
 def open_cluster(options: argparse.Namespace, console: Console) -> AbstractContextManager[Any]:

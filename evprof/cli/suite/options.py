@@ -29,6 +29,7 @@ from evprof.run.suites.ready import READY, chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, checked_fields, checked_rest, is_grid, parse_suite
 
 DEFAULT_SUITE = "stages"
+"""The suite of a list of samples."""
 _LARGEST_GRID = 4 << 20
 
 
@@ -51,7 +52,6 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_data(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--suite", dest="named", metavar="NAME", help=f"for a list of samples: {', '.join(READY)}")
     group.add_argument("--data", metavar="MANIFEST", help="list of samples for a suite (default: the bundled ones)")
     group.add_argument("--clip-ms", type=float, metavar="MS", help="cut the sequences of a folder into clips of MS ms")
     group.add_argument("--clip-step-ms", type=float, metavar="MS", help="a clip every MS ms (default: end to end)")
@@ -109,8 +109,6 @@ def clip_us(options: argparse.Namespace, name: str) -> int | None:
 def _question(options: argparse.Namespace) -> SuiteChoice:
     word: str = options.suite
     if word in READY:
-        if options.named is not None:
-            raise UserError(f"--suite: '{word}' names the suite already; give one of both.", exit_code=USAGE)
         return SuiteChoice(word, READY[word], options.data, options.root, options.questions or "first")
     path = Path(word)
     if path.is_dir():
@@ -120,8 +118,6 @@ def _question(options: argparse.Namespace) -> SuiteChoice:
         raise UserError(f"There is no suite and no file '{word}'{guess}", exit_code=USAGE)
     grid = _grid(path)
     if grid is not None:
-        if options.named is not None:
-            raise UserError(f"--suite: '{word}' is a suite itself; give --data its samples.", exit_code=USAGE)
         return _of_file(path, grid, options)
     return _of_samples(word, options)
 
@@ -149,10 +145,7 @@ def _of_samples(word: str, options: argparse.Namespace) -> SuiteChoice:
         )
     if options.data is not None:
         raise UserError(f"--data: '{word}' is a list of samples itself; give one of both.", exit_code=USAGE)
-    name = options.named or DEFAULT_SUITE
-    if name not in READY:
-        raise UserError(f"--suite must be one of {', '.join(READY)}, not {name}.", exit_code=USAGE)
-    return SuiteChoice(name, READY[name], word, options.root, options.questions or "first")
+    return SuiteChoice(DEFAULT_SUITE, READY[DEFAULT_SUITE], word, options.root, options.questions or "first")
 
 
 def _grid(path: Path) -> Mapping[str, Any] | None:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
+from evprof.cli.terminal.tables import print_rows
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import STAGES
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, FINISHED, REFERENCE
 from evprof.core.run_log import RunLog
-from evprof.core.units import percent_text
-from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.export.report.data import Source
-from evprof.export.report.figures import number_text, spread_text
-from evprof.metrics.arithmetic.statistics import Summary, summarize
-from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged, rules_document
+from evprof.metrics.arithmetic.statistics import summarize
+from evprof.metrics.comparison.accuracy import accuracy_of, by_task, rules_document
 from evprof.metrics.configurations.gathering import Configuration, last_attempts, warm_of
 from evprof.metrics.figures.energy import is_throttled, slowed_down
 from evprof.metrics.figures.stages import stage_total_ms, total_ms
@@ -89,32 +87,15 @@ def _title(row: SuiteRow) -> str:
     return f"{row.cell.label}{half} · {row.sample.name} · {row.repeat + 1}"
 
 
-@dataclass(frozen=True)
-class CellRow:
-    """One cell and role: how many of its planned rows finished, failed or were not measured, and what finished took.
+_COUNTS = ("planned", "finished", "failed", "missing")
 
-    `total` and `stages` are in ms, None where nothing was measured. `throttled` counts finished rows in which a GPU was
-    slowed down; None where that was not sampled. `accuracy`: of what finished; None where nothing was expected.
+
+def cell_documents(source: Source, plan: SuitePlan) -> list[dict[str, Any]]:
+    """Every cell and role in the plan's order: its planned rows, how they ended, and the times of the finished ones.
+
+    Runs outside of the plan, such as warm-ups, are in none of its figures. `missing` rows neither finished nor failed.
+    `throttled` counts finished rows in which a GPU was slowed down; None where that was not sampled.
     """
-
-    cell: str
-    role: str
-    planned: int
-    finished: int
-    failed: int
-    total: Summary | None = None
-    stages: dict[str, Summary | None] = field(default_factory=dict)
-    throttled: int | None = None
-    accuracy: Accuracy | None = None
-
-    @property
-    def missing(self) -> int:
-        """Rows that neither finished nor failed: a stop came before them."""
-        return self.planned - self.finished - self.failed
-
-
-def cell_rows(source: Source, plan: SuitePlan) -> list[CellRow]:
-    """Every cell's rows in the plan's order; runs outside of the plan, such as warm-ups, are in none of its figures."""
     keys = {key for row in plan.rows for key in row.keys}
     order = [*(cell.label for cell in plan.spec.cells), REFERENCE]
     rows = sorted(plan.rows, key=lambda row: order.index(row.cell.label))
@@ -123,98 +104,69 @@ def cell_rows(source: Source, plan: SuitePlan) -> list[CellRow]:
     for run in last_attempts(source.runs):
         if run.info.row in keys and not run.info.profiled:
             runs.setdefault((run.info.cell, run.info.role), []).append(run)
-    return [_row(*key, count, runs.get(key, [])) for key, count in planned.items()]
+    return [_cell_document(*key, count, runs.get(key, [])) for key, count in planned.items()]
 
 
-def _row(cell: str, role: str, planned: int, runs: Sequence[RunLog]) -> CellRow:
+def _cell_document(cell: str, role: str, planned: int, runs: Sequence[RunLog]) -> dict[str, Any]:
     finished = [run for run in runs if run.info.status == FINISHED]
-    totals = [value for run in finished if (value := total_ms(run)) is not None]
-    stages = {
-        name: summarize([value for run in finished if (value := stage_total_ms(run, name)) is not None])
-        for name in STAGES
-    }
     failed = sum(run.info.status == FAILED for run in runs)
-    told = [is_slowed for run in finished if (is_slowed := is_throttled(run)) is not None]
-    throttled = sum(told) if told else None
+    sampled = [is_slowed for run in finished if (is_slowed := is_throttled(run)) is not None]
     accuracy = accuracy_of(Configuration(tuple(warm_of(finished)))) if finished else None
-    return CellRow(cell, role, planned, len(finished), failed, summarize(totals), stages, throttled, accuracy)
+    scores = None
+    if accuracy is not None:
+        scores = accuracy.to_json() | {"tasks": [part.to_json() for part in by_task(accuracy)]}
+    return {
+        "label": cell,
+        "role": role,
+        "planned": planned,
+        "finished": len(finished),
+        "failed": failed,
+        "missing": planned - len(finished) - failed,
+        "throttled": sum(sampled) if sampled else None,
+        "total_ms": _summary(finished, total_ms),
+        "accuracy": scores,
+        "stages_ms": {name: _summary(finished, partial(_stage_ms, name)) for name in STAGES},
+    }
 
 
-def print_table(rows: Sequence[CellRow], console: Console) -> None:
-    """Mean ± standard deviation in ms; columns for rows that were slowed down, and for scores, where there are any."""
-    is_slowed = any(row.throttled for row in rows)
-    scores = [key for key in _SCORES if any(row.accuracy and key in row.accuracy.scores for row in rows)]
-    lines = [
-        [
-            *(row.cell, row.role, str(row.finished), str(row.failed or ""), str(row.missing or "")),
-            *([str(row.throttled or "")] if is_slowed else []),
-            *(_score(row.accuracy, key) for key in scores),
-            *([_rate(row.accuracy)] if RIGHT in scores else []),
-            *(_spread(summary) for summary in (row.total, *(row.stages.get(name) for name in STAGES))),
-        ]
-        for row in rows
-    ]
-    counts = ["n", "failed", "missing", *(["slowed down"] if is_slowed else [])]
-    counts += [_SCORES[key] for key in scores] + (["right/s"] if RIGHT in scores else [])
-    console.table([["cell (ms)", "model", *counts, "total", *STAGES], *lines], left=2)
-    if scores:
-        right = "right: the right choice, or an exact match; " if RIGHT in scores else ""
-        console.line(f"{right}95 % intervals and the rules stand in the report.")
+def _stage_ms(name: str, run: RunLog) -> float | None:
+    return stage_total_ms(run, name)
 
 
-_SCORES = {RIGHT: "right", TOKEN_F1: "F1"}
-"""Scores of the table, and their heads."""
+def _summary(runs: Sequence[RunLog], read: Callable[[RunLog], float | None]) -> dict[str, Any] | None:
+    found = summarize([value for run in runs if (value := read(run)) is not None])
+    return None if found is None else {key: getattr(found, key) for key in ("count", "mean", "std", "median")}
 
 
-def _score(found: Accuracy | None, key: str) -> str:
-    estimate = found.scores.get(key) if found else None
-    if found is None or estimate is None:
-        return "n/a"
-    return f"{percent_text(estimate.value, 1)}{of_judged(key, found.judged, found.samples)}"
-
-
-def _rate(found: Accuracy | None) -> str:
-    return "n/a" if found is None or found.per_second is None else number_text(found.per_second.value)
-
-
-def _spread(summary: Summary | None) -> str:
-    return "n/a" if summary is None else spread_text(summary.mean, summary.std)
-
-
-_COUNTS = ("planned", "finished", "failed", "missing")
+def print_cells(cells: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """Counts, means in ms, the standard deviation of the total, and scores where there are any."""
+    rows = []
+    for cell in cells:
+        total, scored = cell["total_ms"] or {}, cell["accuracy"] or {}
+        means = {f"{name}_ms": each["mean"] for name, each in cell["stages_ms"].items() if each is not None}
+        scores = {key: score["mean"] for key, score in (scored.get("scores") or {}).items() if score is not None}
+        counts = {key: cell[key] or None for key in ("failed", "missing", "throttled")}
+        rows.append(
+            {key: cell[key] for key in ("label", "role", "finished")}
+            | counts
+            | scores
+            | {"total_ms": total.get("mean"), "total_std_ms": total.get("std")}
+            | means
+        )
+    print_rows(console, rows)
 
 
 def suite_document(
-    source: Source, plan: SuitePlan, rows: Sequence[CellRow], session: Path, reports: Sequence[Path]
+    source: Source, cells: Sequence[dict[str, Any]], session: Path, reports: Sequence[Path]
 ) -> dict[str, Any]:
     fact = dict(source.facts.get(SUITE) or {})
     fact.pop("fingerprint", None)
     return {
         "schema_version": SCHEMA_VERSION,
         "suite": fact,
-        "counts": {key: sum(getattr(row, key) for row in rows) for key in _COUNTS},
-        "cells": [_cell_document(row) for row in rows],
-        "scoring_rules": rules_document() if any(row.accuracy for row in rows) else None,
+        "counts": {key: sum(cell[key] for cell in cells) for key in _COUNTS},
+        "cells": list(cells),
+        "scoring_rules": rules_document() if any(cell["accuracy"] for cell in cells) else None,
         "session": str(session),
         "reports": [str(path) for path in reports],
     }
-
-
-def _cell_document(row: CellRow) -> dict[str, Any]:
-    return {
-        "label": row.cell,
-        **{key: getattr(row, key) for key in ("role", *_COUNTS, "throttled")},
-        "total_ms": _summary_document(row.total),
-        "accuracy": _accuracy_document(row.accuracy),
-        "stages_ms": {name: _summary_document(summary) for name, summary in row.stages.items()},
-    }
-
-
-def _accuracy_document(found: Accuracy | None) -> dict[str, Any] | None:
-    return None if found is None else found.to_json() | {"tasks": [part.to_json() for part in by_task(found)]}
-
-
-def _summary_document(summary: Summary | None) -> dict[str, Any] | None:
-    if summary is None:
-        return None
-    return {key: getattr(summary, key) for key in ("count", "mean", "std", "median")}

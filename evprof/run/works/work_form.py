@@ -17,7 +17,7 @@ SUITE_SESSION = "suite.evprof"
 class WorkOffer:
     """A kind of work: its name in the code, what the menu calls it, the words that begin its command.
 
-    `result` is what of the place it writes to, the value of `place`, can be opened, relative to that place; None:
+    `result` is what of the place it writes to, the value of `output`, can be opened, relative to that place; None:
     nothing.
     """
 
@@ -25,14 +25,13 @@ class WorkOffer:
     title: str
     words: tuple[str, ...]
     result: str | None = None
-    place: str = "output"
 
 
 OFFERS = (
     WorkOffer("measure_suite", "Measure a suite", ("suite",), SUITE_SESSION),
     WorkOffer("convert", "Convert recordings", ("convert",), ""),
     WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
-    WorkOffer("train_adapter", "Train an adapter", ("adapter", "train"), "", place="session"),
+    WorkOffer("train_adapter", "Train an adapter", ("adapter", "train")),
     WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),
     WorkOffer("measure_overhead", "Measure the observer effect", ("bench", "overhead")),
 )
@@ -112,7 +111,7 @@ class WorkForm:
         return field, _SEE_HELP.sub(".", told)
 
     def made(self, values: Mapping[str, str]) -> Path | None:
-        place = values.get(self.offer.place, "").strip()
+        place = values.get("output", "").strip()
         return None if self.offer.result is None or not place else Path(place) / self.offer.result
 
 
