@@ -46,13 +46,17 @@ def paint_bands(
 
     Below the band, down to `floor`, `ground` is the opacity of the colour.
     """
-    per_px = pixels_per_px(painter)
+    per_px, shades, known = pixels_per_px(painter), _shades(color.rgba()), ~np.isnan(edges[0])
+    if not known.any():
+        return
     rows = np.arange(np.ceil(height_px * per_px), dtype=np.float32)[:, None]
-    top, bottom = np.nan_to_num(edges * per_px, nan=height_px * per_px + floor * per_px).astype(np.float32)
-    opacity = _covered(rows, top, bottom)
-    if ground:
-        opacity += np.float32(ground) * _covered(rows, bottom, np.float32(floor * per_px))
-    image = _image(_shades(color.rgba())[(opacity * 255 + 0.5).astype(np.uint8)])
+    top, bottom = np.nan_to_num(edges * per_px, nan=height_px * per_px).astype(np.float32)
+    is_ground = (rows >= bottom) & (rows < floor * per_px)
+    pixels = np.where(is_ground, shades[round(255 * ground)], np.uint32(0))
+    first, last = max(0, int(top.min())), int(np.ceil(bottom[known].max()))
+    line = shades[(_covered(rows[first:last], top, bottom) * 255 + 0.5).astype(np.uint8)]
+    np.maximum(pixels[first:last], line, out=pixels[first:last])  # the opacity is in the highest bits
+    image = _image(pixels)
     image.setDevicePixelRatio(per_px)
     painter.drawImage(QPointF(0, 0), image)
 

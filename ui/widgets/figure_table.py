@@ -147,7 +147,7 @@ class FigureTable(QTableWidget):
         self._heads: tuple[str, ...] = ()
         self._rows: list[TableRow] = []
         in_role(self, "figures")
-        self.setItemDelegate(_RowDelegate(themes, self))
+        self._drawing, self._plain = _RowDelegate(themes, self), QStyledItemDelegate(self)
         self.setSelectionMode(QTableWidget.SelectionMode.NoSelection)
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
@@ -177,9 +177,19 @@ class FigureTable(QTableWidget):
             self.setColumnWidth(column, 0)
 
     def show_rows(self, rows: Sequence[TableRow], heads: tuple[str, ...] = ()) -> None:
-        if list(rows) != self._rows or heads != self._heads:
-            self._rows, self._heads = list(rows), heads
+        """Shows rows; where only figures changed, the other cells and the heights of the rows stay as they are."""
+        before, self._rows = self._rows, list(rows)
+        if heads != self._heads or [_shape(row) for row in before] != [_shape(row) for row in self._rows]:
+            self._heads = heads
             self._fill()
+            return
+        changed = [place for place, row in enumerate(self._rows) if row != before[place]]
+        for place in changed:
+            self._fill_row(place)
+        if changed:
+            self.setAccessibleDescription(self.as_text())
+        if any(self._wanted_px(column) > self.columnWidth(column) for column in range(1, self.columnCount())):
+            self._fit()
 
     def as_text(self) -> str:
         lines = [("", *self._heads)] if self._heads else []
@@ -213,14 +223,20 @@ class FigureTable(QTableWidget):
         for column, head in enumerate(self._heads, 1):
             if (item := self.horizontalHeaderItem(column)) is not None:
                 item.setToolTip(plain(head))
-        for place, row in enumerate(self._rows):
-            # A name and its unit part at a space of the name only.
-            name = row.name + (f",\N{NO-BREAK SPACE}{row.unit}" if row.unit else "")
-            texts = (name, *row.cells)
-            for column, (text, role) in enumerate(zip(texts, ("dim", *row.roles, *[""] * count), strict=False)):
-                self.setItem(place, column, self._item(row, column, text, role))
+        for place in range(len(self._rows)):
+            self._fill_row(place)
         self.setAccessibleDescription(self.as_text())
         self._fit()
+
+    def _fill_row(self, place: int) -> None:
+        row = self._rows[place]
+        # A name and its unit part at a space of the name only.
+        name = row.name + (f",\N{NO-BREAK SPACE}{row.unit}" if row.unit else "")
+        roles = ("dim", *row.roles, *[""] * len(row.cells))
+        for column, (text, role) in enumerate(zip((name, *row.cells), roles, strict=False)):
+            self.setItem(place, column, self._item(row, column, text, role))
+        has_drawing = bool(row.swatch) or row.bar is not None
+        self.setItemDelegateForRow(place, self._drawing if has_drawing else self._plain)
 
     def _item(self, row: TableRow, column: int, text: str, role: str) -> QTableWidgetItem:
         theme = self._themes.theme
@@ -233,15 +249,23 @@ class FigureTable(QTableWidget):
             item.setTextAlignment(_RIGHT)
         return item
 
+    def _wanted_px(self, column: int) -> int:
+        head = min(self.horizontalHeader().sectionSizeHint(column) + _GAP, _MOST_HEAD)
+        return max(self.sizeHintForColumn(column) + _GAP, head)
+
     def _fit(self) -> None:
         """Gives the columns the width of their figures, the names the rest, and takes the height of the rows."""
         head = self.horizontalHeader()
         head.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         for column in range(1, self.columnCount()):
-            wanted = max(self.sizeHintForColumn(column) + _GAP, min(head.sectionSizeHint(column) + _GAP, _MOST_HEAD))
-            self.setColumnWidth(column, max(self.columnWidth(column), wanted, self._least_px))
+            self.setColumnWidth(column, max(self.columnWidth(column), self._wanted_px(column), self._least_px))
         figures = sum(map(self.columnWidth, range(1, self.columnCount())))
         self.setColumnWidth(0, max(_LEAST_COLUMN, self.width() - figures))
         self.resizeRowsToContents()
         if (wanted := self.sizeHint().height()) != self.minimumHeight():
             self.setFixedHeight(wanted)
+
+
+def _shape(row: TableRow) -> tuple[object, ...]:
+    """What decides the layout of a table: all of a row but its figures."""
+    return row.name, row.unit, row.swatch, len(row.cells), row.bar is None
