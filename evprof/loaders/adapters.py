@@ -1,6 +1,6 @@
-"""Trained adapters as folders: what their `adapter.json` says, checked; their tensors are the engine's to read.
+"""Trained adapters as folders: the checked values of their `adapter.json`. The engine reads tensors.
 
-A published head (`evprof.loaders.heads`) is one too, told by its config.json.
+A published head (`evprof.loaders.heads`) is an adapter, too, described by its config.json.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.plain import fits, hints_of
 from evprof.core.texts import did_you_mean, guess_among
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KV, MODEL
 from evprof.core.vocabulary.modes import KV_ADAPTED, SPECULATIVE, mode_of
@@ -101,10 +102,10 @@ def read_adapter(name: str) -> AdapterInfo:
 
 
 def drafter_of(drafter: str | None, adapter: str | None) -> tuple[str, AdapterInfo | None]:
-    """Who drafts, one of DRAFTERS, and the adapter in it, its folder absolute. Either word may name an adapter.
+    """The drafter, one of DRAFTERS, and its adapter with an absolute folder. Either word may name an adapter.
 
-    A map of caches drafts nothing: the drafter stays the model. Raises UserError, exit code 2 for a name that nobody
-    knows and for an adapter of another kind than the drafter that was named.
+    A map of caches drafts nothing: the drafter stays the model. Raises UserError (exit code 2) for an unknown name and
+    for an adapter of another kind than the drafter.
     """
     named = drafter if drafter is not None and drafter not in DRAFTERS else None
     if named is not None and adapter is not None:
@@ -146,31 +147,19 @@ def _bundled_root() -> Path:
 def _checked(folder: Path, path: Path, values: Any) -> AdapterInfo:
     if not isinstance(values, dict):
         raise UserError(f"{path} does not describe an adapter.")
-    found = values.get("format")
-    if found != FORMAT:
+    if (version := values.get("format")) != FORMAT:
         raise UserError(
-            f"{path} is of format {str(found)[:40]}, and this evprof reads format {FORMAT}; train the adapter again."
+            f"{path} is of format {str(version)[:40]}, and this evprof reads format {FORMAT}; train the adapter again."
         )
-    kinds: dict[str, tuple[type, ...]] = {
-        "kind": (str,),
-        "name": (str,),
-        "target": (str,),
-        "draft": (str, type(None)),
-        "hidden_size": (int,),
-        "draft_hidden_size": (int, type(None)),
-        "vocabulary": (int,),
-        "config": (dict,),
-        "training": (dict,),
-        "evaluation": (dict, type(None)),
-    }
-    wrong = [name for name, expected in kinds.items() if not isinstance(values.get(name), expected)]
+    kinds = {name: kind for name, kind in hints_of(AdapterInfo).items() if name != "folder"}
+    wrong = [name for name, kind in kinds.items() if not fits(values.get(name), kind)]
     if wrong:
         raise UserError(f"{path} lacks or misspells {', '.join(wrong)}; train the adapter again.")
     if values["kind"] not in ADAPTER_KINDS:
         raise UserError(f"{path} is of the unknown kind '{values['kind'][:40]}'; known are {', '.join(ADAPTER_KINDS)}.")
     given: dict[str, Any] = {name: values.get(name) for name in kinds}
     if LAYOUT in values["config"]:
-        # What others load it by is what counts, and is checked there.
+        # Others load it by config.json.
         head = read_head(folder)
         if head.layout.kind != values["kind"]:
             raise UserError(f"{folder / CONFIG} describes a head of {head.layout.word}, and {path} another.")

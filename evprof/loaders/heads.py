@@ -1,7 +1,6 @@
-"""Published draft heads as folders: which layout a config.json is of, and what it says, checked; tensors are the
-engine's to read.
+"""Published draft heads as folders: the layout of a config.json and its checked values. The engine reads tensors.
 
-Layouts are those of SafeAILab/EAGLE, SpecForge, speculators, MSD and Medusa. What they differ in stands here as data.
+Layouts are those of SafeAILab/EAGLE, SpecForge, speculators, MSD and Medusa. Their differences are data.
 """
 
 from __future__ import annotations
@@ -36,20 +35,18 @@ _LLAMA: dict[str, Any] = {
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
     "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-6,
-    "hidden_act": "silu",
 }
-"""What transformers takes a Llama to be where its configuration is silent."""
+"""Defaults of transformers for a Llama."""
 
 
 @dataclass(frozen=True)
 class HeadLayout:
-    """A way in which heads are published; `word` names it, `kind` is the drafter that it is for.
+    """A layout of published heads: its name `word`, its drafter `kind`, and `is_this`, which recognizes a config.json.
 
-    `is_this` tells it by a config.json. `layer` is the key its decoder layer is described under ("": the top), `reads`
-    what it takes of the target. `layer_step` is added to a layer's number to give the one whose input is meant: some
-    count outputs. `feeds_normed`: the flag `norm_output` says that drafts go on from normed states; elsewhere it says
-    whether there is a norm before the head. `sees_pictures`: a visual embedding enters the layer as it is.
+    `layer` is the key of the decoder layer ("": the top), `reads` the states of the target that it takes. `layer_step`
+    is added to a layer's number where the layout counts outputs, not inputs. `feeds_normed`: the flag `norm_output`
+    says that drafts continue from normed states, elsewhere that there is a norm before the head. `sees_pictures`: a
+    visual embedding enters the layer as it is.
     """
 
     key: str
@@ -145,7 +142,7 @@ def is_head_folder(folder: Path) -> bool:
 
 
 def read_head(folder: Path) -> FoundHead:
-    """What a published head's config.json says. Raises UserError for one of no known layout or of senseless sizes."""
+    """The values of a published head's config.json. Raises UserError for an unknown layout or senseless sizes."""
     path = folder / CONFIG
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -154,11 +151,6 @@ def read_head(folder: Path) -> FoundHead:
             values = json.loads(file.read())
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}; download the head again.") from None
-    return described_head(values, path)
-
-
-def described_head(values: Any, path: Path) -> FoundHead:
-    """The same of the value of a config.json; `path` is for sentences."""
     if not isinstance(values, dict):
         raise UserError(f"{path} does not describe a draft head.")
     layout = next((layout for layout in _ALL if layout.is_this(values)), None)
@@ -167,79 +159,73 @@ def described_head(values: Any, path: Path) -> FoundHead:
         known = ", ".join(each.word for each in _ALL)
         raise UserError(f"{path} describes a '{str(named)[:40]}', which is no draft head evprof knows: {known}.")
     if layout.kind == MEDUSA:
-        numbers = _Numbers(path, values)
-        hidden, rows = (numbers.whole(name, most, 0) for name, most in _SIZES.items())
+        hidden, rows = (_whole(path, values, name, most, 0) for name, most in _SIZES.items())
         return FoundHead(layout, _text(values.get("base_model_name_or_path")), hidden, rows, {LAYOUT: layout.key})
     layer = values.get(layout.layer) if layout.layer else values
     if not isinstance(layer, dict):
         raise UserError(f"{path} lacks '{layout.layer}', which describes the head's layer; download the head again.")
-    numbers = _Numbers(path, layer)
-    hidden, rows = (numbers.whole(name, most, _LLAMA[name]) for name, most in _SIZES.items())
-    config = {LAYOUT: layout.key, **_layer(numbers, hidden)}
+    hidden, rows = (_whole(path, layer, name, most, _LLAMA[name]) for name, most in _SIZES.items())
+    config = {LAYOUT: layout.key, **_layer(path, layer, hidden)}
     if layout.reads == LAYERS:
         config |= _fusion(layout, path, values, rows, hidden)
-    _refuse_unknown(layout, path, values)
+    for name in ("layernorms", "add_para_norm"):  # variants with other arithmetic
+        if values.get(name):
+            raise UserError(f"{path}: {name} is set; of {layout.word} heads evprof knows those without more norms.")
     return FoundHead(layout, _target_of(values), hidden, rows, config)
 
 
 _SIZES = {"hidden_size": _MOST_WIDTH, "vocab_size": _MOST_ROWS}
 
 
-class _Numbers:
-    """Numbers of a configuration, each held against its bounds. Raises UserError with the field's name."""
-
-    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
-        self.path, self.values = path, values
-
-    def whole(self, name: str, most: int, default: int, *, least: int = 1) -> int:
-        value = self.values.get(name)
-        value = default if value is None else value
-        if value == default == 0:
-            return 0
-        if type(value) is not int or not least <= value <= most:
-            raise UserError(
-                f"{self.path}: {name} is {str(value)[:40]}, and a head needs a whole number from {least} to {most}."
-            )
-        return value
+def _whole(path: Path, values: Mapping[str, Any], name: str, most: int, default: int, *, least: int = 1) -> int:
+    """A whole number within its bounds. Raises UserError with the name of the field."""
+    value = values.get(name)
+    value = default if value is None else value
+    if value == default == 0:
+        return 0
+    if type(value) is not int or not least <= value <= most:
+        raise UserError(f"{path}: {name} is {str(value)[:40]}, and a head needs a whole number from {least} to {most}.")
+    return value
 
 
-def _layer(numbers: _Numbers, hidden: int) -> dict[str, Any]:
-    path, values = numbers.path, numbers.values
-    layers = numbers.whole("num_hidden_layers", _MOST_LAYERS, _LLAMA["num_hidden_layers"])
+def _layer(path: Path, values: Mapping[str, Any], hidden: int) -> dict[str, Any]:
+    def whole(name: str, most: int, default: int | None = None, *, least: int = 1) -> int:
+        return _whole(path, values, name, most, _LLAMA[name] if default is None else default, least=least)
+
+    layers = whole("num_hidden_layers", _MOST_LAYERS)
     if layers != 1:
         raise UserError(f"{path} describes {layers} layers; evprof drafts with heads of one, and a model is no head.")
-    heads = numbers.whole("num_attention_heads", 4096, _LLAMA["num_attention_heads"])
-    kv_heads = numbers.whole("num_key_value_heads", 4096, heads)
-    head_dim = numbers.whole("head_dim", 4096, max(1, hidden // heads), least=2)
+    heads = whole("num_attention_heads", 4096)
+    kv_heads = whole("num_key_value_heads", 4096, heads)
+    head_dim = whole("head_dim", 4096, max(1, hidden // heads), least=2)
     if heads % kv_heads or head_dim % 2:
         raise UserError(f"{path}: {heads} heads of {head_dim} over {kv_heads} make no attention.")
-    if values.get("hidden_act", _LLAMA["hidden_act"]) != "silu":
+    if values.get("hidden_act", "silu") != "silu":
         raise UserError(f"{path}: the activation '{str(values['hidden_act'])[:40]}' is none that a Llama's head has.")
     for name in ("attention_bias", "mlp_bias", "qkv_bias"):
         if values.get(name):
             raise UserError(f"{path}: {name} is set; evprof drafts for Llamas, whose heads have no such bias.")
-    eps = values.get("rms_norm_eps", _LLAMA["rms_norm_eps"])
+    eps = values.get("rms_norm_eps", 1e-6)
     if not isinstance(eps, int | float) or isinstance(eps, bool) or not 0 <= eps <= 1:
         raise UserError(f"{path}: rms_norm_eps is {str(eps)[:40]}, and must lie from 0 to 1.")
     return {
         "heads": heads,
         "kv_heads": kv_heads,
         "head_dim": head_dim,
-        "intermediate": numbers.whole("intermediate_size", _MOST_WIDTH, _LLAMA["intermediate_size"]),
+        "intermediate": whole("intermediate_size", _MOST_WIDTH),
         "eps": float(eps),
-        "positions": numbers.whole("max_position_embeddings", _MOST_ROWS, _LLAMA["max_position_embeddings"]),
+        "positions": whole("max_position_embeddings", _MOST_ROWS),
         "rope": {name: values[name] for name in ("rope_theta", "rope_scaling", "rope_parameters") if values.get(name)},
     }
 
 
 def _fusion(layout: HeadLayout, path: Path, values: Mapping[str, Any], rows: int, hidden: int) -> dict[str, Any]:
-    """What an EAGLE-3 head says beside its layer."""
-    numbers = _Numbers(path, values)
-    told = values.get("eagle_config")
-    eagle: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    """The values of an EAGLE-3 head beside its layer."""
+    described = values.get("eagle_config")
+    eagle: Mapping[str, Any] = described if isinstance(described, dict) else {}
     if eagle.get("use_aux_hidden_state") is False:
         raise UserError(f"{path}: use_aux_hidden_state is off; evprof knows EAGLE-3 heads that read inside the target.")
-    if numbers.whole("target_hidden_size", _MOST_WIDTH, hidden) != hidden:
+    if _whole(path, values, "target_hidden_size", _MOST_WIDTH, hidden) != hidden:
         raise UserError(
             f"{path}: the head is {hidden} wide and its target {values['target_hidden_size']}; evprof drafts with "
             "heads as wide as their target."
@@ -251,13 +237,11 @@ def _fusion(layout: HeadLayout, path: Path, values: Mapping[str, Any], rows: int
     for flag, value in flags.items():
         if not isinstance(value, bool | None):
             raise UserError(f"{path}: {flag} is {str(value)[:40]}, and must be true or false.")
-    normed = flags["norm_output"]
+    normed = flags.pop("norm_output")
     return {
-        "draft_vocabulary": numbers.whole("draft_vocab_size", _MOST_ROWS, 32_000 if layout.layer else rows),
+        "draft_vocabulary": _whole(path, values, "draft_vocab_size", _MOST_ROWS, 32_000 if layout.layer else rows),
         "layers": None if layers is None else sorted(layer + layout.layer_step for layer in layers),
-        "norm_before_residual": bool(flags["norm_before_residual"]),
-        "norm_before_fc": bool(flags["norm_before_fc"]),
-        "fc_norm": bool(flags["fc_norm"]),
+        **{flag: bool(value) for flag, value in flags.items()},
         "feeds_normed": bool(normed) if layout.feeds_normed else False,
         "norms_head": True if layout.feeds_normed or normed is None else normed,
     }
@@ -266,17 +250,9 @@ def _fusion(layout: HeadLayout, path: Path, values: Mapping[str, Any], rows: int
 def _are_layers(layers: Any) -> bool:
     return (
         isinstance(layers, list)
-        and 1 <= len(layers) <= 8
+        and 1 <= len(layers) == len(set(map(str, layers))) <= 8
         and all(type(layer) is int and 0 <= layer <= _MOST_LAYERS for layer in layers)
-        and len(set(layers)) == len(layers)
     )
-
-
-def _refuse_unknown(layout: HeadLayout, path: Path, values: Mapping[str, Any]) -> None:
-    """Raises UserError for variants whose arithmetic is another."""
-    for name in ("layernorms", "add_para_norm"):
-        if values.get(name):
-            raise UserError(f"{path}: {name} is set; of {layout.word} heads evprof knows those without more norms.")
 
 
 def _architectures(config: Mapping[str, Any]) -> list[str]:

@@ -48,8 +48,6 @@ _POOLED = EVENTGPT_PATCHES + 1
 _SAMPLING = {"temperature": 0.6, "max_new_tokens": 512}
 """Settings of the scripts that are not in their files."""
 
-_NOT_VIDEO = f"What the file calls videollava is {LLAVA}"
-
 
 def _model(role: str, quantization: str | None = None, weight_bytes: int | None = None) -> ModelFacts:
     return (eventgpt_model if role == DRAFT else video_llava_model)(quantization, weight_bytes)
@@ -104,33 +102,18 @@ def one_versus_eight(preview: Preview) -> Shape | None:
                 refine=partial(_of_frames, frames=default, steps=_decode_steps(preview.head, side)),
             )
         )
-    if has_preprocessing:
-        sentences = [
-            "Loading was not measured: stage12_time starts when PNG and MP4 are read already and is preprocessing only",
-            "The printed totals leave stage12_time out; ours count all stages that were measured",
-        ]
-    else:
-        sentences = ["Neither loading nor preprocessing is in the file"]
-    if "videollava" in places:
-        sentences += [
-            "The video model's s3_time is a vision pass whose output is thrown away; its s4_time is vision once more, "
-            "projector and prefill, with logits for all positions",
-            f"{_NOT_VIDEO}, shown its frames as so many images",
-        ]
-    if "eventgpt" in places:
-        sentences.append(
-            "EventGPT saw one event frame without pooling, and its adaptor was applied twice; the released path shows "
-            "it five, pooled"
-        )
-    counts = {side: preview.counts[place] for side, place in places.items()}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{count} of {side}" for side, count in counts.items())
-        sentences.append(f"The models have different numbers of samples: {listed}")
     names = ("Load and preprocess", "Vision encoding", "Prefill", "Decode")
     return Shape(
         answers,
         dict(zip(("stage12_time", *_PRINTED), names, strict=True)),
-        sentences,
+        [
+            "Loading was not measured: stage12_time starts when PNG and MP4 are read already and is preprocessing "
+            "only; the printed totals leave it out",
+            "The video model's s3_time is a vision pass whose output is thrown away; its s4_time is vision once more, "
+            "projector and prefill, with logits for all positions",
+            f"What the file calls videollava is {LLAVA}, shown its frames as so many images; EventGPT saw one event "
+            "frame without pooling",
+        ],
         ("sample",),
         is_paired=len(answers) > 1,
         totals={answer.role: _PRINTED for answer in answers},
@@ -224,27 +207,16 @@ def five_stages(preview: Preview) -> Shape | None:
                 refine=_five,
             )
         )
+    third = "brackets nothing" if has_empty_stage else "is a vision pass thrown away"
     sentences = [
+        f"The video model's stage 3 {third}: its vision runs inside stage 4, which covers vision and prefill",
         "tokens_per_sec divides all tokens by a stage without the first one's pass; ours counts the passes, n - 1",
         "The file's overlap window begins at the video model's load, not at its prefill; both are kept as figures of "
-        "its runs",
-        "wall_clock_total and parallel_speedup are computed from separate runs; nothing ran at the same time",
-        "EventGPT saw the first of its event frames only",
+        "its runs; wall_clock_total is computed from separate runs",
+        "EventGPT saw the first of its event frames only; the memory peak of each model holds the weights of both",
         "acceptance_rate is 0.5 · word overlap + 0.3 · character similarity + 0.2 · length similarity, no share of "
         "accepted tokens",
     ]
-    if has_empty_stage:
-        sentences.insert(
-            0,
-            "The video model's stage 3 brackets nothing: its vision runs inside stage 4, which covers vision and "
-            "prefill",
-        )
-    elif any(answer.role == TARGET for answer in answers):
-        sentences.insert(
-            0, "The video model's stage 3 is a vision pass thrown away; its stage 4 holds vision once more"
-        )
-    if len(answers) > 1 and all(answer.model.weight_bytes for answer in answers):
-        sentences.append("Both models were loaded together, so the memory peak of each holds the weights of both")
     names = ("Load", "Preprocess", "Vision encoding", "Prefill", "Decode")
     return Shape(answers, dict(zip(_STAGES, names, strict=True)), sentences, has_errors=True)
 
@@ -319,19 +291,13 @@ def four_stages(preview: Preview) -> Shape | None:
         for name, role in _LISTS.items()
         if (name,) in preview.counts
     ]
-    roles = {answer.role for answer in answers}
-    asked, most = finite(preview.config.get("max_new_tokens")), _SAMPLING["max_new_tokens"]
-    sentences = ["Stage 4 is prefill and decode in one piece; their shares are not known"]
-    if DRAFT in roles:
-        sentences.append(
-            "EventGPT's stage 3 encodes the first of its pictures, without the adaptor and without pooling"
-        )
-    if TARGET in roles:
-        sentences.append(f"{_NOT_VIDEO}, shown one picture of events and no video")
-    sentences.append(
-        f"The script samples both models at temperature {_SAMPLING['temperature']} with up to {most} tokens"
-        + (f", not {asked:.0f} as its settings say" if asked is not None and asked != most else "")
-    )
+    sentences = [
+        "Stage 4 is prefill and decode in one piece; their shares are not known",
+        "EventGPT's stage 3 encodes the first of its pictures, without the adaptor and without pooling",
+        f"What the file calls videollava is {LLAVA}, shown one picture of events and no video",
+        f"The script samples both models at temperature {_SAMPLING['temperature']} with up to "
+        f"{_SAMPLING['max_new_tokens']} tokens, whatever its settings say",
+    ]
     names = dict(zip(covers, ("Load", "Preprocess", "Vision encoding", "LLM decoding"), strict=True))
     return Shape(answers, names, sentences, ("sample",), is_paired=len(answers) > 1)
 
@@ -376,16 +342,11 @@ def sample_rows(preview: Preview) -> Shape | None:
     if not prefixes:
         return None
     answers = [_prefixed(prefix, rows) for prefix in sorted(prefixes, key=lambda prefix: SIDES[prefix] != DRAFT)]
-    sentences = []
-    if any(len(answer.covers) == 3 for answer in answers):
-        sentences.append("Stage 3 is vision, prefill and decode in one piece; their shares are not known")
-    if any(len(answer.covers) == 4 for answer in answers):
-        sentences.append("Stage 4 is prefill and decode in one piece, of the video model vision once more as well")
-    if any(answer.role == DRAFT for answer in answers):
-        sentences.append(
-            "The file does not say how texts were generated: its script sampled EventGPT at a temperature of "
-            f"{_SAMPLING['temperature']} with up to {_SAMPLING['max_new_tokens']} tokens, so lengths vary by chance"
-        )
+    sentences = [
+        "Where the last stage holds prefill and decode, and maybe vision, in one piece, their shares are not known",
+        f"The script sampled EventGPT at a temperature of {_SAMPLING['temperature']} with up to "
+        f"{_SAMPLING['max_new_tokens']} tokens, so lengths vary by chance",
+    ]
     names = {key: f"Stage {place}" for answer in answers for place, key in enumerate(answer.covers, start=1)}
     return Shape(answers, names, sentences, ("event_data", "id"), is_paired=len(answers) > 1)
 
@@ -459,14 +420,11 @@ def prefill_rows(preview: Preview) -> Shape | None:
         if preview.counts.get(_RESULTS) or not has_errors:
             return None
     answers = [_prefilled(role, preview, first, is_nested=is_nested) for role in (DRAFT, TARGET)]
-    sentences = []
-    if preview.counts.get(_RESULTS):
-        sentences.append("Loading and preprocessing were not measured; the video model's vision is inside its prefill")
-    if _WHOLE in answers[1].covers.values():
-        sentences.append(
-            "The video model's text was generated anew after its prefill was timed, so that its generation holds "
-            "vision and prefill once more, and its total holds them twice"
-        )
+    sentences = [
+        "Loading and preprocessing were not measured; the video model's vision is inside its prefill",
+        "generation_time is a new generate() after the prefill was timed: vision and prefill once more, so that its "
+        "total holds them twice",
+    ]
     words = {"draft": "Drafting", "vision": "Vision encoding"}
     keys = [key for answer in answers for key in answer.covers]
     short = {key: re.sub("^(egpt|vl)_", "", key).removesuffix("_time") for key in keys}
@@ -696,28 +654,15 @@ def end_to_end(preview: Preview) -> Shape | None:
     for place in adapters:
         name = shortened(place[1], 60)
         answers.append(replace(drafted, side=name, cell=f"Video-LLaVA 4bit, {name}", place=place))
-    sentences = [
-        "Loading and preprocessing were not measured; every prefill_ms is vision and prefill in one piece",
-        "Which models and weights were used is not in the file; its script loads EventGPT and "
-        f"{VIDEO_LLAVA}, both in 4bit",
-    ]
-    if mapping(preview.head.get("stage_timing")):
-        sentences.append("stage_timing is of one warm-up sample; no run is made of it")
-    sections = [[row.get("parallel_prefill_ms") for row in preview.objects(place)] for place in adapters]
-    if len(adapters) > 1 and all(section == sections[0] for section in sections):
-        sentences.append(
-            f"The {len(adapters)} adapters share one measurement of both prefills per question, so their prefill times "
-            "are not independent"
-        )
-    questions = finite(preview.config.get("n_questions"))
-    if finite(preview.config.get("max_samples")) == 1 and questions:
-        sentences.append(
-            f"All rows are questions about one sample ({questions:,.0f} questions); they say nothing of other scenes"
-        )
     return Shape(
         answers,
         {key: name for key, (_, _, name) in _END_TO_END.items()},
-        sentences,
+        [
+            "Loading and preprocessing were not measured; every prefill_ms is vision and prefill in one piece",
+            f"Models and weights are not in the file; its script loads EventGPT and {VIDEO_LLAVA}, both in 4bit",
+            "All adapters share one measurement of both prefills per question, so their prefill times are not "
+            "independent",
+        ],
         ("sample",),
         is_paired=False,
         covers=_covers(_END_TO_END),
