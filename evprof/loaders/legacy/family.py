@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evprof.core.errors import UserError
-from evprof.loaders.legacy import families, servers
+from evprof.loaders.legacy import servers
+from evprof.loaders.legacy.families import Table, families, shape_of
 from evprof.loaders.legacy.json_rows import Preview
-from evprof.loaders.legacy.reading import AnswerReading, Reading, Shape
+from evprof.loaders.legacy.reading import AnswerReading, Reading
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.paths import first_bytes
 
@@ -25,31 +26,13 @@ class Family(NamedTuple):
     documents_are_rows: bool = False
 
 
-def _answers(name: str, looks_for: str, shape_of: Callable[[Preview], Shape | None]) -> Family:
-    def opened(preview: Preview) -> Reading | None:
-        shape = shape_of(preview)
-        return None if shape is None else AnswerReading(preview, shape)
-
-    return Family(name, looks_for, opened)
+def _answers(preview: Preview, table: Table) -> Reading | None:
+    shape = shape_of(table, preview)
+    return None if shape is None else AnswerReading(preview, shape)
 
 
 FAMILIES = (
-    _answers("one-vs-eight", "config.eventgpt_frames with eventgpt.samples", families.one_versus_eight),
-    _answers("end to end", "baseline_per_sample and sd_per_sample", families.end_to_end),
-    _answers("five stages", "results[].eventgpt.stage1_time", families.five_stages),
-    _answers("four stages", "eventgpt_results[].stage4_time", families.four_stages),
-    _answers(
-        "matched answers",
-        "samples[].eventgpt_tokens, samples[].draft_tokens or results[].egpt_text",
-        families.matched_answers,
-    ),
-    _answers("verified drafts", "results[].vl_verify_ms", families.verified_drafts),
-    _answers(
-        "prefill rows",
-        "results[].egpt_prefill_time or results[].eventgpt.prefill_time, or errors[] with nothing else",
-        families.prefill_rows,
-    ),
-    _answers("per-sample rows", "a list of rows with egpt_stage1_time or egpt_token_ids", families.sample_rows),
+    *(Family(table["name"], table.get("looks_for", ""), partial(_answers, table=table)) for table in families()),
     Family(
         "vLLM serving benchmark",
         "model_id with completed and request_throughput (vllm bench serve)",
@@ -128,7 +111,7 @@ def open_legacy(path: str | Path) -> LegacyFile:
                 f"({family.name}) holds one; divide it."
             )
         return LegacyFile(path, family, preview)
-    looked_for = "; ".join(family.looks_for for family in FAMILIES)
+    looked_for = "; ".join(family.looks_for for family in FAMILIES if family.looks_for)
     raise UserError(f"{path}: is of no family of result files that is known; looked for: {looked_for}.")
 
 

@@ -36,6 +36,9 @@ MOST_DEPTH = 24
 PREVIEWED = 24
 """Rows of each list in a preview."""
 
+_SETTINGS = {"max_new_tokens": ("max_new_tokens", "max_tokens", "max_draft_tokens")}
+"""A setting of ours and its names in the files."""
+
 _LISTS = frozenset(
     {
         *("results", "errors", "baseline_per_sample", "samples", "sample_results"),
@@ -189,10 +192,11 @@ class Preview:
         name = self.config.get("quantization")
         return name if isinstance(name, str) and name not in ("bf16", "fp16", "none") else None
 
-    def count_setting(self, name: str, *keys: str) -> dict[str, object]:
-        """The first of these keys in the settings as our setting `name`."""
+    def setting(self, name: str) -> dict[str, object]:
+        """A setting of ours from the settings of the file, {} without it."""
+        keys = _SETTINGS.get(name, (name,))
         value = next((finite(self.config[key]) for key in keys if key in self.config), None)
-        return {} if value is None else {name: int(value)}
+        return {name: int(value)} if value else {}
 
     def objects(self, place: Place) -> list[dict[str, Any]]:
         """The first rows of a list that are objects."""

@@ -143,7 +143,7 @@ class AnswerReading(Reading):
     def __init__(self, preview: Preview, shape: Shape) -> None:
         super().__init__(preview)
         self._shape = shape
-        self.covers = shape.covers or {answer.role: answer.times() for answer in shape.answers}
+        self.covers = shape.covers or {answer.role: answer.times() for answer in shape.answers if answer.covers}
         self.totals = shape.totals or {role: list(keys) for role, keys in self.covers.items()}
         self.names = dict(shape.names)
 

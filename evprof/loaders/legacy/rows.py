@@ -96,22 +96,23 @@ class LegacyRow:
 # Models
 
 
-def model_facts(
-    name: str, family: str = "", *, quantization: str | None = None, weight_bytes: int | None = None
-) -> ModelFacts:
-    """A model of the scripts, or with `family` "" a model behind a server, of which only the name is known.
+_MODELS = {
+    "": ("", "", "", 0),
+    "eventgpt": ("EventGPT-7b", "EventChat_llama", "bfloat16", 7_079_684_096),
+    "llava": ("llava-hf/llava-1.5-7b-hf", "llava", "float16", 7_063_427_072),
+    "video_llava": ("LanguageBind/Video-LLaVA-7B-hf", "video_llava", "float16", 7_366_279_168),
+}
+"""Family -> name, model type, dtype, and parameters with towers and projectors, from configurations."""
 
-    Both language models of the scripts are Vicuna-7B. Parameters include towers and projectors, from configurations.
-    """
-    model_type, dtype, parameters = {
-        "": ("", "", 0),
-        "eventgpt": ("EventChat_llama", "bfloat16", 7_079_684_096),
-        "llava": ("llava", "float16", 7_063_427_072),
-        "video_llava": ("video_llava", "float16", 7_366_279_168),
-    }[family]
+
+def model_facts(
+    family: str = "", *, name: str = "", quantization: str | None = None, weight_bytes: int | None = None
+) -> ModelFacts:
+    """A model of the scripts, whose language model is Vicuna-7B; without a family a model behind a server."""
+    known_name, model_type, dtype, parameters = _MODELS[family]
     layers, kv_heads, head_dim, element_bytes, context_limit = (32, 32, 128, 2, 4096) if family else (0,) * 5
     return ModelFacts(
-        name=name,
+        name=name or known_name,
         family=family,
         model_type=model_type,
         parameters=parameters,
@@ -130,28 +131,13 @@ def model_facts(
     )
 
 
-LLAVA, VIDEO_LLAVA = "llava-hf/llava-1.5-7b-hf", "LanguageBind/Video-LLaVA-7B-hf"
+def prompt_lengths(length: int | None, per_frame: list[int], shared: int = 0) -> LengthFacts | None:
+    """A prompt with the system prompt in its text; None if its length is unknown or shorter than its frames.
 
-
-def eventgpt_model(quantization: str | None = None, weight_bytes: int | None = None) -> ModelFacts:
-    return model_facts("EventGPT-7b", "eventgpt", quantization=quantization, weight_bytes=weight_bytes)
-
-
-def llava_model() -> ModelFacts:
-    """LLaVA-1.5 with frames as separate images. Files call it "videollava"."""
-    return model_facts(LLAVA, "llava")
-
-
-def video_llava_model(quantization: str | None = None, weight_bytes: int | None = None) -> ModelFacts:
-    """The original Video-LLaVA of the 4-bit scripts."""
-    return model_facts(VIDEO_LLAVA, "video_llava", quantization=quantization, weight_bytes=weight_bytes)
-
-
-def prompt_lengths(length: int | None, visual: int, per_frame: Collection[int]) -> LengthFacts | None:
-    """A prompt with the system prompt in its text; None if its length is unknown or shorter than its frames."""
-    if not length or length < visual:
-        return None
-    return LengthFacts(length, 0, length - visual, visual, list(per_frame))
+    `shared` visual positions belong to all frames.
+    """
+    visual = sum(per_frame) + shared
+    return LengthFacts(length, 0, length - visual, visual, per_frame) if length and length >= visual else None
 
 
 # Findings

@@ -162,7 +162,7 @@ def request_name(number: int, input_tokens: int | None) -> str:
 
 
 def served_model(name: object) -> ModelFacts:
-    return model_facts(name[:200] if isinstance(name, str) and name else NOT_TOLD)
+    return model_facts(name=name[:200] if isinstance(name, str) and name else NOT_TOLD)
 
 
 # Serving benchmarks of vLLM and SGLang
