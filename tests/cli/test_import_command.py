@@ -124,7 +124,7 @@ def test_imported_runs_are_told_no_more_than_their_file_says(
     session = tmp_path / "S.evprof"
     evprof("import", files["one_vs_eight"], files["end_to_end"], "-o", session)
     shown = evprof("show", session).output
-    assert "draft acceptance" in shown
+    assert "20.0 %" in shown
     assert not re.search(r"acceptance length\s+\d", shown)
     assert "over 0 rounds" not in shown
     assert '  ""' not in shown
