@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from engines.kernels import attention, projections
+from engines.kernels import attention, elementwise, projections
 
 _SHARES = 2
 
@@ -23,6 +23,18 @@ def use_python_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projections, "norm_project", _norm_project)
     monkeypatch.setattr(projections, "project_add", _project_add)
     monkeypatch.setattr(projections, "norm_gate_up", _norm_gate_up)
+    monkeypatch.setattr(elementwise, "add_norm", _add_norm)
+    monkeypatch.setattr(elementwise, "silu_product", _silu_product)
+
+
+def _add_norm(hidden: torch.Tensor, update: torch.Tensor, norm: torch.Tensor, eps: float) -> Any:
+    total = hidden + update
+    return total, _normed(total, norm, eps).to(total.dtype)
+
+
+def _silu_product(gate_up: torch.Tensor) -> torch.Tensor:
+    gate, up = gate_up.float().chunk(2, -1)
+    return (F.silu(gate) * up).to(gate_up.dtype)
 
 
 def _normed(hidden: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:

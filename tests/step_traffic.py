@@ -6,15 +6,17 @@ Usage: PYTHONPATH=.:tests python tests/step_traffic.py
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaForCausalLM
 
-from engines.decoder.fused_pass import FusedPass
+from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, packer
@@ -111,6 +113,47 @@ def step_traffic(positions: int, layers: int = 32, **shape: Any) -> Traffic:
         layers * sum(part.moved for part in each) + last.moved + embedding,
         layers * sum(part.again for part in each) + last.again,
     )
+
+
+class _Operations(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, called: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = called.overloadpacket.__name__
+        if not called.is_view and not name.startswith(("empty", "new_empty")):
+            self.counted[name] += 1
+        return called(*args, **(kwargs or {}))
+
+
+@torch.inference_mode()
+def prefill_launches(new: int) -> list[Launch]:
+    """Our own kernels' launches in a layer over `new` first positions."""
+    decoder = vicuna(2)
+    cache = StaticKv(decoder.config, new + 64, device=META, dtype=torch.bfloat16)
+    with recorded() as launches:
+        states = torch.empty(1, new, 4096, dtype=torch.bfloat16, device=META)
+        decoder.trunk(states, cache, long_pass=run_fused_layers)
+    return launches[:4]
+
+
+@torch.inference_mode()
+def operations_of_a_layer(new: int = 1, *, is_fused: bool = False) -> Counter[str]:
+    """Of the eager pass over `new` positions up to the 640th, each of which is a launch at least on a GPU.
+
+    `is_fused`: with launches of our own kernels, as `engines.decoder.fused_pass` makes them.
+    """
+    counted: list[Counter[str]] = []
+    for layers in (1, 2):
+        decoder = vicuna(layers)
+        cache = StaticKv(decoder.config, 704, device=META, dtype=torch.bfloat16)
+        cache.length = 640 - new
+        with recorded() as launches, _Operations() as operations:
+            states = torch.empty(1, new, 4096, dtype=torch.bfloat16, device=META)
+            decoder.trunk(states, cache, long_pass=run_fused_layers if is_fused else None)
+        counted.append(operations.counted + Counter(launch.name for launch in launches))
+    return counted[1] - counted[0]
 
 
 def tables() -> str:

@@ -152,7 +152,8 @@ class CachedModel:
         inputs: TakesStates | None = None,
     ) -> torch.Tensor:
         if isinstance(self.decoder, LlamaDecoder):
-            return self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape, inputs=inputs)
+            long_pass = getattr(self.own_step, "long_pass", None)
+            return self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape, inputs=inputs, long_pass=long_pass)
         if inputs is not None:
             raise TypeError("only a Llama gives what enters its layers")
         return self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from subprocess import CalledProcessError
 from typing import Any
@@ -18,9 +19,9 @@ from torch import nn
 
 from engines.decoder.attention import added, attend
 from engines.decoder.compiled_step import first_line
-from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, weight_of
+from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, run_fused_layers, weight_of
 from engines.decoder.layer_check import PartDistances, compare, exact_dtype
-from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer
+from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer, LongPass
 
 _PROMPT = 700
 _STARTS = (_PROMPT, 65, 16, 1)
@@ -58,6 +59,12 @@ def check(fused: FusedPass, decoder: LlamaDecoder, block: int) -> None:
         fused.release()
     if problem:
         raise RuntimeError(problem)
+
+
+def checked_long_pass(decoder: LlamaDecoder) -> tuple[LongPass | None, str]:
+    """The way to run a prefill's layers, or None and the reason, without a full stop."""
+    problem = _first_problem(prefill_distances(run_fused_layers, decoder))
+    return (None, problem) if problem else (run_fused_layers, "")
 
 
 def _first_problem(distances: Iterator[PartDistances]) -> str:
@@ -106,6 +113,27 @@ def distances(candidate: FusedPass, decoder: LlamaDecoder, block: int) -> Iterat
         normed = F.rms_norm(each.states.to(wide), norm.shape, norm, decoder.config.rms_norm_eps)
         result = candidate.head(each.states[0].clone())[None]
         yield compare(f"the head with {each.name}", head(normed), eager=decoder.head(each.states), candidate=result)
+
+
+@torch.inference_mode()
+def prefill_distances(long_pass: LongPass, decoder: LlamaDecoder) -> Iterator[PartDistances]:
+    """Compares the layers of a prefill, with their keys and values. Every layer gets the eager pass's states."""
+    wide, first = exact_dtype(decoder.embed_tokens.weight.dtype), decoder.ordered[0]
+    turns = decoder.rotary.rows(0, _PROMPT)
+    generator = torch.Generator().manual_seed(1)
+    drawn = torch.randint(decoder.config.vocab_size, (1, _PROMPT), generator=generator)
+    states = decoder.embed(drawn.to(decoder.device))
+    keys, values = states.new_full((2, 1, first.kv_heads, _PROMPT, first.head_dim), _STALE)
+    look = partial(attend, mask=None, is_causal=True)
+    for number, layer in enumerate(decoder.ordered, 1):
+        eager, *eager_made = _through(layer, states, turns, _Attention())
+        exact, *exact_made = _through(exact_layer(layer, wide), states, turns, _Attention())
+        result = long_pass([layer], states, decoder.rotary, 0, look, keys=[keys], values=[values])
+        name = f"layer {number} of a prefill"
+        yield compare(name, exact, eager=eager, candidate=result, entered=states)
+        for kind, part, right, expected in zip(("keys", "values"), (keys, values), exact_made, eager_made, strict=True):
+            yield compare(f"{kind} of {name}", right, eager=expected, candidate=_by_position(part))
+        states = eager
 
 
 def _through(

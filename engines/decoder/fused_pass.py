@@ -1,4 +1,4 @@
-"""A decode step in seven kernels a layer over a static cache.
+"""A decode step in seven kernels a layer over a static cache, and a prefill with our kernels beside PyTorch's products.
 
 The seven kernels: norm and QKV; rotation and cache write; attention over shares of the cache; their weighing; output
 projection and residual; norm, gate, up and SiLU; down projection and residual. The position is read on the device,
@@ -7,19 +7,76 @@ positions of a block may form a tree, and all buffers are made once for each siz
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from engines.decoder.kv_cache import StaticKv
-from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer
+from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer, Look, RotaryTable, TakesStates
 from engines.decoder.quantization import PackedLinear
 from engines.kernels.packed_weight import kernels_problem
+from engines.kernels.projections import launching_on
+from evprof.core.errors import Cancelled
+from evprof.core.protocols import StopFlag
 
 if TYPE_CHECKING:
     from engines.kernels.attention import AttentionBuffers
+
+
+def run_fused_layers(
+    layers: Sequence[LlamaLayer],
+    hidden: torch.Tensor,
+    rotary: RotaryTable,
+    start: int,
+    look: Look,
+    *,
+    keys: Sequence[torch.Tensor],
+    values: Sequence[torch.Tensor],
+    stop: StopFlag | None = None,
+    inputs: TakesStates | None = None,
+) -> torch.Tensor:
+    """States of positions from `start` on, [1, S, width] -> [1, S, width]. `keys` and `values` [1, kv_heads, capacity,
+    D] belong to a static cache with enough room. Raises Cancelled when `stop` is set between two layers."""
+    from engines.kernels.attention import rotate_and_write
+    from engines.kernels.elementwise import add_norm, silu_product
+
+    device, new, end = hidden.device, hidden.shape[1], start + hidden.shape[1]
+    hidden = hidden.contiguous()
+    rotary.reach(end)
+    first = layers[0]
+    before = torch.full((1,), start, device=device)
+    depths = torch.arange(new, device=device)
+    queries = hidden.new_empty(new, first.heads, first.head_dim)
+    with launching_on(device):
+        normed = F.rms_norm(hidden, (first.width,), first.input_norm, first.eps)
+        for index, (layer, held_keys, held_values) in enumerate(zip(layers, keys, values, strict=True)):
+            if stop is not None and stop.is_set():
+                raise Cancelled
+            if inputs is not None:
+                inputs.append(hidden)
+            rotate_and_write(
+                layer.qkv(normed)[0],
+                rotary.cos,
+                rotary.sin,
+                before,
+                depths,
+                keys=held_keys,
+                values=held_values,
+                queries=queries,
+            )
+            attended = look(queries[None].transpose(1, 2), held_keys[:, :, :end], held_values[:, :, :end])
+            update = layer.out(attended.transpose(1, 2).reshape(1, new, -1))
+            hidden, normed = add_norm(hidden, update, layer.post_norm, layer.eps)
+            update = layer.down(silu_product(layer.gate_up(normed)))
+            if index + 1 < len(layers):
+                hidden, normed = add_norm(hidden, update, layers[index + 1].input_norm, layer.eps)
+    last: torch.Tensor = hidden + update
+    return last
+
 
 FUSED = "fused"
 

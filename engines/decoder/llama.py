@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
-from engines.decoder.kv_cache import KvCache
+from engines.decoder.kv_cache import KvCache, StaticKv
+from engines.kernels.projections import MOST_TOKENS
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Layer index, queries [B, H, S, D], new keys and values [B, kv_heads, S, D] -> attended [B, H, S, D]."""
+
+Look = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""Queries [B, H, S, D] over keys and values [B, kv_heads, L, D] -> attended [B, H, S, D]."""
+
+LongPass = Callable[..., torch.Tensor]
+"""Runs layers over many positions, as `engines.decoder.fused_pass.run_fused_layers` does."""
 
 _LENGTH_DEPENDENT = ("dynamic", "longrope")
 
@@ -197,10 +204,12 @@ class LlamaDecoder(nn.Module):
         stop: StopFlag | None = None,
         shape: BlockShape | None = None,
         inputs: TakesStates | None = None,
+        long_pass: LongPass | None = None,
     ) -> torch.Tensor:
         """All layers and no head: [B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S. `shape`
-        places the positions as a tree. `inputs` receives what enters each layer. Raises Cancelled when `stop` is set
-        between two layers."""
+        places the positions as a tree. `inputs` receives what enters each layer. `long_pass` runs the layers of a
+        prefill with more than 16 positions of one row over a static cache. Raises Cancelled when `stop` is set between
+        two layers."""
         start, new, padding = cache.length, hidden.shape[1], cache.padding
         if shape is None:
             cos, sin = self.rotation(start, new, padding)
@@ -215,12 +224,20 @@ class LlamaDecoder(nn.Module):
         if mask is not None:
             mask = added(mask, hidden.dtype)
 
-        def over_cache(index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-            keys, values = cache.append(index, keys, values)
+        def look(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
             return attend(queries, keys, values, mask, is_causal=is_first, kind=self.attention)
 
+        def over_cache(index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+            return look(queries, *cache.append(index, keys, values))
+
+        is_long = new > MOST_TOKENS and len(hidden) == 1 and padding is None and shape is None
         with choosing_kernel(self.attention, mask, is_causal=is_first):
-            hidden = self.run_layers(hidden, cos, sin, over_cache, stop, inputs=inputs)
+            if long_pass is not None and is_long and isinstance(cache, StaticKv):
+                cache.reserve(start + new)
+                held = {"keys": cache.keys, "values": cache.values}
+                hidden = long_pass(self.ordered, hidden, self.rotary, start, look, **held, stop=stop, inputs=inputs)
+            else:
+                hidden = self.run_layers(hidden, cos, sin, over_cache, stop, inputs=inputs)
         cache.advance(new)
         return hidden
 

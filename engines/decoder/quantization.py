@@ -73,7 +73,7 @@ class PackedLinear(nn.Module):
     def _float8_product(self, inputs: torch.Tensor) -> torch.Tensor:
         """[M, columns] -> [M, rows] in bfloat16, the only dtype in which GPUs add up scaled rows."""
         if self._has_kernel[inputs.is_cuda] and not torch.compiler.is_compiling():
-            from engines.kernels.matrix_vector import quantize_rows
+            from engines.kernels.elementwise import quantize_rows
 
             with launching_on(inputs.device):
                 numbers, scales = quantize_rows(inputs)

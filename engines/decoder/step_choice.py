@@ -139,6 +139,8 @@ class DecodeSteps:
                 try:
                     made_ms = _prepare(step, plan)
                     sentence = None if step.kind == kind else _because(kind, problem, step.kind)
+                    if reason := getattr(step, "prefill_problem", ""):
+                        sentence = f"The prefill is not fused but runs eagerly: {reason}."
                     return ChosenStep(step, step.kind, sentence, made_ms)
                 except torch.OutOfMemoryError:
                     raise

@@ -14,6 +14,9 @@ import torch
 import triton
 import triton.language as tl
 
+MOST_POSITIONS = 16
+"""New positions of one pass."""
+
 HEAD_SIZES = tuple(range(16, 129, 16))
 """Head sizes the kernels are written for."""
 
@@ -82,7 +85,9 @@ def rotate_and_write(
     """
     new, heads, width = queries.shape
     kv_heads, capacity = keys.shape[1], keys.shape[2]
-    _rotate_and_write[(new, heads + 2 * kv_heads)](
+    # A decode step needs many programs, a prefill large ones.
+    block_new = 1 if new <= MOST_POSITIONS else 16
+    _rotate_and_write[(triton.cdiv(new, block_new), heads + 2 * kv_heads)](
         states,
         cos,
         sin,
@@ -91,12 +96,14 @@ def rotate_and_write(
         keys,
         values,
         queries,
+        new,
         capacity,
         heads=heads,
         kv_heads=kv_heads,
         width=width,
+        block_new=block_new,
         block_width=triton.next_power_of_2(width),
-        num_warps=1,
+        num_warps=1 if block_new == 1 else 4,
     )
 
 
@@ -155,7 +162,7 @@ def attend_to_cache(
     return buffers.attended
 
 
-@triton.jit(do_not_specialize=["capacity"])
+@triton.jit(do_not_specialize=["count", "capacity"])
 def _rotate_and_write(
     states,
     cos,
@@ -165,36 +172,40 @@ def _rotate_and_write(
     keys,
     values,
     queries,
+    count,
     capacity,
     heads: tl.constexpr,
     kv_heads: tl.constexpr,
     width: tl.constexpr,
+    block_new: tl.constexpr,
     block_width: tl.constexpr,
 ):
-    """One head of one new position: a query, a key or a value."""
-    new = tl.program_id(0)
+    """One head of a block of the `count` new positions: a query, a key or a value."""
+    new = tl.program_id(0) * block_new + tl.arange(0, block_new)
     head = tl.program_id(1)
+    is_new = new < count
     place = tl.load(start).to(tl.int64) + new
-    columns = tl.arange(0, block_width)
-    inside = columns < width
-    own = states + (new.to(tl.int64) * (heads + 2 * kv_heads) + head) * width
+    columns = tl.arange(0, block_width)[None, :]
+    inside = is_new[:, None] & (columns < width)
+    own = states + (new.to(tl.int64)[:, None] * (heads + 2 * kv_heads) + head) * width
     state = tl.load(own + columns, mask=inside, other=0.0).to(tl.float32)
     if head < heads + kv_heads:
         # Rotating halves is reading half a head further on, once the sine carries the sign.
         half: tl.constexpr = width // 2
         across = tl.load(own + (columns + half) % width, mask=inside, other=0.0).to(tl.float32)
-        angle = (tl.load(start) + tl.load(depths + new)) * width + columns
+        rotated = tl.load(start) + tl.load(depths + new, mask=is_new, other=0)
+        angle = rotated[:, None] * width + columns
         state = state * tl.load(cos + angle, mask=inside, other=0.0).to(tl.float32)
         state += across * tl.load(sin + angle, mask=inside, other=0.0).to(tl.float32)
-    held = inside & (place < capacity)
+    held = inside & (place < capacity)[:, None]
     if head < heads:
-        row = queries + (new.to(tl.int64) * heads + head) * width
+        row = queries + (new.to(tl.int64)[:, None] * heads + head) * width
         tl.store(row + columns, state.to(queries.dtype.element_ty), mask=inside)
     elif head < heads + kv_heads:
-        row = keys + ((head - heads) * capacity + place) * width
+        row = keys + ((head - heads) * capacity + place)[:, None] * width
         tl.store(row + columns, state.to(keys.dtype.element_ty), mask=held)
     else:
-        row = values + ((head - heads - kv_heads) * capacity + place) * width
+        row = values + ((head - heads - kv_heads) * capacity + place)[:, None] * width
         tl.store(row + columns, state.to(values.dtype.element_ty), mask=held)
 
 

@@ -10,11 +10,8 @@ floats of eight bits included. Four bits: see `engines.kernels.packed_weight`.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
-
-from engines.kernels.packed_weight import LARGEST_FLOAT8
 
 
 @triton.jit(do_not_specialize=["TOKENS"])
@@ -321,32 +318,3 @@ def _store(
     if ADDED:
         sums += tl.load(residual + places, mask=inside, other=0.0).to(tl.float32)
     tl.store(out + places, sums.to(out.dtype.element_ty), mask=inside)
-
-
-def quantize_rows(states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `engines.kernels.packed_weight.float8_rows`, in one kernel."""
-    rows, width = states.shape
-    numbers = states.new_empty(rows, width, dtype=torch.float8_e4m3fn)
-    scales = states.new_empty(rows, dtype=torch.float32)
-    _quantize_rows[(rows,)](
-        states,
-        numbers,
-        scales,
-        largest=LARGEST_FLOAT8,
-        width=width,
-        block=triton.next_power_of_2(width),
-        num_warps=8,
-    )
-    return numbers, scales
-
-
-@triton.jit
-def _quantize_rows(states, numbers, scales, largest: tl.constexpr, width: tl.constexpr, block: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    columns = tl.arange(0, block)
-    inside = columns < width
-    values = tl.load(states + row * width + columns, mask=inside, other=0.0).to(tl.float32)
-    scale = tl.maximum(tl.max(tl.abs(values), 0) / largest, 1.1754944e-38)
-    tl.store(scales + row, scale)
-    values = tl.minimum(tl.maximum(values / scale, -largest), largest)
-    tl.store(numbers + row * width + columns, values.to(numbers.dtype.element_ty), mask=inside)

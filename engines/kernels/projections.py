@@ -21,6 +21,9 @@ Weight = torch.Tensor | PackedWeight
 MOST_TOKENS = 16
 """Rows of the smallest tile that tensor cores multiply."""
 
+chosen_tilings: dict[tuple[torch.device, Product], Tiling] = {}
+"""What was measured in this process (`engines.kernels.tuning`); all other products take `default_tiling`."""
+
 
 def norm_project(
     hidden: torch.Tensor,
@@ -66,6 +69,10 @@ def product_of(tokens: int, weight: Weight, dtype: torch.dtype, *, is_gated: boo
     return Product(padded, rows // 2 if is_gated else rows, columns, dtype.itemsize, bits, is_gated)
 
 
+def tiling_of(product: Product, device: torch.device) -> Tiling:
+    return chosen_tilings.get((device, product)) or default_tiling(product)
+
+
 def launch(
     inputs: torch.Tensor,
     weight: Weight,
@@ -78,14 +85,14 @@ def launch(
     out: torch.Tensor | None = None,
     tiling: Tiling | None = None,
 ) -> torch.Tensor:
-    """Any of the three above, by what is given; the default `tiling` follows from the shape."""
+    """Any of the three above, by what is given; `tiling` is for those who look for the best one."""
     from engines.kernels import matrix_vector
 
     tokens = inputs.shape[0]
     if tokens > MOST_TOKENS:
         raise ValueError(f"{tokens} tokens at once; the kernels take up to {MOST_TOKENS}")
     product = product_of(tokens, weight, inputs.dtype, is_gated=is_gated)
-    tiling = tiling or default_tiling(product)
+    tiling = tiling or tiling_of(product, inputs.device)
     if out is None:
         out = inputs.new_empty(tokens, product.rows)
     data, scales = (weight.data, weight.scales) if isinstance(weight, PackedWeight) else (weight, None)

@@ -6,7 +6,7 @@ spread. `docs/decode-step.md` argues the numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GROUP = 128
 """Weights in four bits that share a scale."""
@@ -76,6 +76,32 @@ def default_tiling(product: Product) -> Tiling:
     if product.tokens == 1:
         return _for_one(product)
     return _for_several(product)
+
+
+def candidates(product: Product) -> list[Tiling]:
+    """What is worth measuring: the default first; then shorter and longer, fewer and more tiles, and more warps.
+
+    Few, because each is compiled: about a second. Too large ones do not launch, and are passed over.
+    """
+    first = default_tiling(product)
+    rows, columns = first.rows, first.columns
+    if product.tokens == 1:
+        tried = [
+            first,
+            replace(first, rows=max(1, rows // 2)),
+            replace(first, rows=max(1, rows // 2), columns=2 * columns),
+            replace(first, rows=2 * rows, columns=max(64, columns // 2)),
+            replace(first, stages=6),
+            replace(first, rows=2 * rows, warps=8, stages=3),
+        ]
+    else:
+        tried = [
+            first,
+            replace(first, stages=first.stages - 1),
+            replace(first, rows=max(16, rows // 2), warps=2, columns=2 * columns),
+            replace(first, rows=2 * rows, stages=3),
+        ]
+    return list(dict.fromkeys(tried))
 
 
 def _for_one(product: Product) -> Tiling:

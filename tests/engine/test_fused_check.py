@@ -13,8 +13,8 @@ from triton.errors import TritonError
 
 import planted_errors
 from engines.decoder import fused_check
-from engines.decoder.fused_check import check, distances
-from engines.decoder.fused_pass import FusedPass
+from engines.decoder.fused_check import check, checked_long_pass, distances, prefill_distances
+from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.layer_check import PartDistances
 from planted_errors import use_python_kernels
 from random_decoders import random_decoder
@@ -42,6 +42,14 @@ def test_right_kernels_pass(dtype: torch.dtype) -> None:
     assert [each.problem for each in found.values() if each.problem] == []
     # Three starts and shapes; embeddings, heads, and states, keys and values of two layers.
     assert len(found) == 3 * 3 * (1 + 1 + 2 * 3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_right_prefill_passes(dtype: torch.dtype) -> None:
+    """Triton's interpreter, which finds planted errors, truncates to bfloat16."""
+    found = list(prefill_distances(run_fused_layers, random_decoder(dtype)))
+    print(f"right prefill in {dtype}: up to {max(each.ratio for each in found):.2f}")
+    assert [each.problem for each in found if each.problem] == []
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -88,3 +96,4 @@ def test_what_keeps_a_pass_from_being_checked_is_a_sentence(
     with pytest.raises(RuntimeError) as raised:
         check(FusedPass(decoder), decoder, 1)
     assert (type(raised.value), str(raised.value)) == (RuntimeError, sentence)
+    assert checked_long_pass(decoder) == (None, sentence)

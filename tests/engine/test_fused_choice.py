@@ -22,6 +22,7 @@ class Made:
     def __init__(self, kind: str, says: str = "") -> None:
         self.kind, self.says = kind, says
         self.problem: str | None = None
+        self.prefill_problem = ""
 
     def compile_for(self, blocks: Any, *, batch: int = 1) -> float:
         if self.says:
@@ -84,6 +85,15 @@ def test_attention_asked_for_is_not_overruled(on_cuda: Any) -> None:
 
 def test_cudnn_attends_in_a_prefill_of_a_fused_step(on_cuda: Any) -> None:
     assert on_cuda().choose(Switches(attention="cudnn"), PLAN).kind == "fused"
+
+
+def test_a_prefill_that_fails_its_check_is_told(on_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, made = on_cuda(), Made("fused")
+    made.prefill_problem = "layer 1 of a prefill is wrong"
+    monkeypatch.setattr(step_choice, "FusedGraphs", lambda _: made)
+    chosen = steps.choose(Switches(), PLAN)
+    assert (chosen.step, chosen.kind) == (made, "fused")
+    assert chosen.sentence == "The prefill is not fused but runs eagerly: layer 1 of a prefill is wrong."
 
 
 def test_bits_of_a_tree_say_what_its_mask_says() -> None:

@@ -17,9 +17,9 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.fused_check import distances
+from engines.decoder.fused_check import distances, prefill_distances
 from engines.decoder.fused_graphs import FusedGraphs
-from engines.decoder.fused_pass import FusedPass
+from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
@@ -146,6 +146,14 @@ def test_a_layer_of_7b_is_as_exact_as_the_eager_one(dtype: torch.dtype, kv_heads
                 (logits_at(rounded, ids, start, each) - wanted).square().mean().sqrt() for each in (None, body)
             )
             assert float(fused) < 1.25 * float(eager)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kv_heads", [32, 8])
+def test_a_prefill_of_7b_is_as_exact_as_the_eager_one(dtype: torch.dtype, kv_heads: int) -> None:
+    found = list(prefill_distances(run_fused_layers, llama_7b(dtype, kv_heads)))
+    print(f"{dtype}, {kv_heads} heads of keys: up to {max(each.ratio for each in found):.2f}")
+    assert [each.problem for each in found if each.problem] == []
 
 
 @pytest.mark.parametrize("plant", [None, *TRITON_ERRORS], ids=lambda plant: getattr(plant, "__name__", "right"))

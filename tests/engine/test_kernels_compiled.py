@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 
 import recorded_launches
 import step_traffic
-from engines.kernels.matrix_vector import quantize_rows
+from engines.kernels.elementwise import quantize_rows
 from recorded_launches import Launch
 
 GRANTED = 99 * 1024
@@ -79,6 +79,22 @@ def test_every_kernel_of_a_step(tokens: int, capability: int, shape: dict[str, A
             # The small products of several tokens in four bits have enough for an H100.
             rate = step_traffic.H100 if launch.arguments.get("BITS") == 4 and tokens > 1 else step_traffic.H200
             assert asked_at_once(launch, resident) > rate * LATENCY_S / 132
+
+
+def test_every_kernel_of_a_prefill() -> None:
+    """Compiled once for all lengths; nothing spills, and memory is read and written 16 bytes at a time."""
+    launches = step_traffic.prefill_launches(640)
+    assert [launch.name for launch in launches] == ["_rotate_and_write", "_add_norm", "_silu_product", "_add_norm"]
+    keys = {recorded_launches.compile_key(launch) for launch in launches}
+    for length in (17, 4643):
+        assert keys == {recorded_launches.compile_key(launch) for launch in step_traffic.prefill_launches(length)}
+    for launch in launches[:3]:
+        made = recorded_launches.compiled(launch, 90)
+        assert made.spilled == 0
+        loads = [name for name in made.instructions if name.startswith("LDG")]
+        stores = [name for name in made.instructions if name.startswith("STG")]
+        print(launch.name, launch.grid, made.registers, sorted(set(loads)), sorted(set(stores)))
+        assert all("128" in name for name in stores)
 
 
 @pytest.mark.parametrize("capability", [89, 90])

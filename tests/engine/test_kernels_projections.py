@@ -17,7 +17,9 @@ from engines.kernels.tilings import FLOAT8, FULL, GROUP, INT4, INT8, Product, de
     [
         pytest.param("projections", marks=pytest.mark.whole),
         pytest.param("attention_kernel", marks=pytest.mark.whole),
+        pytest.param("fused_layers", marks=pytest.mark.whole),
         pytest.param("fused_step", marks=pytest.mark.whole),
+        "tuning",
         pytest.param("packed_step", marks=pytest.mark.whole),
     ],
 )

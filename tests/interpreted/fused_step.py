@@ -44,11 +44,11 @@ class _Sink:
 def large_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix in one tile: the interpreter takes a millisecond for any program, and the tilings have tests."""
 
-    def whole(product: Product) -> Tiling:
+    def whole(product: Product, *_: Any) -> Tiling:
         rows, columns = (max(16, 1 << (size - 1).bit_length()) for size in (product.rows, product.columns))
         return Tiling(rows, columns, 4, 1)
 
-    monkeypatch.setattr(projections, "default_tiling", whole)
+    monkeypatch.setattr(projections, "tiling_of", whole)
 
 
 def llama(seed: int = 0, *, layers: int = 1, heads: int = 2, kv_heads: int = 1, **others: Any) -> LlamaForCausalLM:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from engines.decoder.fused_graphs import tune_decoder
 from engines.decoder.fused_pass import FusedPass, fusing_problem
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PackedLinear, quantize_weights
+from engines.kernels import projections, tuning
 
 CPU = torch.device("cpu")
 
@@ -61,3 +65,25 @@ def test_packed_linears_read_with_kernels_what_they_unpack_without(decoder: Llam
     found = packed(rows)
     packed._has_kernel = (False, False)
     assert torch.allclose(found, packed(rows), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["int8"])
+def test_a_decoder_is_tuned_once_for_one_token_and_once_for_several(
+    decoder: LlamaDecoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tuning, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(projections, "chosen_tilings", {})
+    monkeypatch.setattr(tuning, "chosen_tilings", projections.chosen_tilings)
+    timed = []
+
+    def measure(call: Callable[[], object], device: torch.device) -> float:
+        timed.append(device)
+        return 1.0
+
+    tune_decoder(decoder, [1, 5, 7], measure=measure)
+    products = [product for _, product in projections.chosen_tilings]
+    assert [product.tokens for product in products] == [1] * 5 + [16] * 5
+    assert {product.rows for product in products if product.gated} == {96}
+    count = len(timed)
+    tune_decoder(decoder, [1, 16], measure=measure)
+    assert len(timed) == count
