@@ -49,14 +49,15 @@ from ui.widgets.panel_parts import EmptyState, ToneLabel
 
 LOSSY = "This answer may differ from the target's own: a trained map made its cache from the draft's."
 
-_STATE_WIDTH, _LEAST_STATE_WIDTH = 96, 56
-_LEAST_NAME_WIDTH = 64
+_STATE_WIDTH, _LEAST_NAME_WIDTH = 80, 64
+_WIDE, _NARROW = 480, 320
+"""Least widths in px with the family and the part, and with the arithmetic alone."""
 
 
 class ModelHead(QWidget):
     """Name, family · arithmetic · device, part in the run, and what it is doing now.
 
-    With little room the part goes first (its side says it already), then the family.
+    In a narrow column the part and the family are left out.
     """
 
     def __init__(self, side: str, parent: QWidget | None = None) -> None:
@@ -72,6 +73,7 @@ class ModelHead(QWidget):
         self._lossy.setToolTip(LOSSY)
         self._lossy.hide()
         self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._state.setMinimumWidth(_STATE_WIDTH)
         self.setFixedHeight(24)
         row = QHBoxLayout(self)
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
@@ -121,28 +123,19 @@ class ModelHead(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Leaves out the part, then the family, where the name needs the room; shortens the name last."""
-        for label in (self._header, self._name, self._lossy, self._chips, self._part):
-            label.ensurePolished()  # measured before they are shown, labels have another font
-        model = self._model
+        """Leaves out the part and the family in a narrow column, and cuts the name at the room that is left."""
+        model, width = self._model, self.width()
         name = model.name if model else mode_name(self._side)
+        self._chips.setText(chips(model) if width >= _WIDE else short_chips(model) if width >= _NARROW else "")
+        self._chips.setVisible(bool(self._chips.text()))
+        self._part.setVisible(width >= _WIDE and bool(self._part.text()))
+        used = _STATE_WIDTH + 2 * GRID
+        for label in (self._header, self._lossy, self._chips, self._part):
+            label.ensurePolished()  # measured before they are shown, labels have another font
+            used += 0 if label.isHidden() else label.sizeHint().width() + GRID
+        room = max(_LEAST_NAME_WIDTH, width - used)
         metrics = QFontMetrics(self._name.font())
-        wanted = metrics.horizontalAdvance(name) + GRID
-        fixed = sum(label.sizeHint().width() + GRID for label in (self._header, self._lossy) if not label.isHidden())
-        room = self.width() - GRID - fixed
-        state = max(_LEAST_STATE_WIDTH, min(_STATE_WIDTH, room - _LEAST_NAME_WIDTH - GRID))
-        self._state.setMinimumWidth(state)
-        room -= state
-        used = 0
-        for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
-            self._chips.setText(text)
-            shown = (self._chips, bool(text)), (self._part, has_part and bool(self._part.text()))
-            used = sum(label.sizeHint().width() + GRID for label, is_shown in shown if is_shown)
-            for label, is_shown in shown:
-                label.setVisible(is_shown)
-            if wanted + used <= room:
-                break
-        self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, max(_LEAST_NAME_WIDTH, room - used)))
+        self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, room))
         self._name.setToolTip(plain(f"{name}\n{chips(model)}".strip()))
 
 

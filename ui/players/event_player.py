@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPolygonF, QResizeEvent
@@ -111,8 +113,8 @@ class EventPlayer(FramePlayer):
 
     @property
     def look(self) -> EventLook:
-        """What was chosen, in the colours of the theme unless others were."""
-        return self._choice.look.in_theme(self._themes.theme.is_dark)
+        """The chosen look in the colours of the theme."""
+        return replace(self._choice.look, is_dark=self._themes.theme.is_dark)
 
     def sizeHint(self) -> QSize:
         return QSize(round((INPUT_PX - RATE_PX - _INSET) * ASPECT), INPUT_PX)

@@ -68,15 +68,6 @@ class EventWindows:
         edges = np.searchsorted(self._events.t_us, [start_us + self.zero_us, stop_us + self.zero_us])
         return self._events.slice_count(int(edges[0]), int(edges[1]))
 
-    def last(self, count: int, stop_us: int) -> EventArray:
-        """The last `count` events before a moment; fewer near the beginning."""
-        stop_us, span_us = min(stop_us, self.duration_us + 1), self._block_us
-        events = self.between(stop_us - span_us, stop_us)
-        while len(events) < count and span_us < stop_us:
-            span_us *= 2
-            events = self.between(stop_us - span_us, stop_us)
-        return events.slice_count(max(0, len(events) - count), len(events))
-
     def close(self) -> None:
         self._events = NO_EVENTS
         self._recording.close()

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QSettings, Qt, Signal
 from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
-from ui.players.event_look import BY_THEME, COUNTS, SPANS_US, EventLook, count_words, rendering_texts, span_words
+from ui.players.event_look import SPANS_US, EventLook, rendering_texts, span_words
 from ui.style.theme import ThemeHolder, points
 
 _KEY = "players/events"
@@ -94,30 +94,18 @@ class LookButton(QToolButton):
         self.resize(self.sizeHint().width(), _HEIGHT)
 
     def _fill(self) -> None:
-        from evprof.loaders.pictures.palette import PALETTES
+        look = self._choice.look
+        self._menu.clear()
+        texts = rendering_texts().items()
+        self._offer((text.title, replace(look, rendering=name), text.sentence) for name, text in texts)
+        self._menu.addSeparator()
+        self._offer((f"last {span_words(span)}", replace(look, span_us=span), "") for span in SPANS_US)
 
-        menu, look = self._menu, self._choice.look
-        menu.clear()
-        self._offer(
-            menu,
-            ((text.title, replace(look, rendering=name), text.sentence) for name, text in rendering_texts().items()),
-        )
-        menu.addSeparator()
-        spans = [(f"last {span_words(span)}", replace(look, span_us=span, count=None), "") for span in SPANS_US]
-        counts = [(f"last {count_words(count)}", replace(look, count=count), "") for count in COUNTS]
-        self._offer(menu, spans + counts)
-        menu.addSeparator()
-        colors = menu.addMenu("Colours")
-        colors.setEnabled(not look.is_as_model)
-        colors.menuAction().setToolTip("EventGPT's pictures have its own colours." if look.is_as_model else "")
-        palettes = [(palette.title, replace(look, palette=name), "") for name, palette in PALETTES.items()]
-        self._offer(colors, [("Follow the window", replace(look, palette=BY_THEME), ""), *palettes])
-
-    def _offer(self, menu: QMenu, entries: Iterable[tuple[str, EventLook, str]]) -> None:
+    def _offer(self, entries: Iterable[tuple[str, EventLook, str]]) -> None:
         """Exclusive entries: text, the look it chooses, and a tool tip."""
-        group = QActionGroup(menu)
+        group = QActionGroup(self._menu)
         for text, look, tip in entries:
-            action = group.addAction(menu.addAction(text, partial(self._choice.choose, look)))
+            action = group.addAction(self._menu.addAction(text, partial(self._choice.choose, look)))
             action.setCheckable(True)
             action.setChecked(look == self._choice.look)
             action.setToolTip(tip or text)
