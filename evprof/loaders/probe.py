@@ -11,7 +11,7 @@ from evprof.core.files.whole_file import APPLICATION_ID_AT, SQLITE_MAGIC
 from evprof.loaders.events.opening import format_of, format_titles, read_events
 from evprof.loaders.events.recording import HEAD_BYTES
 from evprof.loaders.legacy.family import is_legacy
-from evprof.loaders.manifests.manifest import is_manifest, why_no_manifest
+from evprof.loaders.manifests.manifest import is_manifest
 from evprof.loaders.paths import first_bytes, opened_file
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 from evprof.loaders.pictures.png import is_event_frame, read_png
@@ -34,9 +34,6 @@ def accepted() -> str:
 
 
 _VIDEO_SUFFIXES = frozenset({".avi", ".h264", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv"})
-
-_LIST_SUFFIXES = frozenset({".csv", ".jsonl", ".tsv"})
-"""Names of which a complaint about columns is of more use than a list of everything that is accepted."""
 
 
 def probe(path: str | Path, *, session_id: int | None = None) -> str:
@@ -77,8 +74,6 @@ def _video_kind(path: Path) -> str:
             raise
         if path.suffix.lower() in (".npy", ".npz"):
             read_events(path)
-        if path.suffix.lower() in _LIST_SUFFIXES and (why := why_no_manifest(path)):
-            raise UserError(f"{path}: {why}") from None
         raise UserError(f"{path}: is of no known kind; accepted are {accepted()}.") from None
 
 

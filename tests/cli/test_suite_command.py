@@ -276,10 +276,9 @@ def test_another_suite_is_refused_before_an_engine_starts(
         (["stages", "-o", "out", "--data", "absent.csv"], 1, "absent.csv"),
         (["bad.toml", "-o", "out"], 1, "cannot be read as TOML"),
         (["text.csv", "-o", "out"], 2, "neither a suite"),
-        (["empty.csv", "-o", "out"], 1, "the file is empty"),
-        (["empty.json", "-o", "out"], 1, "is an empty list of samples"),
-        (["columns.csv", "-o", "out"], 1, "among name, evnts, vido; did you mean events?"),
-        (["halves.csv", "-o", "out"], 1, "among name, prompt; a list of samples needs one of them."),
+        (["empty.csv", "-o", "out"], 2, "neither a suite"),
+        (["empty.json", "-o", "out"], 2, "neither a suite"),
+        (["columns.csv", "-o", "out"], 2, "columns events and video"),
         (["typo.json", "-o", "out"], 2, "did you mean frames"),
     ],
 )

@@ -134,13 +134,12 @@ def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -
 
 
 def _of_samples(word: str, options: argparse.Namespace) -> SuiteChoice:
-    from evprof.loaders.manifests.manifest import is_manifest, why_no_manifest
+    from evprof.loaders.manifests.manifest import is_manifest
 
     if not Path(word).is_dir() and not is_manifest(word):
-        if why := why_no_manifest(word):
-            raise UserError(f"'{word}' {why}")
         raise UserError(
-            f"'{word}' is neither a suite (a TOML or JSON file with settings, axes or cells) nor a list of samples.",
+            f"'{word}' is neither a suite (a TOML or JSON file with settings, axes or cells) nor a list of samples "
+            "(CSV or JSON with columns events and video).",
             exit_code=USAGE,
         )
     if options.data is not None:

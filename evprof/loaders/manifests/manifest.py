@@ -13,7 +13,6 @@ from typing import Literal
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.core.texts import nearest
 from evprof.core.units import count_text
 from evprof.loaders.manifests.rows import CSV, HEAD_BYTES, JSON, ManifestProblems, first_row, read_rows, text_format
 from evprof.loaders.manifests.samples import HALVES, MARKS, SampleReading, column_name, known_columns
@@ -113,23 +112,3 @@ def is_manifest(path: str | Path) -> bool:
         return False
     # One word on the first line of a text does not make it a table.
     return form != CSV or len(keys) > 1 or keys <= HALVES
-
-
-def why_no_manifest(path: str | Path) -> str:
-    """Why a file that looks like a list of samples is none, to follow its name; "" for other files.
-
-    Raises UserError for a file that is empty or cannot be read.
-    """
-    head = first_bytes(path, HEAD_BYTES)
-    form = text_format(head)
-    first = None if form is None else first_row(head, form)
-    if first is None:
-        return "is an empty list of samples; give it rows." if form == JSON and not head.strip(b"[] \r\n\t") else ""
-    guesses = (nearest(column_name(key), HALVES) for key in first)
-    guess = next((name for name in guesses if name), None)
-    if guess is None and not known_columns(first):
-        return ""
-    listed = ", ".join(key[:40] for key in list(first)[:8])
-    ending = f"did you mean {guess}?" if guess else "a list of samples needs one of them."
-    *others, last = sorted(HALVES)
-    return f"has no column {', '.join(others)} or {last} among {listed}; {ending}"

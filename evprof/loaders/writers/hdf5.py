@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from evprof.core.events import EventArray
 from evprof.core.files.whole_file import whole_path
 from evprof.loaders.events.hdf5.filters import register_filters
 from evprof.loaders.events.recording import joined
-from evprof.loaders.paths import reason
 
 
 class PatientFile(io.RawIOBase):
@@ -111,35 +110,34 @@ _LARGEST_T = 2**32 - 1
 
 
 def write_dsec(
-    path: str | Path,
+    path: Path,
     chunks: Iterable[EventArray],
     *,
     compression: str = "blosc-zstd",
-    t_offset_us: int | None = None,
     width: int | None = None,
     height: int | None = None,
 ) -> int:
     """Writes `/events/{x,y,t,p}`, `/ms_to_idx` and `/t_offset`; returns how many events.
 
-    The sensor's size, where it is given, becomes the attributes `width` and `height` of `/events`.
+    The sensor's size becomes the attributes `width` and `height` of `/events`. `t` is relative to the first event, in
+    32 bits as in DSEC, in 64 from the first event on that is more than 71 minutes later. `ms_to_idx[m]` is the first
+    event with t >= 1000 m, for every m up to the last event.
 
-    `t` is kept relative to `t_offset_us` (None: the first event's time), in 32 bits as DSEC does, in 64 from the first
-    event on that lies more than 71 minutes after it. `ms_to_idx[m]` is the first event with t >= 1000 m, for every m
-    up to the last event. The file appears under its name only when it is complete, and replaces one that was there.
-
-    Raises UserError for events whose time runs backwards (the index could not be right: sort them before), for those
-    before `t_offset_us`, for none at all, and when the file cannot be written. Errors of `chunks` come through.
+    Raises OSError, and UserError for events whose time runs backwards, which the index cannot show, and for none.
     """
-    name = str(path)
-    options = _compression_options(compression, name)
-    with _sentences(name), whole_path(Path(path)) as unfinished:
-        with _file(unfinished) as (file, place):
-            writer = _DsecFile(file, options, t_offset_us, name)
-            if width and height:
-                file["events"].attrs.update(width=width, height=height)
-            for events in _gathered(_passed_on(chunks)):
-                writer.append(events)
-                place.check()
+    options = _compression_options(compression, str(path))
+    with whole_path(path) as unfinished:
+        with closing(PatientFile(unfinished)) as place:
+            import h5py
+
+            with h5py.File(place, "w") as file:
+                writer = _DsecFile(file, options, str(path))
+                if width and height:
+                    file["events"].attrs.update(width=width, height=height)
+                for events in _gathered(chunks):
+                    writer.append(events)
+                    place.check()
+            place.check()
         if not writer.count:
             raise UserError(f"{path}: there are no events to write; nothing was written.")
     return writer.count
@@ -148,10 +146,10 @@ def write_dsec(
 class _DsecFile:
     """The datasets of a file that is being written."""
 
-    def __init__(self, file: Any, options: dict[str, Any], t_offset_us: int | None, name: str) -> None:
+    def __init__(self, file: Any, options: dict[str, Any], name: str) -> None:
         self._file = file
         self._options = options
-        self._offset = t_offset_us
+        self._offset = 0
         self._name = name
         self._last_us: int | None = None
         self.count = 0
@@ -162,9 +160,8 @@ class _DsecFile:
     def append(self, events: EventArray) -> None:
         """Adds events that follow those before in time. Raises UserError otherwise."""
         t = events.t_us
-        if self._offset is None:
-            self._offset = int(t[0])
         if self.count == 0:
+            self._offset = int(t[0])
             self._file.create_dataset("t_offset", data=np.int64(self._offset))
         self._check(t)
         relative = t - self._offset
@@ -190,21 +187,14 @@ class _DsecFile:
                 f"{self._name}: time runs backwards at event {self.count + number:,}, and DSEC's millisecond index "
                 "needs time order; sort the events by time first (--sort)."
             )
-        if self._offset is not None and t_us[0] < self._offset:
-            raise UserError(
-                f"{self._name}: the first event is at {int(t_us[0]):,} µs, before the time offset of "
-                f"{self._offset:,} µs; choose an earlier one.",
-                exit_code=USAGE,
-            )
 
     def _index(self, relative_us: npt.NDArray[np.int64]) -> None:
         """Continues ms_to_idx to the last of these events, a bounded piece at a time."""
         start, stop = len(self._file["ms_to_idx"]), int(relative_us[-1]) // 1000 + 1
         if stop > _MOST_INDEX:
             raise UserError(
-                f"{self._name}: the last events lie {stop / 1000:,.0f} s after the time offset, too far for an index "
-                "by milliseconds; choose an offset near the first event.",
-                exit_code=USAGE,
+                f"{self._name}: the last events lie {stop / 1000:,.0f} s after the first, too far for an index by "
+                "milliseconds; write .npy, or a part."
             )
         for begin in range(start, stop, 16 * CHUNK_ROWS):
             marks = np.arange(begin, min(begin + 16 * CHUNK_ROWS, stop), dtype=np.int64) * 1000
@@ -261,36 +251,3 @@ def _compression_options(compression: str, name: str) -> dict[str, Any]:
     hdf5plugin = register_filters()
     codec: Any = compression.removeprefix("blosc-")
     return dict(hdf5plugin.Blosc(cname=codec, clevel=1, shuffle=hdf5plugin.Blosc.SHUFFLE))
-
-
-@contextmanager
-def _file(path: Path) -> Iterator[tuple[Any, PatientFile]]:
-    import h5py
-
-    with closing(PatientFile(path)) as place:
-        with h5py.File(place, "w") as file:
-            yield file, place
-        place.check()
-
-
-class _SourceError(Exception):
-    """Carries an error of whoever gives the events past the sentences about writing."""
-
-
-def _passed_on(chunks: Iterable[EventArray]) -> Iterator[EventArray]:
-    try:
-        yield from chunks
-    except (OSError, RuntimeError, ValueError) as error:
-        raise _SourceError from error
-
-
-@contextmanager
-def _sentences(name: str) -> Iterator[None]:
-    try:
-        yield
-    except _SourceError as error:
-        raise error.__cause__ or error from None
-    except (OSError, RuntimeError, ValueError) as error:
-        raise UserError(
-            f"{name}: cannot be written ({reason(error)}); check the folder, its permissions and the free space."
-        ) from None

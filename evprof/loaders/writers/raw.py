@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,32 +20,12 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.core.files.whole_file import whole_binary
-from evprof.loaders.paths import reason
 
 _CHUNK_EVENTS = 1 << 17
 _MOST_CLIMBED = 1 << 18
 _SIZE_TEXT = 24
 
 Words = npt.NDArray[Any]
-
-
-def write_evt2(path: Path, chunks: Iterable[EventArray], *, width: int | None, height: int | None) -> int:
-    """Writes RAW in EVT2; returns how many events. `width` and `height` None: as large as the events need.
-
-    A size too small for an event grows to hold it. Raises UserError for what the format cannot hold, for no events at
-    all, and when the file cannot be written; then what was at `path` stays.
-    """
-    return _write(path, chunks, _Evt2(str(path)), width, height)
-
-
-def write_evt3(path: Path, chunks: Iterable[EventArray], *, width: int | None, height: int | None) -> int:
-    """Like `write_evt2` in EVT3, an event a word, without vectors."""
-    return _write(path, chunks, _Evt3(str(path)), width, height)
-
-
-def write_dat(path: Path, chunks: Iterable[EventArray], *, width: int | None, height: int | None) -> int:
-    """Like `write_evt2` as DAT, version 2."""
-    return _write(path, chunks, _Dat(str(path)), width, height)
 
 
 class _Encoder(ABC):
@@ -72,27 +53,29 @@ class _Encoder(ABC):
         )
 
 
-def _write(path: Path, chunks: Iterable[EventArray], encoder: _Encoder, width: int | None, height: int | None) -> int:
+def _write(
+    path: Path, chunks: Iterable[EventArray], *, form: type[_Encoder], width: int | None, height: int | None
+) -> int:
+    """Writes events; returns how many. `width` and `height` None, or too small: as large as the events need.
+
+    Raises OSError, and UserError for what the format cannot hold and for no events. Then what was at `path` stays.
+    """
+    encoder = form(str(path))
     count, columns, rows, last_us = 0, width or 1, height or 1, 0
-    try:
-        with whole_binary(path) as stream:
-            stream.write(encoder.header(columns, rows))
-            for chunk in chunks:
-                for start in range(0, len(chunk), _CHUNK_EVENTS):
-                    events = chunk.slice_count(start, start + _CHUNK_EVENTS)
-                    last_us = _checked(events, encoder, last_us, count)
-                    for words in encoder.encode(events):
-                        stream.write(words.data)
-                    columns, rows = max(columns, events.width), max(rows, events.height)
-                    count += len(events)
-            if count == 0:
-                raise UserError(f"{path}: there are no events to write; nothing was written.")
-            stream.seek(0)
-            stream.write(encoder.header(columns, rows))
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written ({reason(error)}); check the folder, its permissions and the free space."
-        ) from None
+    with whole_binary(path) as stream:
+        stream.write(encoder.header(columns, rows))
+        for chunk in chunks:
+            for start in range(0, len(chunk), _CHUNK_EVENTS):
+                events = chunk.slice_count(start, start + _CHUNK_EVENTS)
+                last_us = _checked(events, encoder, last_us, count)
+                for words in encoder.encode(events):
+                    stream.write(words.data)
+                columns, rows = max(columns, events.width), max(rows, events.height)
+                count += len(events)
+        if count == 0:
+            raise UserError(f"{path}: there are no events to write; nothing was written.")
+        stream.seek(0)
+        stream.write(encoder.header(columns, rows))
     return count
 
 
@@ -262,3 +245,7 @@ def _without_roll_over(loops: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]
     """Ranges of events in which `loops` stays the same."""
     borders = [0, *(np.flatnonzero(loops[1:] != loops[:-1]) + 1).tolist(), len(loops)]
     yield from itertools.pairwise(borders)
+
+
+write_evt2, write_evt3, write_dat = (partial(_write, form=form) for form in (_Evt2, _Evt3, _Dat))
+"""RAW in EVT2; in EVT3, an event a word, without vectors; DAT of version 2."""
