@@ -24,7 +24,7 @@ from evprof.core.records import (
     TokenRecord,
 )
 from evprof.core.run_info import FINISHED, ModelFacts, RunInfo, SetupFacts
-from evprof.run.meters.power_sampler import Meter, NvmlMeter, PowerSampler
+from evprof.run.meters.samplers import Meter, NvmlMeter, PowerSampler, SampleGrid
 from evprof.run.session_writer import SessionWriter
 
 MS = 1_000_000
@@ -150,7 +150,7 @@ class WatchedRun:
 
 def watch(recording: RecordLog, run: WatchedRun, meters: Iterable[Meter], clock: FakeClock) -> None:
     """Records a run as a host would while it goes on, with a sample of every meter at each tenth of a second."""
-    sampler = PowerSampler(list(meters), clock=clock)
+    sampler, grid = PowerSampler(list(meters), clock=clock), SampleGrid(clock)
     info = RunInfo(run.run_id, 1, 0, run.role, run.mode, environment={"device": "a GPU of our own"})
     recording.post(RunStarted(run.run_id, info))
     described = RunDescribed(
@@ -165,7 +165,8 @@ def watch(recording: RecordLog, run: WatchedRun, meters: Iterable[Meter], clock:
     now_ms = run.start_ms - 20
     while now_ms < run.end_ms:
         clock.now_ns = now_ms * MS
-        recording.extend("power", sampler.sample_if_due(run.run_id))
+        if grid.now_if_due(run.run_id) is not None:
+            recording.extend("power", sampler.sample(run.run_id))
         recording.append(MemoryRecord(run.run_id, clock.now_ns, 3 << 30, 15 << 30))
         now_ms += 50
     _record_stages(recording, run)

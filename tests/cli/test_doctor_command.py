@@ -14,7 +14,7 @@ import pytest
 from evprof.cli.doctor import command, examination
 from evprof.cli.terminal import program
 from evprof.core.installation import EXTRAS
-from evprof.run.meters import power_sampler
+from evprof.run.meters import samplers
 
 FACTS = {
     "engine": {"device": "cpu", "torch": "2"},
@@ -150,7 +150,7 @@ def test_doctor_says_who_may_read_the_processors_counters(tmp_path, monkeypatch)
     zone = tmp_path / "intel-rapl:0"
     zone.mkdir()
     (zone / "name").write_text("package-0\n")
-    monkeypatch.setattr(power_sampler, "FOLDER", tmp_path)
+    monkeypatch.setattr(samplers, "FOLDER", tmp_path)
     problems: list[examination.Problem] = []
     assert not [name for name in command.energy_devices(problems) if name.startswith("cpu")]
     assert problems == [

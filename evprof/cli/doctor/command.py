@@ -176,7 +176,7 @@ def _check_gpu(gpu: dict[str, Any] | None, engine: dict[str, Any] | None, proble
 
 
 def energy_devices(problems: list[Problem]) -> list[str]:
-    from evprof.run.meters.power_sampler import nvml_meters, package_zones, rapl_meters, rapl_problem
+    from evprof.run.meters.samplers import nvml_meters, package_zones, rapl_meters, rapl_problem
 
     if (reason := rapl_problem()) is not None:
         counters = " ".join(str(zone / "energy_uj") for zone in package_zones())

@@ -23,8 +23,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import NS_PER_S
-from evprof.run.meters.memory_sampler import RunSamplers
-from evprof.run.meters.power_sampler import INTERVAL_NS
+from evprof.run.meters.samplers import INTERVAL_NS, RunSamplers
 from evprof.run.processes.channel import (
     Command,
     InheritedChannel,

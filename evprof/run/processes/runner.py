@@ -19,7 +19,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED
 from evprof.core.run_log import RunLog
-from evprof.run.meters.memory_sampler import RunSamplers
+from evprof.run.meters.samplers import RunSamplers
 from evprof.run.processes.channel import Part, QueueSink, apply_part
 from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost
 from evprof.run.processes.interrupts import first_interrupt

@@ -1,29 +1,21 @@
-"""What the devices of this machine draw while a run goes on, as records."""
+"""What the devices of this machine draw, and the memory of the engine process, while a run goes on.
+
+Sampling costs microseconds to about a millisecond a device. The engine never does it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from evprof.core.protocols import Clock, Message, RunDescribed, monotonic_ns
-from evprof.core.records import PowerRecord
+from evprof.core.protocols import Clock, Message, RunDescribed, RunEnded, monotonic_ns
+from evprof.core.recording import RecordLog
+from evprof.core.records import MemoryRecord, PowerRecord
 from evprof.core.run_info import ModelFacts
 from evprof.core.units import NS_PER_S
-
-
-class Reading(NamedTuple):
-    """As in `evprof.core.records.PowerRecord`: -1 for what the device does not tell."""
-
-    energy_uj: int = -1
-    power_mw: int = -1
-    sm_mhz: int = -1
-    memory_mhz: int = -1
-    temperature_c: int = -1
-    throttle_bits: int = -1
-    busy_percent: int = -1
-    memory_busy_percent: int = -1
 
 
 class Meter(Protocol):
@@ -31,8 +23,8 @@ class Meter(Protocol):
 
     device: str
 
-    def read(self) -> Reading | None:
-        """What it tells now; None when it has stopped telling anything."""
+    def read(self) -> dict[str, int]:
+        """What it tells now, as fields of PowerRecord; empty when it has stopped telling anything."""
 
 
 SAMPLES_PER_S = 10
@@ -75,15 +67,14 @@ class RaplMeter:
         self._raw_uj: int | None = None
         self._laps_uj = 0
 
-    def read(self) -> Reading | None:
-        """Its energy in µJ; None while it cannot be read."""
+    def read(self) -> dict[str, int]:
         raw_uj = _number(self._counter)
         if raw_uj is None:
-            return None
+            return {}
         if self._raw_uj is not None and raw_uj < self._raw_uj:
             self._laps_uj += self._range_uj
         self._raw_uj = raw_uj
-        return Reading(energy_uj=self._laps_uj + raw_uj)
+        return {"energy_uj": self._laps_uj + raw_uj}
 
 
 def package_zones(folder: Path | None = None) -> list[Path]:
@@ -100,7 +91,7 @@ def package_zones(folder: Path | None = None) -> list[Path]:
 def rapl_meters(folder: Path | None = None) -> list[RaplMeter]:
     """The packages whose counters may be read, numbered as the kernel numbers them."""
     found = [RaplMeter(zone, f"cpu:{number}") for number, zone in enumerate(package_zones(folder))]
-    return [meter for meter in found if meter.read() is not None]
+    return [meter for meter in found if meter.read()]
 
 
 def rapl_problem(folder: Path | None = None) -> str | None:
@@ -140,13 +131,11 @@ class NvmlMeter:
             "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
             "throttle_bits": lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
         }
-        self._utilization: Callable[[], Any] = lambda: nvml.nvmlDeviceGetUtilizationRates(handle)
+        self._handle = handle
 
-    def read(self) -> Reading | None:
-        """Everything this GPU tells now; None when it tells nothing."""
+    def read(self) -> dict[str, int]:
         told = {name: int(value) for name in list(self._questions) if (value := self._ask(name)) is not None}
-        shares = self._busy()
-        return Reading(**told, **shares) if told else None
+        return told | self._busy() if told else {}
 
     def _ask(self, name: str) -> Any:
         try:
@@ -160,7 +149,7 @@ class NvmlMeter:
 
     def _busy(self) -> dict[str, int]:
         try:
-            rates = self._utilization()
+            rates = self._nvml.nvmlDeviceGetUtilizationRates(self._handle)
         except (self._nvml.NVMLError, AttributeError):
             return {}
         return {"busy_percent": int(rates.gpu), "memory_busy_percent": int(rates.memory)}
@@ -172,16 +161,21 @@ def nvml_meters(environment: Mapping[str, str] | None = None) -> list[NvmlMeter]
     NVML counts in the order of the PCI bus, and so does CUDA where all GPUs are of one kind or CUDA_DEVICE_ORDER says
     so.
     """
+    nvml, handles = _nvml()
+    names = [str(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+    shown = _visible(names, (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES"))
+    return [NvmlMeter(nvml, handles[place], f"cuda:{number}") for number, place in enumerate(shown)]
+
+
+def _nvml() -> tuple[Any, list[Any]]:
+    """NVML and its handles of all GPUs; no handles where it is absent."""
     try:
         import pynvml
 
         pynvml.nvmlInit()
-        listed = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        names = [str(pynvml.nvmlDeviceGetUUID(handle)) for handle in listed]
+        return pynvml, [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     except Exception:  # noqa: BLE001 - NVML's own errors and every way in which its library can be absent
-        return []
-    shown = _visible(names, (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES"))
-    return [NvmlMeter(pynvml, listed[place], f"cuda:{number}") for number, place in enumerate(shown)]
+        return None, []
 
 
 def _visible(names: list[str], wish: str | None) -> list[int]:
@@ -205,7 +199,7 @@ CPU, GPU = "cpu", "cuda"
 
 
 class PowerSampler:
-    """Reads the processor's packages and those GPUs that hold a model of ours, ten times a second.
+    """Reads the processor's packages and those GPUs that hold a model of ours.
 
     Until a message has told which GPUs that are, all visible ones are read: the first sample lies before the run's
     zero, and the models are known soon after.
@@ -215,7 +209,6 @@ class PowerSampler:
         """`meters` are by default all that this machine has."""
         self._meters: list[Meter] = [*nvml_meters(), *rapl_meters()] if meters is None else list(meters)
         self._clock = clock
-        self._grid = SampleGrid(clock)
         self._gpus: set[str] = set()
 
     def note(self, message: Message) -> None:
@@ -227,12 +220,6 @@ class PowerSampler:
                 if isinstance(device, str) and device.startswith(GPU):
                     self._gpus.add(device if ":" in device else f"{device}:0")
 
-    def sample_if_due(self, run_id: int) -> list[PowerRecord]:
-        """A record per device at a run's first call and then every tenth of a second; empty otherwise."""
-        if not self._meters or self._grid.now_if_due(run_id) is None:
-            return []
-        return self.sample(run_id)
-
     def sample(self, run_id: int) -> list[PowerRecord]:
         """A record per device now: also for the end of a run, whose last tenth of a second counts like the others."""
         found = []
@@ -240,7 +227,56 @@ class PowerSampler:
             if meter.device.startswith(GPU) and self._gpus and meter.device not in self._gpus:
                 continue
             before = self._clock()
-            reading = meter.read()
-            if reading is not None:
-                found.append(PowerRecord(run_id, (before + self._clock()) // 2, meter.device, *reading))
+            if reading := meter.read():
+                found.append(PowerRecord(run_id, (before + self._clock()) // 2, meter.device, **reading))
         return found
+
+
+NO_GPU = -1
+
+
+class RunSamplers:
+    """Memory of the engine process, and the power of devices. Owns the streams "memory" and "power"."""
+
+    def __init__(
+        self, pid: int, *, clock: Clock = monotonic_ns, meters: Sequence[Meter] | None = None, nvml: Any = None
+    ) -> None:
+        """`meters` and `nvml`, the library and its handles, are by default this machine's."""
+        self._pid = pid
+        self._grid = SampleGrid(clock)
+        self._power = PowerSampler(meters, clock=clock)
+        self._nvml, self._handles = nvml or _nvml()
+        import psutil
+
+        self._gone = psutil.Error
+        self._process: psutil.Process | None = None
+        with contextlib.suppress(self._gone):
+            self._process = psutil.Process(pid)
+
+    def sample(self, run_ids: tuple[int, ...], recording: RecordLog) -> None:
+        """Appends what is due: at the first call for a run, and then every tenth of a second."""
+        if run_ids and (now := self._grid.now_if_due(run_ids[-1])) is not None:
+            with contextlib.suppress(self._gone):
+                if self._process is not None:
+                    rss_bytes = int(self._process.memory_info().rss)
+                    recording.append(MemoryRecord(run_ids[-1], now, rss_bytes, self._gpu_bytes()))
+            recording.extend("power", self._power.sample(run_ids[-1]))
+
+    def _gpu_bytes(self) -> int:
+        """The bytes that the process holds on all GPUs; NO_GPU when NVML or the figure is missing.
+
+        Inside a container NVML may list no process of ours, or hide the figure: that is "not known", never 0.
+        """
+        used: list[Any] = []
+        for handle in self._handles:
+            with contextlib.suppress(self._nvml.NVMLError):
+                processes = self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+                used += [entry.usedGpuMemory for entry in processes if entry.pid == self._pid]
+        known = [count for count in used if count is not None]
+        return sum(known) if known else NO_GPU
+
+    def note(self, message: Message, recording: RecordLog) -> None:
+        """To be called before a message is posted: it may tell where models are, and a run's end is a last sample."""
+        self._power.note(message)
+        if isinstance(message, RunEnded):
+            recording.extend("power", self._power.sample(message.run_id))
