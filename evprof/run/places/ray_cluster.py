@@ -60,7 +60,7 @@ class RayCluster(Closing):
 
     def _connect(self, word: str, say: Callable[[str], None], cpus: int | None) -> Any:
         _check_address(word)
-        self._held.enter_context(_quiet())
+        logging.getLogger("ray").setLevel(logging.CRITICAL)  # what dies is told by us, in a sentence
         is_asked = word not in (AUTO, LOCAL) or (word == AUTO and "RAY_ADDRESS" in os.environ)
         if not self.is_local:
             try:
@@ -75,7 +75,7 @@ class RayCluster(Closing):
     def _join(self, word: str, say: Callable[[str], None]) -> Any:
         if "RAY_AUTH_MODE" not in os.environ and _has_token():
             # Ray's command line takes the user's token unasked, `ray.init` does not. It looks when it is imported.
-            self._held.enter_context(_environment({"RAY_AUTH_MODE": "token"}))
+            os.environ["RAY_AUTH_MODE"] = "token"
         ray = _ray()
         try:
             if word != AUTO:
@@ -96,7 +96,7 @@ class RayCluster(Closing):
     def _start(self, say: Callable[[str], None], cpus: int | None) -> Any:
         folder = tempfile.mkdtemp(prefix="evprof-ray-", dir=_short_folder())
         self._held.callback(shutil.rmtree, folder, ignore_errors=True)
-        self._held.enter_context(_environment({**_OWN_SETTINGS, "RAY_AUTH_TOKEN": _own_token()}))
+        os.environ.update({**_OWN_SETTINGS, "RAY_AUTH_TOKEN": _own_token()})
         ray = _ray()
         self._held.enter_context(_no_cluster())
         try:
@@ -244,32 +244,6 @@ def _dashboard(found: Any) -> str:
 def _short_folder() -> str | None:
     """Where Ray's sockets may lie, whose paths have 107 letters at most."""
     return "/tmp" if len(tempfile.gettempdir()) > 24 and os.path.isdir("/tmp") else None
-
-
-@contextlib.contextmanager
-def _environment(changes: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """What dies is told by us, in a sentence; Ray would, in many."""
-    logger = logging.getLogger("ray")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 @contextlib.contextmanager

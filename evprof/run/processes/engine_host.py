@@ -10,12 +10,12 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Pipe, wait
-from typing import IO
 
 from evprof.core.errors import UserError
 from evprof.core.protocols import BUSY, GONE, SILENT, STARTING, Clock, EngineChanged, Message, monotonic_ns
@@ -322,11 +322,12 @@ class EngineProcess:
     ) -> None:
         """Starts `argv` with `environment` added to ours. Raises UserError when it cannot be started."""
         channel = channel or make_channel()
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `reap`
         try:
             self._process = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=self._printed,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {}), **channel.environment()},
                 pass_fds=channel.inherited_fds(),
@@ -334,14 +335,14 @@ class EngineProcess:
             )
         except OSError as error:
             channel.close()
+            self._printed.close()
             raise UserError(f"The engine process {argv[0]} cannot be started: {error.strerror}.") from error
-        self._tail = _Tail(self._process.stdout)
         try:
             self.connection: Wire = channel.connection(lambda: self._process.poll() is None)
         except UserError:
             self.kill()
             self._process.wait()
-            self._tail.close()
+            self._printed.close()
             raise
 
     @property
@@ -387,31 +388,15 @@ class EngineProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             code = self._process.wait()
-        return _exit_sentence(code, self._tail.close())
+        return _exit_sentence(code, self._last_words())
 
-
-class _Tail:
-    """The last bytes a process printed, read by a thread of its own so that the process never waits for us."""
-
-    def __init__(self, stream: IO[bytes] | None) -> None:
-        self._stream = stream
-        self._kept = b""
-        self._thread = threading.Thread(target=self._drain, name="evprof-engine-output", daemon=True)
-        self._thread.start()
-
-    def _drain(self) -> None:
-        if self._stream is None:
-            return
-        with contextlib.suppress(OSError, ValueError):
-            while piece := os.read(self._stream.fileno(), 65_536):
-                self._kept = (self._kept + piece)[-TAIL_BYTES:]
-
-    def close(self) -> str:
-        """What was printed last. Waits a moment for the rest, but not for a grandchild that holds the pipe open."""
-        self._thread.join(0.5)
-        if self._stream is not None and not self._thread.is_alive():
-            self._stream.close()
-        return self._kept.decode("utf-8", errors="replace")
+    def _last_words(self) -> str:
+        """The end of what the process printed."""
+        if self._printed.closed:
+            return ""
+        with self._printed:
+            self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - TAIL_BYTES))
+            return self._printed.read().decode("utf-8", errors="replace")
 
 
 def _exit_sentence(code: int, printed: str) -> str:
