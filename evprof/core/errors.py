@@ -33,6 +33,13 @@ class UserError(Exception):
         self.exit_code = exit_code
 
 
+class UsageError(UserError):
+    """Wrong usage; exit code 2."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, exit_code=USAGE)
+
+
 class EngineLost(UserError):  # noqa: N818 - a fact about a process
     """Raised out of an engine whose process cannot go on, since a device it holds has failed; another process can."""
 

@@ -80,28 +80,17 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 def commit(package: Path = _HERE) -> str | None:
     """The commit this program was made from, as a full or a short hash; None where it is unknown."""
-    try:
-        return _checked((package / BUILD_FILE).read_text(encoding="ascii")) or _of_checkout(package.parent)
-    except (OSError, ValueError):
-        return _of_checkout(package.parent)
+    words = ["git", "-C", str(package.parent), "rev-parse", "HEAD"]
+    text = ""
+    with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
+        if (package / BUILD_FILE).is_file():
+            text = (package / BUILD_FILE).read_text(encoding="ascii")
+        elif (package.parent / ".git").exists():
+            text = subprocess.run(words, capture_output=True, text=True, check=False, timeout=10).stdout
+    return text.strip() if _COMMIT.fullmatch(text.strip()) else None
 
 
 def version_text() -> str:
     """`evprof 0.2.0 (commit 796e839a)`."""
     found = commit()
     return f"evprof {__version__}{f' (commit {found[:8]})' if found else ''}"
-
-
-def _of_checkout(root: Path) -> str | None:
-    """The commit that git reports for a checkout; None without one, or without git."""
-    if not (root / ".git").exists():
-        return None
-    words = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        return _checked(subprocess.run(words, capture_output=True, text=True, check=False, timeout=10).stdout)
-    return None
-
-
-def _checked(text: str) -> str | None:
-    word = text.strip()
-    return word if _COMMIT.fullmatch(word) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.drafters import LORA
@@ -77,18 +77,18 @@ class RunRequest(Plain):
             if choice is not None:
                 choice.validate(role)
         if self.mode not in MODES:
-            raise UserError(f"Unknown mode '{self.mode}'; choose one of {', '.join(MODES)}.", exit_code=USAGE)
+            raise UsageError(f"Unknown mode '{self.mode}'; choose one of {', '.join(MODES)}.")
         for entry in OF_MEASURING:
             entry.validate(getattr(self, entry.key))
         for role in self.roles:
             if getattr(self, role) is None:
-                raise UserError(f"Mode {self.mode} needs a {role} model; name one with --{role}.", exit_code=USAGE)
+                raise UsageError(f"Mode {self.mode} needs a {role} model; name one with --{role}.")
         self._check_speculation()
         for role in self.reading_roles:
             if self.input_of(role) == EVENTS and self.sample.events_path is None:
-                raise UserError(f"Mode {self.mode} needs an event recording; add --events PATH.", exit_code=USAGE)
+                raise UsageError(f"Mode {self.mode} needs an event recording; add --events PATH.")
             if self.input_of(role) != EVENTS and self.sample.video_path is None:
-                raise UserError(f"Mode {self.mode} needs a video; add --video PATH.", exit_code=USAGE)
+                raise UsageError(f"Mode {self.mode} needs a video; add --video PATH.")
         self._check_refusals(has_cuda=has_cuda)
 
     def _check_refusals(self, *, has_cuda: bool) -> None:
@@ -108,25 +108,21 @@ class RunRequest(Plain):
             elif key != "cache" and value != "identical":
                 continue  # the engine takes another step, and reports it
             if refusal:
-                raise UserError(f"{entry.flag} {value}: {refusal}", exit_code=USAGE)
+                raise UsageError(f"{entry.flag} {value}: {refusal}")
         if self.nvtx and not has_cuda:
-            raise UserError(f"--nvtx needs a model on a CUDA device. {_ON_CPU}", exit_code=USAGE)
+            raise UsageError(f"--nvtx needs a model on a CUDA device. {_ON_CPU}")
 
     def _check_speculation(self) -> None:
         asked = self.settings.speculation
         if mode_of(self.mode).is_paired and self.settings.switches.early_exit is not None:
-            raise UserError(
-                "Early exit changes the answer and speculation must not; leave one of them out.",
-                exit_code=USAGE,
-            )
+            raise UsageError("Early exit changes the answer and speculation must not; leave one of them out.")
         if mode_of(self.mode).is_parallel and not asked.needs_draft_model:
-            raise UserError(
+            raise UsageError(
                 f"Parallel prefill drafts with the draft model, and drafter {asked.drafter} does not; leave --drafter "
-                "out or choose --mode speculative.",
-                exit_code=USAGE,
+                "out or choose --mode speculative."
             )
         if mode_of(self.mode).maps_cache and not asked.adapter:
-            raise UserError("Mode kv-adapted needs a trained map; name its folder with --adapter.", exit_code=USAGE)
+            raise UsageError("Mode kv-adapted needs a trained map; name its folder with --adapter.")
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.plain import Plain
 from evprof.core.vocabulary.scoring import ExpectedAnswer
 
@@ -48,13 +48,12 @@ class Sample(Plain):
     def validate(self) -> None:
         """Raises UserError (exit code 2) for a clip that cannot be."""
         if self.start_us is not None and not 0 <= self.start_us < _LONGEST_US:
-            raise UserError(f"A clip starts at 0 ms or later, not at {self.start_us / 1000:g} ms.", exit_code=USAGE)
+            raise UsageError(f"A clip starts at 0 ms or later, not at {self.start_us / 1000:g} ms.")
         if self.duration_us is not None and not 0 < self.duration_us < _LONGEST_US:
-            raise UserError(f"A clip lasts longer than 0 ms, not {self.duration_us / 1000:g} ms.", exit_code=USAGE)
+            raise UsageError(f"A clip lasts longer than 0 ms, not {self.duration_us / 1000:g} ms.")
         if abs(self.video_offset_us) >= _LONGEST_US:
-            raise UserError(
-                f"The video cannot lie {self.video_offset_us / 1e6:g} s from the events; check its offset.",
-                exit_code=USAGE,
+            raise UsageError(
+                f"The video cannot lie {self.video_offset_us / 1e6:g} s from the events; check its offset."
             )
 
     def window_us(self, zero_us: int = 0) -> tuple[int, int] | None:

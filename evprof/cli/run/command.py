@@ -34,7 +34,7 @@ from evprof.core.sample import Sample, clip_name
 from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.modes import KV_ADAPTED, MODES, SIDE_BY_SIDE, SPECULATIVE, mode_of
 from evprof.core.vocabulary.setting import Situation
-from evprof.core.vocabulary.settings import SETTINGS, counts
+from evprof.core.vocabulary.settings import SETTINGS
 from evprof.loaders.adapters import AdapterInfo, check_mode, drafter_of
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def request_of(options: argparse.Namespace) -> RunRequest:
 def idle_sentences(options: argparse.Namespace, request: RunRequest) -> list[str]:
     """Of every setting that was given and changes nothing in this run: its option, and why."""
     here = Situation(request.mode, request.settings.flat(), keeps_roles=True)
-    idle = {SETTINGS[key].flag: counts(key, here) for key in given_settings(options)}
+    idle = {SETTINGS[key].flag: SETTINGS[key].idle(here) for key in given_settings(options)}
     return [f"{flag} changes nothing here: {why}" for flag, why in idle.items() if why]
 
 

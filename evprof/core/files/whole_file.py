@@ -41,20 +41,14 @@ def put_new(path: Path, content: bytes) -> None:
     part = make_part(path.parent)
     try:
         part.write_bytes(content)
-        _link_or_rename(part, path)
+        try:
+            os.link(part, path)
+        except OSError:  # a file system without hard links
+            if path.exists():
+                raise FileExistsError(f"{path} exists") from None
+            os.rename(part, path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _link_or_rename(part: Path, path: Path) -> None:
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        if path.exists():
-            raise FileExistsError(f"{path} exists") from None
-        os.rename(part, path)
 
 
 def regular_file(path: str | Path, remedy: str = "copy it to one first") -> Path:
@@ -70,16 +64,9 @@ def regular_file(path: str | Path, remedy: str = "copy it to one first") -> Path
     if stat.S_ISDIR(mode):
         raise UserError(f"{path}: is a folder, where a file is expected; name the file in it.")
     if not stat.S_ISREG(mode):
-        raise UserError(f"{path}: is {_kind(mode)}, no ordinary file; {remedy}.")
+        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise UserError(f"{path}: is {kind}, no ordinary file; {remedy}.")
     return Path(path)
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISFIFO(mode):
-        return "a named pipe"
-    if stat.S_ISSOCK(mode):
-        return "a socket"
-    return "a device"
 
 
 SQLITE_MAGIC = b"SQLite format 3\x00"

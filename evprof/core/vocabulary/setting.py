@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, get_args
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.plain import hints_of
 from evprof.core.vocabulary.families import FAMILIES, READ_BY
 from evprof.core.vocabulary.modes import Mode, mode_of
@@ -214,7 +214,7 @@ class Setting:
     def validate(self, value: Any, flag: str = "") -> None:
         """Raises UserError (exit code 2) for a value that means nothing; `flag` is the option to name."""
         if said := self.problem(value):
-            raise UserError(f"{flag or self.flag} {said}", exit_code=USAGE)
+            raise UsageError(f"{flag or self.flag} {said}")
 
 
 def said(words: Words, value: Any, values: Mapping[str, Any]) -> str:

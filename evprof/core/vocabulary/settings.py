@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from evprof.core.plain import fits, hints_of
@@ -52,24 +51,18 @@ def option_words(values: Mapping[str, Any], role: str = "", *, keeps_defaults: b
 
     Settings at their default are left out unless `keeps_defaults`, and so are keys that nobody knows.
     """
-    told = {key: value for key, value in values.items() if key in SETTINGS}
     return [
         word
-        for key, value in told.items()
-        if keeps_defaults or value != SETTINGS[key].default
+        for key, value in values.items()
+        if key in SETTINGS and (keeps_defaults or value != SETTINGS[key].default)
         for word in SETTINGS[key].words(value, role)
     ]
-
-
-def counts(key: str, here: Situation) -> str:
-    """Why a setting changes nothing in a situation, in a sentence; "" where it counts."""
-    return SETTINGS[key].idle(here)
 
 
 def in_force(settings: GenerationSettings, here: Situation) -> GenerationSettings:
     """The settings with everything that changes nothing at its default, so that equal measurements look equal."""
     for key, value in settings.flat().items():
-        if value != DEFAULTS[key] and counts(key, here):
+        if value != DEFAULTS[key] and SETTINGS[key].idle(here):
             settings = with_value(settings, key, DEFAULTS[key])
     return settings
 
@@ -96,7 +89,7 @@ def settings_from_json(values: object) -> tuple[GenerationSettings, frozenset[st
     fitting: dict[str, dict[str, Any]] = {name: {} for name in groups}
     for entry in OF_RUN:
         told = groups[entry.group]
-        if entry.key in told and fits(told[entry.key], _kinds()[entry.key]):
+        if entry.key in told and fits(told[entry.key], _KINDS[entry.key]):
             fitting[entry.group][entry.key] = told[entry.key]
     given = frozenset(key for group in fitting.values() for key in group)
     nested: dict[str, Any] = {name: kind(**fitting[name]) for name, kind in NESTED.items()}
@@ -107,7 +100,5 @@ def _told(values: object) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-@cache
-def _kinds() -> dict[str, Any]:
-    records: tuple[Any, ...] = (GenerationSettings, *NESTED.values())
-    return {name: kind for record in records for name, kind in hints_of(record).items()}
+_RECORDS: tuple[Any, ...] = (GenerationSettings, *NESTED.values())
+_KINDS: dict[str, Any] = {name: kind for record in _RECORDS for name, kind in hints_of(record).items()}

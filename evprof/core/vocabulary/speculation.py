@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.plain import Plain, plain_values
 from evprof.core.vocabulary.drafters import DRAFTERS, GROWING_WORDS, KINDS, MODEL, TREE_WORDS
 from evprof.core.vocabulary.setting import Range, Situation, setting
@@ -307,20 +307,16 @@ class SpeculationSettings(Plain):
     def check(self) -> None:
         """Raises UserError (exit code 2) for settings that need each other."""
         if DRAFTERS[self.drafter].is_trained and not self.adapter:
-            raise UserError(f"Drafter {self.drafter} is trained; name its folder with --adapter.", exit_code=USAGE)
+            raise UsageError(f"Drafter {self.drafter} is trained; name its folder with --adapter.")
         if self.tree and not DRAFTERS[self.drafter].drafts_trees:
-            raise UserError(
+            raise UsageError(
                 f"Only some drafters draft trees ({TREE_WORDS}); drafter {self.drafter} gives a chain, so leave "
-                "--draft-tree out.",
-                exit_code=USAGE,
+                "--draft-tree out."
             )
         if self.dynamic is not None and not DRAFTERS[self.drafter].grows_trees:
-            raise UserError(
+            raise UsageError(
                 f"Drafter {self.drafter} knows no chances to grow a dynamic tree by ({GROWING_WORDS} do); name "
-                "children by level, such as --draft-tree 3,2,1.",
-                exit_code=USAGE,
+                "children by level, such as --draft-tree 3,2,1."
             )
         if self.nodes > MOST_NODES:
-            raise UserError(
-                f"--draft-tree {self.tree} has {self.nodes} nodes; {MOST_NODES} is the most.", exit_code=USAGE
-            )
+            raise UsageError(f"--draft-tree {self.tree} has {self.nodes} nodes; {MOST_NODES} is the most.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.texts import guess_among
 
 T = TypeVar("T")
@@ -14,7 +14,7 @@ T = TypeVar("T")
 def check_repeat(count: int) -> None:
     """Raises UserError (exit code 2) for a number of repeats that means nothing."""
     if count < 1:
-        raise UserError(f"--repeat must be at least 1, not {count}.", exit_code=USAGE)
+        raise UsageError(f"--repeat must be at least 1, not {count}.")
 
 
 def chosen(
@@ -26,7 +26,5 @@ def chosen(
     """
     for word in only:
         if not any(fits(entry, word) for entry in known):
-            raise UserError(
-                f"--only: there is no {kind} '{word}'{guess_among(word, map(name, known))}", exit_code=USAGE
-            )
+            raise UsageError(f"--only: there is no {kind} '{word}'{guess_among(word, map(name, known))}")
     return [entry for entry in known if not only or any(fits(entry, word) for word in only)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
@@ -36,7 +36,7 @@ class RepeatabilityPlan:
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers that mean nothing."""
         if self.sessions < 2 or self.repeat < 1:
-            raise UserError("--sessions must be at least 2 and --repeat at least 1.", exit_code=USAGE)
+            raise UsageError("--sessions must be at least 2 and --repeat at least 1.")
 
 
 def measure_repeatability(plan: RepeatabilityPlan, note: Callable[[str], None]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.errors import Cancelled, UsageError, UserError
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
@@ -70,9 +70,9 @@ class SpeculationPlan:
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers and names that mean nothing."""
         if self.repeat < 1 or self.sweep_repeat < 4:
-            raise UserError(f"--repeat must be at least 1, not {self.repeat}.", exit_code=USAGE)
+            raise UsageError(f"--repeat must be at least 1, not {self.repeat}.")
         if not self.samples or not self.contenders:
-            raise UserError("There is nothing to measure: no sample, or no drafter of that name.", exit_code=USAGE)
+            raise UsageError("There is nothing to measure: no sample, or no drafter of that name.")
 
 
 def measure_speculation(

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evprof.core.errors import USAGE, Cancelled, UserError
+from evprof.core.errors import Cancelled, UsageError, UserError
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
 
@@ -154,7 +154,7 @@ def option(name: str) -> str:
 
 
 def _wrong(sentence: str) -> UserError:
-    return UserError(sentence, exit_code=USAGE)
+    return UsageError(sentence)
 
 
 KEY_VERSION = 1

@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.installation import how_to_add
 from evprof.core.protocols import Closing
 from evprof.core.units import count_text
@@ -204,7 +204,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise UserError(f"--ray needs Ray; {how_to_add('evprof[ray]')}.", exit_code=USAGE) from None
+        raise UsageError(f"--ray needs Ray; {how_to_add('evprof[ray]')}.") from None
     import ray.exceptions
 
     return ray
@@ -224,9 +224,8 @@ def _has_token() -> bool:
 def _check_address(word: str) -> None:
     host, colon, port = word.rpartition(":")
     if word not in (AUTO, LOCAL) and not (host and colon and port.isdecimal() and "/" not in host):
-        raise UserError(
-            f"--ray must be auto, local or the address of a cluster's head such as 10.0.0.1:6379, not '{word}'.",
-            exit_code=USAGE,
+        raise UsageError(
+            f"--ray must be auto, local or the address of a cluster's head such as 10.0.0.1:6379, not '{word}'."
         )
 
 

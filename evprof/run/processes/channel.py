@@ -30,7 +30,7 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
-from evprof.core.errors import FAILURE, USAGE, EngineLost, UserError
+from evprof.core.errors import FAILURE, EngineLost, UsageError, UserError
 from evprof.core.protocols import BUSY, GONE, READY, Engine, EngineChanged, Message
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, STREAM_OF, Record, SpanRecord
@@ -127,7 +127,7 @@ def connect_to_host(environment: MutableMapping[str, str] = os.environ) -> Wire:
         return Connection(int(inherited))
     if address and key:
         return Client(address, authkey=bytes.fromhex(key))
-    raise UserError("The engine process is started by the window; it is no command for people.", exit_code=USAGE)
+    raise UsageError("The engine process is started by the window; it is no command for people.")
 
 
 StreamRows = tuple[str, list[tuple[Any, ...]]]

@@ -26,6 +26,7 @@ from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns, Silence
 
 PUMP_INTERVAL_S = 0.05
+NO_START = "The engine could not start: "
 
 
 class LocalRunner(Closing):
@@ -45,7 +46,7 @@ class LocalRunner(Closing):
         self._is_idle = threading.Event()
         self._stop = threading.Event()
         self._worker: threading.Thread | None = None
-        self._failure: Exception | None = None
+        self._failure: UserError | None = None
         self._defect = ""
         self._silence = Silence(monotonic_ns)
         self.lost: str | None = None
@@ -86,7 +87,9 @@ class LocalRunner(Closing):
             raise
         self._pump(on_update)
         if self._failure is not None:
-            self._raise_failure()
+            failure, self._failure, self._worker = self._failure, None, None
+            self._end(FAILED, NO_START + failure.sentence.removeprefix(NO_START))
+            raise failure
         self._end(FAILED, self._defect or "The engine stopped without saying how this run ended.")
 
     def record_into(self, recording: RecordLog) -> None:
@@ -130,12 +133,6 @@ class LocalRunner(Closing):
             self._open.note(part)
         apply_part(part, self._recording)
 
-    def _raise_failure(self) -> None:
-        failure, self._failure, self._worker = self._failure, None, None
-        sentence = failure.sentence if isinstance(failure, UserError) else f"{type(failure).__name__}: {failure}"
-        self._end(FAILED, f"The engine could not start: {sentence}")
-        raise failure if isinstance(failure, UserError) else UserError(f"The engine could not start: {sentence}")
-
     def _end(self, status: str, sentence: str) -> None:
         for message in self._open.close(status, sentence):
             self._recording.post(message)
@@ -147,7 +144,8 @@ class LocalRunner(Closing):
             engine = self._make_engine()
             environment = engine.describe()
         except Exception as error:  # noqa: BLE001 - handed to the thread that waits, which raises it
-            self._failure = error
+            failure = UserError(f"{NO_START}{type(error).__name__}: {error}")
+            self._failure = error if isinstance(error, UserError) else failure
             self._is_idle.set()
             self._sink.wake()
             return

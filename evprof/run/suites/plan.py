@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.request import RunRequest
 from evprof.core.run_info import REFERENCE, RowKey
 from evprof.core.sample import Sample
@@ -108,9 +108,8 @@ def plan_suite(
         raise UserError(f"There is nothing to measure: {' '.join(problems) or 'there are no samples.'}")
     count = spec.sessions * spec.repeat * sum(map(len, pairs.values()))
     if count > MOST_ROWS:
-        raise UserError(
-            f"The suite has {count:,} rows and may have {MOST_ROWS:,}; take fewer samples, cells or repetitions.",
-            exit_code=USAGE,
+        raise UsageError(
+            f"The suite has {count:,} rows and may have {MOST_ROWS:,}; take fewer samples, cells or repetitions."
         )
     by_sample = {sample.name: index for index, sample in enumerate(samples)}
     rows = list(_blocks(spec, pairs, by_sample) if order == BLOCKS else _in_turns(spec, spec.cells, pairs, by_sample))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.sample import Sample
 from evprof.core.texts import guess_among
 from evprof.run.suites.cell import PNG, SuiteConfiguration, free_name
@@ -38,7 +38,7 @@ def chosen(samples: Iterable[Sample], names: Sequence[str] = (), limit: int | No
     for name in names:
         if name not in known:
             guess = guess_among(name, known, most=1)
-            raise UserError(f"samples: there is no sample '{name}' in this data{guess}", exit_code=USAGE)
+            raise UsageError(f"samples: there is no sample '{name}' in this data{guess}")
     found = [sample for sample in listed if not names or sample.name in names]
     return found[:limit]
 

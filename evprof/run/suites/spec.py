@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.texts import guess_among
 from evprof.core.vocabulary.generation import OF_MODEL, OF_RUN, GenerationSettings, ModelChoice
@@ -129,7 +129,7 @@ def parse_suite(
     plain = {key: _top_value(key, asked[key], where) for key in _TOP if asked.get(key) is not None}
     samples = raw.get("samples", [])
     if not isinstance(samples, list) or not all(isinstance(sample, str) for sample in samples):
-        raise _usage('samples must be a list of names, such as ["bus-approaching"].')
+        raise UsageError('samples must be a list of names, such as ["bus-approaching"].')
     cells, notes = _parts(raw, overrides, family_of) if "parts" in raw else _grid(raw, overrides or {}, family_of)
     for cell in cells:
         cell.check()
@@ -164,12 +164,12 @@ def _parts(
     """The cells of several grids, named after their part: "shapes · bfloat16"."""
     parts = raw["parts"]
     if not isinstance(parts, Mapping) or not parts or any(key in raw for key in ("settings", "axes", "cells")):
-        raise _usage("parts must be a table of grids, beside no settings, axes or cells of its own.")
+        raise UsageError("parts must be a table of grids, beside no settings, axes or cells of its own.")
     cells: list[SuiteConfiguration] = []
     notes: list[str] = []
     for name, grid in parts.items():
         if not isinstance(grid, Mapping):
-            raise _usage(f"Part '{name}' must be a table with settings, axes or cells.")
+            raise UsageError(f"Part '{name}' must be a table with settings, axes or cells.")
         _known(grid, _PART_KEYS, f"part '{name}'")
         part = parse_suite(grid, name, overrides=overrides, family_of=family_of)
         cells += [replace(cell, label=f"{name}{PART}{cell.label}") for cell in part.cells]
@@ -205,7 +205,7 @@ def _wishes(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> tuple[list[
     axes = _axes(raw.get("axes", {}))
     listed = raw.get("cells", [])
     if not isinstance(listed, list) or not all(isinstance(entry, Mapping) for entry in listed):
-        raise _usage("cells must be a list of tables, one for each cell.")
+        raise UsageError("cells must be a list of tables, one for each cell.")
     varied = [entries for name, entries in axes.items() if name not in overrides]
     _check_count(math.prod(map(len, varied)) + len(listed))
     own: list[dict[str, Any]] = []
@@ -215,7 +215,7 @@ def _wishes(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> tuple[list[
     for number, entry in enumerate(listed, start=1):
         label = entry.get("label")
         if label is not None and (not isinstance(label, str) or not label.strip()):
-            raise _usage(f"The label of cell {number} must be a text.")
+            raise UsageError(f"The label of cell {number} must be a text.")
         labels.append(label)
         own.append(checked_fields({key: entry[key] for key in entry if key != "label"}, f"cell {number}"))
     fixed = checked_fields(raw.get("settings", {}), "settings")
@@ -225,15 +225,15 @@ def _wishes(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> tuple[list[
 def _axes(raw: Any) -> dict[str, list[dict[str, Any]]]:
     """Axis -> the fields that each of its values sets. A table among the values sets several at once."""
     if not isinstance(raw, Mapping):
-        raise _usage("axes must be a table: a name and its list of values on every line.")
+        raise UsageError("axes must be a table: a name and its list of values on every line.")
     axes: dict[str, list[dict[str, Any]]] = {}
     for key, values in raw.items():
         name = _plain(key)
         _known({name: None}, (*CELL_FIELDS, "models"), "axes")
         if not isinstance(values, list) or not values:
-            raise _usage(f"Axis '{key}' must be a list with at least one value, such as [1, 8].")
+            raise UsageError(f"Axis '{key}' must be a list with at least one value, such as [1, 8].")
         if name == "models" and not all(isinstance(value, Mapping) for value in values):
-            raise _usage('Axis \'models\' is a list of tables such as {draft = "…", target = "…"}.')
+            raise UsageError('Axis \'models\' is a list of tables such as {draft = "…", target = "…"}.')
         tables = [value if isinstance(value, Mapping) else {name: value} for value in values]
         axes[name] = [checked_fields(table, f"axis '{key}'") for table in tables]
     return axes
@@ -241,7 +241,7 @@ def _axes(raw: Any) -> dict[str, list[dict[str, Any]]]:
 
 def _check_count(cells: int) -> None:
     if cells > MOST_CELLS:
-        raise _usage(f"The grid has {cells} cells and may have {MOST_CELLS}; split it into several suites.")
+        raise UsageError(f"The grid has {cells} cells and may have {MOST_CELLS}; split it into several suites.")
 
 
 def _cell(values: Mapping[str, Any]) -> SuiteConfiguration:
@@ -275,7 +275,7 @@ def _choice(values: Mapping[str, Any], role: str, default: str) -> ModelChoice:
 def checked_fields(values: Any, where: str) -> dict[str, Any]:
     """Known fields of a cell with values of their kind; "none" stands for nothing. Raises UserError (exit code 2)."""
     if not isinstance(values, Mapping):
-        raise _usage(f"{where} must be a table of settings and their values.")
+        raise UsageError(f"{where} must be a table of settings and their values.")
     plain = {_plain(key): value for key, value in values.items()}
     _known(plain, CELL_FIELDS, where)
     return {name: _value(name, value, where) for name, value in plain.items()}
@@ -309,19 +309,15 @@ def _of_kind(kind: type, name: str, value: Any, where: str) -> Any:
     return value
 
 
-def _usage(sentence: str) -> UserError:
-    return UserError(sentence, exit_code=USAGE)
-
-
-def _wrong(where: str, name: str, wanted: str, value: Any) -> UserError:
-    return _usage(f"{where}: {name} must be {wanted}, not {value!r}.")
+def _wrong(where: str, name: str, wanted: str, value: Any) -> UsageError:
+    return UsageError(f"{where}: {name} must be {wanted}, not {value!r}.")
 
 
 def _known(values: Mapping[str, Any], names: Sequence[str], where: str) -> None:
     """Raises UserError (exit code 2) for an unknown key, with the nearest known one."""
     for key in values:
         if key not in names:
-            raise _usage(f"{where}: there is no '{key}'{guess_among(key, names, most=12)}")
+            raise UsageError(f"{where}: there is no '{key}'{guess_among(key, names, most=12)}")
 
 
 def _plain(key: Any) -> str:
