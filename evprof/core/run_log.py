@@ -16,7 +16,6 @@ import numpy as np
 
 from evprof.core.recording import RowSource, Stream
 from evprof.core.records import (
-    BEGIN,
     ORIGIN_REJECTED,
     STAGES,
     STREAM_OF,
@@ -387,9 +386,6 @@ class RunLog:
             for place in distinct(places[places < before]).values.tolist():
                 if place in self._made:
                     self._refresh(self._made[place], place)
-        if bool((places[ids[2] == BEGIN] < before).any()):
-            # A span that begins anew may be of another name.
-            self._stages, before = [], 0
         for place in (before + np.flatnonzero(columns.are_stages(slice(before, None)))).tolist():
             self._stages.append(self._span_at(place))
 

@@ -33,10 +33,10 @@ def told(records: list[SpanRecord]) -> dict[int, Span]:
     spans: dict[int, Span] = {}
     for row in records:
         known = spans.get(row.span_id)
-        if known is None or row.phase == BEGIN:
+        if known is None:
             known = spans[row.span_id] = Span(row.span_id, row.parent_id, row.role, row.name, row.start_ns)
+            known.host_start_ns = row.start_ns if row.phase == BEGIN else 0
         if row.phase == BEGIN:
-            known.host_start_ns = row.start_ns
             continue
         if row.phase == END:
             known.host_start_ns, known.host_end_ns = row.start_ns, row.end_ns

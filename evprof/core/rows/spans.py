@@ -48,10 +48,7 @@ class SpanRows(NamedTuple):
 
 
 class SpanColumns:
-    """Spans in order of their first record; `place` counts from 0 and stays.
-
-    A span that begins a second time begins anew.
-    """
+    """Spans in order of their first record; `place` counts from 0 and stays."""
 
     _ID, _PARENT, _ROLE, _NAME, _START, _END, _HOST_START, _HOST_END, _STATE, _HAS_HOST_END = range(10)
 
@@ -139,25 +136,19 @@ class SpanColumns:
         return np.where(known[found] == span_ids, found, _NONE)
 
     def take(self, rows: SpanRows) -> Ints:
-        """Takes records in; returns the place of each one's span."""
+        """Takes records in; returns the place of each one's span. The first record of a span begins it."""
         values, firsts, which = distinct(rows.span_ids)
         places = self.places(values)
         order = np.argsort(firsts)
         new = order[places[order] < 0]
         before = len(self._table)
         places[new] = before + np.arange(len(new))
-        count = len(rows.span_ids)
-        begins = np.flatnonzero(rows.phases == BEGIN)
-        begun = np.full(len(values), _NONE, dtype=np.int64)
-        begun[which[begins]] = begins
         self._add(values[new])
-        anew = np.flatnonzero((begun >= 0) | (places >= before))
-        self._begin(places[anew], rows, np.where(begun[anew] >= 0, begun[anew], firsts[anew]))
-        counts = np.arange(count) > begun[which]
+        self._begin(places[new], rows, firsts[new])
         place_of = places[which]
-        ended = np.flatnonzero(counts & (rows.phases == END))
+        ended = np.flatnonzero(rows.phases == END)
         self._end(place_of[ended], rows.starts[ended], rows.ends[ended])
-        settled = np.flatnonzero(counts & (rows.phases != END))
+        settled = np.flatnonzero((rows.phases != END) & (rows.phases != BEGIN))
         self._set(place_of[settled], rows.starts[settled], rows.ends[settled], SETTLED)
         return place_of
 
