@@ -19,8 +19,6 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-import recorded_seconds
-
 # No example is timed: a busy machine takes as long as it takes.
 for name, examples in (("evprof", 25), ("thorough", 200)):  # `make test-all` takes the second
     settings.register_profile(
@@ -46,11 +44,8 @@ _COMPUTING = ("engine", "cli", "frozen", "interpreted")
 _WITHOUT_QT = ("core", "loaders", "session", "run", "metrics", "export", "view", "models")
 """Folders of tests that import neither torch nor Qt."""
 
-_record = pytest.StashKey[Path]()
 _end = pytest.StashKey[float]()
-_seconds = pytest.StashKey[dict[str, float]]()
 _ran = pytest.StashKey[set[str]]()
-_left = pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,10 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Finds the record of durations before a test replaces the user's folders."""
-    config.stash[_record] = recorded_seconds.folder()
-    config.stash[_seconds] = dict[str, float]()
-    config.stash[_ran], config.stash[_left] = set[str](), set[str]()
+    config.stash[_ran] = set[str]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -79,28 +71,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if time.monotonic() > item.config.stash[_end]:
-        item.config.stash[_left].add(item.nodeid)
         pytest.skip("left to make test")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    stash = item.config.stash
     if report.when == "call" and not report.skipped:
-        stash[_ran].add(item.nodeid)
-    if item.nodeid not in stash[_left]:
-        stash[_seconds][item.nodeid] = stash[_seconds].get(item.nodeid, 0.0) + report.duration
+        item.config.stash[_ran].add(item.nodeid)
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Records the durations; under a time limit, fails if no test has run."""
-    stash = session.config.stash
-    seconds = stash[_seconds]
-    with contextlib.suppress(OSError):  # a home that cannot be written
-        recorded_seconds.write(stash[_record], seconds)
-    if session.config.getoption("--for-seconds") is not None and not stash[_ran]:
+    """Under a time limit, fails if no test has run."""
+    if session.config.getoption("--for-seconds") is not None and not session.config.stash[_ran]:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
