@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 
 from evprof.session.opened import open_session
@@ -22,10 +21,6 @@ PICTURES = ROOT / "docs" / "pictures"
 PAGE = ROOT / "docs" / "first-ten-minutes.md"
 BEGIN, END = "<!-- demo -->\n", "<!-- demo ends -->\n"
 """Between these lines of the page stand the demo's lines."""
-COLOURS, EXACT = 256, 128
-"""How many colours a picture has, and how many of them are its commonest as they are: those of the window, whose greys
-would get a tint from the photographs beside them."""
-
 SIDE_BY_SIDE = ("--mode", "side-by-side")
 TARGET = ("--mode", "target", "--repeat", "3")
 SPECULATIVE = ("--mode", "speculative", "--repeat", "3")
@@ -97,18 +92,9 @@ def _screenshot(session: Path, picture: Path, theme: str = "light") -> None:
 
 
 def _pack(picture: Path, out: Path) -> None:
-    """As few colours as do no harm, packed as well as PNG allows."""
+    """256 colours, packed as well as PNG allows."""
     with Image.open(picture) as drawn:
-        pixels = np.asarray(drawn.convert("RGB"))
-    colours, places, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    common, others = colours[order[:EXACT]], order[EXACT:]
-    rest = Image.fromarray(np.repeat(colours[others], counts[others], axis=0)[None])
-    few = rest.quantize(COLOURS - EXACT, method=Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE)
-    palette = np.concatenate([common, np.asarray(few.getpalette(), np.uint8).reshape(-1, 3)[: COLOURS - EXACT]])
-    distances = ((colours[:, None].astype(np.int32) - palette[None].astype(np.int32)) ** 2).sum(axis=2)
-    packed = Image.fromarray(distances.argmin(axis=1).astype(np.uint8)[places].reshape(pixels.shape[:2]), "P")
-    packed.putpalette(palette.tobytes())
+        packed = drawn.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     packed.save(out, optimize=True)
     print(f"{out.relative_to(ROOT)}: {out.stat().st_size / 1000:.0f} kB")
 

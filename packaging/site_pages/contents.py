@@ -8,7 +8,7 @@ from functools import partial
 from site_pages import commands, files, reference
 from site_pages.root_pages import ROOT_PAGES, root_page
 
-GENERATED: dict[str, Callable[[], str | None]] = {
+GENERATED: dict[str, Callable[[], str]] = {
     "reference/commands.md": commands.page,
     "reference/settings.md": reference.settings_page,
     "reference/figures.md": reference.figures_page,
@@ -18,7 +18,4 @@ GENERATED: dict[str, Callable[[], str | None]] = {
     "reference/files.md": files.page,
     **{name: partial(root_page, name) for name in ROOT_PAGES},
 }
-"""Page -> its text; None where there is none (yet)."""
-
-COMING = ("installing.md", "faults.md")
-"""Pages of `docs` that others link to and that may not be there; the link is then its words."""
+"""Page -> its text."""

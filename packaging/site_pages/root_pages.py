@@ -14,15 +14,13 @@ ROOT_PAGES = {
     "changes.md": "CHANGELOG.md",
     "security.md": "SECURITY.md",
 }
-"""Page of the site -> file of the root. One that is not there has no page."""
+"""Page of the site -> file of the root."""
 
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s]+)\)")
 
 
-def root_page(name: str) -> str | None:
-    """The text of a page of the root, None where it is not there."""
-    path = ROOT / ROOT_PAGES[name]
-    return within_site(path.read_text(encoding="utf-8"), "") if path.is_file() else None
+def root_page(name: str) -> str:
+    return within_site((ROOT / ROOT_PAGES[name]).read_text(encoding="utf-8"), "")
 
 
 def within_site(text: str, folder: str = "docs") -> str:
@@ -37,7 +35,7 @@ def within_site(text: str, folder: str = "docs") -> str:
         place = posixpath.normpath(posixpath.join(folder, target))
         hash_ = f"#{anchor}" if anchor else ""
         if place in pages:
-            return f"[{link[1]}]({pages[place]}{hash_})" if (ROOT / place).is_file() else link[1]
+            return f"[{link[1]}]({pages[place]}{hash_})"
         if place.startswith("docs/"):
             return f"[{link[1]}]({place.removeprefix('docs/')}{hash_})"
         return link[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from site_pages.contents import COMING, GENERATED
+from site_pages.contents import GENERATED
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("evprof", "engines", "ui")
@@ -21,7 +21,7 @@ FILE = re.compile(r"`([a-z][a-z0-9_-]*/(?:[a-z0-9_-]+/)*[a-z0-9_.-]+\.(?:md|py|t
 def missing(text: str, folder: Path) -> list[str]:
     """Files that a page names and nobody finds: links from its folder, paths in code from the root or a package."""
     roots = (ROOT, *(ROOT / package for package in PRODUCT))
-    made = {(ROOT / "docs" / name).resolve() for name in (*GENERATED, *COMING)}  # pages of the site alone
+    made = {(ROOT / "docs" / name).resolve() for name in GENERATED}  # pages of the site alone
     links = [(link, (folder / link).resolve()) for link in LINK.findall(text)]
     lost = [link for link, place in links if not place.exists() and place not in made]
     return lost + [path for path in FILE.findall(text) if not any((root / path).exists() for root in roots)]

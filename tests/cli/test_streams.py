@@ -129,10 +129,10 @@ def test_a_name_that_no_disk_takes(evprof: Evprof, scripted: None, tmp_path: Pat
     [
         (
             OSError(errno.ENAMETOOLONG, "File name too long", "x" * 9),
-            "'xxxxxxxxx' cannot be used (File name too long); choose a",
+            "'xxxxxxxxx' cannot be used (File name too long).",
         ),
         (PermissionError(13, "Permission denied", "/x/y"), "'/x/y' cannot be used (Permission denied)"),
-        (OSError(28, "No space left on device"), "A file cannot be used (No space left on device); free some space."),
+        (OSError(28, "No space left on device"), "A file cannot be used (No space left on device)."),
         (FileNotFoundError(2, "No such file", "/gone/y"), "'/gone/y' cannot be used (No such file or directory)"),
         (ModuleNotFoundError("No module named 'av'", name="av.video"), "package 'av.video' is missing"),
         (MemoryError(), "Memory ran out"),

@@ -185,8 +185,6 @@ def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, A
         program.engine_argv(),
         sessions=SESSIONS if options.sessions is None else options.sessions,
         repeat=options.repeat,
-        # Several processes of anything larger may not fit beside each other.
-        in_turn=options.target == BUNDLED_TARGET,
     )
     return measure_repeatability(plan, console.note)
 

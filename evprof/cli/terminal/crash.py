@@ -23,25 +23,13 @@ from evprof.version import __version__
 KEPT_REPORTS = 20
 """Older reports are deleted, so that a program that fails in a loop does not fill the disk."""
 
-_OTHER_PLACE = "choose a place that may be written to and files that may be read"
-_OF_THE_MACHINE = {
-    errno.EACCES: _OTHER_PLACE,
-    errno.EPERM: _OTHER_PLACE,
-    errno.EROFS: _OTHER_PLACE,
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some space",
-    errno.EFBIG: "choose a place that takes larger files",
-    errno.EIO: "check the disk or the connection to it",
-    errno.ESTALE: "check the connection to the folder",
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ENOENT: "check whether it is still there",
-    errno.ENOTDIR: "choose another place",
-    errno.EISDIR: "name a file",
-    errno.ELOOP: "choose another place",
-    errno.EMFILE: "allow more open files (ulimit -n)",
-    errno.ENFILE: "close other programs",
-}
-"""Errors of the machine and not of our code, and the way out."""
+_OF_THE_MACHINE = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE),
+        *(errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EMFILE, errno.ENFILE),
+    }
+)
+"""Errors of the machine and not of our code."""
 
 _OURS = ("evprof", "engines", "ui", "assets")
 
@@ -105,7 +93,7 @@ def sentence_of(error: BaseException) -> str | None:
             return "Memory ran out; close other programs, or choose smaller models or inputs."
         case OSError(errno=int(number)) if number in _OF_THE_MACHINE and not _is_ours(error.filename):
             place = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "A file"
-            return f"{place} cannot be used ({os.strerror(number)}); {_OF_THE_MACHINE[number]}."
+            return f"{place} cannot be used ({os.strerror(number)})."
     return None
 
 

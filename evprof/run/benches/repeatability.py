@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -24,14 +23,13 @@ from evprof.run.processes.runner import ProcessRunner
 class RepeatabilityPlan:
     """`request` is measured `repeat` times in each of so many processes, after a warm-up in each.
 
-    `argv` starts an engine process. `in_turn`: all processes stay alive and take turns; else one after the other.
+    `argv` starts an engine process; they follow one another.
     """
 
     request: RunRequest
     argv: Sequence[str]
     sessions: int = 5
     repeat: int = 5
-    in_turn: bool = True
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers that mean nothing."""
@@ -45,87 +43,63 @@ def measure_repeatability(plan: RepeatabilityPlan, note: Callable[[str], None]) 
     Ctrl-C stops it and keeps the runs so far. Raises UserError when a run fails.
     """
     plan.validate()
-    with ExitStack() as stack:
-        processes = [_Process(plan) for _ in range(plan.sessions)]
-        for process in processes:
-            stack.callback(process.close)
-        is_complete = (_take_turns if plan.in_turn else _one_by_one)(processes, plan, note)
-    measured = [process for process in processes if process.totals_ms]
-    if not measured:
-        raise UserError("The measurement was stopped before its first run had ended.")
-    found = components(process.totals_ms for process in measured)
-    info = measured[0].runs[0].info
-    return {
-        "environment": {key: value for key, value in info.environment.items() if key != "engine_session"},
-        "rows": [process.row() for process in measured],
-        "summary": _summary(found, is_complete=is_complete),
-    }
-
-
-def _take_turns(processes: Sequence[_Process], plan: RepeatabilityPlan, note: Callable[[str], None]) -> bool:
-    for repeat in range(plan.repeat):
-        note(f"round {repeat + 1} of {plan.repeat}")
-        # Every other round backwards: no process always comes first.
-        for process in processes if repeat % 2 == 0 else reversed(processes):
-            if not process.measure(1, warmup=int(repeat == 0)):
-                return False
-    return True
-
-
-def _one_by_one(processes: Sequence[_Process], plan: RepeatabilityPlan, note: Callable[[str], None]) -> bool:
-    for number, process in enumerate(processes):
+    processes: list[list[RunLog]] = []
+    is_complete = True
+    for number in range(plan.sessions):
         note(f"session {number + 1} of {plan.sessions}")
-        if not process.measure(plan.repeat, warmup=1):
-            return False
-        process.close()
-    return True
-
-
-@dataclass
-class _Process:
-    plan: RepeatabilityPlan
-    runs: list[RunLog] = field(default_factory=list)
-    totals_ms: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        recording = RecordLog()
-        self._book = RunBook(recording)
-        self._runner = ProcessRunner(self.plan.argv, recording)
-
-    def measure(self, repeat: int, warmup: int) -> bool:
-        before = set(self._book.runs)
-        first = max(before, default=0) + 1
-        self._runner.run(replace(self.plan.request, warmup=warmup, repeat=repeat, first_run_id=first))
-        self._book.update()
-        for run in (run for run_id, run in self._book.runs.items() if run_id not in before):
-            if run.info.status not in (FINISHED, CANCELLED):
-                raise UserError(run.info.error or "A run failed for no reason that was given.")
-            total = wall_ms(run)
-            if run.info.status == FINISHED and not run.info.warmup and total is not None:
-                self.runs.append(run)
-                self.totals_ms.append(total)
-        return not self._runner.is_stopping
-
-    def row(self) -> dict[str, Any]:
-        own = components([self.totals_ms])
-        return {
-            "engine_session": engine_session(self.runs[0].info),
-            "runs": len(self.runs),
-            "mean_ms": None if own is None else own.mean,
-            "sd_pct": None if own is None or own.within is None else 100 * own.within,
-        }
-
-    def close(self) -> None:
-        self._runner.close()
-
-
-def _summary(found: Components | None, *, is_complete: bool) -> dict[str, Any]:
-    between, within = (None, None) if found is None else (found.between, found.within)
+        runs, is_complete = _measured(plan)
+        processes += [runs] if runs else []
+        if not is_complete:
+            break
+    if not processes:
+        raise UserError("The measurement was stopped before its first run had ended.")
+    found = components(map(_totals_ms, processes))
+    environment = processes[0][0].info.environment
     return {
-        "between_processes_pct": None if between is None else 100 * between,
-        "within_process_pct": None if within is None else 100 * within,
-        "is_complete": is_complete,
+        "environment": {key: value for key, value in environment.items() if key != "engine_session"},
+        "rows": [_row(runs) for runs in processes],
+        "summary": {
+            "between_processes_pct": _percent(found and found.between),
+            "within_process_pct": _percent(found and found.within),
+            "is_complete": is_complete,
+        },
     }
+
+
+def _measured(plan: RepeatabilityPlan) -> tuple[list[RunLog], bool]:
+    """The finished runs of one process, and whether it was not stopped."""
+    recording = RecordLog()
+    runner = ProcessRunner(plan.argv, recording)
+    try:
+        runner.run(replace(plan.request, warmup=1, repeat=plan.repeat, first_run_id=1))
+        is_whole = not runner.is_stopping
+    finally:
+        runner.close()
+    book = RunBook(recording)
+    book.update()
+    for run in book.runs.values():
+        if run.info.status not in (FINISHED, CANCELLED):
+            raise UserError(run.info.error or "A run failed for no reason that was given.")
+    runs = [run for run in book.runs.values() if run.info.status == FINISHED and not run.info.warmup]
+    return [run for run in runs if wall_ms(run) is not None], is_whole
+
+
+def _totals_ms(runs: Sequence[RunLog]) -> list[float]:
+    return [total for run in runs if (total := wall_ms(run)) is not None]
+
+
+def _row(runs: Sequence[RunLog]) -> dict[str, Any]:
+    own = components([_totals_ms(runs)])
+    return {
+        "engine_session": engine_session(runs[0].info),
+        "runs": len(runs),
+        "mean_ms": own and own.mean,
+        "sd_pct": _percent(own and own.within),
+    }
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 @dataclass(frozen=True)
