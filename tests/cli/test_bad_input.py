@@ -375,68 +375,29 @@ def checkpoint(tmp_path: Path) -> Path:
     return Path(shutil.copytree(source, tmp_path / "spoiled"))
 
 
-def change_config(folder: Path, **values: Any) -> None:
-    path = folder / "config.json"
-    config = json.loads(path.read_text())
-    for name, value in values.items():
-        if isinstance(value, dict):
-            config[name].update(value)
-        else:
-            config[name] = value
-    path.write_text(json.dumps(config))
-
-
-def change_weights(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    from safetensors.torch import load_file, save_file
-
-    path = folder / "model.safetensors"
-    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
-    change(tensors)
-    save_file(tensors, path, metadata={"format": "pt"})
-
-
-def _drop(tensors: dict[str, Any]) -> None:
-    del tensors["language_model.model.layers.1.mlp.up_proj.weight"]
-
-
-def _add(tensors: dict[str, Any]) -> None:
-    tensors["language_model.model.third_eye.weight"] = tensors["language_model.model.norm.weight"].clone()
-
-
-def _flatten(tensors: dict[str, Any]) -> None:
-    name = "multi_modal_projector.linear_1.weight"
-    tensors[name] = tensors[name].flatten()
-
-
 def _truncate(folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def _add_and_drop(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = folder / "model.safetensors"
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    tensors["language_model.model.third_eye.weight"] = tensors["language_model.model.norm.weight"]
+    del tensors["language_model.model.layers.1.mlp.up_proj.weight"]
+    save_file({name: tensor.clone() for name, tensor in tensors.items()}, path, metadata={"format": "pt"})
+
+
 SPOILED: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
-    "missing key": (lambda f: change_weights(f, _drop), ("spoiled", "lacks", "layers.1.mlp.up_proj.weight")),
-    "surplus key": (lambda f: change_weights(f, _add), ("model.safetensors", "third_eye", "no place")),
-    "mis-shaped": (lambda f: change_weights(f, _flatten), ("model.safetensors", "linear_1.weight", "shape")),
+    "missing key": (_add_and_drop, ("spoiled", "lacks", "layers.1.mlp.up_proj.weight")),
     "cut weights": (_truncate, ("model.safetensors", "damaged", "download it again")),
-    "empty weights": (lambda f: (f / "model.safetensors").write_bytes(b""), ("model.safetensors", "truncated")),
-    "text as weights": (lambda f: (f / "model.safetensors").write_text("x" * 999), ("model.safetensors", "truncated")),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), ("spoiled", "holds no weights")),
-    "unknown type": (lambda f: change_config(f, model_type="bert"), ("config.json", "'bert'", "video_llava")),
-    "no type": (lambda f: change_config(f, model_type=None), ("config.json", "no model_type")),
     "no JSON": (lambda f: (f / "config.json").write_text("{nope"), ("config.json", "cannot be read as JSON")),
-    "deep JSON": (lambda f: (f / "config.json").write_text("[" * 200_000), ("config.json", "cannot be read as JSON")),
-    "a list": (lambda f: (f / "config.json").write_text("[1]"), ("config.json", "no JSON object")),
-    "bytes": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), ("config.json", "cannot be read as JSON")),
-    "no config": (lambda f: (f / "config.json").unlink(), ("config.json", "missing")),
-    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), ("spoiled", "tokenizer")),
     "bad tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), ("tokenizer.json", "download it again")),
-    "odd heads": (lambda f: change_config(f, text_config={"num_attention_heads": 7}), ("config.json", "heads")),
-    "words for sizes": (lambda f: change_config(f, text_config={"hidden_size": "big"}), ("config.json", "hidden_size")),
-    "endless layers": (lambda f: change_config(f, text_config={"num_hidden_layers": 10**9}), ("num_hidden_layers",)),
-    "no patches": (lambda f: change_config(f, vision_config={"patch_size": 0}), ("config.json", "patch_size")),
-    "odd activation": (lambda f: change_config(f, projector_hidden_act="wish"), ("config.json", "'wish'")),
-    "layer beyond": (lambda f: change_config(f, vision_feature_layer=99), ("config.json", "vision_feature_layer 99")),
 }
+"""Of each kind one: tests of the engine have the others."""
 
 
 @pytest.mark.usefixtures("computed")
@@ -458,7 +419,7 @@ def test_spoiled_checkpoints(evprof, failed_run, checkpoint, name) -> None:
 
 @pytest.mark.usefixtures("computed")
 def test_inspect_lists_what_is_missing_and_what_is_too_much(evprof, checkpoint) -> None:
-    change_weights(checkpoint, lambda tensors: (_drop(tensors), _add(tensors)))
+    _add_and_drop(checkpoint)
     found = evprof("inspect", checkpoint, "--json").document
     assert found["missing"] == ["language_model.model.layers.1.mlp.up_proj.weight"]
     assert found["surplus"] == ["language_model.model.third_eye.weight"]

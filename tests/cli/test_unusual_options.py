@@ -43,13 +43,6 @@ def test_one_token(finished, mode) -> None:
             assert (run["speculation"]["rounds"], run["speculation"]["draft_acceptance_rate"]) == (0, None)
 
 
-def test_one_picture_each(finished) -> None:
-    draft, target = finished("--frames", 1, "--event-frames", 1, "--max-new-tokens", 2)
-    assert shape_of(draft, "preprocess", "pixel_values")[0] == 1
-    assert shape_of(target, "preprocess", "pixel_values")[0] == 1
-    assert (draft["settings"]["event_frames"], target["settings"]["frames"]) == (1, 1)
-
-
 def test_more_event_frames_than_one_could_look_at(finished) -> None:
     (run,) = finished("--mode", "draft", "--event-frames", 200, "--max-new-tokens", 1)
     assert shape_of(run, "preprocess", "pixel_values")[0] == 200
@@ -94,12 +87,6 @@ def test_a_trace_is_a_run_of_its_own_and_opens(finished, evprof, tmp_path) -> No
     alone = evprof("compare", tmp_path / "s.evprof")
     assert alone.code == 1
     assert "two finished runs" in alone.errors
-
-
-def test_a_prompt_of_any_characters(finished) -> None:
-    prompt = "{question} {0} %s \\n \u00e9 \U0001f697 \u4f60\u597d\t</s> <s>"
-    for run in finished("--prompt", prompt, "--max-new-tokens", 2):
-        assert run["sample"]["prompt"] == prompt
 
 
 def test_what_only_cuda_tells_is_refused_on_a_cpu(evprof, tmp_path) -> None:

@@ -59,8 +59,8 @@ def measure_repeatability(plan: RepeatabilityPlan, note: Callable[[str], None]) 
         "environment": {key: value for key, value in environment.items() if key != "engine_session"},
         "rows": [_row(runs) for runs in processes],
         "summary": {
-            "between_processes_pct": _percent(found and found.between),
-            "within_process_pct": _percent(found and found.within),
+            "between_processes_pct": _percent(None if found is None else found.between),
+            "within_process_pct": _percent(None if found is None else found.within),
             "is_complete": is_complete,
         },
     }
@@ -93,8 +93,8 @@ def _row(runs: Sequence[RunLog]) -> dict[str, Any]:
     return {
         "engine_session": engine_session(runs[0].info),
         "runs": len(runs),
-        "mean_ms": own and own.mean,
-        "sd_pct": _percent(own and own.within),
+        "mean_ms": None if own is None else own.mean,
+        "sd_pct": _percent(None if own is None else own.within),
     }
 
 
