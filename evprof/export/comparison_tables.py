@@ -1,7 +1,7 @@
 """A comparison as one table for data frames, or as its JSON document.
 
 One line per figure and column, then per part of a difference, per setting, and per fact in which runs differ that
-nobody set; `kind` tells which.
+nobody set; `kind` names the four.
 """
 
 from __future__ import annotations
@@ -16,25 +16,21 @@ from evprof.core.files.whole_file import refuse_session, whole_file
 from evprof.export.tables import write_rows
 
 COLUMNS = (
-    "kind",
-    "name",
-    "unit",
-    "column",
-    "label",
-    "session",
-    "run_id",
-    "is_baseline",
-    "value",
-    "delta",
-    "ratio",
-    "share",
-    "ci95_low",
-    "ci95_high",
-    "count",
-    "paired_count",
-    "lower_is_better",
-    "differs",
-    "notes",
+    *(
+        "kind",
+        "name",
+        "unit",
+        "column",
+        "label",
+        "session",
+        "run_id",
+        "is_baseline",
+        "value",
+        "delta",
+        "ratio",
+        "share",
+    ),
+    *("ci95_low", "ci95_high", "count", "paired_count", "lower_is_better", "differs", "notes"),
 )
 """Of the table. The interval is the ratio's for figures, and that of `delta` for parts of a difference."""
 
@@ -61,7 +57,7 @@ def write_comparison(document: Mapping[str, Any], path: Path) -> None:
 
 
 def check_comparison_path(path: Path) -> None:
-    """Raises UserError unless a comparison may be written to `path`: asked before the work is done."""
+    """Raises UserError unless a comparison may be written to `path`; called before the comparison is made."""
     if path.suffix.lower() not in SUFFIXES:
         raise UserError(f"-o: '{path}' ends neither in .csv nor in .json; name it after its format.", exit_code=USAGE)
     if path.is_dir() or not path.absolute().parent.is_dir():
@@ -72,22 +68,23 @@ def check_comparison_path(path: Path) -> None:
 def comparison_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     """The lines of the table. What was not measured is None."""
     named = [
-        {
-            "column": index,
-            "label": column["label"],
-            "session": column["session"],
-            "run_id": column["run_ids"][0],
-            "is_baseline": column["is_baseline"],
-        }
+        {"column": index, "run_id": column["run_ids"][0]}
+        | {key: column[key] for key in ("label", "session", "is_baseline")}
         for index, column in enumerate(document["columns"])
     ]
     for row in document["rows"]:
+        shared = {"name": row["metric"], "notes": " ".join(row["notes"])}
+        shared |= {key: row[key] for key in ("unit", "lower_is_better")}
         for index, name in enumerate(named):
-            yield {"kind": "figure", **name, **_figure(row, index)}
+            values = {key: row[key][index] for key in ("delta", "ratio", "differs")}
+            values |= {"value": row["values"][index], "count": row["counts"][index]}
+            values |= _ends(row["ci95"] and row["ci95"][index])
+            yield {"kind": "figure", **name, **shared, **values, "paired_count": row["paired_counts"][index]}
     others = [name for name in named if not name["is_baseline"]]
     for name, pair in zip(others, document["pairs"], strict=True):
         for part in pair["contributions"]:
-            yield {"kind": "contribution", **name, **_contribution(part, pair["samples"])}
+            values = {"name": part["stage"], "delta": part["delta_ms"], "share": part["share"], **_ends(part["ci95"])}
+            yield {"kind": "contribution", **name, **values, "unit": "ms", "paired_count": pair["samples"]}
     for setting in document["settings"]:
         for name, value in zip(named, setting["values"], strict=True):
             yield {"kind": "setting", **name, "name": setting["name"], "value": value}
@@ -96,32 +93,5 @@ def comparison_lines(document: Mapping[str, Any]) -> Iterator[Line]:
             yield {"kind": "difference", **name, "name": found["name"], "value": ", ".join(values) or None}
 
 
-def _figure(row: Mapping[str, Any], index: int) -> Line:
-    low, high = (row["ci95"] and row["ci95"][index]) or (None, None)
-    return {
-        "name": row["metric"],
-        "unit": row["unit"],
-        "value": row["values"][index],
-        "delta": row["delta"][index],
-        "ratio": row["ratio"][index],
-        "ci95_low": low,
-        "ci95_high": high,
-        "count": row["counts"][index],
-        "paired_count": row["paired_counts"][index],
-        "lower_is_better": row["lower_is_better"],
-        "differs": row["differs"][index],
-        "notes": " ".join(row["notes"]),
-    }
-
-
-def _contribution(part: Mapping[str, Any], samples: int | None) -> Line:
-    low, high = part["ci95"] or (None, None)
-    return {
-        "name": part["stage"],
-        "unit": "ms",
-        "delta": part["delta_ms"],
-        "share": part["share"],
-        "ci95_low": low,
-        "ci95_high": high,
-        "paired_count": samples,
-    }
+def _ends(interval: Any) -> Line:
+    return dict(zip(("ci95_low", "ci95_high"), interval or (None, None), strict=True))

@@ -1,21 +1,19 @@
 """Runs as flat tables for data frames: one row per run, stage, tensor, token, round, judged draft and so on.
 
-Written one run at a time. Every run is there, failed ones with their error.
+Written one run at a time. Every run has a row, failed ones with their error.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
-from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace as Item
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evprof.core.files.whole_file import whole_file
 from evprof.core.records import COVERS, STAGES, PowerRecord
-from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of
@@ -32,20 +30,38 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-Columns = dict[str, Callable[[Any], Any]]
-"""Columns of a table, each with its value for an item."""
+Columns = dict[str, str | Callable[[Any], Any]]
+"""Columns of a table, each with the path of its value in an item ("run.info.mode"), or a function of the item."""
 
 
 def run_tables(run: RunLog, session: str = "") -> dict[str, list[Row]]:
-    """The rows of one run. Each begins with whose it is: session, run, cell, sample, imported file and its row."""
+    """The rows of one run. Each begins with IDENTITY."""
     return {name: table_rows(name, run, session) for name in _TABLES}
 
 
 def table_rows(name: str, run: RunLog, session: str = "") -> list[Row]:
     """The rows of one run in one of the tables."""
     items, columns = _TABLES[name]
-    identity = _identity(run, session)
-    return [identity | {column: read(item) for column, read in columns.items()} for item in items(run)]
+    imported = run.info.imported
+    file = (imported.path, imported.row) if imported else (None, None)
+    values = (session, run.run_id, run.info.cell, run.info.sample.name, *file)
+    identity = dict(zip(IDENTITY, values, strict=True))
+    readers = {column: of if callable(of) else _reader(of) for column, of in columns.items()}
+    return [identity | {column: read(item) for column, read in readers.items()} for item in items(run)]
+
+
+def _reader(path: str) -> Callable[[Any], Any]:
+    """Reads the value at a path of attributes and keys; None behind something that is None."""
+    names = path.split(".")
+
+    def read(value: Any) -> Any:
+        for name in names:
+            if value is None:
+                return None
+            value = value.get(name) if isinstance(value, Mapping) else getattr(value, name)
+        return value
+
+    return read
 
 
 def write_tables(sources: Iterable[Source], path: Path) -> list[Path]:
@@ -59,26 +75,24 @@ def write_tables(sources: Iterable[Source], path: Path) -> list[Path]:
         path.mkdir(parents=True, exist_ok=True)
         places = {name: path / f"{name}.csv" for name in COLUMNS}
     with ExitStack() as stack:
-        writers = {name: _writer(stack.enter_context(whole_file(place)), name) for name, place in places.items()}
+        streams = {name: stack.enter_context(whole_file(place)) for name, place in places.items()}
+        writers = {name: _writer(stream, COLUMNS[name]) for name, stream in streams.items()}
         for source in sources:
             for run in source.runs:
-                rows = run_tables(run, source.name)
                 for name, writer in writers.items():
-                    writer.writerows(map(plain_row, rows[name]))
+                    writer.writerows(map(plain_row, table_rows(name, run, source.name)))
     return list(places.values())
 
 
-def _writer(stream: TextIO, name: str) -> csv.DictWriter[str]:
-    writer = csv.DictWriter(stream, fieldnames=COLUMNS[name])
+def _writer(stream: TextIO, columns: Sequence[str]) -> csv.DictWriter[str]:
+    writer = csv.DictWriter(stream, fieldnames=columns)
     writer.writeheader()
     return writer
 
 
 def write_rows(rows: Iterable[Row], stream: TextIO, columns: Sequence[str]) -> None:
     """One table as CSV with a heading line, written even when there are no rows."""
-    writer = csv.DictWriter(stream, fieldnames=columns)
-    writer.writeheader()
-    writer.writerows(map(plain_row, rows))
+    _writer(stream, columns).writerows(map(plain_row, rows))
 
 
 _GUARDED = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -96,150 +110,100 @@ def plain_row(row: Row) -> Row:
     }
 
 
-def _identity(run: RunLog, session: str) -> Row:
-    imported = run.info.imported
-    values = (
-        session,
-        run.run_id,
-        run.info.cell,
-        run.info.sample.name,
-        imported.path if imported else None,
-        imported.row if imported else None,
-    )
-    return dict(zip(IDENTITY, values, strict=True))
+# Items of tables.
 
 
-def _field(name: str) -> Callable[[Any], Any]:
-    """A field of a record, which stands last in an item."""
-    return lambda item: getattr(item[-1], name)
+def _records(name: str) -> Callable[[RunLog], Iterator[Item]]:
+    """The records of that name; those under a name of their own with this as `key`."""
+
+    def items(run: RunLog) -> Iterator[Item]:
+        found = getattr(run, name)
+        for key, records in found.items() if isinstance(found, Mapping) else (("", found),):
+            for record in records:
+                yield Item(run=run, key=key, record=record)
+
+    return items
 
 
-def _fields(*names: str) -> Columns:
-    return {name: _field(name) for name in names}
-
-
-def _moment(name: str) -> Callable[[Any], float | None]:
-    """A moment of a record in ms since the zero of its run, which stands first in an item."""
-    return lambda item: stages.start_ms(item[0], getattr(item[-1], name))
-
-
-def _pairs(name: str) -> Callable[[RunLog], Iterator[tuple[RunLog, Any]]]:
-    """The run with each of its records of that name."""
-    return lambda run: ((run, record) for record in getattr(run, name))
-
-
-def _named(name: str) -> Callable[[RunLog], Iterator[tuple[RunLog, str, Any]]]:
-    """The run with each of its records of that name, which lie under a name of their own."""
-    return lambda run: ((run, key, record) for key, records in getattr(run, name).items() for record in records)
-
-
-def _runs(run: RunLog) -> list[tuple[RunLog, Row, Row, Any, Any]]:
-    """The run with its settings and metrics, what it loaded, its model and its acceptance."""
+def _runs(run: RunLog) -> list[Item]:
     info = run.info
-    loaded = loading_document(run, info.role) or {}
-    return [(run, info.given_settings | metrics_document(run), loaded, info.models.get(info.role), acceptance(run))]
+    return [
+        Item(
+            run=run,
+            values=info.given_settings | metrics_document(run),
+            loaded=loading_document(run, info.role),
+            model=info.models.get(info.role),
+            counts=acceptance(run),
+        )
+    ]
 
 
-def _of_run(read: Callable[[RunLog], Any]) -> Callable[[Any], Any]:
-    return lambda item: read(item[0])
-
-
-def _info(*names: str) -> Columns:
-    return {name: partial(_attribute, read=lambda item: item[0].info, name=name) for name in names}
-
-
-def _optional(place: int, *names: str) -> Columns:
-    """Columns that are attributes of something that a run may lack."""
-    return {name: partial(_attribute, read=itemgetter(place), name=name) for name in names}
-
-
-def _attribute(item: Any, read: Callable[[Any], Any], name: str) -> Any:
-    owner = read(item)
-    return None if owner is None else getattr(owner, name)
-
-
-def _entry(place: int, key: str) -> Callable[[Any], Any]:
-    """An entry of a dictionary of an item."""
-    return lambda item: item[place].get(key)
-
-
-def _stage_ms(name: str) -> Callable[[Any], float | None]:
-    return lambda item: stages.stage_ms(item[0], name)
-
-
-def _energy(key: str) -> Callable[[Any], float | None]:
-    return lambda item: READERS[key](item[0], item[0].info.role, stages.END_TO_END)
-
-
-def _phase_ms(name: str) -> Callable[[Any], float]:
-    return lambda item: ms_from_ns(getattr(item[-1], f"{name}_ns"))
-
-
-def _clip_ms(name: str) -> Callable[[Any], float | None]:
-    def read(item: Any) -> float | None:
-        time_us = getattr(item[0].info.sample, name)
-        return None if time_us is None else time_us / 1000
-
-    return read
-
-
-def _figures(run: RunLog) -> list[tuple[str, str, float]]:
-    """Every figure that is known of the run, of each model its own; and what an imported file says besides.
-
-    The file's numbers come last, under our names with our units.
-    """
+def _figures(run: RunLog) -> list[Item]:
+    """Every known figure of the run, of each model its own, then those of an imported file."""
     role, imported = run.info.role, run.info.imported
-    known = [
-        (owner, figure.key, value)
+    found = [
+        Item(role=owner, figure=figure.key, value=value)
         for owner in dict.fromkeys((role, *run.info.models))
         for figure in FIGURES.values()
         if owner == role or not figure.is_of_answer
         if (value := READERS[figure.key](run, owner, stages.END_TO_END)) is not None
     ]
-    return known + ([(role, name, value) for name, value in imported.figures.items()] if imported else [])
+    told = imported.figures.items() if imported else ()
+    return [*found, *(Item(role=role, figure=name, value=value) for name, value in told)]
 
 
-def _spans(run: RunLog) -> list[tuple[RunLog, Span]]:
-    return [(run, span) for span in sorted(run.spans.values(), key=lambda span: (span.start_ns, span.span_id))]
+def _spans(run: RunLog) -> list[Item]:
+    spans = sorted(run.spans.values(), key=lambda span: (span.start_ns, span.span_id))
+    return [Item(run=run, span=span, record=span, part="" if span.is_stage else span.name) for span in spans]
 
 
-def _stage_name(item: tuple[RunLog, Span]) -> str:
+def _tensors(run: RunLog) -> Iterator[Item]:
+    for item in _spans(run):
+        for tensor in item.span.tensors:
+            yield Item(run=run, span=item.span, part=item.part, record=tensor)
+
+
+def _stage_name(item: Item) -> str:
     """The stage that a span is or lies in."""
-    run, span = item[:2]
+    run, span = item.run, item.span
     seen = {span.span_id}
     while span.parent_id in run.spans and span.parent_id not in seen:
         span = run.spans[span.parent_id]
         seen.add(span.span_id)
-    return span.stage_name
+    return str(span.stage_name)
 
 
-def _part(item: tuple[RunLog, Span]) -> str:
-    return "" if item[1].is_stage else item[1].name
-
-
-def _tokens(run: RunLog) -> Iterator[tuple[RunLog, Any, Any]]:
-    """The run, what else was likely in a token's place, and the token."""
+def _tokens(run: RunLog) -> Iterator[Item]:
     for token in sorted([*run.tokens, *run.rejected], key=lambda token: (token.t_ns, token.position)):
-        yield run, run.alternatives_of(token), token
+        others = run.alternatives_of(token)
+        chance = others.chance_of(token.token_id) if others else None
+        yield Item(run=run, record=token, others=others, chance=chance)
 
 
-def _alternatives(run: RunLog) -> Iterator[tuple[int, Any, Any]]:
+def _alternatives(run: RunLog) -> Iterator[Item]:
     """The likeliest tokens in every token's place, by the model that chose or proposed it; the likeliest has rank 1."""
     for record in run.alternatives.values():
         for rank, one in enumerate(record.listed, 1):
-            yield rank, one, record
+            yield Item(record=record, rank=rank, one=one)
 
 
-def _rounds(run: RunLog) -> Iterator[tuple[RunLog, Row, Any]]:
-    """The run, why a round ended (its first rejected token), and the round."""
-    rejections = {entry.round_index: entry.to_json() for entry in first_rejections(run)}
+def _rounds(run: RunLog) -> Iterator[Item]:
+    rejections = {entry.round_index: entry for entry in first_rejections(run)}
     for entry in run.rounds:
-        yield run, rejections.get(entry.round_index, {}), entry
+        yield Item(run=run, record=entry, rejection=rejections.get(entry.round_index))
+
+
+# Values of items.
+
+
+def _moment(name: str) -> Callable[[Any], float | None]:
+    """A moment of a record in ms since the zero of its run."""
+    return lambda item: stages.start_ms(item.run, getattr(item.record, name))
 
 
 def _chance(name: str) -> Callable[[Any], float | None]:
     def read(item: Any) -> float | None:
-        ppm = getattr(item[-1], name)
+        ppm = getattr(item.record, name)
         return None if ppm < 0 else ppm / 1_000_000
 
     return read
@@ -247,12 +211,31 @@ def _chance(name: str) -> Callable[[Any], float | None]:
 
 def _known(name: str) -> Callable[[Any], int | None]:
     """A number of a record that is -1 where it was not measured."""
+    return lambda item: None if getattr(item.record, name) < 0 else getattr(item.record, name)
 
-    def read(item: Any) -> int | None:
-        value: int = getattr(item[-1], name)
-        return value if value >= 0 else None
+
+def _clip_ms(name: str) -> Callable[[Any], float | None]:
+    def read(item: Any) -> float | None:
+        time_us = getattr(item.run.info.sample, name)
+        return None if time_us is None else time_us / 1000
 
     return read
+
+
+def _energy(key: str) -> Callable[[Any], float | None]:
+    return lambda item: READERS[key](item.run, item.run.info.role, stages.END_TO_END)
+
+
+def _stage_ms(name: str) -> Callable[[Any], float | None]:
+    return lambda item: stages.stage_ms(item.run, name)
+
+
+def _phase_ms(name: str) -> Callable[[Any], float]:
+    return lambda item: ms_from_ns(getattr(item.record, f"{name}_ns"))
+
+
+def _fields(owner: str, *names: str) -> Columns:
+    return {name: f"{owner}.{name}" for name in names}
 
 
 _LOADING = (
@@ -263,143 +246,128 @@ _METRICS = (
     *("time_to_first_token_ms", "inter_token_latency_ms", "input_sequence_length", "output_sequence_length"),
     *("visual_tokens", "prefill_throughput_tok_s", "decode_throughput_tok_s"),
 )
-_PHASES = ("draft", "verify", "rollback")
-_REJECTION = {
-    "rejected_at": "position",
-    "rejected_piece": "draft_piece",
-    "instead": "target_piece",
-    "rejected_kind": "kind",
-}
 
 _TABLES: dict[str, tuple[Callable[[RunLog], Iterable[Any]], Columns]] = {
     "runs": (
         _runs,
         {
-            **_info("group_id", "repeat", "mode", "role", "status", "error", "warmup", "profiled"),
-            "cold": lambda item: item[0].info.is_cold,
-            "model": lambda item: item[3].name if item[3] else None,
-            **_optional(3, "dtype", "device", "quantization"),
-            **{key: _entry(1, key) for key in dict.fromkeys((*SETTINGS_KEYS, "gamma"))},
-            "wall_ms": _of_run(stages.wall_ms),
+            **_fields("run.info", "group_id", "repeat", "mode", "role", "status", "error", "warmup", "profiled"),
+            "cold": "run.info.is_cold",
+            "model": "model.name",
+            **_fields("model", "dtype", "device", "quantization"),
+            **_fields("values", *dict.fromkeys((*SETTINGS_KEYS, "gamma"))),
+            "wall_ms": lambda item: stages.wall_ms(item.run),
             **{f"{name}_ms": _stage_ms(name) for name in STAGES},
-            "unattributed_ms": _of_run(stages.unattributed_ms),
-            **{name: _entry(1, name) for name in _METRICS},
-            **{f"load_{name}": _entry(2, name) for name in _LOADING},
-            "kv_measured_bytes": _of_run(kv_cache.measured_bytes),
-            "kv_formula_bytes": _of_run(kv_cache.formula_bytes),
-            "peak_rss_bytes": lambda item: item[0].info.memory.peak_rss_bytes,
-            "peak_allocated_bytes": lambda item: item[0].info.memory.peak_allocated_bytes,
+            "unattributed_ms": lambda item: stages.unattributed_ms(item.run),
+            **_fields("values", *_METRICS),
+            **{f"load_{name}": f"loaded.{name}" for name in _LOADING},
+            "kv_measured_bytes": lambda item: kv_cache.measured_bytes(item.run),
+            "kv_formula_bytes": lambda item: kv_cache.formula_bytes(item.run),
+            **_fields("run.info.memory", "peak_rss_bytes", "peak_allocated_bytes"),
             **{key: _energy(key) for key, figure in FIGURES.items() if figure.head == ENERGY},
-            "throttled": _of_run(is_throttled),
-            **_optional(4, "draft_acceptance_rate", "mean_acceptance_length"),
+            "throttled": lambda item: is_throttled(item.run),
+            **_fields("counts", "draft_acceptance_rate", "mean_acceptance_length"),
             "clip_start_ms": _clip_ms("start_us"),
             "clip_duration_ms": _clip_ms("duration_us"),
-            "prompt": lambda item: item[0].info.sample.prompt,
-            "reference": lambda item: item[0].info.sample.reference,
-            "text": lambda item: item[0].info.text,
+            **_fields("run.info.sample", "prompt", "reference"),
+            "text": "run.info.text",
         },
     ),
     "stages": (
         _spans,
         {
-            "role": _field("role"),
+            "role": "span.role",
             "stage": _stage_name,
-            "part": _part,
-            "covers": lambda item: COVERS.join(item[1].covers) if item[1].is_stage else "",
+            "part": "part",
+            "covers": lambda item: COVERS.join(item.span.covers) if item.span.is_stage else "",
             "start_ms": _moment("start_ns"),
-            "duration_ms": lambda item: stages.span_ms(item[1]),
+            "duration_ms": lambda item: stages.span_ms(item.span),
         },
     ),
     "tensors": (
-        lambda run: ((*item, tensor) for item in _spans(run) for tensor in item[1].tensors),
+        _tensors,
         {
-            "role": lambda item: item[1].role,
+            "role": "span.role",
             "stage": _stage_name,
-            "part": _part,
-            "direction": _field("direction"),
-            "tensor": _field("name"),
-            "shape": lambda item: item[2].shape.replace(",", "x"),
-            "dtype": _field("dtype"),
-            "bytes": _field("nbytes"),
+            "part": "part",
+            "direction": "record.direction",
+            "tensor": "record.name",
+            "shape": lambda item: item.record.shape.replace(",", "x"),
+            "dtype": "record.dtype",
+            "bytes": "record.nbytes",
         },
     ),
     "tokens": (
         _tokens,
         {
-            **_fields("role", "position"),
-            "token_id": _field("known_id"),
-            **_fields("piece", "origin"),
+            **_fields("record", "role", "position"),
+            "token_id": "record.known_id",
+            **_fields("record", "piece", "origin"),
             "round": _known("round_index"),
-            "time_ms": lambda item: _moment("t_ns")(item) if item[0].info.has_token_times else None,
-            "chance": lambda item: item[1].chance_of(item[2].token_id) if item[1] else None,
-            "entropy_bits": lambda item: item[1].entropy_bits if item[1] else None,
+            "time_ms": lambda item: _moment("t_ns")(item) if item.run.info.has_token_times else None,
+            "chance": "chance",
+            "entropy_bits": "others.entropy_bits",
         },
     ),
     "rounds": (
         _rounds,
         {
-            "round": _field("round_index"),
+            "round": "record.round_index",
             "start_ms": _moment("start_ns"),
-            **{f"{name}_ms": _phase_ms(name) for name in _PHASES},
-            **_fields("drafted", "accepted", "emitted"),
-            "drafted_ids": lambda item: item[2].drafted_ids.replace(",", " "),
-            "hidden": lambda item: bool(item[2].hidden),
-            **{column: _entry(1, name) for column, name in _REJECTION.items()},
+            **{f"{name}_ms": _phase_ms(name) for name in ("draft", "verify", "rollback")},
+            **_fields("record", "drafted", "accepted", "emitted"),
+            "drafted_ids": lambda item: item.record.drafted_ids.replace(",", " "),
+            "hidden": lambda item: bool(item.record.hidden),
+            "rejected_at": "rejection.position",
+            "rejected_piece": "rejection.draft_piece",
+            "instead": "rejection.target_piece",
+            "rejected_kind": "rejection.kind",
         },
     ),
     "judgements": (
-        _pairs("judgements"),
+        _records("judgements"),
         {
-            "round": _field("round_index"),
-            **_fields("place", "position", "draft_id", "target_id"),
-            "accepted": lambda item: bool(item[1].accepted),
+            "round": "record.round_index",
+            **_fields("record", "place", "position", "draft_id", "target_id"),
+            "accepted": lambda item: bool(item.record.accepted),
             "draft_chance": _chance("draft_ppm"),
             "cross_chance": _chance("cross_ppm"),
             "target_chance": _chance("target_ppm"),
             "overlap": _chance("overlap_ppm"),
-            **_fields("draft_piece", "target_piece"),
+            **_fields("record", "draft_piece", "target_piece"),
         },
     ),
     "alternatives": (
         _alternatives,
         {
-            "role": _field("role"),
+            "role": "record.role",
             "round": _known("round_index"),
-            **_fields("position", "token_id", "entropy_bits"),
-            "rank": lambda item: item[0],
-            "alternative_id": lambda item: item[1].token_id,
-            "alternative_piece": lambda item: item[1].piece,
-            "chance": lambda item: item[1].chance,
+            **_fields("record", "position", "token_id", "entropy_bits"),
+            "rank": "rank",
+            "alternative_id": "one.token_id",
+            "alternative_piece": "one.piece",
+            "chance": "one.chance",
         },
     ),
     "kv_cache": (
-        _named("kv"),
-        {
-            "role": lambda item: item[1],
-            "time_ms": _moment("t_ns"),
-            "positions": _field("length"),
-            "bytes": _field("nbytes"),
-        },
+        _records("kv"),
+        {"role": "key", "time_ms": _moment("t_ns"), "positions": "record.length", "bytes": "record.nbytes"},
     ),
     "memory": (
-        _pairs("memory"),
-        {"time_ms": _moment("t_ns"), "resident_bytes": _field("rss_bytes"), "gpu_bytes": _known("gpu_bytes")},
+        _records("memory"),
+        {"time_ms": _moment("t_ns"), "resident_bytes": "record.rss_bytes", "gpu_bytes": _known("gpu_bytes")},
     ),
     "power": (
-        _named("power"),
-        {
-            "device": lambda item: item[1],
-            "time_ms": _moment("t_ns"),
-            **{name: _known(name) for name in PowerRecord._fields[3:]},
-        },
+        _records("power"),
+        {"device": "key", "time_ms": _moment("t_ns"), **{name: _known(name) for name in PowerRecord._fields[3:]}},
     ),
     "figures": (
         _figures,
         {
-            "role": lambda item: item[0],
-            "figure": lambda item: item[1],
-            "value": lambda item: item[2],
-            "unit": lambda item: figure_of(item[1]).unit or None,
+            "role": "role",
+            "figure": "figure",
+            "value": "value",
+            "unit": lambda item: figure_of(item.figure).unit or None,
         },
     ),
 }
