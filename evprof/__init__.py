@@ -77,7 +77,7 @@ if not TYPE_CHECKING:  # a checker is to see a slip in a name
 
             return UserError
         if name == "DataTable":
-            from evprof.notebook.data_table import DataTable
+            from evprof.notebook.tables import DataTable
 
             return DataTable
         if name in ("Run", "Session"):

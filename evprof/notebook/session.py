@@ -1,7 +1,7 @@
-"""Sessions and their runs for scripts and notebooks: read once, then tables, figures and answers by name.
+"""Sessions and their runs for scripts and notebooks: tables, figures and answers by name.
 
-Names are those of the JSON documents (docs/json.md) and of the CSV files; times are ms since a run's zero, but in
-`streams`, which hold what was recorded: ns on the recorder's clock.
+Names are those of the JSON documents (docs/json.md) and of the CSV files; times are ms since a run's zero, except in
+`streams`, which hold the records: ns on the recorder's clock.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from evprof.core.errors import UserError
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
+from evprof.core.texts import guess_among
 from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.export.parquet import stream_values
@@ -32,9 +33,21 @@ from evprof.notebook.tables import Column, DataTable, Named, table_html
 from evprof.session.facts import read_batches
 from evprof.session.opened import OpenedSession, open_session
 
+_TABLES = {name: columns[1:] for name, columns in COLUMNS.items()}
+"""Columns of every table without the session's name."""
+
+_OWN_TABLES = ("stages", "tokens", "rounds", "kv_cache", "memory", "power")
+
 
 class _Measured:
-    """The tables of one or several runs, by name and as attributes."""
+    """The tables of one or several runs, by name and, for _OWN_TABLES, as attributes."""
+
+    stages: DataTable
+    tokens: DataTable
+    rounds: DataTable
+    kv_cache: DataTable
+    memory: DataTable
+    power: DataTable
 
     def __init__(self, name: str, logs: Iterable[RunLog]) -> None:
         self._name = name
@@ -50,54 +63,28 @@ class _Measured:
     @property
     def tables(self) -> Mapping[str, DataTable]:
         """Every table that `evprof export --format csv` writes, by name, less the session's own name."""
-        return self._kept("table", COLUMNS, _own_columns, self._table)
+        return self._kept("table", _TABLES, self._table)
 
     @property
     def streams(self) -> Mapping[str, DataTable]:
         """Every stream as it was recorded, by name: the columns of its records."""
-        return self._kept("stream", STREAMS, lambda name: tuple(column_kinds(name)), self._stream)
+        return self._kept("stream", {name: tuple(column_kinds(name)) for name in STREAMS}, self._stream)
 
-    @property
-    def stages(self) -> DataTable:
-        """A row for each stage and each part of one."""
-        return self.tables["stages"]
-
-    @property
-    def tokens(self) -> DataTable:
-        """A row for each token, rejected ones too."""
-        return self.tables["tokens"]
-
-    @property
-    def rounds(self) -> DataTable:
-        """A row for each round of speculation."""
-        return self.tables["rounds"]
-
-    @property
-    def kv_cache(self) -> DataTable:
-        """A row for each moment at which a KV cache grew or was rolled back."""
-        return self.tables["kv_cache"]
-
-    @property
-    def memory(self) -> DataTable:
-        """A row for each sample of the engine process's memory."""
-        return self.tables["memory"]
-
-    @property
-    def power(self) -> DataTable:
-        """A row for each sample of what a device draws."""
-        return self.tables["power"]
+    def __getattr__(self, name: str) -> DataTable:
+        if name in _OWN_TABLES:
+            return self.tables[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{guess_among(name, dir(self))}")
 
     def _kept(
         self,
         kind: str,
-        names: Iterable[str],
-        columns_of: Callable[[str], tuple[str, ...]],
+        columns: Mapping[str, tuple[str, ...]],
         read: Callable[[str], Mapping[str, Column]],
     ) -> Mapping[str, DataTable]:
-        """The tables of a kind, made once. Raises UserError when closed."""
+        """The tables of a kind by name, made once. Raises UserError when closed."""
         _ = self._logs
         if kind not in self._made:
-            made = {name: DataTable(name, columns_of(name), partial(read, name)) for name in names}
+            made = {name: DataTable(name, own, partial(read, name)) for name, own in columns.items()}
             self._made[kind] = Named(kind, made)
         return self._made[kind]
 
@@ -107,7 +94,7 @@ class _Measured:
 
     def _table(self, name: str) -> Mapping[str, Column]:
         rows = [row for log in self._logs for row in table_rows(name, log)]
-        return {column: [row.get(column) for row in rows] for column in _own_columns(name)}
+        return {column: [row.get(column) for row in rows] for column in _TABLES[name]}
 
     def _stream(self, name: str) -> Mapping[str, Column]:
         blocks = [block for log in self._logs for block in log.blocks(name)]
@@ -133,10 +120,6 @@ def _runs_html(title: str, logs: Sequence[RunLog]) -> str:
     return table_html(title + more, ["", *heads], rows)
 
 
-def _own_columns(table: str) -> tuple[str, ...]:
-    return tuple(name for name in COLUMNS[table] if name != "session")
-
-
 class Run(_Measured):
     """One run of a session."""
 
@@ -156,12 +139,11 @@ class Run(_Measured):
 
     @property
     def mode(self) -> str:
-        """Which models ran, in which order."""
         return self._log.info.mode
 
     @property
     def role(self) -> str:
-        """Whose text the answer is: "draft" or "target"."""
+        """The model that answers: "draft" or "target"."""
         return self._log.info.role
 
     @property
@@ -176,7 +158,7 @@ class Run(_Measured):
 
     @property
     def text(self) -> str:
-        """The answer, as far as it came."""
+        """The answer so far."""
         return str(self.document["text"] or "")
 
     @cached_property
