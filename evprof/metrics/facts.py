@@ -404,9 +404,9 @@ def speedup_fact(payoff: Payoff) -> Fact | None:
     whole = payoff.whole
     if whole is None:
         return None
-    tone = ("good" if whole.speedup > 1 else "bad") if payoff.is_clear else ""
+    tone = ("good" if payoff.is_faster else "bad") if payoff.is_clear else ""
     ids, origin = tuple(run.run_id for run in payoff.runs), payoff_sentence(payoff)
-    return Fact(DRAFTING, ids, "speed-up", whole.speedup, "×", origin, "speedup", tone, whole.interval)
+    return Fact(DRAFTING, ids, "speed-up", whole.ratio, "×", origin, "speedup", tone, whole.interval)
 
 
 def score_facts(runs: Sequence[RunLog]) -> list[Fact]:

@@ -141,7 +141,7 @@ def test_break_even_shows_the_measured_point(dialog: ClinicDialog) -> None:
     found = prediction_of(run, others(dialog))
     assert found is not None
     assert dialog.sentence.text == speculation_sentence(run, others(dialog))
-    assert dialog.plot.measured == found.of(DECODE)
+    assert dialog.plot.measured == found.measured[DECODE]
     assert dialog.plot.measured.interval is not None
     assert dialog.plot.state == WhatIf(found)
     assert not dialog.sliders.back.isEnabled()

@@ -49,7 +49,7 @@ def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatc
         alone = payoff_of(book.runs[number], book.runs.values())
         assert alone is not None
         assert alone.whole is not None
-        assert found[number] == f"{alone.whole.speedup:.2f}×"
+        assert found[number] == f"{alone.whole.ratio:.2f}×"
 
 
 def test_the_ends_of_an_interval_can_be_told_apart() -> None:

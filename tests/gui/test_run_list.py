@@ -162,7 +162,7 @@ def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow)
     assert payoff.whole is not None
     assert payoff.whole.interval is None
     assert drafted.figure == "?"
-    assert drafted.role == ("" if not payoff.is_clear else "good" if payoff.whole.speedup > 1 else "bad")
+    assert drafted.role == ("" if not payoff.is_clear else "good" if payoff.is_faster else "bad")
     assert drafted.chip == "vs 6 runs ▾"
     _open(runs, PAIRS)
     inner = [line for line in runs.list.lines if line.is_inner]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from evprof.core.records import RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
+from evprof.metrics.estimates.estimates import Verdict
 from evprof.metrics.speculation import break_even, payoff
 from evprof.metrics.speculation.break_even import RoundCosts
 from evprof.metrics.speculation.verdicts import speculation_sentence
@@ -199,22 +200,22 @@ def paired(script: Callable, plain_writer: Callable, speculative_writer: Callabl
 
 def test_measured_speed_has_an_interval_over_repeats(script, plain_writer, speculative_writer) -> None:
     runs = paired(script, plain_writer, speculative_writer)
-    found = {entry.basis: entry for entry in measured(runs[-1], runs)}
+    found = measured(runs[-1], runs)
     assert set(found) == {"decode", "without-load", "end-to-end"}
     whole = found["end-to-end"]
     # Plain walls of 180 ms times 1.02, 1.04, 1.06 and 1.08 (90 of them scaled), speculative ones of 165 ms.
-    assert (whole.runs, whole.plain_runs) == (4, 4)
+    assert whole.counts == (4, 4)
     assert whole.interval is not None
-    assert whole.interval[0] <= whole.speedup <= whole.interval[1]
-    assert found["decode"].speedup == pytest.approx(30 * 1.0 / (80 / 9), rel=0.1)
+    assert whole.interval[0] <= whole.ratio <= whole.interval[1]
+    assert found["decode"].ratio == pytest.approx(30 * 1.0 / (80 / 9), rel=0.1)
     for run in runs:
         run.info.settings = replace(run.info.settings, temperature=0.7)  # drawn, and of another length
-    assert [entry.basis for entry in measured(runs[-1], runs)] == ["decode"]
+    assert list(measured(runs[-1], runs)) == ["decode"]
 
 
-def measured(run: RunLog, others: Sequence[RunLog]) -> tuple[payoff.MeasuredSpeedup, ...]:
+def measured(run: RunLog, others: Sequence[RunLog]) -> Mapping[str, Verdict]:
     found = payoff.payoff_of(run, others)
-    return found.measured if found else ()
+    return found.measured if found else {}
 
 
 def test_a_prediction_joins_costs_acceptance_and_measurement(script, plain_writer, speculative_writer) -> None:
@@ -232,7 +233,7 @@ def test_a_prediction_joins_costs_acceptance_and_measurement(script, plain_write
     assert found.predicted == pytest.approx(found.tau * step / 20)
     assert found.break_even_rate == 0
     assert found.ceiling is None  # two rejections, in every repeat the same
-    assert found.of("decode") in found.measured
+    assert set(found.measured) == set(payoff.MEASURED_BASES)
     assert payoff.prediction_of(runs[0], runs) is None
 
 

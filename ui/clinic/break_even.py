@@ -14,9 +14,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QPushButton, QSlider, QWidget
 
 from evprof.core.units import TIMES, count_text, ms_text, percent_text
+from evprof.metrics.estimates.estimates import Verdict
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.break_even import GAMMAS, Chance
-from evprof.metrics.speculation.payoff import MeasuredSpeedup, Prediction
+from evprof.metrics.speculation.payoff import Prediction
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.label import Label
@@ -159,16 +160,16 @@ class BreakEvenPlot(PlotView):
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         self.state: WhatIf | None = None
-        self.measured: MeasuredSpeedup | None = None
+        self.measured: Verdict | None = None
         super().__init__(themes, "tokens drafted per round", parent)
         self.setMinimumHeight(170)
         self.setAccessibleName("Predicted speed over drafted tokens")
 
-    def show_state(self, state: WhatIf, measured: MeasuredSpeedup | None) -> None:
+    def show_state(self, state: WhatIf, measured: Verdict | None) -> None:
         """Shows the curve of a state, and the measured speed of decoding, which is None where nothing measured it."""
         self.state, self.measured = state, measured
         values = ", ".join(f"{speed:.2f} times at {gamma}" for gamma, speed in state.curve())
-        self.setAccessibleDescription(f"{values}; measured {measured.speedup:.2f} times" if measured else values)
+        self.setAccessibleDescription(f"{values}; measured {measured.ratio:.2f} times" if measured else values)
         self.draw()
 
     def draw(self) -> None:
@@ -176,7 +177,7 @@ class BreakEvenPlot(PlotView):
         if self.state is None:
             return
         theme, curve = self.theme, self.state.curve()
-        top = max(1.25, *(speed for _, speed in curve), self.measured.speedup if self.measured else 0.0)
+        top = max(1.25, *(speed for _, speed in curve), (self.measured.ratio or 0.0) if self.measured else 0.0)
         if self.measured is not None and self.measured.interval is not None:
             top = max(top, min(_MOST_INTERVAL * top, self.measured.interval[1]))
         top *= 1.12
@@ -189,10 +190,10 @@ class BreakEvenPlot(PlotView):
         x, y = (np.array(part, dtype=float) for part in zip(*curve, strict=True))
         self._line(x, y, theme.stage("decode"), 2.25, is_dotted=False)
         if self.measured is not None:
-            gamma, found = self.state.measured.mean_gamma, self.measured
-            low, high = found.interval or (found.speedup, found.speedup)
+            gamma, speed = self.state.measured.mean_gamma, self.measured.ratio or 0.0
+            low, high = self.measured.interval or (speed, speed)
             self._line(np.array([gamma, gamma]), np.array([low, high]), theme.text, 1.5, is_dotted=False)
-            self._mark(gamma, found.speedup, "s")
+            self._mark(gamma, speed, "s")
         if self.state.is_assumed:
             self._mark(self.state.mean_gamma, self.state.speed, "o")
 

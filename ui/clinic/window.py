@@ -19,7 +19,6 @@ from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, f
 from evprof.metrics.speculation.outcome import distinct_answers, is_lossy
 from evprof.metrics.speculation.payoff import DECODE, Prediction, payoff_of, prediction_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
-from evprof.metrics.speculation.widths import measured_widths, width_sentence
 from ui.clinic.break_even import BreakEvenPlot, WhatIf, WhatIfSliders
 from ui.columns.model_column import LOSSY
 from ui.run_facts.run_text import NOTHING, chance_text, judgement_of, piece_text, run_title
@@ -57,7 +56,6 @@ class Clinic:
     prediction: Prediction | None
     sentence: str
     judgement: str
-    best: str = ""
     against: str = ""
 
     @property
@@ -81,7 +79,6 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
         prediction_of(run, others),
         speculation_sentence(run, others),
         judgement_of(run, payoff_of(run, others)),
-        width_sentence(measured_widths(run, others)),
         "" if baseline is None else baseline.words,
     )
 
@@ -229,7 +226,7 @@ class ClinicDialog(FollowingDialog):
         self.no_plain.setVisible(found is None and not mode_of(run.info.mode).maps_cache)
         self.sentence.say(self.clinic.sentence, self.clinic.judgement)
         if found is not None:
-            say(self.caption, f"{self.clinic.best} {_CAPTION}".strip())
+            say(self.caption, _CAPTION)
             state = WhatIf(found, old.gamma, old.alpha) if old is not None else WhatIf(found)
             self.sliders.show_state(state)
             self._show_state(state)
@@ -243,7 +240,7 @@ class ClinicDialog(FollowingDialog):
             self.sentence.say(self.clinic.sentence, self.clinic.judgement)
         # With hidden drafts, decoding begins with tokens that no round gave.
         is_hidden = mode_of(self.clinic.run.info.mode).is_parallel
-        self.plot.show_state(state, None if is_hidden else state.measured.of(DECODE))
+        self.plot.show_state(state, None if is_hidden else state.measured.measured.get(DECODE))
 
     def _ask_baseline(self) -> None:
         if self.clinic is not None:

@@ -200,9 +200,9 @@ def judgement_of(run: RunLog, payoff: Payoff | None) -> str:
     """The tone of the sentence: "good" or "warn" where the interval says so, else "dim"."""
     if mode_of(run.info.mode).maps_cache:
         return "warn"
-    if payoff is None or payoff.whole is None or not payoff.is_clear:
+    if payoff is None or not payoff.is_clear:
         return "dim"
-    return "good" if payoff.whole.speedup > 1 else "warn"
+    return "good" if payoff.is_faster else "warn"
 
 
 # Expected answers.

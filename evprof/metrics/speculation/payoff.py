@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.figures import is_clear
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import Baseline, baseline_of, baseline_over, draft_alone, repeats_of
 from evprof.metrics.configurations.gathering import Configuration, sample_key
@@ -54,46 +53,40 @@ unit slip: 34.7 tok/s for 35 ms per token. At its measured 28.8 ms the target al
 
 
 @dataclass(frozen=True)
-class MeasuredSpeedup:
-    """Plain time / time with speculation of the same questions on one of `MEASURED_BASES`. `note` is the reason for a
-    missing interval, or limits it."""
-
-    basis: str
-    speedup: float
-    interval: tuple[float, float] | None
-    runs: int
-    plain_runs: int
-    note: str = ""
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether speculation may be called faster or slower."""
-        return is_clear(self.interval)
-
-
-@dataclass(frozen=True)
 class Payoff:
-    """Runs with speculation against their baseline: speeds by basis, and the plain time less the time of these.
+    """Runs with speculation against their baseline. `measured` are plain time / time with speculation by basis, in the
+    order of MEASURED_BASES; above 1 speculation is faster.
 
     `saved` is None where answers are of different lengths, so that only times per token can be compared.
     """
 
     runs: tuple[RunLog, ...]
     baseline: Baseline
-    measured: tuple[MeasuredSpeedup, ...]
+    measured: Mapping[str, Verdict]
     saved: Verdict | None
 
-    def of(self, basis: str) -> MeasuredSpeedup | None:
-        return next((entry for entry in self.measured if entry.basis == basis), None)
+    @property
+    def basis(self) -> str:
+        """The whole answer, or, where lengths differ, a token."""
+        return END_TO_END if END_TO_END in self.measured else DECODE
 
     @property
-    def whole(self) -> MeasuredSpeedup | None:
-        """The speed of the whole answer, or, where lengths differ, of a token."""
-        return self.of(END_TO_END) or self.of(DECODE)
+    def whole(self) -> Verdict | None:
+        """The speed on `basis`."""
+        return self.measured.get(self.basis)
+
+    @property
+    def speed(self) -> float | None:
+        return self.whole.ratio if self.whole else None
 
     @property
     def is_clear(self) -> bool:
+        """Whether speculation may be called faster or slower."""
         return self.whole is not None and self.whole.is_clear
+
+    @property
+    def is_faster(self) -> bool:
+        return (self.speed or 0.0) > 1
 
 
 def payoff_of(run: RunLog, others: Iterable[RunLog]) -> Payoff | None:
@@ -109,14 +102,13 @@ def payoff_over(runs: Sequence[RunLog], others: Iterable[RunLog]) -> Payoff | No
         return None
     asked = {sample_key(run) for run in baseline.runs}
     mine = tuple(run for run in runs if sample_key(run) in asked)
-    measured, saved = [], None
+    measured = {}
     for basis in MEASURED_BASES if _answers_alike(mine, baseline.runs) else (DECODE,):
         read = reader_of(basis)
         found = verdict(observe(mine, read), observe(baseline.runs, read))
         if found is not None and found.ratio is not None:
-            measured.append(MeasuredSpeedup(basis, found.ratio, found.interval, *found.counts, found.reason))
-            saved = found if basis == END_TO_END else saved
-    return Payoff(mine, baseline, tuple(measured), saved) if measured else None
+            measured[basis] = found
+    return Payoff(mine, baseline, measured, measured.get(END_TO_END)) if measured else None
 
 
 def _answers_alike(mine: Sequence[RunLog], plain: Sequence[RunLog]) -> bool:
@@ -159,7 +151,7 @@ class Prediction:
     break_even_alpha: float | None
     break_even_rate: float | None
     ceiling: AcceptanceCeiling | None
-    measured: tuple[MeasuredSpeedup, ...]
+    measured: Mapping[str, Verdict]
 
     @property
     def mean_gamma(self) -> float:
@@ -180,9 +172,6 @@ class Prediction:
         resting = sum(share * self.costs.verifying_ms(count) for count, share in self.gamma.items())
         return resting / self.costs.step_ms
 
-    def of(self, basis: str) -> MeasuredSpeedup | None:
-        return next((entry for entry in self.measured if entry.basis == basis), None)
-
 
 def prediction_of(run: RunLog, others: Iterable[RunLog]) -> Prediction | None:
     """The prediction for a run's request over its repeats; None without steady rounds or a plain baseline."""
@@ -192,7 +181,7 @@ def prediction_of(run: RunLog, others: Iterable[RunLog]) -> Prediction | None:
 
 
 def prediction_over(
-    runs: Sequence[RunLog], step_ms: float, measured: Sequence[MeasuredSpeedup] = ()
+    runs: Sequence[RunLog], step_ms: float, measured: Mapping[str, Verdict] | None = None
 ) -> Prediction | None:
     """The same over any speculative runs of one configuration, whose target decodes a token in `step_ms` by itself."""
     costs = break_even.costs_of(runs, step_ms)
@@ -219,7 +208,7 @@ def prediction_over(
         break_even_alpha=break_even.break_even_alpha(costs, gamma, tokens, preparation),
         break_even_rate=break_even.break_even_rate(costs, gamma, tokens, preparation),
         ceiling=ceiling_of(runs),
-        measured=tuple(measured),
+        measured=measured or {},
     )
 
 

@@ -17,6 +17,7 @@ from evprof.core.units import count_text, ms_from_ns, ms_text, percent_text, tim
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
+from evprof.metrics.estimates.estimates import Verdict
 from evprof.metrics.figures import stages
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.clinic import AGREEMENT, definitions, per_position, plain_answer, round_histogram
@@ -26,7 +27,6 @@ from evprof.metrics.speculation.outcome import Acceptance, acceptance, ceiling_j
 from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
 from evprof.metrics.speculation.payoff import (
     DECODE,
-    MeasuredSpeedup,
     Payoff,
     Prediction,
     expected_table,
@@ -73,7 +73,7 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
         parts = (_agreement(run, others), _ALONE) if is_adapted else (_ALONE, _hidden_counts(run))
         return SpeculationVerdict(*parts, lacks_plain=True)
     found = payoff.whole
-    lacks_plain, lacks_own = found.plain_runs < FEWEST, found.runs < FEWEST
+    lacks_own, lacks_plain = (count < FEWEST for count in found.counts)
     if not is_counted(run.info) and payoff.runs == (run,):
         return SpeculationVerdict(
             "A cold, warm-up or profiled run is in no figure; repeat it to weigh speculation.",
@@ -113,31 +113,27 @@ def payoff_sentence(payoff: Payoff) -> str:
     return _ALONE if found is None else f"{_head(payoff, found)} {_runs(payoff, found)}"
 
 
-def _head(payoff: Payoff, found: MeasuredSpeedup) -> str:
-    speed = f"{times_text(found.speedup)}{interval_text(found)}"
+def _head(payoff: Payoff, found: Verdict) -> str:
+    ends = "" if found.interval is None else f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]"
+    speed = f"{times_text(found.ratio or 0.0)}{ends}"
     if not found.is_clear:
         return f"{speed}, not called faster or slower."
     if payoff.saved is None:
-        what = "decoding" if found.basis == DECODE else "the whole answer"
-        return f"{speed}: {what} is {'faster' if found.speedup > 1 else 'slower'}."
-    does = "saves" if found.speedup > 1 else "costs"
+        what = "decoding" if payoff.basis == DECODE else "the whole answer"
+        return f"{speed}: {what} is {'faster' if payoff.is_faster else 'slower'}."
+    does = "saves" if payoff.is_faster else "costs"
     return f"{speed}: speculation {does} {ms_text(abs(payoff.saved.delta))} an answer."
 
 
-def _runs(payoff: Payoff, found: MeasuredSpeedup) -> str:
+def _runs(payoff: Payoff, found: Verdict) -> str:
     """`15 runs against 15 plain ones, runs 1, 2, … 29.`, and what limits the interval."""
-    names = payoff.baseline.words
-    plain = f"{found.plain_runs} plain ones, {names.split(' (')[0]}"
-    if found.plain_runs == len(payoff.baseline.runs) == 1:
+    names, (runs, plain_runs) = payoff.baseline.words, found.counts
+    plain = f"{plain_runs} plain ones, {names.split(' (')[0]}"
+    if plain_runs == len(payoff.baseline.runs) == 1:
         plain = f"plain {names}"
-    against = f"{count_text(found.runs, 'run')} against {plain}"
-    note = found.note.removeprefix("not called: ")  # the head says that
+    against = f"{count_text(runs, 'run')} against {plain}"
+    note = found.reason.removeprefix("not called: ")  # the head says that
     return f"{against}; {note}." if note else f"{against}."
-
-
-def interval_text(found: MeasuredSpeedup) -> str:
-    """` [0.75, 0.79]`; "" without one."""
-    return "" if found.interval is None else f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]"
 
 
 def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
@@ -157,10 +153,10 @@ def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
 def _break_even_words(payoff: Payoff, found: Prediction) -> str:
     """The acceptance above which speculation pays by the formula; "" where the formula and the measurement disagree
     about this acceptance, or the verdict is not clear."""
-    if not payoff.is_clear or payoff.whole is None:
+    if not payoff.is_clear:
         return ""
     predicted = break_even.answer_speedup(found.costs, found.gamma, found.by_place, found.tokens, found.preparation_ms)
-    if found.tokens < 2 or (predicted > 1) != (payoff.whole.speedup > 1):
+    if found.tokens < 2 or (predicted > 1) != payoff.is_faster:
         return ""
     is_tree = any(run.info.speculation is not None and run.info.speculation.tree for run in payoff.runs)
     # Most nodes of a tree are in vain: the chance of a level counts.
@@ -186,8 +182,8 @@ def _window_detail(payoff: Payoff, window: ParallelPrefillFigures) -> str:
     if window.stage_contention_ms is not None:
         more = "longer" if window.stage_contention_ms >= 0 else "less"
         parts.append(f"beside the draft the prefill took {ms_text(abs(window.stage_contention_ms))} {more}")
-    is_faster = payoff.whole is not None and payoff.whole.speedup > 1
-    if payoff.is_clear and window.predicted_gain_ms is not None and (window.predicted_gain_ms > 0) == is_faster:
+    gain = window.predicted_gain_ms
+    if payoff.is_clear and gain is not None and (gain > 0) == payoff.is_faster:
         if window.break_even_alpha is None:
             parts.append("no acceptance makes it pay")
         elif window.break_even_alpha == 0:
@@ -302,12 +298,12 @@ def _prediction(found: Prediction, top: Width | None) -> dict[str, Any]:
         "best_rounds": None if top is None else top.rounds,
         "curve": [asdict(point) for point in break_even.curve(found.costs, chance)],
         "measured": {
-            entry.basis: {
-                "speedup": entry.speedup,
-                "ci95": list(entry.interval) if entry.interval else None,
-                "runs": entry.runs,
-                "plain_runs": entry.plain_runs,
+            basis: {
+                "speedup": speed.ratio,
+                "ci95": list(speed.interval) if speed.interval else None,
+                "runs": speed.counts[0],
+                "plain_runs": speed.counts[1],
             }
-            for entry in found.measured
+            for basis, speed in found.measured.items()
         },
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text, ms_from_ns, times_text
+from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
@@ -80,20 +80,3 @@ def _ms_per_token(run: RunLog, *, gamma: int) -> float | None:
 
 def fastest(widths: Sequence[Width]) -> Width | None:
     return max(widths, key=lambda width: width.speed.ratio or 0.0, default=None)
-
-
-def width_sentence(widths: Sequence[Width]) -> str:
-    top = fastest(widths)
-    if top is None or top.speed.interval is None:
-        return (
-            f"Which number of drafted tokens is best cannot be said: none had {FEWEST_ROUNDS} rounds over {FEWEST} "
-            f"runs beside {FEWEST} plain ones."
-        )
-    low, high = top.speed.interval
-    over = count_text(top.rounds, "round")
-    told = f"{times_text(top.speed.ratio or 0.0)} [{low:.2f}, {high:.2f}] at {top.gamma} drafted a round, over {over}"
-    if not top.speed.is_clear:
-        return f"{told}: the fastest measured, and not to be told from plain decoding."
-    return (
-        f"{told}: {'the fastest measured' if low > 1 else 'even the fastest measured is slower than plain decoding'}."
-    )

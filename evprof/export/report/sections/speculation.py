@@ -239,8 +239,7 @@ def _costs_table(weighed: list[Weighed], data: ReportData) -> Table:
 
 def speed_cell(payoff: Payoff, basis: str) -> Cell:
     """The measured speed on a basis, with its interval."""
-    found = payoff.of(basis)
-    return ratio_cell(found.speedup, found.interval, lower_is_better=False) if found else not_available()
+    return verdict_cell(payoff.measured.get(basis), lower_is_better=False)
 
 
 def saved_cell(payoff: Payoff | None) -> Cell:
@@ -266,9 +265,9 @@ def _curve(weighed: list[Weighed], data: ReportData) -> ReportPlot:
         points = break_even.curve(formula.costs, formula.by_place if formula.alpha is None else formula.alpha)
         x, y = tuple(float(point.gamma) for point in points), tuple(point.speedup for point in points)
         series.append(PlotSeries(f"{name}, predicted", x, y, is_line=True, badge=Badge.DERIVED))
-        if decode := payoff.of(DECODE):
+        if decode := payoff.measured.get(DECODE):
             low, high = decode.interval or (None, None)
-            x, y = (formula.mean_gamma,), (decode.speedup,)
+            x, y = (formula.mean_gamma,), (decode.ratio or 0.0,)
             series.append(PlotSeries(f"{name}, measured", x, y, low=(low,), high=(high,), badge=Badge.MEASURED))
     gammas = (float(break_even.GAMMAS[0]), float(break_even.GAMMAS[-1]))
     series.append(PlotSeries("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
