@@ -1,18 +1,22 @@
-"""Claims as data, the evidence that judges them, and the one function that does.
+"""Claims as data, the evidence for them, and the one interpreter: `claims.toml` has their ranges and sentences.
 
-A claim is about certain models, and is judged on those alone. What others measured is told, with whose it is, and
-confirms or refutes nothing.
+A claim is about certain models, and is judged on those alone. Measurements of other models are shown with their names,
+and confirm or refute nothing.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
+from evprof.core.units import number_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.baselines import RunPool, pools_of
@@ -25,6 +29,8 @@ RANDOM = "random:"
 
 DOCUMENTS_FAMILIES = ("eventgpt", "llava")
 _16_BIT = ("float16", "bfloat16")
+
+LIST: dict[str, Any] = tomllib.loads((Path(__file__).parent / "claims.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -76,29 +82,56 @@ class Finding:
     measured_on: str = ""
 
 
+Words = dict[str, Any]
+"""Values in a sentence, by name."""
+
+
 @dataclass(frozen=True)
 class Measured:
-    """A quantity of a claim, over `columns`, with its 95 % interval (None below three samples).
+    """A quantity of a claim, over `columns`, with its 95 % interval; None judges nothing.
 
-    `why_open`: why it judges nothing. `whose`: what was measured instead, where that is not what the claim is about.
+    `words` are the values in the sentences named `parts` of `claims.toml`. `whose` names what was measured, where that
+    is not what the claim is about.
     """
 
-    sentence: str
+    words: Words
     columns: tuple[Configuration, ...] = ()
     value: float = 0.0
     interval: Interval | None = None
-    why_open: str = ""
+    parts: tuple[str, ...] = ()
     whose: str = ""
 
+    @property
+    def sentence(self) -> str:
+        return _WORDS.vformat("".join(LIST["sentences"][part] for part in self.parts), (), self.words)
 
-def exact(sentence: str, value: float, *columns: Configuration) -> Measured:
+
+class _Words(Formatter):
+    """Sentences with values in percent, in four digits, as times, and as intervals."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec in ("percent", "percent1"):
+            return percent_text(value, int(format_spec[7:] or 0))
+        if format_spec == "number":
+            return number_text(value, 3)
+        if format_spec == "times":
+            return times_text(value)
+        if format_spec == "interval":
+            return "" if value is None else f" [{value[0]:.2f}, {value[1]:.2f}]"
+        return str(super().format_field(value, format_spec))
+
+
+_WORDS = _Words()
+
+
+def exact(part: str, value: float, /, *columns: Configuration, **words: Any) -> Measured:
     """A quantity without an interval: a count, or a bound."""
-    return Measured(sentence, columns, value, (value, value))
+    return Measured(words, columns, value, (value, value), (part,))
 
 
-def open_(sentence: str, why: str = " ") -> Measured:
-    """Something that was measured and judges nothing."""
-    return Measured(sentence, why_open=why)
+def open_(*parts: str, **words: Any) -> Measured:
+    """A measurement that judges nothing."""
+    return Measured(words, parts=parts)
 
 
 Quantity = Callable[[Evidence], Iterable[Measured]]
@@ -147,8 +180,9 @@ def _judged(claim: Claim, measured: Measured) -> Finding:
     sentence, interval = measured.sentence, measured.interval
     if measured.whose:
         return _on_others(sentence, measured.whose)
-    if measured.why_open or interval is None:
-        return Finding(NOT_MEASURED, f"{sentence}{measured.why_open.rstrip()}")
+    if interval is None:
+        few = "" if not measured.columns else " There are fewer than three samples."
+        return Finding(NOT_MEASURED, f"{sentence}{few}")
     (low, high), (least, most), neutral = interval, claim.claimed, claim.neutral
     is_refuted = high < least or low > most
     is_confirmed = least <= measured.value <= most and (neutral is None or not low <= neutral <= high)
@@ -167,11 +201,6 @@ def _is_of_claims_models(claim: Claim, columns: Sequence[Configuration]) -> bool
     if claim.is_absolute and not are_claims_times(*columns):
         return False
     return are_claims_models(*columns, needs_text=claim.is_of_texts, needs_times=claim.is_of_times)
-
-
-def interval_words(interval: Interval | None) -> str:
-    """` [1.08, 1.12]`, or why there is none."""
-    return " (fewer than three samples)" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def is_told(interval: Interval | None, from_: float) -> bool:

@@ -9,16 +9,15 @@ from functools import partial
 from statistics import fmean
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import number_text, percent_text
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.claims.evidence import (
     Evidence,
     Measured,
+    Words,
     answering_model,
     are_claims_models,
     are_claims_times,
     exact,
-    interval_words,
     is_told,
     models_text,
     open_,
@@ -55,23 +54,22 @@ def _is_hit(run: RunLog) -> bool:
 
 
 def feature_caching(evidence: Evidence) -> Iterator[Measured]:
-    """Vision saved by a hit, ms; without a hit, what vision costs at all, which bounds what can be saved."""
+    """Vision saved by a hit, ms; without a hit, the whole cost of vision, which bounds it."""
     for one, other in evidence.twins("vision_cache"):
         missed, hit = (one, other) if all(map(_is_hit, other.runs)) else (other, one)
         compared = compare(hit, missed, _vision)
         if compared is None or not all(map(_is_hit, hit.runs)) or any(map(_is_hit, missed.runs)):
             continue
-        sentence = f"A hit instead of computing saves {number_text(compared.delta, 3)} ms of vision a sample."
-        yield Measured(sentence, (hit, missed), compared.delta, compared.delta_interval)
+        words = {"saved": compared.delta}
+        yield Measured(words, (hit, missed), compared.delta, compared.delta_interval, ("hit",))
         return
     costs = [(cost, column) for column in evidence.plain() if (cost := mean_of(column, _vision)) is not None]
     if costs:
         cost, column = max(costs, key=lambda pair: pair[0])
-        sentence = f"Vision as a whole costs at most {number_text(cost, 3)} ms a sample here; no cache saves more."
         if are_claims_times(column):
-            yield Measured(sentence, (column,), cost, (0.0, cost))
+            yield Measured({"cost": cost}, (column,), cost, (0.0, cost), ("vision_cost",))
         else:
-            yield open_(f"{sentence} ({models_text(column)})")
+            yield open_("vision_cost", "of_models", cost=cost, models=models_text(column))
 
 
 def bfloat16(evidence: Evidence) -> Iterator[Measured]:
@@ -86,14 +84,11 @@ def bfloat16(evidence: Evidence) -> Iterator[Measured]:
         if weights[0] is None or not weights[1] or speed is None or speed.ratio is None:
             continue
         share = weights[0] / weights[1]
-        sentence = (
-            f"In bfloat16 the weights take {share:.3f} times the bytes of float16 and a token {speed.ratio:.2f} times "
-            f"the time{interval_words(speed.interval)}: both formats have two bytes."
-        )
+        words = {"share": share, "ratio": speed.ratio, "interval": speed.interval}
         if share < LESS:
-            yield Measured(sentence, (bf16, fp16), speed.ratio, speed.interval)
+            yield Measured(words, (bf16, fp16), speed.ratio, speed.interval, ("bfloat16",))
         else:
-            yield exact(sentence, share, bf16, fp16)
+            yield exact("bfloat16", share, bf16, fp16, **words)
 
 
 def tokenizers(evidence: Evidence) -> Iterator[Measured]:
@@ -101,16 +96,12 @@ def tokenizers(evidence: Evidence) -> Iterator[Measured]:
     for draft, target in evidence.pairs:
         same, shared = _equal_pieces(draft, target)
         if shared >= FEWEST_IDS:
-            sentence = f"Of {shared} ids that both models used, {same} stand for the same text in both."
-            yield exact(sentence, same / shared, draft, target)
+            yield exact("ids", same / shared, draft, target, shared=shared, same=same)
             continue
         words, ids = _longest_common(draft, target)
         if words:
-            sentence = (
-                f"Where both answers say the same {words} words in a row, their token ids agree over {ids} in a row: "
-                + ("one vocabulary." if ids >= words else "the vocabularies differ.")
-            )
-            yield exact(sentence, float(ids >= words), draft, target)
+            verdict = "one vocabulary" if ids >= words else "the vocabularies differ"
+            yield exact("words", float(ids >= words), draft, target, words=words, ids=ids, verdict=verdict)
 
 
 def _answers(draft: Configuration, target: Configuration) -> Iterator[tuple[RunLog, RunLog]]:
@@ -153,13 +144,12 @@ def eventgpt_context(evidence: Evidence) -> Iterator[Measured]:
         (length, one) for one in evidence.plain("eventgpt") if (length := mean_of(one, input_length)) is not None
     ]
     mine = [(length, column) for length, column in lengths if are_claims_models(column, needs_times=False)]
-    if lengths:
-        positions = sorted({round(length) for length, _ in mine or lengths})
-        sentence = f"EventGPT's prompts have {', '.join(map(str, positions))} positions"
-        if mine:
-            yield exact(f"{sentence}.", fmean(length for length, _ in mine), *(column for _, column in mine))
-        else:
-            yield open_(f"{sentence} here, with another layout ({models_text(lengths[0][1])}) than the 7B model's.")
+    positions = ", ".join(map(str, sorted({round(length) for length, _ in mine or lengths})))
+    if mine:
+        value = fmean(length for length, _ in mine)
+        yield exact("context", value, *(column for _, column in mine), positions=positions)
+    elif lengths:
+        yield open_("other_context", positions=positions, models=models_text(lengths[0][1]))
 
 
 def _sizes(evidence: Evidence, column: Configuration) -> ModelSizes | None:
@@ -199,26 +189,21 @@ def smaller_cache(evidence: Evidence) -> Iterator[Measured]:
         return
     reading = works[1].bytes / works[0].bytes
     copying = (works[1].bytes + 2 * _cache_bytes(longer)) / (works[0].bytes + 2 * _cache_bytes(shorter))
-    sentence = (
-        f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):,.0f} positions as at "
-        f"{mean_of(shorter, input_length):,.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
-    )
+    words = {"ratio": times.ratio, "reading": reading}
+    words |= {"longer": mean_of(longer, input_length) or 0.0, "shorter": mean_of(shorter, input_length) or 0.0}
     if times.interval is None:
-        yield open_(f"{sentence}.", " There are fewer than three samples.")
+        yield open_("steps", "few", **words)
     elif times.interval[0] <= 1:
-        yield exact(f"{sentence}: it is not slower for sure.", 0.0, shorter, longer)
+        yield Measured(words, (shorter, longer), 0.0, (0.0, 0.0), ("steps", "not_slower"))
     else:
         read, copied = (math.log(grown) / math.log(times.ratio) for grown in (reading, copying))
-        sentence += (
-            f", which explains {percent_text(read)}; a cache that is copied to grow would explain "
-            f"{percent_text(copied)}."
-        )
+        words |= {"read": read, "copied": copied}
         kinds = {_cache_kind(shorter), _cache_kind(longer)}
-        is_unclear = kinds not in ({"dynamic"}, {"static"}) and read < EXPLAINED <= copied
-        if is_unclear:
-            yield open_(sentence, " How these caches grew is not known.")
+        if kinds not in ({"dynamic"}, {"static"}) and read < EXPLAINED <= copied:
+            yield open_("steps", "explained", "cache_unknown", **words)
         else:
-            yield exact(sentence, copied if kinds == {"dynamic"} else read, shorter, longer)
+            value = copied if kinds == {"dynamic"} else read
+            yield Measured(words, (shorter, longer), value, (value, value), ("steps", "explained"))
 
 
 def _cache_bytes(column: Configuration) -> float:
@@ -243,30 +228,19 @@ def memory_bound_prefill(evidence: Evidence) -> Iterator[Measured]:
     if not works:
         return
     length, column, sizes, work = max(works, key=lambda one: one[0])
-    positions = round(length)
-    if are_claims_models(column) and positions < LONG_PROMPT:
-        yield open_(f"The longest prompt here has {positions:,} positions, not 4,643.")
-        return
-    linear = f"{percent_text(linear_share(sizes, positions))} of its operations are linear in the prompt"
+    words = {"positions": round(length), "linear": linear_share(sizes, round(length)), "intensity": work.intensity}
     ceiling = ceiling_of(column.runs[0], column.runs[0].info.role, evidence.ceilings)
     decode = _decode_work(evidence, column)
-    if ceiling is not None:
-        sentence = (
-            f"A prefill of {positions:,} positions does {work.intensity:,.0f} operations a byte; above "
-            f"{ceiling.balance:,.1f} this machine is bound by arithmetic (MFU {percent_text(work.mfu(ceiling))}, MBU "
-            f"{percent_text(work.mbu(ceiling), 1)}). {linear}."
-        )
-        yield exact(sentence, float(work.bound(ceiling) == MEMORY), column)
+    if are_claims_models(column) and words["positions"] < LONG_PROMPT:
+        yield open_("short_prompt", **words)
+    elif ceiling is not None:
+        words |= {"balance": ceiling.balance, "mfu": work.mfu(ceiling), "mbu": work.mbu(ceiling)}
+        yield exact("roofline", float(work.bound(ceiling) == MEMORY), column, **words)
     elif decode is not None:
         share = work.bytes / decode.bytes_s / work.seconds
-        sentence = (
-            f"Its decode steps read {decode.bytes_s / 1e9:,.0f} GB/s; at that rate the bytes of a prefill of "
-            f"{positions:,} positions take {percent_text(share)} of its time, and it does {work.intensity:,.0f} "
-            f"operations a byte. {linear}."
-        )
-        yield exact(sentence, share, column)
+        yield exact("bandwidth", share, column, share=share, rate=decode.bytes_s / 1e9, **words)
     else:
-        yield open_(f"Neither ceilings nor decode steps give the bandwidth that there was; {linear}.")
+        yield open_("no_bandwidth", **words)
 
 
 def warm_prefill(evidence: Evidence) -> Iterator[Measured]:
@@ -280,23 +254,20 @@ def warm_prefill(evidence: Evidence) -> Iterator[Measured]:
     mine = [(spent, column) for spent, column in known if are_claims_times(column)]
     if not mine:
         for spent, column in known[:1]:
-            yield open_(f"{models_text(column)}: {spent:,.1f} ms.", " EventGPT-7B did not run in 16 bit on a GPU here.")
+            yield open_("other_prefill", models=models_text(column), spent=spent)
         return
     spent, column = mine[0]
     values = values_of(column, _prefill)
-    sentence = f"Warm, it takes {spent:,.1f} ms ({min(values):,.1f} to {max(values):,.1f}, {len(values)} samples)"
     cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
-    if cold:
-        sentence += f"; the first, cold pass took {cold[0]:,.1f} ms"
-        sentence += ", as 000 says" if COLD_000[0] <= cold[0] <= COLD_000[1] else ""
     gpu = column.runs[0].info.environment.get("gpu") or {}
     clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None
     is_known = isinstance(clocks, int | float) and clocks > 0
-    sentence += f"; GPU clocks {clocks:,} MHz." if is_known else "; GPU clocks are not known."
-    if len(values) < FEWEST:
-        yield open_(sentence, f" There are fewer than {FEWEST} samples.")
-    else:
-        yield exact(sentence, spent, column)
+    parts = ["warm", *(["cold"] if cold else [])]
+    parts += ["as_000"] if cold and COLD_000[0] <= cold[0] <= COLD_000[1] else []
+    parts += ["clocks" if is_known else "no_clocks"]
+    words = {"spent": spent, "least": min(values), "most": max(values), "count": len(values), "clocks": clocks}
+    interval = (spent, spent) if len(values) >= FEWEST else None
+    yield Measured(words | {"cold": cold[0] if cold else None}, (column,), spent, interval, tuple(parts))
 
 
 def seven_percent(evidence: Evidence) -> Iterator[Measured]:
@@ -313,16 +284,13 @@ def seven_percent(evidence: Evidence) -> Iterator[Measured]:
         flops = prefill_flops(sizes[0].text, round(lengths[0])) / prefill_flops(sizes[1].text, round(lengths[1]))
         visual = [run.info.lengths.get(run.info.role) for run in (draft.runs[0], target.runs[0])]
         parts = f" (visual {visual[0].visual} and {visual[1].visual})" if visual[0] and visual[1] else ""
-        sentence = (
-            f"{percent_text(tokens - 1, 1)} more tokens{parts} are {percent_text(flops - 1, 1)} more operations; the "
-            f"prefill takes {times.ratio:.2f} times the time{interval_words(times.interval)}."
-        )
-        if times.interval is None:
-            yield open_(sentence)
-        elif times.interval[0] <= 1:
-            yield exact(f"{sentence} It is not slower for sure.", 0.0, draft, target)
+        words = {"tokens": tokens - 1, "visual": parts, "flops": flops - 1, "ratio": times.ratio}
+        words |= {"interval": times.interval}
+        if times.interval is not None and times.interval[0] > 1:
+            yield exact("more_tokens", math.log(flops) / math.log(times.ratio), draft, target, **words)
         else:
-            yield exact(sentence, math.log(flops) / math.log(times.ratio), draft, target)
+            value = None if times.interval is None else (0.0, 0.0)
+            yield Measured(words, (draft, target), 0.0, value, ("more_tokens", *(["not_for_sure"] if value else [])))
 
 
 def fewer_tokens(evidence: Evidence) -> Iterator[Measured]:
@@ -335,20 +303,17 @@ def fewer_tokens(evidence: Evidence) -> Iterator[Measured]:
         if any(entry.ignore_eos for entry in settings) or told.tokens.means[0] == told.tokens.means[1]:
             continue
         if any(map(is_mostly_cut_off, (draft, target))):
-            yield open_("Most answers of one model are as long as allowed: their length is the limit's, not its own.")
+            yield open_("cut_off")
             continue
-        tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
-        sentence = (
-            f"{tokens:.2f} times the tokens x {told.step_ratio:.2f} times the time per token = {whole:.2f} times the "
-            f"time ({told.name}): the count makes up {percent_text(share)} of it in logarithms, {told.tokens.count} "
-            "samples."
-        )
+        whole, share = told.total_ms.ratio, told.token_share
+        words: Words = {"tokens": told.tokens.ratio, "step": told.step_ratio, "whole": whole, "share": share}
+        words |= {"name": told.name, "count": told.tokens.count}
         if told.step_interval is None or not is_told(told.total_ms.interval, 1):
-            yield open_(sentence, " The times cannot be told apart.")
+            yield open_("count", "not_apart", **words)
             continue
         # The count gives what the time per token leaves of the logarithm.
         low, high = sorted(1 - math.log(end) / math.log(whole) for end in told.step_interval)
-        yield Measured(sentence, (draft, target), share, (low, high))
+        yield Measured(words, (draft, target), share, (low, high), ("count",))
 
 
 def vision_share(evidence: Evidence) -> Iterator[Measured]:
@@ -357,13 +322,11 @@ def vision_share(evidence: Evidence) -> Iterator[Measured]:
         vision, whole = compare(draft, target, _vision), compare(draft, target, _model_ms)
         if vision is None or whole is None or not whole.delta:
             continue
-        share = vision.delta / whole.delta
-        part, all_of_it = number_text(vision.delta, 3), number_text(whole.delta, 3)
-        sentence = f"Vision makes up {part} of {all_of_it} ms of difference, {percent_text(share)}."
+        words = {"part": vision.delta, "whole": whole.delta, "share": vision.delta / whole.delta}
         if is_told(whole.delta_interval, 0):
-            yield exact(sentence, share, draft, target)
+            yield exact("vision_share", words["share"], draft, target, **words)
         else:
-            yield open_(sentence, " The totals cannot be told apart.")
+            yield open_("vision_share", "not_apart", **words)
 
 
 def _model_ms(run: RunLog) -> float | None:
@@ -378,11 +341,8 @@ def vision_per_frame(evidence: Evidence) -> Iterator[Measured]:
         compared = compare(target, draft, _frame_ms)
         if compared is not None and compared.ratio is not None:
             theirs, mine = compared.means
-            sentence = (
-                f"A frame takes EventGPT {mine:.2f} ms and the video model {theirs:.2f} ms: {compared.ratio:.2f} "
-                f"times{interval_words(compared.interval)}; both run CLIP."
-            )
-            yield Measured(sentence, (draft, target), compared.ratio, compared.interval)
+            words = {"mine": mine, "theirs": theirs, "ratio": compared.ratio, "interval": compared.interval}
+            yield Measured(words, (draft, target), compared.ratio, compared.interval, ("frame",))
 
 
 def _frame_ms(run: RunLog) -> float | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text, percent_text, times_text
+from evprof.core.units import count_text, times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
-from evprof.metrics.claims.evidence import Evidence, Measured, exact, interval_words, open_
+from evprof.metrics.claims.evidence import Evidence, Measured, Words, open_
 from evprof.metrics.configurations.baselines import RunPool, baseline_over, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import Verdict, observe, verdict
@@ -37,23 +38,18 @@ def length_ratio_as_acceptance(evidence: Evidence) -> Iterator[Measured]:
         one, two = mean_of(draft, input_length), mean_of(target, input_length)
         if not one or not two:
             return
-        share = one / two
         drafting = [column for column in evidence.columns if _drafts_chains(column.runs[0])]
         counted = [_counts_of(runs[0]) for column in drafting for runs in column.samples().values()]
         accepted, drafted = (sum(both[side] for both in counted) for side in (0, 1))
-        sentence = f"The prompts' lengths have the ratio {percent_text(share, 1)}"
+        words = {"share": one / two, "accepted": accepted, "drafted": drafted}
         if drafted:
             rate = accepted / drafted
-            sentence += (
-                f"; of {drafted:,.0f} tokens drafted in chains {accepted:,.0f} were accepted, {percent_text(rate, 1)}: "
-                "two different things."
-            )
-            yield exact(sentence, abs(rate - share), draft, target)
-        elif abs(share - EQUIVALENT) <= TOLERANCE:
-            sentence += "; that alone gives the 13.7 %, and not one token was drafted: it is no acceptance."
-            yield exact(sentence, 1.0, draft, target)
+            distance, words["rate"] = abs(rate - one / two), rate
+            yield Measured(words, (draft, target), distance, (distance, distance), ("lengths", "accepted_of"))
+        elif abs(one / two - EQUIVALENT) <= TOLERANCE:
+            yield Measured(words, (draft, target), 1.0, (1.0, 1.0), ("lengths", "equivalent"))
         else:
-            yield open_(f"{sentence}; no token was drafted.")
+            yield open_("lengths", "none_drafted", **words)
 
 
 def _counts_of(run: RunLog) -> tuple[float, float]:
@@ -84,32 +80,20 @@ class Speed:
         """Plain time / time with speculation."""
         return self.estimate.ratio or 0.0
 
-    @property
-    def interval(self) -> Interval | None:
-        """Its 95 % interval; None below three runs of either."""
-        return self.estimate.interval
-
-    @property
-    def measured(self) -> Measured:
-        """As the quantity of a claim."""
-        return Measured(self.sentence, (self.column, self.base), self.ratio, self.interval)
-
-    @property
-    def name(self) -> str:
-        """The configuration's name, or its runs where nobody named it."""
-        return self.column.cell or runs_text([run.run_id for run in self.column.runs])
-
-    @property
-    def sentence(self) -> str:
-        """What was measured, against what."""
-        interval = self.interval
-        ends = "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
+    def measured(self, *parts: str, whose: str = "", **words: Any) -> Measured:
+        """The quantity of a claim, with more parts of its sentence."""
         runs, plain = self.estimate.counts
-        few = " Fewer than three runs a side: more tell (--repeat)." if interval is None else ""
-        against = runs_text([run.run_id for run in self.base.runs])
+        column, interval = self.column, self.estimate.interval
         counted = f"{count_text(runs, 'run')}" + (f" and {plain}" if plain != runs else "")
-        name = f"{self.name} ({_who(self.column)})" + (f", {counted}," if self.column.cell else "")
-        return f"{times_text(self.ratio)}{ends} the speed of the target alone: {name} against {against}.{few}"
+        own = column.cell or runs_text([run.run_id for run in column.runs])
+        words |= {
+            "ratio": self.ratio,
+            "interval": interval,
+            "name": f"{own} ({_who(column)})" + (f", {counted}," if column.cell else ""),
+            "against": runs_text([run.run_id for run in self.base.runs]),
+        }
+        few = () if interval else ("few_runs",)
+        return Measured(words, (column, self.base), self.ratio, interval, ("speed", *few, *parts), whose)
 
 
 def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only: bool = False) -> list[Speed]:
@@ -205,7 +189,7 @@ def naive_speed(evidence: Evidence) -> Iterator[Measured]:
     """The fastest speculation with the untouched draft model against the target alone."""
     best = _best([row for row in speeds(evidence, is_adapter=False) if _is_naive(row.column.runs[0])])
     if best is not None:
-        yield best.measured
+        yield best.measured()
 
 
 def adapter_speed(evidence: Evidence) -> Iterator[Measured]:
@@ -213,10 +197,10 @@ def adapter_speed(evidence: Evidence) -> Iterator[Measured]:
     through = speeds(evidence, is_adapter=True)
     cached = [row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache]
     best = _best(cached or through)
-    if best is not None and not cached:
-        yield replace(best.measured, whose="an adapter that drafts")
+    if best is not None and cached:
+        yield best.measured("not_own")
     elif best is not None:
-        yield replace(best.measured, sentence=f"{best.sentence} Its answers are not the target's own.")
+        yield best.measured(whose="an adapter that drafts")
 
 
 def adapter_acceptance(evidence: Evidence) -> Iterator[Measured]:
@@ -230,15 +214,11 @@ def adapter_acceptance(evidence: Evidence) -> Iterator[Measured]:
     ]
     if rates:
         rate, accepted, drafted, interval, column = max(rates, key=lambda one: one[0])
-        name = column.cell or runs_text([run.run_id for run in column.runs])
-        sentence = (
-            f"{percent_text(rate, 1)} accepted in chains: {accepted:,.0f} of {drafted:,.0f} drafted tokens of {name}, "
-            f"{count_text(len(column.samples()), 'sample')}."
-        )
-        if interval is None:
-            yield open_(sentence, " Too few samples to tell it from 80 %.")
-        else:
-            yield Measured(sentence, (column,), rate, interval)
+        words: Words = {"rate": rate, "accepted": accepted, "drafted": drafted}
+        words["name"] = column.cell or runs_text([run.run_id for run in column.runs])
+        words["samples"] = count_text(len(column.samples()), "sample")
+        parts = ("chains",) if interval else ("chains", "few_for_80")
+        yield Measured(words, (column,) if interval else (), rate, interval, parts)
 
 
 def _rate(column: Configuration) -> Iterator[tuple[float, float, Interval | None]]:
@@ -261,7 +241,7 @@ def parallel_prefill_speed(evidence: Evidence) -> Iterator[Measured]:
     ]
     best = _best([row for row in measured if _drafts_chains(row.column.runs[0])])
     if best is not None:
-        yield best.measured
+        yield best.measured()
         return
     bounds = [
         (most, draft, target)
@@ -273,16 +253,13 @@ def parallel_prefill_speed(evidence: Evidence) -> Iterator[Measured]:
     if not bounds:
         return
     most, draft, target = max(bounds, key=lambda bound: max(entry.speedup for entry in bound[0]))
-    sentence = (
-        f"At most {most[0].speedup:.2f} and {most[1].speedup:.2f} times as fast for {LENGTHS[0]} and {LENGTHS[1]} "
-        f"tokens: nothing was drafted inside a prefill, but {most[0].free} tokens fit the window, of which "
-        f"{most[0].accepted:.1f} are accepted at 80 % each."
-    )
+    words: Words = {"lengths": LENGTHS, "speeds": [entry.speedup for entry in most]}
+    words |= {"free": most[0].free, "accepted": most[0].accepted}
     if min(len(draft.runs), len(target.runs)) < FEWEST:
-        yield open_(sentence, " The paces are of fewer than three runs.")
+        yield open_("window", "few_paces", **words)
     else:
-        speed = max(entry.speedup for entry in most)
-        yield Measured(sentence, (draft, target), speed, (0.0, speed))
+        speed = max(words["speeds"])
+        yield Measured(words, (draft, target), speed, (0.0, speed), ("window",))
 
 
 def _most(draft: Configuration, target: Configuration) -> list[ParallelPrefillEstimate] | None:
@@ -299,12 +276,11 @@ def draft_speed(evidence: Evidence) -> Iterator[Measured]:
     own = [row for row in rows if _kind(row.column.runs[0]) == MODEL]
     others = sorted((row for row in rows if row not in own), key=lambda row: -row.ratio)
     apart = "; ".join(f"{_who(row.column)} {times_text(row.ratio)}" for row in others[:MOST_APART])
-    beside = f" Not the draft model as it is: {apart}." if others else ""
     best = _best(own)
     if best is not None:
-        yield replace(best.measured, sentence=f"{best.sentence}{beside}")
-    elif beside:
-        yield open_(f"The draft model's speculation and the target alone were not run on the same samples.{beside}")
+        yield best.measured(*(("others",) if others else ()), others=apart)
+    elif others:
+        yield open_("not_run", "others", others=apart)
 
 
 def pruned_time(evidence: Evidence) -> Iterator[Measured]:
@@ -314,11 +290,8 @@ def pruned_time(evidence: Evidence) -> Iterator[Measured]:
         whole, pruned = (one, other) if kept[0] == 1.0 else (other, one)
         compared = compare(whole, pruned, _whole_ms) if 1.0 in kept else None
         if compared is not None and compared.ratio is not None:
-            sentence = (
-                f"Keeping {percent_text(min(kept))} of the visual tokens takes {compared.ratio:.2f} times the "
-                f"time{interval_words(compared.interval)}."
-            )
-            yield Measured(sentence, (whole, pruned), compared.ratio, compared.interval)
+            words = {"share": min(kept), "ratio": compared.ratio, "interval": compared.interval}
+            yield Measured(words, (whole, pruned), compared.ratio, compared.interval, ("pruned",))
 
 
 def quantized_speed(evidence: Evidence) -> Iterator[Measured]:
@@ -328,15 +301,13 @@ def quantized_speed(evidence: Evidence) -> Iterator[Measured]:
         whole, packed = (one, other) if kinds[0] is None else (other, one)
         compared = compare(packed, whole, decode_ms_per_token) if None in kinds else None
         if compared is not None and compared.ratio is not None:
-            kind = next(kind for kind in kinds if kind is not None)
-            interval = interval_words(compared.interval)
-            sentence = f"With {kind} weights a token comes {compared.ratio:.2f} times as fast{interval}."
+            words = {"kind": next(kind for kind in kinds if kind is not None), "ratio": compared.ratio}
+            words |= {"interval": compared.interval}
             # The documents' weights are not packed: what is packed here has to be theirs.
-            yield Measured(sentence, (whole,), compared.ratio, compared.interval)
+            yield Measured(words, (whole,), compared.ratio, compared.interval, ("packed",))
 
 
 def batched_speed(evidence: Evidence) -> Iterator[Measured]:
     """Runs hold one sample each, so that no session measures it; a server may have answered others beside."""
-    runs = [run for column in evidence.columns for run in column.runs]
-    alone = sum(map(_is_known, runs))
-    yield open_(f"All {alone} runs here answered one sample at a time." if alone else "Only servers answered here.")
+    alone = sum(_is_known(run) for column in evidence.columns for run in column.runs)
+    yield open_("alone" if alone else "servers", count=alone)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
 from evprof.metrics.claims import models, speculation
-from evprof.metrics.claims.evidence import CheckedClaim, Claim, Evidence, judge
+from evprof.metrics.claims.evidence import LIST, CheckedClaim, Claim, Evidence, judge
 
 QUANTITIES = {
     quantity.__name__: quantity
@@ -42,9 +40,7 @@ def _claim(entry: dict[str, Any]) -> Claim:
     return Claim(**entry | {"quantity": QUANTITIES[entry["quantity"]], "claimed": (least, most)})
 
 
-_LIST = Path(__file__).parent / "claims.toml"
-
-CLAIMS = tuple(map(_claim, tomllib.loads(_LIST.read_text(encoding="utf-8"))["claims"]))
+CLAIMS = tuple(map(_claim, LIST["claims"]))
 """All claims in the documents' order."""
 
 
