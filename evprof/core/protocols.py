@@ -62,8 +62,8 @@ class SetupProgressed:
     total_bytes: int
 
 
-STARTING, READY, BUSY, SILENT, GONE = "starting", "ready", "busy", "silent", "gone"
-"""States of an engine; silent is one that is at work and has said nothing for long."""
+STARTING, READY, BUSY, GONE = "starting", "ready", "busy", "gone"
+"""States of an engine."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from evprof.core.protocols import BUSY, SILENT, EngineChanged, RunEnded, RunStarted, RunWarned
+from evprof.core.protocols import RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
@@ -52,19 +50,3 @@ def test_warnings_stay_with_the_run(window: MainWindow, tmp_path: Path) -> None:
     assert said.note.splitlines() == [LONG, HOT]
     line = next(line for line in window.runs.list.lines if LONG in line.tip)
     assert HOT in line.tip
-
-
-def test_an_engine_that_says_nothing_can_be_ended(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped: list[bool] = []
-    monkeypatch.setattr(type(window.controller), "stop", lambda _: stopped.append(True))
-    window.session.recording.post(EngineChanged(SILENT, "The engine has said nothing for 60 s.", 7))
-    window.controller.pull()
-    shown = window.messages.shown
-    assert shown is not None
-    assert (shown.kind, shown.sentence, shown.action) == ("warn", "The engine has said nothing for 60 s.", "End it")
-    assert "engine silent" in window.status.text()
-    window.messages.act()
-    assert stopped == [True]
-    window.session.recording.post(EngineChanged(BUSY, pid=7))
-    window.controller.pull()
-    assert "running" in window.status.text()

@@ -13,7 +13,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.protocols import EngineChanged, RequestEnded, RunEnded
 from evprof.core.recording import RecordLog
-from evprof.run.processes import engine_host, open_runs
+from evprof.run.processes import engine_host
 from evprof.run.processes.engine_host import EngineHost
 from scripted_process import engine_argv
 
@@ -211,28 +211,6 @@ def test_a_lost_gpu_ends_its_process_and_the_next_run_has_a_fresh_one(start_host
     assert len(set(pids)) == 3
     wait_until(lambda: host.pid is None)
     assert not any(psutil.pid_exists(pid) for pid in pids[:2])
-
-
-def test_an_engine_that_hangs_is_told_once_and_stop_ends_it(start_host, request_for, wait_until, book_of, monkeypatch):
-    monkeypatch.setattr(open_runs, "TELL_AFTER_S", 0.2)
-    monkeypatch.setattr(engine_host, "STOP_PATIENCE_S", 0.1)
-    host, recording = start_host("hang:draft")
-    host.submit(request_for(mode="draft"))
-
-    def told():
-        return [m for m in recording.messages() if isinstance(m, EngineChanged) and m.state == "silent"]
-
-    ready = ("ready", "busy")
-    wait_until(lambda: any(getattr(m, "state", "") in ready for m in recording.messages()))
-    before = len(told())  # it was silent while it started, too
-    wait_until(lambda: len(told()) > before)
-    time.sleep(0.5)
-    assert len(told()) == before + 1
-    assert "it hangs" in told()[-1].sentence
-    assert host.is_busy
-    host.stop()
-    wait_until(lambda: not host.is_busy)
-    assert book_of(recording).runs[1].info.status == "cancelled"
 
 
 def test_an_engine_that_hangs_is_ended_after_the_time_that_was_asked_for(request_for, wait_until, book_of):

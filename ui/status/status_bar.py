@@ -8,7 +8,6 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton, QSizePolicy
 
 from evprof.core.protocols import (
-    SILENT,
     EngineChanged,
     Message,
     RequestEnded,
@@ -33,7 +32,6 @@ _STATES = {
     "starting": ("engine starting", "warn"),
     "ready": ("engine ready", "good"),
     "busy": ("running", "accent"),
-    SILENT: ("engine silent", "warn"),
     "gone": ("engine not running", "dim"),
 }
 """By state: the text and the role of the dot."""

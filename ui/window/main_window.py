@@ -15,7 +15,7 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEv
 from PySide6.QtWidgets import QDialog, QToolButton, QWidget
 
 from evprof.core.errors import UserError
-from evprof.core.protocols import SILENT, EngineChanged, Message, RunEnded, RunWarned
+from evprof.core.protocols import EngineChanged, Message, RunEnded, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
@@ -316,9 +316,7 @@ class MainWindow(WindowParts):
     def _take(self, message: Message) -> None:
         self.status.take(message)
         match message:
-            case EngineChanged(state=state):
-                if state == SILENT:
-                    self.messages.post(message.sentence, "warn", "End it", self.controller.stop)
+            case EngineChanged():
                 self.toolbar.set_environment(message.environment)
             case RunWarned():
                 self.messages.post(f"Run {message.run_id}: {message.sentence}", "warn")

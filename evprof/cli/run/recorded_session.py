@@ -17,7 +17,6 @@ from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, USAGE, UserError
 from evprof.core.installation import missing_package
 from evprof.core.protocols import (
-    SILENT,
     Engine,
     EngineChanged,
     Message,
@@ -85,8 +84,6 @@ class RunProgress(Progress):
                 self.say(f"run {run_id}: {status}, {took}{f': {error}' if error else ''}")
             case SetupProgressed():
                 self._loading = None if 0 < message.total_bytes <= message.done_bytes else message
-            case EngineChanged(state=state, sentence=sentence) if state == SILENT:
-                self.say(f"{sentence} Ctrl-C stops it; a second Ctrl-C ends the program at once.")
             case EngineChanged(environment=environment) if environment:
                 self.environment = environment
 

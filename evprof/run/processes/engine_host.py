@@ -7,6 +7,7 @@ locks: when "ended" can be read, every row of that run is there. It knows no win
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from functools import partial
 from multiprocessing.connection import Pipe, wait
 
 from evprof.core.errors import UserError
-from evprof.core.protocols import BUSY, GONE, SILENT, STARTING, Clock, EngineChanged, Message, monotonic_ns
+from evprof.core.protocols import GONE, STARTING, Clock, EngineChanged, Message, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
@@ -35,7 +36,10 @@ from evprof.run.processes.channel import (
     apply_part,
     make_channel,
 )
-from evprof.run.processes.open_runs import OpenRuns, Silence
+from evprof.run.processes.open_runs import NO_PROGRESS, OpenRuns
+
+START_PATIENCE_S = 300.0
+"""What an engine may take to start, whatever the limit: importing a model library from a network disk is slow."""
 
 STOP_PATIENCE_S = 2.0
 """How long an engine may take to answer Stop before its process is ended."""
@@ -60,7 +64,7 @@ class EngineHost:
         timeout_s: float | None = None,
     ) -> None:
         """`argv` starts an engine process, such as `[sys.executable, "-m", "evprof", "_engine"]`. `timeout_s`: after so
-        long without a word from an engine at work its process is ended and its run has failed; None: it is only told.
+        long without a word from an engine at work its process is ended and its run has failed.
         """
         self._argv = list(argv)
         self._environment = environment
@@ -74,7 +78,9 @@ class EngineHost:
         self._samplers: RunSamplers | None = None
         self._open = OpenRuns()
         self._stop_deadline_ns: int | None = None
-        self._silence = Silence(clock, timeout_s)
+        self._timeout_s = timeout_s
+        self._has_started = False
+        self._heard_ns = 0
         self._state = EngineChanged(GONE, "The engine is not running yet.")
         self._worker = threading.Thread(target=self._run, name="evprof-engine-host", daemon=True)
         self._worker.start()
@@ -153,29 +159,30 @@ class EngineHost:
                 return False
             errand()
         if self._stop_deadline_ns is not None and self._clock() >= self._stop_deadline_ns:
-            sentence = _RELOADS if self._silence.has_started else _STARTS_ANEW
+            sentence = _RELOADS if self._has_started else _STARTS_ANEW
             self._end(CANCELLED, sentence, sentence)
-        self._listen()
+        if self._process is not None and self._silence_left_ns() <= 0:
+            sentence = f"{NO_PROGRESS} {self._limit_s:g} s and was ended, as --timeout asked for."
+            self._end(FAILED, sentence, sentence)
         return True
 
-    def _listen(self) -> None:
-        if self._process is None or not self._is_busy:
-            return
-        sentence, is_over = self._silence.news()
-        if is_over:
-            self._end(FAILED, sentence, sentence)
-        elif sentence:
-            self._post(EngineChanged(SILENT, sentence, self._process.pid))
+    @property
+    def _limit_s(self) -> float:
+        """The longest silence of an engine at work."""
+        limit_s = math.inf if self._timeout_s is None else self._timeout_s
+        return limit_s if self._has_started else max(limit_s, START_PATIENCE_S)
+
+    def _silence_left_ns(self) -> float:
+        """Until an engine at work is ended for its silence; infinite where it may last."""
+        return self._heard_ns + self._limit_s * NS_PER_S - self._clock() if self._is_busy else math.inf
 
     def _patience_s(self) -> float | None:
-        waits_ns = []
+        wait_ns = self._silence_left_ns()
         if self._open.run_ids:
-            waits_ns.append(INTERVAL_NS)
+            wait_ns = min(wait_ns, INTERVAL_NS)
         if self._stop_deadline_ns is not None:
-            waits_ns.append(max(0, self._stop_deadline_ns - self._clock()))
-        if (patience_s := self._silence.patience_s()) is not None:
-            waits_ns.append(int(patience_s * NS_PER_S))
-        return min(waits_ns) / NS_PER_S if waits_ns else None
+            wait_ns = min(wait_ns, self._stop_deadline_ns - self._clock())
+        return max(0.0, wait_ns / NS_PER_S) if wait_ns < math.inf else None
 
     def _attach(self, recording: RecordLog) -> None:
         self._recording = recording
@@ -190,7 +197,7 @@ class EngineHost:
             self._end(FAILED, error.sentence, error.sentence)
             self._post(EngineChanged(GONE, error.sentence))
             return False
-        self._silence.has_started = False
+        self._has_started = False
         self._samplers = RunSamplers(self._process.pid, clock=self._clock)
         self._post(EngineChanged(STARTING, "The engine is starting.", self._process.pid))
         return True
@@ -199,7 +206,7 @@ class EngineHost:
         if self._process is not None and self._state.state == GONE:
             self._note_exit()  # it has said that it can do no more, such as after a lost GPU, and is about to end
         self._open.begin(request)
-        self._silence.begin()
+        self._heard_ns = self._clock()
         if self._ensure_process():
             self._tell(Submit.of(request))
 
@@ -221,8 +228,7 @@ class EngineHost:
     def _receive(self, process: EngineProcess) -> None:
         try:
             parts = process.receive()
-            if self._silence.hear() and self._is_busy:
-                self._post(EngineChanged(BUSY, pid=process.pid))
+            self._heard_ns = self._clock()
             for part in parts:
                 self._apply(part)
         except EngineGone:
@@ -239,7 +245,7 @@ class EngineHost:
             apply_part(part, self._recording)
         else:
             if isinstance(part, EngineChanged):
-                self._silence.has_started = True  # an engine tells of itself once it has started
+                self._has_started = True  # an engine tells of itself once it has started
             self._post(part)
 
     def _post(self, message: Message) -> None:
@@ -257,7 +263,6 @@ class EngineHost:
     def _rest(self) -> None:
         """The request is over. Called before that can be read: whoever reads it may submit at once."""
         self._stop_deadline_ns = None
-        self._silence.end()
         self._is_busy = False
 
     def _sample(self) -> None:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from evprof.core.errors import Cancelled, EngineLost, UserError
-from evprof.core.protocols import READY, SILENT, Closing, Engine, EngineChanged, RequestEnded, StopFlag, monotonic_ns
+from evprof.core.protocols import READY, Closing, Engine, EngineChanged, RequestEnded, StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
@@ -23,7 +23,7 @@ from evprof.run.meters.samplers import RunSamplers
 from evprof.run.processes.channel import Part, QueueSink, apply_part
 from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost
 from evprof.run.processes.interrupts import first_interrupt
-from evprof.run.processes.open_runs import OpenRuns, Silence
+from evprof.run.processes.open_runs import OpenRuns
 
 PUMP_INTERVAL_S = 0.05
 NO_START = "The engine could not start: "
@@ -48,7 +48,6 @@ class LocalRunner(Closing):
         self._worker: threading.Thread | None = None
         self._failure: UserError | None = None
         self._defect = ""
-        self._silence = Silence(monotonic_ns)
         self.lost: str | None = None
         """Why this process cannot carry out another request, such as after a lost GPU; None while it can."""
 
@@ -62,7 +61,6 @@ class LocalRunner(Closing):
         self._is_idle.clear()
         self._defect = ""
         self._open.begin(request)
-        self._silence.begin()
         if self._worker is None:
             self._worker = threading.Thread(target=self._run_engine, name="evprof-engine", daemon=True)
             self._worker.start()
@@ -117,11 +115,8 @@ class LocalRunner(Closing):
         # The samples go in before the messages that may end their run.
         self._samplers.sample(self._open.run_ids, self._recording)
         while parts := self._sink.take():
-            self._silence.hear()
             for part in parts:
                 self._apply(part)
-        if not self._is_idle.is_set() and (sentence := self._silence.news()[0]):
-            self._recording.post(EngineChanged(SILENT, sentence, os.getpid()))
         # A run that has just begun has its first sample before its zero.
         self._samplers.sample(self._open.run_ids, self._recording)
         if on_update is not None:
