@@ -7,7 +7,6 @@ import configparser
 import importlib
 import importlib.util
 import re
-import sys
 import tarfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,7 +23,7 @@ from frozen.libraries import FALLBACK
 from installer.archives import tar
 from installer.deb import POSTRM, PREINST, control, write_deb
 from installer.desktop_files import mime_type
-from installer.trimming import can_be_mapped, needed_by
+from installer.trimming import can_be_mapped
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 
@@ -34,30 +33,6 @@ def folder_of(package: str) -> Path:
     assert found is not None
     assert found.submodule_search_locations
     return Path(found.submodule_search_locations[0])
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF files")
-def test_what_loads_the_fallbacks_needs_none_of_them() -> None:
-    """A minimal Debian 13 has no libffi, without which ctypes loads nothing."""
-    found = importlib.util.find_spec("_ctypes")
-    assert found is not None
-    assert found.origin is not None
-    needed = needed_by(Path(found.origin))
-    assert "libc.so.6" in needed
-    assert not needed & set(FALLBACK)
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        *("torch/test/cpp_api", "torch/include/ATen/ATen.h", "torch/bin/protoc"),
-        *("hdf5plugin/plugins/libh5sz3.so", "PySide6/Qt/translations/qt_de.qm", "pandas/tests/test_x.py"),
-        *("PySide6/Qt/plugins/sqldrivers/libqsqlite.so", "PySide6/Qt/plugins/platformthemes/libqgtk3.so"),
-        *("evprof-0.2.0.dist-info/direct_url.json", "numpy-2.0.dist-info/RECORD"),
-    ],
-)
-def test_left_out(place) -> None:
-    assert not is_wanted(place)
 
 
 @pytest.mark.parametrize(

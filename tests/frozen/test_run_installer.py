@@ -78,15 +78,6 @@ def test_installs_upgrades_and_leaves_nothing(installers, tmp_path) -> None:
     assert files_below(tmp_path) == []
 
 
-def test_the_desktop_entry_names_the_program_by_its_whole_path(installers, tmp_path) -> None:
-    prefix = tmp_path / 'a "quoted" $place'
-    assert run(installers[0], f"--prefix={prefix}", home=tmp_path).returncode == 0
-    entry = (prefix / "share" / "applications" / "evprof.desktop").read_text()
-    (line,) = [line for line in entry.splitlines() if line.startswith("Exec=")]
-    place = str(prefix).replace('"', '\\\\"').replace("$", "\\\\$")
-    assert line == f'Exec="{place}/lib/evprof/evprof-window" gui %F'
-
-
 def test_an_ordinary_user_needs_no_root(installers, tmp_path) -> None:
     # `id` says that somebody else than root is asking.
     tools = tmp_path / "tools"
@@ -138,17 +129,6 @@ def test_an_interrupted_upgrade_leaves_the_old_version(installers, tmp_path) -> 
     assert done.returncode == 130, (done.stdout, done.stderr)
     assert "what was installed before is unchanged" in done.stderr
     assert files_below(prefix) == before
-
-
-def test_a_kill_between_old_and_new_is_mended_by_the_next_attempt(installers, tmp_path) -> None:
-    prefix = tmp_path / "p"
-    assert run(installers[0], "--prefix", str(prefix), home=tmp_path).returncode == 0
-    program = prefix / "lib" / "evprof"
-    program.rename(program.with_name("evprof.old"))
-    done = run(installers[1], "--prefix", str(prefix), home=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "Upgraded from 1.0.0" in done.stdout
-    assert not program.with_name("evprof.old").exists()
 
 
 def test_a_folder_of_somebody_else_is_left_alone(installers, tmp_path) -> None:

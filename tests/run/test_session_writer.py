@@ -379,13 +379,6 @@ def test_facts_of_a_session_are_kept_and_replaced(tmp_path):
     assert session.created_at
 
 
-def test_facts_alone_make_a_file(tmp_path):
-    path = tmp_path / "s.evprof"
-    with SessionWriter(RecordLog(), path, waits_for_run=True) as writer:
-        writer.note("suite", {"name": "stages"})
-    assert load_session(path).facts == {"suite": {"name": "stages"}}
-
-
 def stored_session(path: Path) -> RecordLog:
     """A session of one run that was opened as the window opens it: its rows are read when somebody asks."""
     write(path, 5)

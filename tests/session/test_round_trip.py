@@ -127,21 +127,6 @@ def test_arbitrary_rows_come_back(tmp_path_factory, rows):
         assert again.streams[name].rows() == stream.rows(), name
 
 
-def test_a_continued_session_keeps_the_first_runs_and_numbers_go_on(write_session):
-    path = write_session()
-    more = RecordLog()
-    with SessionWriter(more, path) as writer:
-        assert (writer.next_run_id, writer.next_group_id) == (2, 2)
-        more.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target")))
-        more.post(RunEnded(2, "finished", facts={"text": "second"}))
-        more.post(RequestEnded(2))
-        writer.flush()
-        assert (writer.next_run_id, writer.next_group_id) == (3, 3)
-    runs = runs_of(read_session(path))
-    assert [runs[1].info.text, runs[2].info.text] == ["A café€ naïve 道路", "second"]
-    assert len(runs[1].tokens) == 8
-
-
 def test_a_session_that_was_read_and_goes_on_is_not_written_twice(write_session):
     path = write_session()
     recording = read_session(path)
