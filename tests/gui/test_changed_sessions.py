@@ -150,23 +150,24 @@ def test_runs_that_wait_are_not_lost_to_another_session(window: MainWindow, sess
     assert 4 in window.controller.runs
 
 
-def test_a_session_that_another_window_records_is_kept_whole_beside_it(
-    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_session_that_another_window_records_is_not_written(
+    window: MainWindow, session_file: Path, tmp_path: Path, wait_until: Wait
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    window.controller.attach_host(_Resting())
-    with SessionWriter(read_session(session_file), session_file, skips_existing=True):
-        window.session.open(session_file)
-        window.session.wait()
-        QApplication.processEvents()
-        window.toolbar.run()  # claims the file, and cannot
-        own = window.session.file
-        assert own is not None
-        assert own != session_file
+    asked: list[RunRequest] = []
+    host = _Resting()
+    host.submit = asked.append  # type: ignore[method-assign]  # notes what is asked of the engine
+    window.controller.attach_host(host)
+    with SessionWriter(read_session(session_file), session_file, skips_existing=True) as other:
+        other.claim()
+        window.session.read(session_file)
+        window.toolbar.run()
         assert window.messages.shown is not None
-        assert "with those it shows" in window.messages.shown.sentence
-        window.session.note("marks", [])
-        window.session.on_disk()
-    kept = open_session(own)
-    assert set(kept.runs) == {1, 2, 3, 4}
-    assert kept.runs[4].tokens == window.controller.runs[4].tokens
+        assert "under another name" in window.messages.shown.sentence
+        assert not asked
+        own = tmp_path / "own.evprof"
+        window.session.save_as(own)
+        wait_until(lambda: window.session.path == own)
+        window.toolbar.run()
+        assert len(asked) == 1
+    window.session.close()
+    assert set(open_session(own).runs) == {1, 2, 3, 4}

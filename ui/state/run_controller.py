@@ -155,6 +155,7 @@ class RunController(QObject):
         ticked(): the end of a tick, with news or without.
         session_replaced(): another recording took the place of the old one; forget every run.
         waiting_changed(): a request was put into the queue or left it.
+        refused(str): why a request cannot be carried out; those of its batch are dropped.
     """
 
     runs_changed = Signal(object)
@@ -165,6 +166,7 @@ class RunController(QObject):
     ticked = Signal()
     session_replaced = Signal()
     waiting_changed = Signal()
+    refused = Signal(str)
 
     def __init__(self, recording: RecordLog, host: Host | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -332,10 +334,17 @@ class RunController(QObject):
         self._hand_over(first.request)
 
     def _hand_over(self, request: RunRequest) -> None:
-        if self._host is not None:
-            self.at_work = request
-            self._host.submit(self.numbering(request, self.next_run_id, self.next_group_id))
-            self._note_busy(self._host.is_busy)
+        if self._host is None:
+            return
+        try:
+            numbered = self.numbering(request, self.next_run_id, self.next_group_id)
+        except UserError as error:
+            self._drop_batch()
+            self.refused.emit(error.sentence)
+            return
+        self.at_work = request
+        self._host.submit(numbered)
+        self._note_busy(self._host.is_busy)
 
     def stop(self) -> None:
         """Asks the running request to end; its runs become "cancelled". Those asked for with it are dropped."""

@@ -5,7 +5,6 @@ Everything that touches a disk happens on threads; answers come back as signals 
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -36,14 +35,12 @@ class WindowSession(QObject):
         opened(object): a session was read; its Recording.
         saved(str): the session lives at that path now.
         failed(str): a sentence about what could not be read or written.
-        moved(): the session is kept in another file than before; its title says so.
     """
 
     leaving = Signal()
     opened = Signal(object)
     saved = Signal(str)
     failed = Signal(str)
-    moved = Signal()
     _called = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -85,38 +82,16 @@ class WindowSession(QObject):
     def numbered(self, request: RunRequest, next_run_id: int, next_group_id: int) -> RunRequest:
         """The request with the first numbers that are free both in the window and in the file.
 
-        From here on nobody else writes that file. While another evprof does, this window's runs go to a file of their
-        own, which is told.
+        From here on no other program writes that file. Raises UserError while another evprof does.
         """
         if self._writer is not None:
             try:
                 self._writer.claim()
             except UserError as error:
-                self._set_aside(error.sentence)
+                raise UserError(f"{error.sentence} Save the session under another name (Ctrl+S), then run.") from error
             next_run_id = max(next_run_id, self._writer.next_run_id)
             next_group_id = max(next_group_id, self._writer.next_group_id)
         return replace(request, first_run_id=next_run_id, group_id=next_group_id)
-
-    def _set_aside(self, reason: str) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            with contextlib.suppress(UserError):  # it has written nothing, and says why a second time
-                writer.close()
-        shown, self.path = self.path, None
-        is_whole = shown is None or self.recording.source is None
-        # What was only read of the file on show is not in the recording: ours begins with a copy of it.
-        copy = None if shown is None or is_whole else _copied(shown)
-        own = self._writer = self._begun() if copy is None else self._continued(copy)
-        for key, value in self.facts.items():
-            own.note(key, value)
-        rest = ", with those it shows" if is_whole or copy is not None else ""
-        self.failed.emit(f"{reason} This window's runs go to {own.path}{rest}.")
-        self.moved.emit()
-
-    def _continued(self, path: Path) -> SessionWriter:
-        from evprof.run.session_writer import SessionWriter
-
-        return SessionWriter(self.recording, path, waits_for_run=True, skips_existing=True)
 
     def read(self, path: Path) -> None:
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
@@ -261,21 +236,3 @@ def _read_ahead(runs: Mapping[int, RunLog]) -> None:
     for run_id in newest_pair(runs)[0]:
         if run_id is not None:
             runs[run_id].changed_spans(0)
-
-
-def _copied(path: Path) -> Path | None:
-    """A copy of a session among the autosaved ones; None where it cannot be made."""
-    import sqlite3
-
-    from evprof.session.autosave import autosave_path
-    from evprof.session.opening import copy_session
-    from evprof.session.tables import DamageError
-
-    copy = autosave_path()
-    try:
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy_session(path, copy)
-    except (sqlite3.Error, OSError, DamageError):
-        copy.unlink(missing_ok=True)
-        return None
-    return copy
