@@ -225,25 +225,26 @@ def converted(block: bytes, layout: TextLayout) -> EventArray | None:
         return NO_EVENTS
     block = _plain(block, layout)
     text = np.frombuffer(block, np.uint8)
-    is_newline, is_mark = text == _NEWLINE, text == (layout.delimiter or b" ")[0]
-    newlines, marks = np.flatnonzero(is_newline), np.flatnonzero(is_mark)
-    rows, is_end = len(newlines), is_newline | is_mark
-    if is_end[0] or (is_end[1:] & is_end[:-1]).any() or (layout.delimiter and b" " in block):
+    is_newline = text == _NEWLINE
+    is_end = is_newline | (text == (layout.delimiter or b" ")[0])
+    rows, rest = divmod(np.count_nonzero(is_end), layout.tokens)
+    if rest or is_end[0] or (is_end[1:] & is_end[:-1]).any() or (layout.delimiter and b" " in block):
         return None
-    if not np.array_equal(np.searchsorted(marks, newlines), np.arange(1, rows + 1) * (layout.tokens - 1)):
+    ends = np.flatnonzero(is_end).reshape(rows, layout.tokens)
+    if np.count_nonzero(is_newline) != rows or not is_newline[ends[:, -1]].all():
         return None
-    ends = np.sort(np.concatenate((newlines, marks))).reshape(rows, layout.tokens)
     t = layout.columns["t"]
     points = np.flatnonzero(text == _POINT)
     has_exponents = b"e" in block or b"E" in block
     if len(points) == rows and not has_exponents and layout.exponent >= 0:
-        starts = ends[:, t - 1] if t else np.append(-1, newlines[:-1])
+        starts = ends[:, t - 1] if t else np.append(-1, ends[:-1, -1])
         if ((starts + 1 < points) & (points < ends[:, t] - 1)).all():
             events = _with_points(block, layout, rows, ends[:, t] - points - 1)
             if events is not None:
                 return events
-    values = _numbers(block, np.float64 if len(points) or has_exponents else np.int64, rows, layout.tokens)
-    if values is None:
+    dtype = np.float64 if len(points) or has_exponents else np.int64
+    values = _numbers(block, layout.delimiter, dtype, rows)
+    if values is None or values.shape[1] != layout.tokens:
         return None
     x, y, p, times = (values[:, layout.columns[name]] for name in "xypt")
     return _checked(x, y, _times(times, layout.exponent), p)
@@ -253,7 +254,8 @@ def _plain(block: bytes, layout: TextLayout) -> bytes:
     """The same lines with one mark between two tokens, and a newline at the end of each line."""
     if layout.has_words:
         block = _WORD.sub(lambda word: b"1" if word[0][0] in b"Tt" else b"0", block)
-    block = block.replace(b"\r\n", b"\n")
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
     if layout.delimiter and b" " in block:
         block = re.sub(rb" *([%b\n]) *" % layout.delimiter, rb"\1", block)
     elif not layout.delimiter and (b"  " in block or b"\t" in block or b" \n" in block or b"\n " in block):
@@ -267,8 +269,8 @@ def _with_points(block: bytes, layout: TextLayout, rows: int, digits: npt.NDArra
 
     Whole numbers and the digits after the point are read as two numbers, which is exact.
     """
-    values = _numbers(block.replace(b".", b" "), np.int64, rows, layout.tokens + 1)
-    if values is None:
+    values = _numbers(block, layout.delimiter + b".", np.int64, rows)
+    if values is None or values.shape[1] != layout.tokens + 1:
         return None
     t, exponent = layout.columns["t"], layout.exponent
     x, y, p = (values[:, index + (index > t)] for index in (layout.columns[name] for name in "xyp"))
@@ -283,19 +285,18 @@ def _with_points(block: bytes, layout: TextLayout, rows: int, digits: npt.NDArra
     return _checked(x, y, whole * 10**exponent + parts_us, p)
 
 
-def _numbers(text: bytes, dtype: Any, rows: int, columns: int) -> npt.NDArray[Any] | None:
-    """The numbers of lines, [rows, columns]; None for other text."""
+def _numbers(text: bytes, marks: bytes, dtype: Any, rows: int) -> npt.NDArray[Any] | None:
+    """The numbers between blanks, newlines and `marks`, [rows, …]; None for other text."""
+    blanks = marks + b"\n"
     try:
         # Other text ends the numbers early, with a warning that programs can turn into an error.
-        values = np.fromstring(text.translate(_BLANKS), dtype, sep=" ")
+        values = np.fromstring(text.translate(bytes.maketrans(blanks, b" " * len(blanks))), dtype, sep=" ")
     except (ValueError, DeprecationWarning):
         return None
-    if len(values) != rows * columns or (dtype is np.float64 and not np.isfinite(values).all()):
+    columns, rest = divmod(len(values), rows)
+    if rest or (dtype is np.float64 and not np.isfinite(values).all()):
         return None
     return values.reshape(rows, columns)
-
-
-_BLANKS = bytes.maketrans(b",;\t\n", b"    ")
 
 
 def _times(times: npt.NDArray[Any], exponent: int) -> npt.NDArray[np.int64] | None:

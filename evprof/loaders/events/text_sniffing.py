@@ -31,7 +31,7 @@ _DELIMITERS = (b",", b";", b"\t", b"")
 _ORDERS = ("txyp", "xytp", "xypt")
 
 _TIME_EXPONENTS = {"s": 6, "sec": 6, "seconds": 6, "ms": 3, "us": 0, "µs": 0, "usec": 0, "ns": -3, "nsec": -3}
-_OTHER_NAMES = {"on": "p", "sign": "p", "col": "x", "column": "x", "row": "y"}
+_NAMES = {spelling: column for column, spellings in NAMES.items() for spelling in (*spellings, column)} | {"on": "p"}
 _SECONDS_PLACES = 3
 """With this many digits after the point times are seconds even where the digits are all zero."""
 
@@ -195,14 +195,11 @@ def _size(names: tuple[str, ...]) -> tuple[int, int] | None:
 
 def _meant(name: str) -> tuple[str | None, int | None]:
     """The column that a name means, and the exponent of its unit: `t_us`, `timestamp [ns]`, `time(s)`, `x@640`."""
-    plain = re.sub(r"[\s_\-\[\](){}/.]+", " ", _SENSOR_SIDE.sub("", name)).strip()
-    for column, spellings in NAMES.items():
-        if plain in (spelling.replace("_", " ") for spelling in spellings if spelling != "t_us"):
-            return column, None
-    stem, _, unit = plain.rpartition(" ")
-    if unit in _TIME_EXPONENTS and _meant(stem)[0] == "t":
-        return "t", _TIME_EXPONENTS[unit]
-    return _OTHER_NAMES.get(plain), None
+    stem, *rest = re.split(r"[\s_\-\[\](){}/.]+", _SENSOR_SIDE.sub("", name).rstrip("])} "))
+    column = _NAMES.get(stem)
+    if rest and (column != "t" or len(rest) > 1 or rest[0] not in _TIME_EXPONENTS):
+        return None, None
+    return column, _TIME_EXPONENTS[rest[0]] if rest else None
 
 
 def _named(names: Sequence[str], source: str) -> tuple[dict[str, int], int | None]:

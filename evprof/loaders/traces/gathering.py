@@ -102,7 +102,7 @@ class TraceGathering:
         self.entries += len(entries)
         tables = [entry for entry in entries if entry is not None]
         if len(tables) < len(entries):
-            self._odd["are no tables"] += len(entries) - len(tables)
+            self._odd["cannot be read"] += len(entries) - len(tables)
         slices = [entry for entry in tables if entry.ph == "X"]
         marks = [entry for entry in tables if entry.ph == "i" and entry.name == "[memory]"]
         for entry in tables:

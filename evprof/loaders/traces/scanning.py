@@ -11,7 +11,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -124,45 +124,9 @@ class TraceEntry(msgspec.Struct, gc=False):
     args: Arguments | None = None
 
 
-_FAST: Callable[[bytes], list[TraceEntry]] = msgspec.json.Decoder(list[TraceEntry]).decode
-_RAW = {field.encode_name for field in msgspec.structs.fields(Arguments) if field.type is msgspec.Raw}
-_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Arguments)}
-
-
-def quick_entries(text: bytes) -> list[TraceEntry] | None:
-    """The entries between two borders of the list; None where something is unusual, or the borders are none."""
-    try:
-        return _FAST(b"[%b]" % text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-
-
-def with_numbers(text: bytes) -> bytes:
-    """With what C++ writes for no number as null."""
-    return _ODD_NUMBERS.sub(b"null", text)
-
-
-def entry_of(value: object) -> TraceEntry | None:
-    """An entry from what Python's reader made of it; None if it is no table."""
-    if not isinstance(value, dict):
-        return None
-    fields: dict[str, Any] = {name: _text(value.get(name)) for name in ("ph", "cat", "name")}
-    fields |= {name: value[name] for name in ("pid", "tid", "ts", "dur") if name in value}
-    entry = TraceEntry(**fields)
-    told = value.get("args")
-    if isinstance(told, dict):
-        known: dict[str, Any] = {
-            _FIELDS[key]: msgspec.Raw(json.dumps(found).encode()) if key in _RAW else found
-            for key, found in told.items()
-            if key in _FIELDS
-        }
-        known["stack"] = _text(known.get("stack")) or None
-        entry.args = Arguments(**known)
-    return entry
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)[:_LONGEST_NUMBER]
+_LIST = msgspec.json.Decoder(list[TraceEntry])
+_ENTRY = msgspec.json.Decoder(TraceEntry)
+_FAILURES = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 def _whole(digits: str) -> int | None:
@@ -170,7 +134,33 @@ def _whole(digits: str) -> int | None:
 
 
 PATIENT = json.JSONDecoder(strict=False, parse_constant=lambda _: None, parse_int=_whole)
-"""Reads control characters, NaN and numbers of any length, which become None."""
+"""Reads control characters, NaN and numbers of any length. NaN and very long numbers become None."""
+
+
+def quick_entries(text: bytes) -> list[TraceEntry] | None:
+    """The entries between two borders of the list; None where something is unusual, or the borders are none."""
+    try:
+        return _LIST.decode(b"[%b]" % text)
+    except _FAILURES:
+        return None
+
+
+def entry_of(text: bytes) -> TraceEntry | None:
+    """The entry of a value, read patiently if it is unusual; None if it is no entry."""
+    try:
+        return _ENTRY.decode(text)
+    except _FAILURES:
+        pass
+    try:
+        plain = json.dumps(PATIENT.decode(text.decode("utf-8", errors="replace")), allow_nan=False, ensure_ascii=False)
+        return _ENTRY.decode(plain.encode("utf-8", errors="replace"))
+    except _FAILURES:
+        return None
+
+
+def with_numbers(text: bytes) -> bytes:
+    """With null in place of what C++ writes for no number."""
+    return _ODD_NUMBERS.sub(b"null", text)
 
 
 RATIO = 50
@@ -233,7 +223,7 @@ class TraceBytes:
 
 PIECE_BYTES = 1 << 20
 LONGEST_ENTRY_BYTES = 4 << 20
-"""Of one entry or one value beside them: longer ones are no trace's."""
+"""Of one entry, or of what is before or after the list: no trace has longer ones."""
 
 NO_JSON = "it is no JSON"
 """The damage of a file that does not even begin like a trace."""
@@ -244,11 +234,12 @@ _WINDOWS = (4 << 10, 256 << 10)
 _MOST_BORDERS = 3
 _BORDER = re.compile(rb"\}\s*(?P<comma>,)\s*(?=\{)")
 _BETWEEN = re.compile(r"[\s,]*")
-_SPACE = re.compile(r"\s*")
+_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*([\[{]?)")
+_LIST_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 
 
 class TraceText:
-    """Reads a trace once. `damage` says what ended the reading before the end, "" if nothing did.
+    """Reads a trace once. `damage` is what ended the reading before the end, "" if nothing did.
 
     `has_list` is whether a list of entries was found.
     """
@@ -256,64 +247,62 @@ class TraceText:
     def __init__(self, source: TraceBytes) -> None:
         self._source = source
         self._data, self._at = b"", 0
-        self._is_last = self._is_mended = False
-        self._known_text: str | None = None
-        self._told: dict[str, Any] = {}
+        self._is_last = False
+        self._before, self._told = b"", {}
         self.damage = ""
         self.has_list = False
 
     def head(self) -> TraceHead:
         return head_of(self._told)
 
-    def pieces(self) -> Iterator[list[TraceEntry | None] | list[TraceEntry]]:
-        """The entries, some thousand at a time; None for items that are no tables."""
+    def pieces(self) -> Iterator[Sequence[TraceEntry | None]]:
+        """The entries, some thousand at a time; None for items that are no entries."""
         try:
-            yield from self._top()
+            self._find_list()
+            if self.has_list:
+                yield from self._entries()
+                self._read_head()
         except _DamagedTextError as error:
             self.damage = self._source.failure or str(error)
-        if self._source.failure and not self.damage:
-            self.damage = self._source.failure
+        self.damage = self.damage or self._source.failure
 
-    def _top(self) -> Iterator[list[TraceEntry | None] | list[TraceEntry]]:
+    def _find_list(self) -> None:
+        """Moves to the first entry: of a list alone, or of the list `traceEvents`."""
         self._fill()
-        if self._data.startswith(b"\xef\xbb\xbf"):
-            self._at = 3
-        first = self._next()
-        if first == "[":
-            yield from self._list()
-            return
-        if first != "{":
+        begin = _BEGIN.match(self._data)
+        if begin is None or not begin[1]:
             raise _DamagedTextError(NO_JSON)
-        self._at += 1
-        while (found := self._next(_BETWEEN)) != "}":
-            if found != '"':
-                raise _DamagedTextError("a key is expected")
-            key = str(self._value())
-            if self._next() != ":":
-                raise _DamagedTextError("a colon is expected")
-            self._at += 1
-            if self._next() == "[" and key == "traceEvents" and not self.has_list:
-                yield from self._list()
-            elif key in HEAD_KEYS:
-                self._told[key] = self._value()
-            else:
-                self._value()
-
-    def _list(self) -> Iterator[list[TraceEntry | None] | list[TraceEntry]]:
-        self._at += 1
+        found = begin if begin[1] == b"[" else None
+        while found is None:
+            found = _LIST_BEGIN.search(self._data)
+            if found is None and (self._is_last or len(self._data) > LONGEST_ENTRY_BYTES):
+                return
+            if found is None:
+                self._fill()
         self.has_list = True
-        while True:
+        self._before, self._at = self._data[begin.start(1) : found.end()], found.end()
+
+    def _read_head(self) -> None:
+        """What the file says of itself: the text around the list, read as if the list were empty."""
+        while not self._is_last and len(self._data) - self._at <= LONGEST_ENTRY_BYTES:
+            self._fill()
+        text = self._before + b"]" + self._data[self._at :]
+        try:
+            told = PATIENT.decode(with_numbers(text).decode("utf-8", errors="replace"))
+        except (ValueError, RecursionError) as error:
+            raise _DamagedTextError(_reason(error)) from None
+        self._told = told if isinstance(told, dict) else {}
+
+    def _entries(self) -> Iterator[Sequence[TraceEntry | None]]:
+        is_over = False
+        while not is_over:
             while len(self._data) - self._at < PIECE_BYTES and not self._is_last:
                 self._fill()
-            found = self._quick()
-            if found is not None:
+            found: Sequence[TraceEntry | None] | None = self._quick()
+            if found is None:
+                found, is_over = self._one_by_one()
+            if found:
                 yield found
-                continue
-            one_by_one, is_over = self._one_by_one()
-            if one_by_one:
-                yield one_by_one
-            if is_over:
-                return
 
     def _quick(self) -> list[TraceEntry] | None:
         """Everything up to one of the last borders; None where they are none, and nothing is taken."""
@@ -335,95 +324,52 @@ class TraceText:
     def _one_by_one(self) -> tuple[list[TraceEntry | None], bool]:
         """Entries that are whole in what was read, and whether the list ends after them.
 
-        Raises _DamagedTextError once nothing is whole and nothing more is to come.
+        Raises _DamagedTextError if nothing is whole and nothing more comes.
         """
         found: list[TraceEntry | None] = []
         while True:
-            try:
-                if self._next(_BETWEEN) == "]":
-                    self._at += 1
-                    return found, True
-                found.append(entry_of(self._value(is_at_once=bool(found))))
-            except _MoreNeededError:
-                return found, False
-            except _DamagedTextError:
-                if found:
-                    return found, False
-                raise
-
-    def _value(self, *, is_at_once: bool = False) -> Any:
-        """The value that begins here. `is_at_once`: Raises _MoreNeededError rather than read on."""
-        while True:
-            try:
-                found, end = self._scanned()
-            except (ValueError, StopIteration, RecursionError) as error:
-                failure = _told(error)
-            else:
-                # A number may go on in the next piece.
-                if end < len(self._data) or self._is_last:
-                    piece = self._data[self._at : end]
-                    self._at = end
-                    return found if piece.isascii() else _of_utf8(piece, found)
-                failure = "it ends in the middle"
-            if is_at_once and not self._is_last:
-                raise _MoreNeededError
-            if self._is_last or len(self._data) - self._at > LONGEST_ENTRY_BYTES:
+            failure = self._take_whole(found)
+            if failure is not None and not found:
+                self._data, self._at = with_numbers(self._data[self._at :]), 0
+                failure = self._take_whole(found)
+            if failure is None or found:
+                return found, failure is None
+            if self._is_last or len(self._data) > LONGEST_ENTRY_BYTES:
                 raise _DamagedTextError(failure)
             self._fill()
 
-    def _scanned(self) -> tuple[Any, int]:
-        """What Python's reader makes of the text from here on, as Latin-1: a character for each byte."""
-        try:
-            return PATIENT.raw_decode(self._text, self._at)
-        except (ValueError, StopIteration):
-            if self._is_mended:
-                raise
-            self._data = self._data[: self._at] + with_numbers(self._data[self._at :])
-            self._known_text, self._is_mended = None, True
-            return PATIENT.raw_decode(self._text, self._at)
-
-    def _next(self, between: re.Pattern[str] = _SPACE) -> str:
-        """The next character that is no space. Raises _DamagedTextError at the end."""
+    def _take_whole(self, found: list[TraceEntry | None]) -> str | None:
+        """Appends the entries that are whole. Returns None at the end of the list, or why the next one is not whole."""
+        text = self._data.decode("latin-1")  # each byte is a character
         while True:
-            match = between.match(self._text, self._at)
-            self._at = match.end() if match else self._at
-            if self._at < len(self._data):
-                return self._text[self._at]
-            if self._is_last:
-                raise _DamagedTextError("it ends in the middle")
-            self._fill()
-
-    @property
-    def _text(self) -> str:
-        if self._known_text is None:
-            self._known_text = self._data.decode("latin-1")
-        return self._known_text
+            between = _BETWEEN.match(text, self._at)
+            self._at = between.end() if between else self._at
+            if text.startswith("]", self._at):
+                self._at += 1
+                return None
+            try:
+                _, end = PATIENT.raw_decode(text, self._at)
+            except (ValueError, StopIteration, RecursionError) as error:
+                return _reason(error)
+            # A number can go on in the next piece.
+            if end == len(text) and not self._is_last:
+                return "it ends in the middle"
+            found.append(entry_of(self._data[self._at : end]))
+            self._at = end
 
     def _fill(self) -> None:
-        """A piece more, without what is done with."""
+        """Reads a piece more, and drops what is done."""
         more = self._source.read(PIECE_BYTES)
         self._is_last = not more
         self._data = self._data[self._at :] + more
         self._at = 0
-        self._known_text, self._is_mended = None, False
 
 
 class _DamagedTextError(Exception):
     """Why the text cannot be read on, as the end of a sentence."""
 
 
-class _MoreNeededError(Exception):
-    """What is asked for is not whole in what was read."""
-
-
-def _told(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return f"{error.msg.lower()}" if isinstance(error, json.JSONDecodeError) else "it ends in the middle"
-
-
-def _of_utf8(piece: bytes, found: Any) -> Any:
-    try:
-        return PATIENT.decode(piece.decode("utf-8", errors="replace"))
-    except (ValueError, RecursionError):
-        return found
