@@ -147,7 +147,7 @@ def _scenes(
         dialog.pages.setCurrentIndex(page)
 
     if any(run.info.trace_path for run in window.controller.runs.values()):
-        for page, name in enumerate(("overview", "operators", "kernels", "memory", "modules", "timeline")):
+        for page, name in enumerate(("overview", "operators", "kernels", "memory", "timeline")):
             yield f"trace-{name}", partial(show_trace, page), close_all
     for panel in PANELS:
         yield f"panel-{panel.name}", partial(window.body.show_panel, panel.name), close_all

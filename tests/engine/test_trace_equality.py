@@ -299,31 +299,6 @@ def by_time(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: [round(next(at for at in row[3:] if at is not None)), row[:3]])
 
 
-def flat(rows: Any, path: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for row in rows:
-        own = f"{path}/{row.name}"
-        found |= {own: row} | flat(row.children, own)
-    return found
-
-
-def test_modules(both: Any) -> None:
-    ours, theirs = both
-    stats = theirs.profile.module_stats
-    if stats is None:
-        assert ours.modules == ()
-        return
-    mine, found = flat(ours.modules), flat(stats)
-    assert mine.keys() == found.keys()
-    for path, stat in found.items():
-        row = mine[path]
-        assert (row.calls, row.operators) == (stat.occurences, stat.operators)
-        assert us(row.host_total_ns) == near(stat.host_duration, row.calls)
-        assert us(row.host_self_ns) == near(stat.self_host_duration, 40 * row.calls)
-        assert us(row.device_total_ns) == near(stat.device_duration)
-        assert us(row.device_self_ns) == near(stat.self_device_duration)
-
-
 def test_the_devices_copy_of_an_annotation_is_no_work_of_the_cpu(tmp_path: Path) -> None:
     """It takes a step's mirror on the device (`gpu_user_annotation`) for a second step, of no time, and breaks off."""
     path = tmp_path / "a.1.pt.trace.json"

@@ -113,7 +113,6 @@ def test_pages_show_the_figures_of_the_trace(dialog: TraceDialog, trace_path: Pa
     assert cells(dialog.operators)[1][:2] == ["aten::mm", "5"]
     assert cells(dialog.kernels)[1][:3] == ["sm90_xmma_gemm_bf16", "5", "100 µs"]
     assert not dialog.memory.body.isHidden()
-    assert dialog.modules.table.isHidden()
 
 
 def test_operators_by_shapes(dialog: TraceDialog, trace_path: Path) -> None:

@@ -43,7 +43,7 @@ def written(folder: Path, content: bytes | Any, name: str = "a.pt.trace.json") -
 def same(one: TraceColumns, other: TraceColumns) -> bool:
     if (one.entries, one.problems, one.tracks) != (other.entries, other.problems, other.tracks):
         return False
-    for table in ("slices", "python", "device", "memory"):
+    for table in ("slices", "device", "memory"):
         for name, column in vars(getattr(one, table)).items():
             theirs = getattr(getattr(other, table), name)
             if name in ("names", "categories", "shapes", "stacks", "grids", "blocks"):
@@ -106,7 +106,6 @@ def test_everything_that_kineto_writes_is_kept(tmp_path: Path) -> None:
     assert found.text(found.slices.shapes[mm]) == "[[2, 3], [3, 4]]"
     assert found.text(found.slices.stacks[mm]) == "a.py(1): f"
     assert found.slices.durations[gemm] == 2_500
-    assert found.python.modules.tolist() == [3]
     assert (found.memory.addresses.tolist(), found.memory.bytes.tolist()) == ([0xABC], [512])
     assert (found.memory.allocated.tolist(), found.memory.reserved.tolist()) == ([512], [2 << 30])
 

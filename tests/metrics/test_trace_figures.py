@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import trace_difference
-from evprof.metrics.traces.modules import MOST_DEPTH, ModuleRow
 from evprof.metrics.traces.overview import levels, shared_out, union
 from made_traces import GEMM, MadeTrace
 
@@ -144,22 +143,6 @@ def test_a_stage_has_what_it_launched_whenever_that_ran(tmp_path: Path) -> None:
     assert (decode.name, decode.kernels, decode.device_ns) == ("decode", 0, 2_000)
 
 
-def test_modules_nested_without_end(tmp_path: Path) -> None:
-    count = 3 * MOST_DEPTH
-    found = [
-        {**scope(f"nn.Module: M_{n}", n, 2 * (count - n)), "cat": "python_function"}
-        | {"args": {"Python id": n, "Python parent id": n - 1, "Python module id": n}}
-        for n in range(count)
-    ]
-    analysis = entries(tmp_path, *found)
-
-    def depth(rows: tuple[ModuleRow, ...]) -> int:
-        return 1 + max(depth(row.children) for row in rows) if rows else 0
-
-    assert depth(analysis.modules) == MOST_DEPTH + 1
-    assert trace_difference(analysis, analysis).modules
-
-
 def test_memory_that_is_given_out_twice_or_never_back(tmp_path: Path) -> None:
     with made(tmp_path) as (trace, close):
         with trace.operator("aten::zeros"):
@@ -185,6 +168,6 @@ def test_memory_that_is_given_out_twice_or_never_back(tmp_path: Path) -> None:
 
 def test_a_trace_of_nothing(tmp_path: Path) -> None:
     analysis = entries(tmp_path)
-    assert (analysis.overview, analysis.operators, analysis.kernels, analysis.modules) == (None, (), (), ())
+    assert (analysis.overview, analysis.operators, analysis.kernels) == (None, (), ())
     assert (analysis.memory.curves, len(analysis.memory.allocations), analysis.stages) == ((), 0, ())
     assert trace_difference(analysis, analysis).operators == ()

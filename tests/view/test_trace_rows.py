@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from evprof.core.rows.trace_columns import (
     DeviceColumns,
     MemoryColumns,
-    PythonColumns,
     SliceColumns,
     TraceColumns,
     TraceHead,
@@ -43,7 +42,6 @@ def trace_of(slices: list[tuple[int, int, int]], on_device: list[int] | None = N
         ["a slice"],
         [TraceTrack("1", str(number)) for number in range(4)],
         columns,
-        PythonColumns(empty, empty),
         device,
         MemoryColumns(empty, no_codes, empty, empty, empty, empty, empty, empty),
         count,

@@ -29,7 +29,7 @@ _LONGEST_STOP_S = 10.0
 _PACE_S = 0.1
 """Time between two reports of progress."""
 
-_SHOWN = ("overview", "operators", "operators_by_shapes", "kernels", "modules", "problems")
+_SHOWN = ("overview", "operators", "operators_by_shapes", "kernels", "problems")
 """What the pages need of an analysis."""
 
 

@@ -17,8 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from evprof.core.units import percent_text
-from evprof.metrics.traces.modules import indented
-from evprof.metrics.traces.tables import DEVICE, KERNELS, MODULES, OPERATORS, OPERATORS_BY_SHAPES, Column
+from evprof.metrics.traces.tables import DEVICE, KERNELS, OPERATORS, OPERATORS_BY_SHAPES, Column
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.traces.overview_page import MemoryPage, OverviewPage
@@ -69,7 +68,7 @@ class TraceDialog(QDialog):
         self.empty = EmptyState(
             "No trace yet",
             "A trace of torch.profiler (.pt.trace.json, also .gz) shows here where its time went: by category, "
-            "operator, kernel, module and moment. Runs of evprof make one with Trace switched on.",
+            "operator, kernel and moment. Runs of evprof make one with Trace switched on.",
             "Open trace…",
         )
         self.empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
@@ -78,7 +77,6 @@ class TraceDialog(QDialog):
         self.operators_by = WordSwitch([("name", "By name"), ("shapes", "By input shapes")])
         self.operators = RecordTable("Operators", OPERATORS, self.operators_by)
         self.kernels = RecordTable("Kernels", KERNELS, empty=_no_kernels())
-        self.modules = RecordTable("Modules", MODULES, empty=_no_modules())
         self.operators_by.chosen.connect(self._show_operators)
         self.timeline = TimelinePage(themes)
         self.pages = QTabWidget()
@@ -91,7 +89,6 @@ class TraceDialog(QDialog):
             ("Operators", _inset(self.operators)),
             ("Kernels", _inset(self.kernels)),
             ("Memory", _inset(self.memory)),
-            ("Modules", _inset(self.modules)),
             ("Timeline", self.timeline),
         ):
             self.pages.addTab(page, title)
@@ -154,7 +151,6 @@ class TraceDialog(QDialog):
             page.show_trace(read)
         self._show_operators()
         self.kernels.show_records(read.analysis.kernels)
-        self.modules.show_records(list(indented(read.analysis.modules)))
         self._show_state()
 
     # Tables.
@@ -192,14 +188,6 @@ def _no_kernels() -> EmptyState:
         "No kernels in this trace",
         "Kernels are what operators launch on a GPU; each one's time, occupancy and tensor cores stand here. A run on "
         "a GPU, with Trace switched on, records them. What the processor did is told by operator.",
-    )
-
-
-def _no_modules() -> EmptyState:
-    return EmptyState(
-        "No modules in this trace",
-        "Only traces recorded with with_stack=True name the modules (nn.Module) that call operators. evprof's own "
-        "stages stand in the trace's timeline.",
     )
 
 

@@ -15,7 +15,6 @@ from evprof.loaders.paths import readable_file
 from evprof.loaders.traces.reading import TraceProgress, read_trace, trace_at
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import TraceDifference, trace_difference
-from evprof.metrics.traces.modules import indented
 from evprof.metrics.traces.tables import (
     CATEGORY,
     CHANGES,
@@ -23,7 +22,6 @@ from evprof.metrics.traces.tables import (
     DEVICES,
     HOST,
     KERNELS,
-    MODULES,
     OPERATOR_MEMORY,
     OPERATORS,
     STAGES,
@@ -93,8 +91,7 @@ def _short(column: Column, record: Any) -> str:
     text = column.text(record)
     if not column.is_text:
         return text
-    indent = len(text) - len(text.lstrip(" "))
-    text = text[:indent] + one_line(text[indent:])
+    text = one_line(text)
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
 
 
@@ -103,7 +100,6 @@ def _print_difference(path: str, against: str, difference: TraceDifference, tabl
         f"{path} ({time_of(difference.wall_ns)}) against {against} ({time_of(difference.against_wall_ns)})"
     )
     tables.add("Operators", CHANGES, difference.operators)
-    tables.add("Modules", CHANGES, difference.modules)
 
 
 def _print_trace(path: str, analysis: TraceAnalysis, tables: _Tables) -> None:
@@ -128,4 +124,3 @@ def _print_trace(path: str, analysis: TraceAnalysis, tables: _Tables) -> None:
         reserved = f", {bytes_text(curve.peak_reserved_bytes)} reserved" if curve.peak_reserved_bytes else ""
         console.print(f"  {curve.device}: peak {bytes_text(curve.peak_bytes)} at {at}{reserved}")
     tables.add("Memory by operator", OPERATOR_MEMORY, analysis.memory.operators)
-    tables.add("Modules", MODULES, list(indented(analysis.modules)))

@@ -65,14 +65,6 @@ class SliceColumns:
 
 
 @dataclass(frozen=True)
-class PythonColumns:
-    """Python functions and modules among the slices; `rows` are places in these, `modules` NONE for functions."""
-
-    rows: Ints
-    modules: Ints
-
-
-@dataclass(frozen=True)
 class DeviceColumns:
     """Kernels, copies and sets among the slices, with how they were launched; NONE or NaN where it was not recorded."""
 
@@ -112,7 +104,6 @@ class TraceColumns:
     texts: Sequence[str]
     tracks: Sequence[TraceTrack]
     slices: SliceColumns
-    python: PythonColumns
     device: DeviceColumns
     memory: MemoryColumns
     entries: int

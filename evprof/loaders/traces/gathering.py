@@ -16,7 +16,6 @@ from evprof.core.rows.trace_columns import (
     NONE,
     DeviceColumns,
     MemoryColumns,
-    PythonColumns,
     Shares,
     SliceColumns,
     TraceColumns,
@@ -92,7 +91,6 @@ class TraceGathering:
         self._tracks: dict[Any, int] = {}
         self._names: dict[str, dict[Any, str]] = {"process_name": {}, "thread_name": {}, "process_labels": {}}
         self._slices = _Table((_I, _I, _C, _C, _C, _C, _C, _I, _I))
-        self._python = _Table((_I, _I))
         self._device = _Table((_I, _I, _C, _C, _I, _I, _F, _F, _I))
         self._memory = _Table((_I, _C, _I, _I, _I, _I, _I, _I))
         self.entries = 0
@@ -123,7 +121,6 @@ class TraceGathering:
             tuple(self._texts),
             tuple(self._track(pid, tid) for pid, tid in self._tracks),
             SliceColumns(*self._slices.columns()),
-            PythonColumns(*self._python.columns()),
             DeviceColumns(*self._device.columns()),
             MemoryColumns(*self._memory.columns()),
             self.entries,
@@ -167,15 +164,7 @@ class TraceGathering:
         ids = np.where(own == NONE, older, own)
         tracks, stacks = self._track_codes(entries), self._stack_codes(arguments)
         self._slices.add((starts, durations, *words, tracks, shapes, stacks, ids, correlations))
-        self._add_python(arguments, first)
         self._add_device(arguments, first)
-
-    def _add_python(self, arguments: list[Arguments], first: int) -> None:
-        rows = [row for row, told in enumerate(arguments, first) if told.python_id is not None]
-        if rows:
-            self._budget.take(16 * len(rows))
-            found = [arguments[row - first] for row in rows]
-            self._python.add((rows, *_columns(found, "module")))
 
     def _add_device(self, arguments: list[Arguments], first: int) -> None:
         rows = [row for row, told in enumerate(arguments, first) if told.device is not None]

@@ -69,8 +69,6 @@ class Arguments(
         "shapes": "Input Dims",
         "older_shapes": "Input dims",
         "stack": "Call stack",
-        "python_id": "Python id",
-        "module": "Python module id",
         "registers": "registers per thread",
         "shared_memory": "shared memory",
         "blocks_per_sm": "blocks per SM",
@@ -91,8 +89,6 @@ class Arguments(
     shapes: msgspec.Raw = NOTHING
     older_shapes: msgspec.Raw = NOTHING
     stack: str | None = None
-    python_id: Any = None
-    module: Any = NONE
     device: Any = None
     grid: msgspec.Raw = NOTHING
     block: msgspec.Raw = NOTHING

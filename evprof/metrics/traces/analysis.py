@@ -9,7 +9,6 @@ from evprof.core.rows.trace_columns import TraceColumns
 from evprof.core.units import count_text
 from evprof.metrics.traces.launches import Launches, graph_problems, launches
 from evprof.metrics.traces.memory import MemoryFigures, memory_figures
-from evprof.metrics.traces.modules import ModuleRow, module_rows
 from evprof.metrics.traces.operators import (
     KernelRow,
     OperatorFigures,
@@ -88,11 +87,6 @@ class TraceAnalysis:
     @cached_property
     def memory(self) -> MemoryFigures:
         return memory_figures(self.trace, self.tree)
-
-    @cached_property
-    def modules(self) -> tuple[ModuleRow, ...]:
-        """The tree of `nn.Module` calls."""
-        return module_rows(self.trace, self.tree, self.figures)
 
     @cached_property
     def stages(self) -> tuple[TraceStage, ...]:

@@ -50,8 +50,7 @@ def launches(trace: TraceColumns, tree: ScopeTree) -> Launches:
     roles = slice_roles(trace.texts, slices.categories, slices.names)
     calls = np.flatnonzero(roles == RUNTIME)
     rows = np.flatnonzero(np.isin(roles, DEVICE_WORK))
-    owners = np.where(tree.modules == NONE, slices.external_ids[tree.rows], NONE)
-    scope_of_call = joined(slices.external_ids[calls], owners)
+    scope_of_call = joined(slices.external_ids[calls], slices.external_ids[tree.rows])
     scope_of_call = np.where(scope_of_call >= 0, tree.keepers[scope_of_call], NONE) if len(tree) else scope_of_call
     known = scope_of_call >= 0
     host_ns = summed(scope_of_call[known], slices.durations[calls[known]], len(tree))

@@ -12,7 +12,6 @@ from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import DifferenceRow, TraceDifference
 from evprof.metrics.traces.memory import MemoryFigures
-from evprof.metrics.traces.modules import ModuleRow
 from evprof.metrics.traces.overview import CATEGORIES
 
 NOTHING = "–"
@@ -125,13 +124,6 @@ KERNELS = (
     Column("occupancy", "occupancy", "share", "estimated share of a multiprocessor's warps, by time"),
     Column("tensor cores", "uses_tensor_cores", "flag", "derived from the kernel's name"),
 )
-MODULES = (
-    Column("module", "name", "text"),
-    Column("calls", "calls", "count"),
-    Column("operators", "operators", "count", "calls of operators by the module itself"),
-    *HOST[1:],
-    *DEVICE_TIMES,
-)
 ALLOCATIONS = (
     Column("operator", "operator", "text"),
     Column("device", "device", "text"),
@@ -217,7 +209,6 @@ def trace_document(path: str, analysis: TraceAnalysis, difference: TraceDifferen
         "operators_by_shapes": [document_row(OPERATORS_BY_SHAPES, row) for row in analysis.operators_by_shapes],
         "kernels": [document_row(KERNELS, row) for row in analysis.kernels],
         "memory": _memory(analysis.memory, zero),
-        "modules": [_module(row) for row in analysis.modules],
         "stages": [
             {"start_ms": ms_from_ns(stage.start_ns - zero)} | document_row(STAGES, stage) for stage in analysis.stages
         ],
@@ -257,16 +248,11 @@ def _memory(found: MemoryFigures, zero_ns: int) -> dict[str, Any]:
     }
 
 
-def _module(row: ModuleRow) -> dict[str, Any]:
-    return document_row(MODULES, row) | {"modules": [_module(child) for child in row.children]}
-
-
 def _difference(found: TraceDifference) -> dict[str, Any]:
     return {
         "wall_ms": ms_from_ns(found.wall_ns),
         "against_wall_ms": ms_from_ns(found.against_wall_ns),
         "operators": [_changed(row) for row in found.operators],
-        "modules": [_changed(row) for row in found.modules],
     }
 
 

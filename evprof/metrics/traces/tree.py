@@ -1,6 +1,6 @@
 """Which operator called which: the host's scopes of a trace, nested by their times on each thread.
 
-Scopes are operators, profiler steps, modules, data loaders. As in torch-tb-profiler, what crosses its neighbour is left
+Scopes are operators, profiler steps, data loaders. As in torch-tb-profiler, what crosses its neighbour is left
 out, and an operator whose only child has its name is one with it.
 """
 
@@ -14,7 +14,6 @@ from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.metrics.traces.roles import (
     COMMUNICATION,
-    FUNCTION,
     HOST_SCOPES,
     OPERATOR,
     Mask,
@@ -37,7 +36,7 @@ class ScopeTree:
     """Scopes in the order thread, beginning, outer before inner: what lies in scope `i` are the `sizes[i]` from `i` on.
 
     `rows` are places in the trace's slices, `parents` places in the tree (NONE: outermost). `keepers` is each scope
-    itself, or the one it is one with. `counts` are the operators that are counted as such, `modules` ids of modules.
+    itself, or the one it is one with. `counts` are the operators that are counted as such.
     """
 
     rows: Ints
@@ -51,7 +50,6 @@ class ScopeTree:
     keepers: Ints
     counts: Mask
     is_operator: Mask
-    modules: Ints
     crossing: int
 
     def __len__(self) -> int:
@@ -105,10 +103,7 @@ class ScopeTree:
 def scope_tree(trace: TraceColumns) -> ScopeTree:
     slices = trace.slices
     roles = slice_roles(trace.texts, slices.categories, slices.names)
-    modules = np.full(len(slices), NONE)
-    modules[trace.python.rows] = trace.python.modules
-    is_module = (roles == FUNCTION) & (modules != NONE)
-    rows = np.flatnonzero(np.isin(roles, (*HOST_SCOPES, COMMUNICATION)) | is_module)
+    rows = np.flatnonzero(np.isin(roles, (*HOST_SCOPES, COMMUNICATION)))
     tracks, ends = slices.tracks[rows].astype(np.int64), trace.ends[rows]
     order = np.lexsort((-ends, slices.starts[rows], _first_seen(tracks, slices.starts[rows])))
     rows = rows[order]
@@ -133,7 +128,6 @@ def scope_tree(trace: TraceColumns) -> ScopeTree:
         keepers,
         is_operator & is_plain[names] & (keepers == np.arange(len(rows))) if len(rows) else is_operator,
         is_operator,
-        np.where(is_module[rows], modules[rows], NONE),
         int((~is_kept).sum()),
     )
 
