@@ -155,29 +155,6 @@ def test_arguments_hold_tensors_even_of_one_name_and_tokens_as_they_are(speculat
     assert tokens[-1]["args"]["origin"] == "rejected"
 
 
-def test_every_thread_is_named_once_and_sorted(speculative_run: RunLog) -> None:
-    document = chrome_trace([speculative_run])
-    metadata = of_kind(document, "M")
-    names = {entry["tid"]: entry["args"]["name"] for entry in metadata if entry["name"] == "thread_name"}
-    used = {entry["tid"] for entry in document["traceEvents"] if entry["ph"] in "Xi"}
-    assert set(names) == used
-    assert [names[thread] for thread in sorted(names)] == [
-        "draft",
-        "target",
-        "target (2)",
-        "rounds",
-        "tokens",
-        "rejected tokens",
-        "pictures",
-    ]
-    counts = Counter((entry["name"], entry["tid"]) for entry in metadata)
-    assert set(counts.values()) == {1}
-    process = {entry["name"]: entry["args"] for entry in metadata if entry["tid"] == 0}
-    assert process["process_name"]["name"] == "run 3 · speculative · tiny"
-    assert process["process_labels"]["labels"] == "finished"
-    assert process["process_sort_index"]["sort_index"] == 3
-
-
 intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=25)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -119,12 +118,6 @@ def test_operators_by_shapes(dialog: TraceDialog, trace_path: Path) -> None:
     opened(dialog, trace_path)
     dialog.operators_by.choose("shapes")
     assert "[[1, 64], [64, 64]]" in cells(dialog.operators)[1][1].replace("[1,64],[64,64]", "[1, 64], [64, 64]")
-
-
-def test_a_gzipped_trace_opens_too(dialog: TraceDialog, tmp_path: Path) -> None:
-    path = tmp_path / "z.pt.trace.json.gz"
-    path.write_bytes(gzip.compress(trace_text().encode()))
-    assert opened(dialog, path).read_trace is not None
 
 
 @pytest.mark.parametrize("content", ["", "{}", "\x00\x01", '{"traceEvents": 7}'])

@@ -98,16 +98,6 @@ def test_unknown_chips(tmp_path: Path, chip: str | None) -> None:
         open_recording(path)
 
 
-def test_events_may_begin_like_a_header(tmp_path: Path) -> None:
-    # 0x23 is '#': without an end line, only what looks like text belongs to the header.
-    event = (1, 0x104 - 1 - 0x8C, 2_560, 1)
-    content = davis(*event)
-    assert content.startswith(b"#")
-    path = written(tmp_path / "a.aedat", header(DAVIS346, end=False), [content, davis(7, 8, 2_561, 0)])
-    with open_recording(path) as recording:
-        assert rows(recording.read()) == [event, (7, 8, 2_561, 0)]
-
-
 def test_turn_over_of_the_clock(tmp_path: Path) -> None:
     start = 2**32 - 400_000
     times = start + np.arange(300_000) * 3
@@ -124,16 +114,6 @@ def test_turn_over_of_the_clock(tmp_path: Path) -> None:
         for window in ((2**32 - 10, 2**32 + 10), (start, start + 1), (0, 5), (times[-1], 2**62), (2**33, 2**34)):
             inside = (times >= window[0]) & (times < window[1])
             assert recording.read_time(*map(int, window)).t_us.tolist() == times[inside].tolist()
-
-
-def test_a_window_reads_little(tmp_path: Path) -> None:
-    count = 2_000_000
-    events = EventArray.from_columns(np.zeros(count), np.zeros(count), np.arange(count), np.zeros(count))
-    path = tmp_path / "a.aedat"
-    write_aedat2(path, events)
-    with open_recording(path) as recording:
-        assert len(recording.read_time(1_000_000, 1_000_100)) == 100
-        assert recording.bytes_read < path.stat().st_size / 4
 
 
 def test_a_cut_record_is_told(tmp_path: Path) -> None:

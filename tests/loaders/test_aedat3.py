@@ -118,13 +118,6 @@ def test_refusals(tmp_path: Path, content: bytes, said: str) -> None:
         recording.read()
 
 
-def test_a_version_that_ends_a_line_is_told_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "a.aedat").write_bytes(b"#!AER-DAT3.\n#Start-Time: 2016-01-01\r\n#!END-HEADER\r\n" + bytes(12))
-    with pytest.raises(UserError, match="is AEDAT") as caught, open_recording(tmp_path / "a.aedat"):
-        pass
-    assert "\n" not in caught.value.sentence
-
-
 def test_a_long_recording(tmp_path: Path) -> None:
     count = 400_000
     chance = np.random.default_rng(2)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -77,13 +75,6 @@ def test_a_window_reads_little(tmp_path: Path, compression: str) -> None:
         window = recording.read_time(START_US + 500_000, START_US + 501_000)
         assert same(window, events.slice_time(START_US + 500_000, START_US + 501_000))
         assert recording.bytes_read < path.stat().st_size / 4
-
-
-def test_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = by_faery(tmp_path / "a.aedat4", made(900), "lz4")
-    monkeypatch.setitem(sys.modules, "lz4.frame", None)
-    with open_recording(path) as recording, pytest.raises(ModuleNotFoundError, match="lz4"):
-        recording.read()
 
 
 def stream(number: int, kind: str, size: tuple[int, int] | None = (346, 260)) -> str:
@@ -213,9 +204,3 @@ def lz4_bomb() -> bytes:
 
     packed: bytes = lz4.frame.compress(bytes(60 << 20))
     return packed
-
-
-def test_damage(tmp_path: Path, survives_damage: Callable[..., dict[str, str]]) -> None:
-    path = by_faery(tmp_path / "a.aedat4", made(3_000), "lz4", per_packet=300)
-    ended = survives_damage({"a.aedat4": path.read_bytes()}, 200)
-    assert {"read", "refused"} <= set(ended.values())

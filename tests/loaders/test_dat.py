@@ -114,25 +114,3 @@ def test_a_record_cut_short_is_left_out_and_told(tmp_path: Path) -> None:
     assert len(read_events(path)) == 1
     with open_recording(path) as recording:
         assert "in the middle of a word" in recording.info.problems[0]
-
-
-def test_text_that_begins_with_a_percent_sign_is_no_dat(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"% width 640\n% height 480\nhello\n")
-    with pytest.raises(UserError):
-        read_events(path)
-
-
-def test_windows_past_turns_of_the_clock(tmp_path: Path) -> None:
-    records = [(n * 500_000 % 2**32, n % 640, 7, 1) for n in range(20_000)]
-    path = tmp_path / "a.dat"
-    path.write_bytes(packed(records))
-    whole = read_events(path)
-    assert int(whole.t_us[-1]) > 2 * 2**32
-    with raw.open_dat(path, 1000) as recording:
-        for start in (0, 2**32 - 10, 2**33 + 5, int(whole.t_us[-1])):
-            window = recording.read_time(start, start + 10_000_000)
-            expected = whole.slice_time(start, start + 10_000_000)
-            assert window.t_us.tolist() == expected.t_us.tolist()
-            assert window.x.tolist() == expected.x.tolist()
-        assert (recording.info.t_min_us, recording.info.t_max_us) == (whole.t_min_us, whole.t_max_us)

@@ -83,13 +83,6 @@ def test_brighter_is_drawn_over_darker_whatever_the_order() -> None:
     assert draw_bin(events, width=1, height=1).tolist() == [[blue]]
 
 
-def test_an_empty_bin_tells_the_time_it_stands_for() -> None:
-    events = recording([0, 10, 90_000, 90_001])
-    found = event_bins(events, 4)
-    assert [len(each.events) for each in found] == [2, 0, 0, 1]
-    assert (found[1].time.start_us, found[1].time.end_us) == (22_500, 45_000)
-
-
 def test_events_of_one_moment_make_no_bins() -> None:
     with pytest.raises(UserError, match="cannot be cut into bins"):
         event_bins(recording([5, 5, 5]), 4)

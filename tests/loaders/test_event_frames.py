@@ -45,11 +45,6 @@ def test_any_names_can_be_sorted_together() -> None:
     assert sorted(["a10b", "a2b"], key=natural_key) == ["a2b", "a10b"]
 
 
-def test_a_folder_serves_as_events(tmp_path: Path) -> None:
-    write(tmp_path / "1.png", 9)
-    assert load_event_frames(tmp_path).paths == [tmp_path / "1.png"]
-
-
 def test_pngs_are_lossless_and_become_rgb(tmp_path: Path) -> None:
     from PIL import Image
 
@@ -61,11 +56,6 @@ def test_pngs_are_lossless_and_become_rgb(tmp_path: Path) -> None:
         image.save(tmp_path / "b.png")
         assert read_png(tmp_path / "b.png").shape == (2, 3, 3)
     assert len(encode_png(noise, longest_edge=10)) < len(encode_png(noise))
-
-
-def test_a_smaller_png_keeps_its_proportions(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(encode_png(np.zeros((480, 640, 3), np.uint8), longest_edge=256))
-    assert read_png(tmp_path / "a.png").shape == (192, 256, 3)
 
 
 @pytest.mark.parametrize("size", [(100_000, 100_000), (20_000, 5), (15_000, 15_000), (10_000, 9_000)])

@@ -328,12 +328,6 @@ def test_events_before_any_time_are_left_out_and_counted(tmp_path: Path) -> None
     assert problem_of(path).startswith("13 events come before")
 
 
-def test_time_running_backwards_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "a.raw"
-    path.write_bytes(packed("evt3", [0x8005, 0x0001, 0x2001, 0x8003, 0x2002]))
-    assert [event[0] for event in rows(read_events(path))] == [5 << 12, 3 << 12]
-
-
 def test_events_outside_the_named_sensor_are_kept_and_told(tmp_path: Path) -> None:
     path = tmp_path / "a.raw"
     path.write_bytes(packed("evt2", [*EVT2, evt2_word(1, 700 << 11)]))
@@ -358,36 +352,3 @@ def test_encodings_that_are_not_read_are_named(tmp_path: Path, line: bytes) -> N
     path.write_bytes(line + b"% end\n" + bytes(100))
     with pytest.raises(UserError, match=r"is RAW in '(EVT4|4\.0|HISTO3D)'"):
         read_events(path)
-
-
-def test_a_window_reads_little_of_the_file_once_indexed(tmp_path: Path) -> None:
-    words = [word for high in range(20_000) for word in (evt2_word(8, high), evt2_word(1, high % 64 << 22 | 5))]
-    path = tmp_path / "a.raw"
-    path.write_bytes(packed("evt2", words))
-    with raw.open_raw(path, 1000) as recording:
-        first = recording.read_time(1000 << 6, 1001 << 6)
-        read_before = recording.bytes_read
-        second = recording.read_time(15_000 << 6, 15_001 << 6)
-        assert recording.bytes_read - read_before <= 2 * 1000 * 4
-    assert (len(first), len(second)) == (1, 1)
-
-
-@pytest.mark.parametrize("kind", ["evt2", "evt2.1", "legacy", "evt3"])
-def test_windows_of_large_files_look_at_the_ends_of_blocks(tmp_path: Path, kind: str) -> None:
-    chance = np.random.default_rng(8)
-    heads: list[int] = []
-    # Past the roll-over, and with so many events between two upper times that some ends have none.
-    for high in range(2**28 - 3000, 2**28 + 3000):
-        count = 3000 if high == 2**28 - 500 else int(chance.integers(0, 4))
-        heads += [evt2_word(8, high % 2**28), *chance.integers(0, 2**22, count).tolist()]
-    words = sensor_like_evt3(40) if kind == "evt3" else heads
-    if kind in ("evt2.1", "legacy"):
-        words = [head << 32 | 1 for head in heads]
-    path = tmp_path / "a.raw"
-    path.write_bytes(packed(kind, words))
-    whole = read_events(path)
-    with raw.open_raw(path, 5000) as recording:
-        for start in whole.t_us[[0, len(whole) // 3, len(whole) // 2, -1]].tolist():
-            assert rows(recording.read_time(start, start + 900)) == rows(whole.slice_time(start, start + 900))
-        assert recording.info.t_min_us == whole.t_min_us
-        assert recording.info.t_max_us == whole.t_max_us

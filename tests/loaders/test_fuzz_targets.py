@@ -58,7 +58,9 @@ def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path: Path, name: s
     assert "\n" not in sentence
 
 
-def test_a_parser_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
-    executions, findings = fuzz("ts", 2, tmp_path, 1)
+@pytest.mark.parametrize("name", ["ts", "mkv", "gif", "hdf5", "rosbag"])
+def test_a_parser_runs_in_a_process_of_its_own(tmp_path: Path, name: str) -> None:
+    """With limits of memory and time."""
+    executions, findings = fuzz(name, 2, tmp_path, 1)
     assert int(executions) > 2
     assert not findings

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -134,16 +132,6 @@ def test_a_window_reads_little_of_a_long_file(tmp_path: Path) -> None:
         same(window, events.slice_count(int(low), int(high)), 5_000)
         # Ten thousand events lie in one or two of 23 chunks; bisection reads a few more of the times.
         assert recording.bytes_read < path.stat().st_size * 0.3
-
-
-def test_reading_again_nearby_costs_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "long.h5"
-    write_dsec_like(path, made(1_200_000, span_us=12_000_000), None, 65_536, **COMPRESSIONS["blosc lz4"])
-    with open_recording(path) as recording:
-        recording.read_time(6_000_000, 6_030_000)
-        before = recording.bytes_read
-        recording.read_time(6_010_000, 6_040_000)
-        assert recording.bytes_read - before < 5000
 
 
 @pytest.mark.parametrize("title", ["none", "gzip"])
@@ -301,20 +289,6 @@ def test_told_by_content_also_behind_a_user_block(tmp_path: Path) -> None:
     assert form is not None
     assert form.name == "h5"
     same(read_events(path), events)
-
-
-def test_whoever_writes_the_file_does_not_stop_reading(tmp_path: Path) -> None:
-    path, events = tmp_path / "live.h5", made(3_000)
-    write_dsec_like(path, events, None)
-    program = "import h5py, sys; f = h5py.File(sys.argv[1], 'r+'); print('open', flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as writer:
-        assert writer.stdout is not None
-        assert writer.stdin is not None
-        assert writer.stdout.readline() == "open\n"
-        same(read_events(path), events)
-        writer.stdin.close()
 
 
 def test_more_than_fits_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

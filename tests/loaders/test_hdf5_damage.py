@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import sys
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +64,6 @@ def refused(path: Path, *words: str) -> str:
     return sentence
 
 
-@pytest.mark.parametrize("compression", list(COMPRESSIONS))
-def test_any_damage_ends_in_a_sentence(survives_damage: Callable[..., dict[str, str]], compression: str) -> None:
-    buffer = io.BytesIO()
-    write(buffer, **COMPRESSIONS[compression])
-    ended = survives_damage({f"{compression}.h5": buffer.getvalue()}, 100)
-    assert "refused" in ended.values()
-
-
 @pytest.mark.parametrize("keep", [0.999, 0.9, 0.5, 0.1, 0.01])
 def test_cut_short(good: Path, keep: float) -> None:
     content = good.read_bytes()
@@ -107,14 +97,6 @@ def test_columns_that_are_no_pixels(good: Path, values: np.ndarray) -> None:
         del file["events/x"]
         file["events/x"] = values
     refused(good, "events.h5")
-
-
-@pytest.mark.parametrize("kind", [h5py.string_dtype(), h5py.vlen_dtype(np.int32), h5py.ref_dtype])
-def test_columns_of_objects(good: Path, kind: Any) -> None:
-    with h5py.File(good, "r+") as file:
-        del file["events/t"]
-        file.create_dataset("events/t", (N,), kind)
-    refused(good, "plain numbers")
 
 
 @pytest.mark.parametrize("t", [np.full(N, np.inf), np.full(N, 2**63, np.uint64), np.full(N, -(2**63), np.int64)])
@@ -174,17 +156,6 @@ def test_chunks_that_unpack_to_another_size(good: Path, tmp_path: Path, compress
         t = file.create_dataset("events/t", (N,), "u4", chunks=(N,), **COMPRESSIONS[compression])
         t.id.write_direct_chunk((0,), raw, mask)
     refused(good, "damaged", "bytes instead of 12,000")
-
-
-def test_plugins_say_nothing_of_filters_they_lack() -> None:
-    lacking = "import glob; glob.glob = lambda pattern: []; "
-    ours = "from evprof.loaders.events.hdf5.filters import register_filters; register_filters()"
-    said = {}
-    for code in (ours, "import hdf5plugin"):
-        done = subprocess.run([sys.executable, "-c", lacking + code], capture_output=True, text=True, check=True)
-        said[code] = done.stdout + done.stderr
-    assert said[ours] == ""
-    assert "Cannot initialize filter" in said["import hdf5plugin"]
 
 
 def test_links_into_other_files(good: Path, tmp_path: Path) -> None:
@@ -273,13 +244,6 @@ def test_missing_libraries_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert caught.value.name == missing
 
 
-def test_files_without_plugins_need_none(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hdf5plugin", None)
-    for compression in ("none", "gzip", "lzf"):
-        write(good, **COMPRESSIONS[compression])
-        assert len(read_events(good)) == N
-
-
 @pytest.mark.parametrize("offset", [b"text", np.nan, 2.0**62, np.zeros(3)])
 def test_offsets_that_are_none(good: Path, offset: Any) -> None:
     with h5py.File(good, "r+") as file:
@@ -294,15 +258,6 @@ def test_what_was_never_written_is_refused(good: Path) -> None:
         x = file.create_dataset("events/x", (N,), "u2", chunks=(CHUNK,), compression="gzip")
         x[:CHUNK] = 7
     refused(good, "rows from 700 on were never written")
-
-
-@pytest.mark.parametrize(
-    "head", [b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + bytes(600), b"\x89HDF\r\n\x1a\n\xff" * 99]
-)
-def test_nothing_but_a_magic(tmp_path: Path, head: bytes) -> None:
-    path = tmp_path / "empty.h5"
-    path.write_bytes(head)
-    refused(path, "damaged")
 
 
 @pytest.mark.parametrize("compression", ["blosc", "lzf"])

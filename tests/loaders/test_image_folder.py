@@ -15,7 +15,7 @@ from PIL import Image
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import source as source_module
-from evprof.loaders.videos.folder import ImageFolder, picture_paths, read_times_us
+from evprof.loaders.videos.folder import ImageFolder, read_times_us
 from evprof.loaders.videos.opening import open_video
 from painted_videos import number_of, paint
 
@@ -97,13 +97,6 @@ def test_only_the_pictures_asked_for_are_decoded(folder: Path) -> None:
             video.read_at([200_000])
 
 
-def test_a_set_among_others_is_a_video(folder: Path) -> None:
-    for number in range(3):
-        (folder / f"clip_{number}.png").write_bytes(encode_png(paint(100 + number)))
-    with open_video(folder / "clip_*.png") as video:
-        assert [number_of(picture) for picture in video.read_uniform(3).frames] == [100, 101, 102]
-
-
 # The times
 
 
@@ -174,15 +167,6 @@ def test_as_many_times_as_pictures(folder: Path) -> None:
 
 
 # Windows
-
-
-def test_a_window_reads_its_own_pictures_only(folder: Path) -> None:
-    with open_video(folder) as video:
-        video.index()
-        before, found = video.bytes_read, video.read_uniform(2, (400_000, 480_000))
-        assert found.indices == [10, 11]
-        paths = picture_paths(folder)
-        assert video.bytes_read - before == sum(paths[index].stat().st_size for index in found.indices)
 
 
 def test_windows_outside_are_told(folder: Path) -> None:
@@ -272,12 +256,3 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     Image.new("1", (16_000, 16_000)).save(tmp_path / "a.png")
     with open_video(tmp_path) as video, pytest.raises(UserError, match=r"16000 x 16000|far too large"):
         video.read_uniform(1)
-
-
-@pytest.mark.parametrize(
-    "text", ["1e999999999", "9e999999", "1e300", "-1e30", "1e18", "4611686018427387903.5", "nan", "inf"]
-)
-def test_times_that_no_clock_shows_are_told(tmp_path: Path, text: str) -> None:
-    (tmp_path / "times.txt").write_text(f"0.5\n{text}\n")
-    with pytest.raises(UserError, match="line 2 is no time"):
-        read_times_us(tmp_path / "times.txt")

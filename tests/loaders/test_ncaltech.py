@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.event_files import write_ncaltech
 from evprof.core.errors import UserError
-from evprof.core.events import EventArray
 from evprof.loaders.events import ncaltech
 from evprof.loaders.events.opening import format_of, open_recording
 from evprof.loaders.events.recording import HEAD_BYTES
@@ -96,13 +94,6 @@ def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
         assert recording.read_time(150_000, 160_000).t_us.tolist() == [t for t in times if 150_000 <= t < 160_000]
 
 
-def test_our_writer(tmp_path: Path) -> None:
-    events = EventArray.from_columns(*(np.array(column) for column in zip(*many(5_000), strict=True)))
-    write_ncaltech(tmp_path / "a.bin", events)
-    with open_recording(tmp_path / "a.bin") as recording:
-        assert rows(recording.read()) == rows(events)
-
-
 def others() -> dict[str, bytes]:
     chance = np.random.default_rng(8)
     sound = io.BytesIO()
@@ -144,12 +135,6 @@ def test_other_files_are_not_taken_for_it(name: str) -> None:
 def test_random_bytes_are_not_taken_for_it(seed: int, length: int) -> None:
     content = np.random.default_rng(seed).bytes(length)
     assert not ncaltech.begins_as_ncaltech(content[:HEAD_BYTES])
-
-
-def test_videos_are_not_taken_for_it(videos: dict[str, Path]) -> None:
-    for path in videos.values():
-        with path.open("rb") as file:
-            assert format_of(file.read(HEAD_BYTES)) is None
 
 
 def test_a_file_that_only_begins_like_one(tmp_path: Path) -> None:

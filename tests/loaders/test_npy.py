@@ -60,12 +60,6 @@ def test_tables_of_four_columns_are_read(tmp_path: Path, layout: str, order: Any
     check(read(tmp_path / "a.npy"))
 
 
-def test_times_in_seconds_become_microseconds(tmp_path: Path) -> None:
-    table = np.array([[0.0, 3, 5, 1], [0.00004, 1, 0, -1], [0.00004, 2, 7, 1], [0.00009, 9, 7, -1]])
-    np.save(tmp_path / "a.npy", table)
-    check(read(tmp_path / "a.npy"))
-
-
 def test_a_table_that_could_be_either_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([[1, 2, 1, 0], [2, 3, 2, 1]]))
     with pytest.raises(UserError, match=r"a\.npy: cannot tell which"):
@@ -218,18 +212,6 @@ def test_damaged_headers_get_one_sentence(tmp_path: Path, content: bytes) -> Non
     with pytest.raises(UserError, match=r"odd\.npy") as caught:
         read(file)
     assert "\n" not in caught.value.sentence
-
-
-def test_missing_empty_folder_and_special_files(tmp_path: Path) -> None:
-    (tmp_path / "empty.npy").touch()
-    with pytest.raises(UserError, match="no such file"):
-        read(tmp_path / "gone.npy")
-    with pytest.raises(UserError, match="is empty"):
-        read(tmp_path / "empty.npy")
-    with pytest.raises(UserError, match="is a folder"):
-        read(tmp_path)
-    with pytest.raises(UserError):
-        read(str(tmp_path / "nul\0.npy"))
 
 
 def test_objects_other_than_recordings_are_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evprof.loaders.pictures.palette import PALETTES, Palette
+from evprof.loaders.pictures.palette import PALETTES
 
 
 @pytest.mark.parametrize("name", list(PALETTES))
@@ -29,11 +29,3 @@ def test_one_event_can_be_told_from_none(name: str) -> None:
         assert np.abs(np.array(color) - none).sum() > 60
     # Steps along a ramp are small: no bands appear in a picture.
     assert np.abs(np.diff(palette.amounts[1:].astype(int), axis=0)).max() <= 4
-
-
-def test_colours_that_are_none_are_refused() -> None:
-    white = (255, 255, 255)
-    with pytest.raises(ValueError, match="no colour"):
-        Palette("x", "X", white, white, (0, 0, 256), (white, white))
-    with pytest.raises(ValueError, match="two colours"):
-        Palette("x", "X", white, white, white, (white,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pytest
@@ -70,12 +69,6 @@ def test_a_large_crowd_equals_the_loop() -> None:
     assert (render_events(EventArray.from_columns(*rows)) == loop(listed)).all()
 
 
-@given(crowded, st.integers(-5, 105), st.integers(-5, 105))
-def test_the_players_pictures_equal_the_loop_over_the_window(rows: Rows, start: int, stop: int) -> None:
-    picture = Painter(5, 4).paint(events_of(rows).slice_time(start, stop), start, stop)
-    assert (picture == loop([row for row in rows if start <= row[2] < stop], 5, 4)).all()
-
-
 def test_times_of_the_slices() -> None:
     times = slice_times(events_of([(0, 0, 5, 0), (0, 0, 900, 1), (0, 0, 1000, 1), (0, 0, 8340, 1)]), 2)
     assert [(part.start_us, part.end_us) for part in times] == [(5, 900), (1000, 8340)]
@@ -97,43 +90,6 @@ def doubly_hit(count: int = 130_000, width: int = 640, height: int = 480) -> Eve
     return EventArray.from_columns(
         x, random.integers(0, height, count), random.integers(0, 50_000, count), random.integers(0, 2, count)
     )
-
-
-def test_an_assignment_that_keeps_an_earlier_event_is_put_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """numpy may leave any of several events on a pixel; here it does, and the picture is the same."""
-
-    class Careless(np.ndarray):
-        """Assigns backwards, so that the first event of a pixel stays."""
-
-        def __setitem__(self, where: Any, values: Any) -> None:
-            super().__setitem__(where[::-1], np.asarray(values)[::-1])
-
-    events = doubly_hit(2000, 80, 60)
-    expected = render_events(events)
-    real = np.empty
-
-    def careless(shape: Any, dtype: Any) -> Any:
-        return real(shape, dtype).view(Careless)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "empty", careless)
-        drawn = render_events(events)
-    assert (drawn == expected).all()
-
-
-def test_frames_are_those_of_a_loop() -> None:
-    """One assignment of a colour per event, EventGPT's way of drawing."""
-    parts = list(doubly_hit().split_equal_count(5))
-    blue, red = [0, 0, 255], [255, 0, 0]
-
-    def drawn_one_by_one(part: EventArray) -> np.ndarray:
-        picture = np.full((part.height, part.width, 3), 255, dtype=np.uint8)
-        for x, y, p in zip(part.x, part.y, part.p, strict=True):
-            picture[y, x] = np.array(blue) if p == 0 else np.array(red)
-        return picture
-
-    for part in parts:
-        assert (render_events(part) == drawn_one_by_one(part)).all()
 
 
 def corner(columns: int, rows: int) -> EventArray:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.sample import Sample
 from evprof.loaders.clips import read_clip
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.probe import probe
@@ -136,16 +135,6 @@ def test_clips_cover_what_both_halves_have_in_common(dsec: Path) -> None:
         found.clips(10, 10)
     with pytest.raises(UserError, match="longer than 0 ms"):
         found.clips(0)
-
-
-def test_a_clip_reads_exactly_its_events(dsec: Path) -> None:
-    clip = open_sequence(dsec).clips(50_000)[3]
-    events = read_clip(Sample(events_path=clip.events_path, start_us=clip.start_us, duration_us=clip.duration_us))
-    assert events.t_us.min() >= ZERO_US + 150_000
-    assert events.t_us.max() < ZERO_US + 200_000
-    assert len(events) == 100
-    with pytest.raises(UserError, match=r"no event lies in 9\.00 s to 9\.05 s of the recording, which spans 2\.00 s"):
-        read_clip(Sample(events_path=clip.events_path, start_us=9_000_000, duration_us=50_000))
 
 
 def test_a_recording_alone_is_a_sequence_without_a_video(tmp_path: Path) -> None:

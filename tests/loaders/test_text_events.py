@@ -205,14 +205,6 @@ def test_other_texts_are_not_claimed(name: str) -> None:
         assert form is None or form.name != "csv"
 
 
-def test_a_head_that_ends_within_a_line_is_recognised() -> None:
-    content = lines("{t},{x},{y},{p}", ROWS * 400).encode()
-    for cut in range(4090, 4097):
-        form = format_of(content[:cut])
-        assert form is not None
-        assert form.name == "csv"
-
-
 # --- lines built alike, and others ------------------------------------------------------------------------------------
 
 number_of_events = st.lists(

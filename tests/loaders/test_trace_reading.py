@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.rows.trace_columns import NONE, TraceColumns
-from evprof.loaders.traces.reading import TraceProgress, read_trace
-from evprof.loaders.traces.scanning import PATIENT, entry_of, quick_entries
+from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.tables import trace_summary
 from made_traces import MadeTrace, write_decoding
@@ -138,24 +137,6 @@ def test_wherever_pieces_are_cut(size: int) -> None:
     assert [found.text(code) for code in found.slices.names] == [entry["name"] for entry in odd] * 5
 
 
-def test_both_readers_agree(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    write_decoding(path, 1, 1)
-    text = json.dumps(json.loads(path.read_bytes())["traceEvents"])[1:-1].encode()
-    quick = quick_entries(text)
-    # Numbers of many digits are read patiently alone.
-    patient = [
-        entry_of(json.dumps(value | {"odd": 1}).encode().replace(b'"odd": 1', b'"odd": NaN'))
-        for value in PATIENT.decode(f"[{text.decode()}]")
-    ]
-    assert [bytes(entry.args.shapes) for entry in quick if entry.args] == [
-        bytes(entry.args.shapes) for entry in patient if entry.args
-    ]
-    assert [(entry.ph, entry.name, entry.ts, entry.tid) for entry in quick] == [
-        (entry.ph, entry.name, entry.ts, entry.tid) for entry in patient
-    ]
-
-
 @pytest.mark.parametrize(
     ("ts", "dur", "ns"),
     [
@@ -258,27 +239,6 @@ def test_odd_numbers_are_none(tmp_path: Path) -> None:
         "1 of its entries cannot be read and were left out.",
         "3 of its entries have no usable time and were left out.",
     )
-
-
-def test_letters_of_all_kinds(tmp_path: Path) -> None:
-    name = "größe ✓ 𝄞"
-    entries = [{"ph": "X", "name": name, "ts": 1}] * 3
-    for content in (json.dumps(entries).encode(), json.dumps(entries, ensure_ascii=False).encode()):
-        found = read_trace(written(tmp_path, content))
-        assert {found.text(code) for code in found.slices.names} == {name}
-    broken = json.dumps(entries, ensure_ascii=False).encode("latin-1", errors="replace")
-    assert read_trace(written(tmp_path, broken)).entries == 3
-
-
-def test_progress(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    write_decoding(path, 6, 16)
-    seen: list[TraceProgress] = []
-    read_trace(path, seen.append)
-    shares = [progress.read_bytes / progress.file_bytes for progress in seen]
-    assert shares == sorted(shares)
-    assert shares[0] < 0.5 < shares[-1] == 1.0
-    assert 0 < seen[0].entries < seen[-1].entries
 
 
 def test_reading_stops_when_asked(tmp_path: Path) -> None:

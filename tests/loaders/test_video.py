@@ -58,31 +58,6 @@ def test_any_order_of_frames(videos: Videos, name: str, data: st.DataObject) -> 
         assert [number_of(video.to_rgb(video.frame(index))) for index in order] == order
 
 
-def test_short_gops_are_sought_and_long_ones_decoded_on(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
-    passed: list[int] = []
-    decode_on = VideoFile._decode_on
-
-    def counting(self: VideoFile) -> object:
-        for number, frame in decode_on(self):
-            passed.append(number)
-            yield number, frame
-
-    monkeypatch.setattr(VideoFile, "_decode_on", counting)
-    frames_of(videos["gop12"], 3)
-    assert len(passed) <= 3 * 12
-    passed.clear()
-    frames_of(videos["gop250"], 8)
-    # Through the long group once, then a seek into the second; frames that no other depends on are left out.
-    assert passed == sorted(set(passed))
-    assert set(uniform_indices(300, 8).tolist()) <= set(passed) < {*range(215), *range(250, 300)}
-
-
-def test_times_come_from_the_file_not_from_a_rate(videos: Videos) -> None:
-    expected = [n * 33 + (n % 7) * 4 for n in range(60)]
-    with VideoFile(videos["vfr"]) as video:
-        assert [video.table.time_us(index) for index in range(60)] == pytest.approx([ms * 1000 for ms in expected])
-
-
 def test_what_a_video_holds(videos: Videos) -> None:
     info = info_of(videos["gop12"])
     assert (info.codec, info.frames, info.width, info.height, info.gop_frames) == ("h264", 100, 160, 48, 12)
@@ -90,14 +65,6 @@ def test_what_a_video_holds(videos: Videos) -> None:
     assert info_of(videos["gop250"]).gop_frames == 250
     assert info_of(videos["mkv"]).frames == 80
     assert info_of(videos["avi"]).codec == "mpeg4"
-
-
-@pytest.mark.parametrize("name", ["gop12", "mkv", "avi"])
-def test_metadata_that_is_not_utf8_refuses_no_video(videos: Videos, tmp_path: Path, name: str) -> None:
-    whole = videos[name].read_bytes()
-    assert b"Lavf" in whole  # the writer's name is metadata
-    (tmp_path / name).write_bytes(whole.replace(b"Lavf", b"L\xe4vf"))
-    assert number_of(frames_of(tmp_path / name, 1).frames[0]) == 0
 
 
 @pytest.mark.parametrize(("angle", "turns"), [(90, 1), (180, 2), (270, 3)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 from PIL import Image
 
 from evprof.core.errors import UserError
-from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.opening import open_video
 from painted_videos import number_of, paint, write_video
@@ -117,33 +114,7 @@ def test_frames_are_not_lost_where_nothing_tells_their_order(tmp_path: Path) -> 
         assert [number_of(video.to_rgb(video.frame(index))) for index in range(120)] == list(range(120))
 
 
-def test_animated_webp_is_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
-    import av
-
-    path = write_animation(tmp_path / "a.webp", lossless=True)
-    if int(av.__version__.split(".")[0]) < 19:
-        with pytest.raises(UserError, match=r"a\.webp: "):
-            open_video(path)
-        return
-    with open_video(path) as video:
-        assert [number_of(frame) for frame in video.read_uniform(4).frames] == [0, 10, 19, 29]
-
-
 # Damage
-
-
-def test_damaged_videos_and_pictures_are_read_or_refused(
-    survives_damage: Callable[..., dict[str, str]], kinds: dict[str, Path], videos: dict[str, Path]
-) -> None:
-    originals = {"a.gif": kinds["gif"].read_bytes(), "a.apng": kinds["apng"].read_bytes()}
-    originals |= {f"{name}.video": videos[name].read_bytes() for name in ("gop12", "mkv", "ts")}
-    originals["b.png"] = encode_png(paint(5))
-    for suffix in ("jpg", "bmp", "tiff", "webp"):
-        buffer = io.BytesIO()
-        Image.fromarray(paint(5)).save(buffer, format={"jpg": "jpeg"}.get(suffix, suffix))
-        originals[f"b.{suffix}"] = buffer.getvalue()
-    ended = survives_damage(originals, 60, kind="video")
-    assert {"read", "refused"} == set(ended.values())
 
 
 def test_a_damaged_frame_in_the_middle_is_told_or_drawn(kinds: dict[str, Path], tmp_path: Path) -> None:

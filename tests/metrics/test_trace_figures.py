@@ -169,5 +169,5 @@ def test_memory_that_is_given_out_twice_or_never_back(tmp_path: Path) -> None:
 def test_a_trace_of_nothing(tmp_path: Path) -> None:
     analysis = entries(tmp_path)
     assert (analysis.overview, analysis.operators, analysis.kernels) == (None, (), ())
-    assert (analysis.memory.curves, len(analysis.memory.allocations), analysis.stages) == ((), 0, ())
+    assert (analysis.memory.curves, analysis.memory.allocation_count, analysis.stages) == ((), 0, ())
     assert trace_difference(analysis, analysis).operators == ()

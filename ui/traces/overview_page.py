@@ -14,7 +14,7 @@ from evprof.core.units import bytes_text, count_text
 from evprof.metrics.traces.memory import MemoryCurve
 from evprof.metrics.traces.tables import ALLOCATIONS, DEVICES, OPERATOR_MEMORY, share_text, time_of
 from ui.style.theme import GRID, ThemeHolder
-from ui.traces.reading import MOST_ALLOCATIONS, ReadTrace
+from ui.traces.reading import ReadTrace
 from ui.traces.record_table import RecordTable
 from ui.widgets.boxes import beside, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
@@ -153,7 +153,7 @@ class MemoryPage(QWidget):
     def show_trace(self, read: ReadTrace) -> None:
         self._read = read
         memory = read.analysis.memory
-        has_any = bool(memory.curves or memory.operators or len(memory.allocations))
+        has_any = bool(memory.curves or memory.operators or memory.allocation_count)
         self.empty.setVisible(not has_any)
         self.body.setVisible(has_any)
         self._offer_devices(memory.curves)
@@ -185,8 +185,8 @@ class MemoryPage(QWidget):
             self.table.show_records(memory.operators, OPERATOR_MEMORY)
             say(self.note, "Memory belongs to the innermost operator that runs on the thread; a release to its maker.")
             return
-        self.table.show_records(self._read.largest, ALLOCATIONS)
-        count, start = len(memory.allocations), self._read.analysis.start_ns
-        shown = f"The largest {MOST_ALLOCATIONS:,} of {count:,}. " if count > MOST_ALLOCATIONS else ""
+        self.table.show_records(sorted(memory.allocations, key=lambda one: -one.bytes), ALLOCATIONS)
+        count, start = memory.allocation_count, self._read.analysis.start_ns
+        shown = f"The largest {len(memory.allocations):,} of {count:,}. " if count > len(memory.allocations) else ""
         times = f"Times are the trace's own, which begins at {time_of(start)}. – lies outside the trace."
         say(self.note, f"{shown}{times}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,17 +17,13 @@ from evprof.view.trace_rows import TraceLane, trace_lanes
 if TYPE_CHECKING:
     from evprof.loaders.traces.reading import TraceProgress
     from evprof.metrics.traces.analysis import TraceAnalysis
-    from evprof.metrics.traces.memory import Allocation
-
-MOST_ALLOCATIONS = 5_000
-"""The largest ones are listed."""
 
 _OWN_SPANS = frozenset({"Trace"})
 _LONGEST_STOP_S = 10.0
 _PACE_S = 0.1
 """Time between two reports of progress."""
 
-_SHOWN = ("overview", "operators", "operators_by_shapes", "kernels", "problems")
+_SHOWN = ("overview", "operators", "operators_by_shapes", "kernels", "memory", "problems")
 """What the pages need of an analysis."""
 
 
@@ -41,7 +35,6 @@ class ReadTrace:
     path: Path
     analysis: TraceAnalysis
     lanes: tuple[TraceLane, ...]
-    largest: Sequence[Allocation]
 
 
 class TraceReading(QObject):
@@ -130,7 +123,4 @@ def _computed(path: Path, analysis: TraceAnalysis, stop: threading.Event) -> Rea
     # Kineto's own span over everything is no work.
     is_work = ~text_mask(trace.texts, _OWN_SPANS.__contains__)[trace.slices.categories]
     lanes = trace_lanes(trace, is_work & ~is_function)
-    listed = analysis.memory.allocations
-    each = (listed[place] for place in range(len(listed)))
-    largest = heapq.nlargest(MOST_ALLOCATIONS, each, key=lambda one: one.bytes)
-    return ReadTrace(path, analysis, lanes, largest)
+    return ReadTrace(path, analysis, lanes)

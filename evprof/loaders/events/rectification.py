@@ -24,7 +24,7 @@ from evprof.loaders.events.hdf5.stored import (
     open_file,
     sentences,
 )
-from evprof.loaders.events.recording import HEAD_BYTES, NO_EVENTS, EventRecording, RecordingInfo
+from evprof.loaders.events.recording import HEAD_BYTES, EventRecording, RecordingInfo
 from evprof.loaders.paths import first_bytes
 
 _PLACE = "/rectify_map"
@@ -99,10 +99,6 @@ class Rectified(EventRecording):
         self.path = recording.path
         self._recording = recording
         self._map = rectify_map
-        self.given = 0
-        """Events that were read so far."""
-        self.dropped = 0
-        """Of these, events that left the picture."""
 
     @property
     def info(self) -> RecordingInfo:
@@ -111,19 +107,12 @@ class Rectified(EventRecording):
         details: dict[str, str | int | float] = {**info.details, "rectified_by": self._map.path}
         if info.events is not None:
             details["events_in_file"] = info.events
-        told: tuple[str, ...] = ()
-        if self.dropped:
-            share = 100 * self.dropped / self.given
-            told = (
-                f"Rectification moved {self.dropped:,} of {self.given:,} events ({share:.1f} %) out of the picture.",
-            )
         return replace(
             info,
             events=None,
             width=self._map.width,
             height=self._map.height,
             details=details,
-            problems=(*info.problems, *told),
         )
 
     @property
@@ -134,31 +123,25 @@ class Rectified(EventRecording):
     def chunks(self) -> Iterator[EventArray]:
         """The recording's chunks, without those of which nothing is left."""
         for chunk in self._recording.chunks():
-            rectified = self._rectified(chunk)
+            rectified = self._map.apply(chunk)
             if len(rectified):
                 yield rectified
 
     def read(self) -> EventArray:
         """All events that stay in the picture. Raises UserError when there are none."""
-        events = self._rectified(self._recording.read())
+        events = self._map.apply(self._recording.read())
         if not len(events):
             raise UserError(f"{self.path}: rectification leaves no event in the picture; is {self._map.path} its map?")
         return events
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
-        return self._rectified(self._recording.read_time(start_us, stop_us))
+        return self._map.apply(self._recording.read_time(start_us, stop_us))
 
     def origin_us(self) -> int:
         return self._recording.origin_us()
 
     def close(self) -> None:
         self._recording.close()
-
-    def _rectified(self, events: EventArray) -> EventArray:
-        rectified = self._map.apply(events) if len(events) else NO_EVENTS
-        self.given += len(events)
-        self.dropped += len(events) - len(rectified)
-        return rectified
 
 
 def _check_magic(path: str | Path) -> None:

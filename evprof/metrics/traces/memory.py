@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 
 from evprof.core.rows.blocks import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.metrics.traces.tree import ScopeTree, summed
+
+MOST_ALLOCATIONS = 5_000
+"""The largest ones are listed."""
 
 MOST_DEVICES = 64
 """Of one machine: those that a trace names beyond are left out."""
@@ -76,10 +78,14 @@ class OperatorMemory:
 
 @dataclass(frozen=True)
 class MemoryFigures:
-    """A trace's memory. `curves` are by device, GPUs first; `operators` those that touched it, the most kept first."""
+    """A trace's memory. `curves` are by device, GPUs first; `operators` those that touched it, the most kept first.
+
+    `allocations` are the largest ones in the order of time, of `allocation_count`.
+    """
 
     curves: tuple[MemoryCurve, ...]
     allocations: Sequence[Allocation]
+    allocation_count: int
     operators: tuple[OperatorMemory, ...]
 
 
@@ -92,12 +98,14 @@ def memory_figures(trace: TraceColumns, tree: ScopeTree) -> MemoryFigures:
     is_known = scopes >= 0
     is_known[is_known] = tree.counts[scopes[is_known]]
     scopes = np.where(is_known, scopes, NONE)
+    pairs = _paired(trace.memory.addresses[order], trace.memory.bytes[order])
     found = sorted(names.items(), key=lambda item: (not item[1].startswith("GPU"), item[1]))[:MOST_DEVICES]
     return MemoryFigures(
         tuple(
             curve for device, name in found if len((curve := _curve(trace, order[devices == device], name)).times_ns)
         ),
-        _Allocations(trace, tree, order, scopes, [names[device] for device in devices.tolist()]),
+        _allocations(trace, tree, order, pairs, scopes),
+        len(pairs),
         tuple(
             row
             for device, name in found
@@ -126,35 +134,25 @@ def _curve(trace: TraceColumns, rows: Ints, name: str) -> MemoryCurve:
     return MemoryCurve(name, memory.times[rows], memory.allocated[rows], memory.reserved[rows])
 
 
-class _Allocations(Sequence[Allocation]):
-    """Pairs of an allocation and its release, made into objects one by one."""
-
-    def __init__(self, trace: TraceColumns, tree: ScopeTree, order: Ints, scopes: Ints, devices: list[str]) -> None:
-        self._trace, self._tree, self._order = trace, tree, order
-        self._scopes, self._devices = scopes, devices
-        self._pairs = _paired(trace.memory.addresses[order], trace.memory.bytes[order])
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    @overload
-    def __getitem__(self, place: int) -> Allocation: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Allocation]: ...
-    def __getitem__(self, place: int | slice) -> Allocation | list[Allocation]:
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        taken, given = self._pairs[place].tolist()
-        memory = self._trace.memory
+def _allocations(trace: TraceColumns, tree: ScopeTree, order: Ints, pairs: Ints, scopes: Ints) -> list[Allocation]:
+    """The largest ones, in the order of time."""
+    times, sizes, names = trace.memory.times[order], trace.memory.bytes[order], _device_names(trace)
+    devices = _devices(trace)[order]
+    largest = np.argsort(-np.abs(sizes[pairs.max(axis=1)]), kind="stable")[:MOST_ALLOCATIONS]
+    found = []
+    for taken, given in pairs[np.sort(largest)].tolist():
         row = taken if taken >= 0 else given
-        scope = int(self._scopes[row]) if taken >= 0 else NONE
-        return Allocation(
-            self._devices[row],
-            self._trace.text(int(self._tree.names[scope])) if scope >= 0 else "",
-            abs(int(memory.bytes[self._order[row]])),
-            int(memory.times[self._order[taken]]) if taken >= 0 else None,
-            int(memory.times[self._order[given]]) if given >= 0 else None,
+        scope = int(scopes[row]) if taken >= 0 else NONE
+        found.append(
+            Allocation(
+                names[int(devices[row])],
+                trace.text(int(tree.names[scope])) if scope >= 0 else "",
+                abs(int(sizes[row])),
+                int(times[taken]) if taken >= 0 else None,
+                int(times[given]) if given >= 0 else None,
+            )
         )
+    return found
 
 
 def _paired(addresses: Ints, sizes: Ints) -> Ints:

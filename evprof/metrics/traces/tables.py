@@ -233,7 +233,7 @@ def _memory(found: MemoryFigures, zero_ns: int) -> dict[str, Any]:
             }
             for curve in found.curves
         ],
-        "allocation_count": len(found.allocations),
+        "allocation_count": found.allocation_count,
         "largest_allocations": [
             {
                 "device": one.device,
@@ -282,5 +282,5 @@ def trace_summary(analysis: TraceAnalysis) -> dict[str, Any]:
         "time_ms": {} if seen is None else {one.name: ms_from_ns(one.ns) for one in seen.categories},
         "devices": [use.name or f"GPU {use.device}" for use in devices],
         "kernels": sum(use.kernels for use in devices),
-        "allocations": len(analysis.memory.allocations),
+        "allocations": analysis.memory.allocation_count,
     }
