@@ -227,7 +227,7 @@ def converted(block: bytes, layout: TextLayout) -> EventArray | None:
     text = np.frombuffer(block, np.uint8)
     is_newline = text == _NEWLINE
     is_end = is_newline | (text == (layout.delimiter or b" ")[0])
-    rows, rest = divmod(np.count_nonzero(is_end), layout.tokens)
+    rows, rest = divmod(int(np.count_nonzero(is_end)), layout.tokens)
     if rest or is_end[0] or (is_end[1:] & is_end[:-1]).any() or (layout.delimiter and b" " in block):
         return None
     ends = np.flatnonzero(is_end).reshape(rows, layout.tokens)

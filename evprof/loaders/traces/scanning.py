@@ -244,7 +244,8 @@ class TraceText:
         self._source = source
         self._data, self._at = b"", 0
         self._is_last = False
-        self._before, self._told = b"", {}
+        self._before = b""
+        self._told: dict[str, Any] = {}
         self.damage = ""
         self.has_list = False
 
