@@ -115,7 +115,7 @@ BENCHMARKS = {
         """Measure how soon the window is visible and how smoothly it draws.
 
         How long its thread is ever busy while 20,000 records a second arrive from another process; how fast it zooms
-        and pans over a million spans, beside pyqtgraph's own items; how soon a session of a million records is seen;
+        and pans over a million spans; how soon a session of a million records is seen;
         and what an open window does to the engine's token times.
         """,
         (CommandExample("run.py ui --trials 5 --seconds 30", "watch the window five times"),),

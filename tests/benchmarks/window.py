@@ -24,6 +24,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from benchmarks.crowd import RECORDS, SPANS, write_session
+from benchmarks.crowd_steps import measure_crowd
 from benchmarks.engine_effect import EFFECTS, measure_engine_effect
 from benchmarks.first_paint import PAINTED, SIZE, paint_all, the_application
 from benchmarks.processes import run_argv
@@ -326,9 +327,6 @@ def _million(paint_argv: Sequence[str], folder: Path, trials: int, note: Note, r
 
 
 def _crowd(application: QApplication, note: Note, spans: int) -> dict[str, Any]:
-    # Only now: what it imports would count as the window's start.
-    from benchmarks.crowd_steps import measure_crowd
-
     window = _window()
     try:
         return measure_crowd(application, window, note, spans)
