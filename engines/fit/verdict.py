@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from engines.fit.advice import (
     BOTH,
     IN_TURN,
     REFUSED,
+    FittingChanges,
     PlannedModels,
     find_ways,
     place,
@@ -44,16 +45,12 @@ from evprof.run.suites.cell import SuiteConfiguration
 
 @dataclass(frozen=True)
 class FitQuestion:
-    """A model, perhaps with another, under settings; `memory_bytes` assumes devices that large. `role` defaults to the
-    family's. `held_bytes` of our other processes would be released, by device. `drafts`: one of the pair drafts for the
-    other."""
+    """A model, perhaps with another, under settings; `memory_bytes` assumes devices that large."""
 
     model: ModelChoice
     other: ModelChoice | None = None
     settings: GenerationSettings = field(default_factory=GenerationSettings)
     memory_bytes: int | None = None
-    role: str | None = None
-    held_bytes: Mapping[str, int] = field(default_factory=dict)
     drafts: bool = False
 
 
@@ -61,36 +58,31 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     """The `fit` block of `evprof inspect`. Raises UserError for an unknown model or device."""
     machine = Machine() if question.memory_bytes is None else AssumedMachine(question.memory_bytes)
     shape = model_shape(question.model)
-    role = question.role or FAMILIES[shape.config.family].role
-    choices, shapes = {role: question.model}, {role: shape}
+    role = FAMILIES[shape.config.family].role
+    found = {role: (question.model, shape)}
     if question.other is not None:
-        other = TARGET if role == DRAFT else DRAFT
-        choices[other], shapes[other] = question.other, model_shape(question.other)
-    order = [role for role in (DRAFT, TARGET) if role in choices]
-    plan = PlannedModels(
-        {role: choices[role] for role in order},
-        {role: shapes[role] for role in order},
-        question.settings,
-        QUESTION_POSITIONS,
-        question.drafts,
-    )
+        found[TARGET if role == DRAFT else DRAFT] = question.other, model_shape(question.other)
+    order = [each for each in (DRAFT, TARGET) if each in found]
+    choices, shapes = ({each: found[each][part] for each in order} for part in (0, 1))
+    plan = PlannedModels(choices, shapes, question.settings, QUESTION_POSITIONS, question.drafts)
     needs = plan.needs(machine)
     if not machine.is_assumed:
         for need in needs:
             if need.quantization is not None:
                 check_quantization(need.quantization, torch.device(need.device))
-    free = room_for(needs, machine, question.held_bytes)
+    free = room_for(needs, machine)
     placement = place(needs, free)
-    sentence, advice = _verdict(plan, needs, machine, question.held_bytes, placement)
+    ways = [] if placement == BOTH else find_ways(plan, machine, {}, together=placement == IN_TURN)
+    past = (past_context(need, plan.shapes[need.role], plan.settings) for need in needs)
     return {
-        "role": _role(question, plan),
+        "role": role,
         "models": [_model(plan, need, free[need.device]) for need in needs],
         "free_bytes": free,
         "is_assumed": question.memory_bytes is not None,
         "placement": placement,
-        "sentence": sentence,
-        "advice": advice,
-        "warnings": [said for need in needs if (said := _past_context(plan, need)) is not None],
+        "sentence": _sentence(needs, free, placement, ways),
+        "advice": [{"change": way.words, "bytes": way.demand} for way in ways],
+        "warnings": [f"Its {said}; text beyond them degrades." for said in past if said],
     }
 
 
@@ -100,39 +92,29 @@ def refusal(plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, t
     return f"{shortage(needs, room_for(needs, machine, held))}; {ways_text(ways)}."
 
 
-def _role(question: FitQuestion, plan: PlannedModels) -> str:
-    return next(role for role, choice in plan.choices.items() if choice is question.model)
-
-
-def _verdict(
-    plan: PlannedModels, needs: list[MemoryNeed], machine: Machine, held: Mapping[str, int], placement: str
-) -> tuple[str, list[dict[str, Any]]]:
-    free = room_for(needs, machine, held)
-    names = " and ".join(need.name for need in needs)
+def _sentence(
+    needs: Sequence[MemoryNeed], free: Mapping[str, int], placement: str, ways: Sequence[FittingChanges]
+) -> str:
     if placement == BOTH:
-        together = " together" if len(needs) > 1 else ""
-        verb = "fit" if len(needs) > 1 else "fits"
-        return f"{names} {verb}{together}: {use(needs, free)}.", []
-    ways = find_ways(plan, machine, held, together=placement == IN_TURN)
-    advice = [{"change": way.words, "bytes": way.demand} for way in ways]
+        names = " and ".join(need.name for need in needs)
+        return f"{names} {'fit together' if len(needs) > 1 else 'fits'}: {use(needs, free)}."
     if placement == REFUSED:
-        return f"{shortage(needs, free)}; {ways_text(ways)}.", advice
+        return f"{shortage(needs, free)}; {ways_text(ways)}."
     at_once = ways_text(ways) if ways else "no dtype, quantization or cache makes both fit"
     return (
         f"{shortage(needs, free)}: side by side loads, runs and frees them in turn; for both at once, as a "
-        f"speculative mode needs them, {at_once}.",
-        advice,
+        f"speculative mode needs them, {at_once}."
     )
 
 
-def _past_context(plan: PlannedModels, need: MemoryNeed) -> str | None:
-    limit = plan.shapes[need.role].config.text.max_position_embeddings
-    wanted = need.positions.prompt + plan.settings.max_new_tokens
-    if wanted <= limit:
-        return None
+def past_context(need: MemoryNeed, shape: ModelShape, settings: GenerationSettings) -> str:
+    """How a run exceeds the positions a model was trained for; "" where it does not."""
+    limit, new_tokens = shape.config.text.max_position_embeddings, settings.max_new_tokens
+    if need.positions.prompt + new_tokens <= limit:
+        return ""
     return (
-        f"Prompt (about {need.positions.prompt:,}) and answer (up to {plan.settings.max_new_tokens:,} tokens) can pass "
-        f"the {limit:,} positions {need.name} was trained for; text beyond them degrades."
+        f"prompt (about {need.positions.prompt:,}) and answer (up to {new_tokens:,} tokens) pass the {limit:,} "
+        f"positions that {need.name} was trained for"
     )
 
 
@@ -242,14 +224,8 @@ class SuiteRoom:
             choice = cell.choice(role)
             need = self._need(cell, role, choice) if choice is not None else None
             shape = self._shape(choice) if choice is not None else None
-            if need is None or shape is None:
-                continue
-            limit, new_tokens = shape.config.text.max_position_embeddings, cell.settings.max_new_tokens
-            if need.positions.prompt + new_tokens > limit:
-                return (
-                    f"its prompt (about {need.positions.prompt:,}) and answer (up to {new_tokens:,} tokens) pass the "
-                    f"{limit:,} positions that {need.name} was trained for"
-                )
+            if need is not None and shape is not None and (said := past_context(need, shape, cell.settings)):
+                return f"its {said}"
         return None
 
     def _need(self, cell: SuiteConfiguration, role: str, choice: ModelChoice) -> MemoryNeed | None:
