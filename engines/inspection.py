@@ -19,8 +19,15 @@ from engines.families.networks import build_empty, engine_family, parameter_shap
 from engines.fit.requirements import picture_count, visual_positions
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
 from engines.loading.shapes import random_vocabulary, text_shape, vision_shape
-from engines.loading.tensor_plan import plan_problems, plan_tensors
-from engines.loading.weights import Checkpoint, find_checkpoint, preprocessing_file, preprocessing_of, rows_sentence
+from engines.loading.weights import (
+    Checkpoint,
+    find_checkpoint,
+    plan_problems,
+    plan_tensors,
+    preprocessing_file,
+    preprocessing_of,
+    rows_sentence,
+)
 from engines.tokens.tokenization import Vocabulary, read_vocabulary, vocabulary_file
 from engines.tokens.vocabulary_alignment import vocabulary_facts
 from evprof.core.errors import UserError

@@ -21,8 +21,7 @@ from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import OpenSpan, StageClock
 from engines.speculation.draft_length import DraftLength
 from engines.speculation.rounds import JudgementLog, Rounds, Verifier
-from engines.tokens.alternatives import AlternativesLog
-from engines.tokens.answer import Answer
+from engines.tokens.answer import AlternativesLog, Answer
 from engines.tokens.vocabulary_alignment import first_shared
 from evprof.core.errors import Cancelled
 

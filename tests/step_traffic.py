@@ -20,7 +20,7 @@ from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.quantization import PROJECTIONS, packer
-from engines.kernels.tilings import MULTIPROCESSORS
+from engines.kernels.packed_weight import MULTIPROCESSORS
 from recorded_launches import Launch, recorded
 from small_models import small_text
 

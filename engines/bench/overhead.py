@@ -22,8 +22,7 @@ from engines.hardware.environment import describe_environment
 from engines.loading.shapes import LANGUAGE_SHAPES, SEED, build_language_model, language_config
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import NullClock, StageClock
-from engines.tokens.alternatives import AlternativesLog
-from engines.tokens.answer import Answer, SilentAnswer
+from engines.tokens.answer import AlternativesLog, Answer, SilentAnswer
 from evprof.core.errors import USAGE, UserError
 from evprof.core.protocols import monotonic_ns
 from evprof.core.records import TARGET

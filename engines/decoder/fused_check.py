@@ -1,10 +1,13 @@
-"""Compares a fused pass with the decoder's own pass, part by part, before a run takes it.
+"""The fused step as CUDA graphs, after its pass was compared with the decoder's own pass.
 
-Setup does this once for each model. Only here does the host wait.
+Setup compares once for each model, part by part: both passes get the same inputs, and both results are compared with
+the exact result, that part in a wider dtype. The rounding at the end of all layers depends on the weights. Only here
+does the host wait.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -19,9 +22,75 @@ from torch import nn
 
 from engines.decoder.attention import added, attend
 from engines.decoder.compiled_step import first_line
-from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, run_fused_layers, weight_of
-from engines.decoder.layer_check import PartDistances, compare, exact_dtype
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.fused_pass import FUSED, MOST_POSITIONS, FusedPass, run_fused_layers, weight_of
 from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer, LongPass
+from engines.kernels.tuning import Measure, tune
+from evprof.core.protocols import monotonic_ns
+from evprof.core.units import ms_from_ns
+
+MOST_RATIO = 1.25
+"""The largest distance of a right pass from the exact result, in distances of the eager pass.
+
+Over fewer than 256 numbers a position rounding alone can reach it: see `PartDistances.most`.
+"""
+
+_LEAST = 2e-6
+"""A distance that float32 sums in another order explain; an eager pass counts as at least so far."""
+
+
+@dataclass(frozen=True)
+class PartDistances:
+    part: str
+    eager: float
+    candidate: float
+    width: int
+
+    @property
+    def most(self) -> float:
+        return max(MOST_RATIO, 1 + 4 / math.sqrt(self.width))
+
+    @property
+    def ratio(self) -> float:
+        return self.candidate / max(self.eager, _LEAST)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the candidate, without a full stop; "" where it is as exact as the eager pass."""
+        # A distance that is not a number fails as well.
+        if self.ratio <= self.most:
+            return ""
+        return (
+            f"{self.part} is {self.ratio:.3g} times as far from the exact result as in the eager pass, "
+            f"and {self.most:.3g} times is allowed"
+        )
+
+
+def exact_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype in (torch.float32, torch.float64) else torch.float32
+
+
+def compare(
+    part: str,
+    exact: torch.Tensor,
+    *,
+    eager: torch.Tensor,
+    candidate: torch.Tensor,
+    entered: torch.Tensor | None = None,
+) -> PartDistances:
+    """Compares results [..., S, width] of one part; reads two numbers from the device. A distance is the largest RMS
+    error of a position, over the RMS of what the part adds to `entered`, or of its result."""
+    added = exact if entered is None else exact - entered
+    size = _root_mean_square(added)
+    eager_distance, candidate_distance = (
+        float((_root_mean_square(result - exact) / size).max()) for result in (eager, candidate)
+    )
+    return PartDistances(part, eager_distance, candidate_distance, exact.shape[-1])
+
+
+def _root_mean_square(values: torch.Tensor) -> torch.Tensor:
+    return values.square().mean(-1).sqrt()
+
 
 _PROMPT = 700
 _STARTS = (_PROMPT, 65, 16, 1)
@@ -213,3 +282,44 @@ def _shapes(block: int, device: torch.device) -> list[BlockShape]:
     if block > 1:
         parents += [list(range(-1, block - 1)), [-1, *((index - 1) // 2 for index in range(1, block))]]
     return [BlockShape(each, device) for each in parents]
+
+
+def tune_decoder(decoder: LlamaDecoder, blocks: Iterable[int], *, measure: Measure | None = None) -> None:
+    if decoder.device.type != "cuda" and measure is None:
+        return
+    dtype, layers = decoder.embed_tokens.weight.dtype, decoder.ordered
+    for tokens in sorted({min(block, 2) for block in blocks}):
+        for name in ("qkv", "out", "gate_up", "down"):
+            weights = [weight_of(getattr(layer, name)) for layer in layers]
+            tune(
+                weights,
+                tokens,
+                dtype,
+                is_gated=name == "gate_up",
+                is_normed=name in ("qkv", "gate_up"),
+                measure=measure,
+            )
+        tune([weight_of(decoder.lm_head)], tokens, dtype, measure=measure)
+
+
+class FusedGraphs(GraphStep):
+    def __init__(self, decoder: LlamaDecoder) -> None:
+        self.long_pass: LongPass | None = None
+        self.prefill_problem = ""
+        self.body = FusedPass(decoder)
+        self._is_checked = False
+        super().__init__(decoder, body=self.body, kind=FUSED, has_buckets=False)
+
+    def capture_for(self, blocks: Iterable[int], start: int, capacity: int) -> float | None:
+        """Tunes and checks the pass once, then captures a step for each number of tokens. Returns the ms, None if
+        nothing was captured. Raises RuntimeError if the pass computes something else or cannot be captured."""
+        began_ns, was_checked = monotonic_ns(), self._is_checked
+        blocks = [1, *(block for block in blocks if block <= MOST_POSITIONS)]
+        if not was_checked:
+            with torch.cuda.device(self._decoder.device):
+                tune_decoder(self._decoder, blocks)
+                check(self.body, self._decoder, max(blocks))
+                self.long_pass, self.prefill_problem = checked_long_pass(self._decoder)
+            self._is_checked = True
+        captured_ms = super().capture_for(blocks, start, capacity)
+        return captured_ms if was_checked else ms_from_ns(monotonic_ns() - began_ns)

@@ -16,10 +16,9 @@ from torch import nn
 
 from engines.decoder.kv_cache import leaves
 from engines.decoder.llama import LlamaDecoder
-from engines.kernels import tilings
-from engines.kernels.packed_weight import PackedWeight, float8_rows, kernels_problem, unpacked_numbers
+from engines.kernels import packed_weight
+from engines.kernels.packed_weight import FLOAT8, PackedWeight, float8_rows, kernels_problem, unpacked_numbers
 from engines.kernels.projections import MOST_TOKENS, launch, launching_on
-from engines.kernels.tilings import FLOAT8
 from engines.libraries import LIBRARIES, optional_module
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
@@ -62,10 +61,10 @@ class PackedLinear(nn.Module):
             product = multiplied.view(*inputs.shape[:-1], self.out_features)
             return product if self.bias is None else product + self.bias
         numbers = unpacked_numbers(self.weight, self.scales, self.in_features, self.bits, inputs.dtype)
-        if self.bits != tilings.INT4 and inputs.dtype != torch.float16:
+        if self.bits != packed_weight.INT4 and inputs.dtype != torch.float16:
             product = (F.linear(inputs, numbers) * self.scales).to(inputs.dtype)
             return product if self.bias is None else product + self.bias
-        if self.bits != tilings.INT4:
+        if self.bits != packed_weight.INT4:
             # Sums of numbers up to 127 or 448 could leave what float16 holds.
             numbers.mul_(self.scales[:, None])
         return F.linear(inputs, numbers, self.bias)
@@ -106,7 +105,7 @@ def _(
 INT8, INT4, NF4, FP8 = "int8", "int4", "nf4", "fp8"
 PROJECTIONS = ("qkv", "out", "gate_up", "down")
 
-_BITS = {INT8: tilings.INT8, INT4: tilings.INT4, FP8: tilings.FLOAT8}
+_BITS = {INT8: packed_weight.INT8, INT4: packed_weight.INT4, FP8: packed_weight.FLOAT8}
 """Kinds of our own; the others are bitsandbytes'."""
 
 _LEAST_FP8 = (8, 9)

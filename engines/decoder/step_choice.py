@@ -18,7 +18,7 @@ from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.eager_steps import IDENTICAL, EarlyExitStep, IdenticalStep
-from engines.decoder.fused_graphs import FusedGraphs
+from engines.decoder.fused_check import FusedGraphs
 from engines.decoder.fused_pass import FUSED, fusing_problem
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.llama import LlamaDecoder

@@ -15,8 +15,7 @@ from torch.nn import functional
 from engines.checkpoints.config import ModelConfig, text_config
 from engines.checkpoints.naming import Naming
 from engines.families.clip_tower import TowerStates, class_attention
-from engines.families.family import LentTowerFamily
-from engines.families.loaded_model import LoadedModel, Network, make_language_model
+from engines.families.loaded_model import LentTowerFamily, LoadedModel, Network, make_language_model
 from engines.measuring.timing import StageClock
 from engines.stages.frames import draw_event_frames
 from engines.stages.model import HostInputs, ModelInputs, VisionRecipe

@@ -11,12 +11,10 @@ from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 
 from engines.checkpoints.config import ModelConfig, check_activation, check_layer, check_shape
-from engines.checkpoints.json_file import read_json
+from engines.checkpoints.shards import read_json
 from engines.families.eventgpt import EVENTGPT
-from engines.families.eventgpt_plus import EVENTGPT_PLUS
-from engines.families.family import ModelFamily
-from engines.families.llava import LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
-from engines.families.loaded_model import Network
+from engines.families.llava import EVENTGPT_PLUS, LLAVA, LLAVA_NEXT_VIDEO, VIDEO_LLAVA
+from engines.families.loaded_model import ModelFamily, Network
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.families import FAMILIES
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from engines.kernels.packed_weight import PackedWeight
-from engines.kernels.tilings import FLOAT8, FULL, Product, Tiling, default_tiling
+from engines.kernels.packed_weight import FLOAT8, FULL, PackedWeight, Product, Tiling, default_tiling
 
 Weight = torch.Tensor | PackedWeight
 """[rows, columns] in full or packed."""

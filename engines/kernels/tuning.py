@@ -17,9 +17,8 @@ from typing import Any
 
 import torch
 
-from engines.kernels.packed_weight import PackedWeight
+from engines.kernels.packed_weight import PackedWeight, Product, Tiling, default_tiling
 from engines.kernels.projections import Weight, chosen_tilings, launch, product_of
-from engines.kernels.tilings import Product, Tiling, candidates
 from evprof.core.files.user_folders import cache_folder
 
 Measure = Callable[[Callable[[], object], torch.device], float]
@@ -57,6 +56,32 @@ def tune(
             _write(device, known)
         chosen_tilings[key] = known[_name(product)]
     return chosen_tilings[key]
+
+
+def candidates(product: Product) -> list[Tiling]:
+    """What is worth measuring: the default first; then shorter and longer, fewer and more tiles, and more warps.
+
+    Few, because each is compiled: about a second. Too large ones do not launch, and are passed over.
+    """
+    first = default_tiling(product)
+    rows, columns = first.rows, first.columns
+    if product.tokens == 1:
+        tried = [
+            first,
+            dataclasses.replace(first, rows=max(1, rows // 2)),
+            dataclasses.replace(first, rows=max(1, rows // 2), columns=2 * columns),
+            dataclasses.replace(first, rows=2 * rows, columns=max(64, columns // 2)),
+            dataclasses.replace(first, stages=6),
+            dataclasses.replace(first, rows=2 * rows, warps=8, stages=3),
+        ]
+    else:
+        tried = [
+            first,
+            dataclasses.replace(first, stages=first.stages - 1),
+            dataclasses.replace(first, rows=max(16, rows // 2), warps=2, columns=2 * columns),
+            dataclasses.replace(first, rows=2 * rows, stages=3),
+        ]
+    return list(dict.fromkeys(tried))
 
 
 def _layers(

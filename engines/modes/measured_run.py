@@ -22,23 +22,20 @@ from engines.decoder.kv_cache import weigh
 from engines.decoder.sampling import make_sampler
 from engines.decoder.step_choice import ChosenStep, StepPlan, expected_prompt, no_step
 from engines.hardware.device import use_threads
-from engines.hardware.environment import describe_environment
-from engines.hardware.gpu_state import GpuWatch
+from engines.hardware.environment import GpuWatch, describe_environment
 from engines.loading.warm_models import Warm, WarmModels
 from engines.measuring.device_timer import make_timers
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
 from engines.modes.concurrency import SharedSink, make_draft_worker
 from engines.modes.failures import give_back, is_lost_gpu, is_memory_failure, lost_sentence, memory_sentence
-from engines.modes.kv_adapted_run import KvAdaptedRun
 from engines.modes.parallel_run import ParallelRun
-from engines.modes.strategies import PlainRun, RunContext, RunPlan, SpeculativeRun
+from engines.modes.strategies import KvAdaptedRun, PlainRun, RunContext, RunPlan, SpeculativeRun
 from engines.speculation.draft_length import draft_length
 from engines.stages.model import EVENTS, VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell, capacity_of, taken_cache
 from engines.stages.reading import OFF, files_of, import_reader_of, recording_problems
-from engines.tokens.alternatives import AlternativesLog
-from engines.tokens.answer import Answer
+from engines.tokens.answer import AlternativesLog, Answer
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed, Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord

@@ -21,8 +21,7 @@ from engines.decoder.sampling import Law, Sampler, draw, greedy
 from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
 from engines.measuring.timing import StageClock
 from engines.speculation.draft_length import DraftLength
-from engines.tokens.alternatives import AlternativesLog
-from engines.tokens.answer import Answer
+from engines.tokens.answer import AlternativesLog, Answer
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag

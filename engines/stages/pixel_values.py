@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from engines.checkpoints.json_file import read_json
+from engines.checkpoints.shards import read_json
 from engines.measuring.timing import OpenSpan, StageClock
 from engines.tokens.uploads import moved
 from evprof.core.errors import UserError

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
-from engines.checkpoints.json_file import read_json
+from engines.checkpoints.shards import read_json
 from engines.tokens.tokenizer_file import (
     CHATML_ENDS,
     MOST_MODEL_BYTES,

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engines.checkpoints.json_file import parse_json, read_json
+from engines.checkpoints.shards import parse_json, read_json
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import regular_file
 from evprof.core.texts import is_byte

@@ -15,8 +15,7 @@ from engines.loading.warm_models import Loader, WarmModels
 from engines.loading.weights import content_identity, load_model
 from engines.stages.model import VisionLanguageModel
 from engines.training.collect_plan import CollectPlan
-from engines.training.example import Example, StoredExamples, nbytes_of, write_shard
-from engines.training.observing import Observer
+from engines.training.example import Example, Observer, StoredExamples, nbytes_of, write_shard
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET

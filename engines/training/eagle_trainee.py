@@ -20,7 +20,7 @@ from engines.adapters.following import FollowingHead
 from engines.adapters.published import Eagle1Head, Eagle3Form, Eagle3Head, layer_like, published_tensors
 from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
-from engines.training.trainee import Figures, ModuleTrainee, TraineeSide
+from engines.training.loop import Figures, ModuleTrainee, TraineeSide
 from evprof.core.errors import UserError
 from evprof.loaders.heads import LAYOUT
 

@@ -24,7 +24,7 @@ from engines.decoder.llama import LlamaDecoder
 from engines.tokens.vocabulary_alignment import LACKING, Alignment, align
 from engines.training.eagle_trainee import make as make_eagle
 from engines.training.example import Example, padded
-from engines.training.trainee import Figures, Forced, ForcedTrainee, ModuleTrainee, Trainee, TraineeSide
+from engines.training.loop import Figures, Forced, ForcedTrainee, ModuleTrainee, Trainee, TraineeSide
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
 

@@ -131,7 +131,7 @@ def _check_model(whole: str) -> None:
 
 def _check_checkpoint(folder: Path) -> None:
     """Raises UserError for a folder without configuration or weights, or of an unknown family."""
-    from engines.checkpoints.json_file import read_json
+    from engines.checkpoints.shards import read_json
 
     if not (folder / "config.json").is_file():
         below = [path.parent for path in sorted(folder.glob("*/config.json"))[:2]]

@@ -13,8 +13,7 @@ from engines.bench.contenders import CONTENDERS, OURS, OURS_COMPILED, EngineCont
 from engines.bench.language_steps import VISION, Needs, StepsPlan, measure_steps, needs_of
 from engines.bench.workload import check_room, make_workload
 from engines.hardware.device import SMALL_PARAMETERS, choose_device, choose_dtype, dtype_name, free_bytes
-from engines.hardware.environment import describe_environment
-from engines.hardware.gpu_state import gpu_state, gpu_warnings
+from engines.hardware.environment import describe_environment, gpu_state, gpu_warnings
 from engines.loading.shapes import bench_shape, text_shape, vision_shape
 from evprof.core.errors import USAGE, UserError
 from evprof.core.texts import guess_among

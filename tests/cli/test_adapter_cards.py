@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engines.training.card import card_of
+from engines.training.making import card_of
 from evprof.loaders.adapters import CARD, bundled_adapters, read_adapter
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.writers.frames import write_manifest

@@ -21,8 +21,7 @@ from engines.training.cluster_examples import ClusterExamples
 from engines.training.collect_plan import CollectPlan
 from engines.training.collecting import CollectEnd, Collecting, ExamplesHere
 from engines.training.collecting_seat import PieceAnswer
-from engines.training.example import StoredExamples
-from engines.training.observing import forced_features
+from engines.training.example import StoredExamples, forced_features
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import HeldFile
 from evprof.core.sample import Sample

@@ -13,9 +13,8 @@ from triton.errors import TritonError
 
 import planted_errors
 from engines.decoder import fused_check
-from engines.decoder.fused_check import check, checked_long_pass, distances, prefill_distances
+from engines.decoder.fused_check import PartDistances, check, checked_long_pass, distances, prefill_distances
 from engines.decoder.fused_pass import FusedPass, run_fused_layers
-from engines.decoder.layer_check import PartDistances
 from planted_errors import use_python_kernels
 from random_decoders import random_decoder
 

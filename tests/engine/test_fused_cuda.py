@@ -17,8 +17,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.fused_check import distances, prefill_distances
-from engines.decoder.fused_graphs import FusedGraphs
+from engines.decoder.fused_check import FusedGraphs, distances, prefill_distances
 from engines.decoder.fused_pass import FusedPass, run_fused_layers
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder

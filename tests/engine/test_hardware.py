@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.hardware.environment import NOTHING, card_facts
-from engines.hardware.gpu_state import GpuWatch, gpu_state, gpu_warnings
+from engines.hardware.environment import NOTHING, GpuWatch, card_facts, gpu_state, gpu_warnings
 from engines.inspection import describe_model
 from engines.loading.weights import find_checkpoint
 from evprof.core.protocols import RunEnded, RunWarned
@@ -127,7 +126,7 @@ def test_slowed_down_in_between() -> None:
 
 def test_a_watch_compares_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     states = iter([state(), state(), state(throttle_reasons=["power cap"], clocks_mhz=900), state()])
-    monkeypatch.setattr("engines.hardware.gpu_state.gpu_state", lambda _: next(states))
+    monkeypatch.setattr("engines.hardware.environment.gpu_state", lambda _: next(states))
     watch = GpuWatch([GPU, torch.device("cpu"), GPU, torch.device("cuda", 1)])
     now, said = watch.look_again()
     assert now[GPU] is not None

@@ -15,7 +15,7 @@ from engines.decoder.decoding import Limits
 from engines.decoder.sampling import distribution, greedy
 from engines.drafters.drafter import Proposal
 from engines.speculation.rounds import Judged, JudgementLog
-from engines.tokens.alternatives import AlternativesLog
+from engines.tokens.answer import AlternativesLog
 from evprof.core.protocols import monotonic_ns
 from evprof.core.records import AlternativesRecord, JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.request import RunRequest

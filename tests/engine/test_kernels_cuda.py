@@ -11,9 +11,8 @@ from torch import nn
 
 from engines.decoder.compiled_step import compiled
 from engines.decoder.quantization import PackedLinear
-from engines.kernels.packed_weight import PackedWeight
+from engines.kernels.packed_weight import FLOAT8, FULL, INT4, INT8, PackedWeight
 from engines.kernels.projections import norm_gate_up, norm_project, project_add
-from engines.kernels.tilings import FLOAT8, FULL, INT4, INT8
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interpreter
-from engines.kernels.packed_weight import PackedWeight
-from engines.kernels.tilings import FLOAT8, FULL, GROUP, INT4, INT8, Product, default_tiling
+from engines.kernels.packed_weight import FLOAT8, FULL, GROUP, INT4, INT8, PackedWeight, Product, default_tiling
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from engines.decoder.layer_check import PartDistances, compare, exact_dtype
+from engines.decoder.fused_check import PartDistances, compare, exact_dtype
 
 WIDTH = 512
 

@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from engines.adapters.folder import load_tensors
-from engines.training.card import write_evaluation
 from engines.training.collect_plan import CollectPlan
 from engines.training.collecting import Collecting, ExamplesHere
 from engines.training.example import Example
-from engines.training.loop import Curves, Training, TrainingOptions, mean_figures, split_by_scene
-from engines.training.making import TrainEnd, TrainPlan, train_adapter
-from engines.training.trainee import Figures, Trainee
+from engines.training.loop import Curves, Figures, Trainee, Training, TrainingOptions, mean_figures, split_by_scene
+from engines.training.making import TrainEnd, TrainPlan, train_adapter, write_evaluation
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.drafters import TAUGHT_KINDS

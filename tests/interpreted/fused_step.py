@@ -21,7 +21,7 @@ from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.drafters.drafter import Drafter, Proposal
 from engines.kernels import projections
-from engines.kernels.tilings import Product, Tiling
+from engines.kernels.packed_weight import Product, Tiling
 from random_decoders import random_decoder
 from scripted_drafters import Chain, adversary, guesser, oracle
 

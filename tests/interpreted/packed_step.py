@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engines.decoder.fused_graphs import tune_decoder
+from engines.decoder.fused_check import tune_decoder
 from engines.decoder.fused_pass import FusedPass, fusing_problem
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder

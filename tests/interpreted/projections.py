@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.kernels import projections
-from engines.kernels.packed_weight import PackedWeight
+from engines.kernels.packed_weight import FLOAT8, FULL, INT4, INT8, PackedWeight, Tiling
 from engines.kernels.projections import norm_gate_up, norm_project, project_add
-from engines.kernels.tilings import FLOAT8, FULL, INT4, INT8, Tiling
 
 EPS = 1e-5
 LARGEST = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 2e-2}

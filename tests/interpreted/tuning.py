@@ -13,8 +13,7 @@ from triton.runtime.errors import OutOfResources
 
 from engines.kernels import projections, tuning
 from engines.kernels.projections import norm_project, product_of
-from engines.kernels.tilings import candidates
-from engines.kernels.tuning import tune
+from engines.kernels.tuning import candidates, tune
 
 CPU = torch.device("cpu")
 WEIGHTS = [torch.ones(8, 32), torch.ones(8, 32)]

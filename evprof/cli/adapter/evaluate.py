@@ -54,7 +54,7 @@ def evaluate(options: argparse.Namespace, console: Console) -> int:
     figures |= {"left_out": len(left_out), "sample_names": [sample.name for sample in samples]}
     figures["command"] = command_of(adapter, options, figures)
     if not options.no_write:
-        from engines.training.card import write_evaluation
+        from engines.training.making import write_evaluation
 
         write_evaluation(adapter, figures)
     document = {

@@ -128,7 +128,7 @@ class SectionProcess:
         self.say(environment=describe_environment(device), settings=settings)
 
     def gpu_state(self) -> dict[str, Any] | None:
-        from engines.hardware.gpu_state import gpu_state
+        from engines.hardware.environment import gpu_state
 
         return gpu_state(self.device)
 
