@@ -26,7 +26,7 @@ from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import StageClock
 from engines.modes import concurrency
 from engines.modes.concurrency import STREAMS, Concurrency, DraftThread, LinkedStop, SharedSink, make_draft_worker
-from engines.modes.parallel_prefill import LAST_CHUNK, DraftWindow, HiddenBlock, ParallelPrefill
+from engines.modes.parallel_run import LAST_CHUNK, DraftWindow, ParallelPrefill
 from engines.speculation.draft_length import draft_length
 from engines.speculation.rounds import Rounds, Verifier
 from engines.tokens.answer import Answer
@@ -144,7 +144,6 @@ def played(
         worker=HELD.worker,
         is_tree=window.is_tree,
     )
-    block = HiddenBlock(target, drafter, answer, limits, verifier=verifier, clock=clock)
     rounds = Rounds(
         target,
         drafter,
@@ -159,9 +158,10 @@ def played(
         window,
         target,
         thread,
-        block,
+        drafter,
         answer=answer,
         sampler=verifier.sample,
+        verifier=verifier,
         is_greedy=law is None,
         limits=limits,
         make_rounds=lambda: rounds,
@@ -190,7 +190,7 @@ def played(
         branch.finish()
         clock.finish()
     return SimpleNamespace(
-        ids=answer.ids, target=target, draft=draft, window=window, thread=thread, crossing=block.crossing
+        ids=answer.ids, target=target, draft=draft, window=window, thread=thread, crossings=work.crossings
     )
 
 
@@ -508,7 +508,22 @@ def test_drawn_answers_follow_the_targets_law(
         drafts: Any = SimpleNamespace(
             chosen=chosen, ids=tuple(int(one.token) for one in chosen), start_ns=0, spent_ns=0, size=size
         )
-        block = HiddenBlock(speaker, drafter, answer, Limits(3), verifier=verifier, clock=clock)
+        nothing: Any = None
+        block = ParallelPrefill(
+            DraftWindow(size),
+            speaker,
+            nothing,
+            drafter,
+            answer=answer,
+            sampler=verifier.sample,
+            verifier=verifier,
+            is_greedy=False,
+            limits=Limits(3),
+            make_rounds=nothing,
+            concurrency=nothing,
+            clock=clock,
+            stop=NEVER,
+        )
         with clock.stage("decode", "target"):
             block.verify(logits, drafts, rounds)
             block.align_draft()
