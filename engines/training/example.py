@@ -202,54 +202,43 @@ def _header(path: Path) -> dict[str, StoredTensor]:
 
 def _checked(path: Path, found: dict[str, torch.Tensor], told: CollectedExample, of: Collection) -> Example:
     """The example, if its tensors are of the sizes that the journal tells. Raises UserError."""
-    count, positions = told.tokens, told.positions
-    width = _width(of.target)
-    expected: dict[str, tuple[int | None, ...]] = {
-        "answer_ids": (count,),
+    positions, fed = told.positions, told.positions + told.tokens - 1
+    width, own = of.target.get("hidden_size"), (of.draft or {}).get("hidden_size")
+    expected: dict[str, tuple[Any, ...]] = {
+        "answer_ids": (told.tokens,),
         "text_ids": (None,),
         "target_embeddings": (positions, width),
-        "target_features": (positions + count - 1, width),
+        "target_features": (fed, width),
     }
+    spans = [(told.target_visual, positions)]
     if of.layers:
-        expected["target_layers"] = (positions + count - 1, None if width is None else width * len(of.layers))
+        expected["target_layers"] = fed, None if width is None else width * len(of.layers)
     if told.draft_visual is not None:
-        rows = found["draft_embeddings"].shape[0] if "draft_embeddings" in found else 0
-        expected["draft_embeddings"] = (rows, _width(of.draft or {}))
-        expected["draft_features"] = (rows + count - 1, _width(of.draft or {}))
-    problem = next((name for name, shape in expected.items() if not _fits(found.get(name), shape)), None)
-    problem = problem or next((name for name in found if name not in expected), None)
-    if problem is None and not _fit_inside(found, told, int(of.target.get("rows") or 0)):
-        problem = "answer_ids"
-    if problem is not None:
+        rows = sum(found["draft_embeddings"].shape[:1]) if "draft_embeddings" in found else 0
+        expected |= {"draft_embeddings": (rows, own), "draft_features": (rows + told.tokens - 1, own)}
+        spans.append((told.draft_visual, rows))
+    is_whole = (
+        found.keys() == expected.keys()
+        and all(_fits(found[name], shape) for name, shape in expected.items())
+        and all(first + count <= size for (first, count), size in spans)
+    )
+    if is_whole:
+        ids = torch.cat([found["answer_ids"], found["text_ids"]])
+        is_whole = int(ids.min()) >= 0 and int(ids.max()) < (of.target.get("rows") or int(ids.max()) + 1)
+    if not is_whole:
         raise UserError(
-            f"{path}: '{problem}' of example '{told.name}' is not what the journal beside it tells; collect the "
-            "examples again."
+            f"{path}: example '{told.name}' is not what the journal beside it tells; collect the examples again."
         )
     return Example(told.name, told.prompt, target_visual=told.target_visual, draft_visual=told.draft_visual, **found)
 
 
-def _width(model: dict[str, object]) -> int | None:
-    found = model.get("hidden_size")
-    return found if type(found) is int else None
-
-
-def _fits(tensor: torch.Tensor | None, shape: tuple[int | None, ...]) -> bool:
-    if tensor is None or tensor.dim() != len(shape):
-        return False
-    is_ids = len(shape) == 1
-    if tensor.is_floating_point() == is_ids or (is_ids and tensor.dtype != torch.int64):
-        return False
-    return all(size is None or size == found for size, found in zip(shape, tensor.shape, strict=True))
-
-
-def _fit_inside(found: dict[str, torch.Tensor], told: CollectedExample, rows: int) -> bool:
-    ids = torch.cat([found["answer_ids"], found["text_ids"]])
-    if int(ids.min()) < 0 or (rows and int(ids.max()) >= rows):
-        return False
-    spans = [(told.target_visual, told.positions)]
-    if told.draft_visual is not None:
-        spans.append((told.draft_visual, found["draft_embeddings"].shape[0]))
-    return all(first + count <= size for (first, count), size in spans)
+def _fits(tensor: torch.Tensor, shape: tuple[Any, ...]) -> bool:
+    """Whether ids [n] or floating values [n, width] have this shape; None fits any size."""
+    is_right_kind = tensor.dtype == torch.int64 if len(shape) == 1 else tensor.is_floating_point()
+    is_known = tensor.dim() == len(shape)
+    return (
+        is_right_kind and is_known and all(size in (None, real) for size, real in zip(shape, tensor.shape, strict=True))
+    )
 
 
 class Observer:
