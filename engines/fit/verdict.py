@@ -63,7 +63,8 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     if question.other is not None:
         found[TARGET if role == DRAFT else DRAFT] = question.other, model_shape(question.other)
     order = [each for each in (DRAFT, TARGET) if each in found]
-    choices, shapes = ({each: found[each][part] for each in order} for part in (0, 1))
+    choices = {each: found[each][0] for each in order}
+    shapes = {each: found[each][1] for each in order}
     plan = PlannedModels(choices, shapes, question.settings, QUESTION_POSITIONS, question.drafts)
     needs = plan.needs(machine)
     if not machine.is_assumed:
