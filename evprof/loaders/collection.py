@@ -171,7 +171,7 @@ def _digest(values: Any) -> str:
 
 
 def _take(values: object, found: Collection) -> None:
-    """Half a line, or one that somebody changed, tells nothing: its rows are collected again."""
+    """Takes a line in. Rows of an invalid line are collected again."""
     if not isinstance(values, dict):
         return
     key, error = values.get("failed"), values.get("error")
@@ -191,17 +191,15 @@ def _shard(values: dict[str, Any]) -> Shard | None:
         return None
     if type(count) is not int or not 0 < count <= _MOST_BYTES or not isinstance(examples, list):
         return None
-    told = [_example(example) for example in examples]
-    if not told or len(told) > SHARD_EXAMPLES or None in told:
+    read = [example for values in examples if (example := CollectedExample.if_fitting(values)) is not None]
+    if not 0 < len(read) == len(examples) <= SHARD_EXAMPLES or not all(map(_is_sound, read)):
         return None
-    return Shard(name, count, digest, bool(values.get("full")), tuple(each for each in told if each is not None))
+    return Shard(name, count, digest, bool(values.get("full")), tuple(read))
 
 
-def _example(values: object) -> CollectedExample | None:
-    example = CollectedExample.if_fitting(values)
-    if example is None or not example.sample or min(example.tokens, example.positions) < 1:
-        return None
-    return example if min(*example.target_visual, *(example.draft_visual or ())) >= 0 else None
+def _is_sound(example: CollectedExample) -> bool:
+    visual = (*example.target_visual, *(example.draft_visual or ()))
+    return bool(example.sample) and min(example.tokens, example.positions) >= 1 and min(visual) >= 0
 
 
 def _is_whole(folder: Path, shard: Shard) -> bool:

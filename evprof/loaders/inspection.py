@@ -8,7 +8,7 @@ from typing import Any
 
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording
-from evprof.loaders.events.recording import EventRecording, RecordingInfo
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.pictures.frame_folder import EventFrames, is_frame_set, load_event_frames
 from evprof.loaders.pictures.render import EVENTGPT_FRAMES
 from evprof.loaders.sequences.sequence import open_sequence
@@ -83,62 +83,46 @@ def survey(recording: EventRecording, most: int = MOST_SURVEYED) -> EventSurvey:
 def inspect_events(path: str | Path) -> dict[str, Any]:
     """The `inspect` document of an event recording or a folder of event frames. Raises UserError.
 
-    Long recordings are not read through: what they say of themselves stands there, and None for the rest.
+    Long recordings are not read through: the document has what they say of themselves, and None for the rest.
     """
     if Path(path).is_dir() or is_frame_set(path):
         return _of_frames(path, load_event_frames(path))
+    found = EventSurvey()
     with open_recording(path) as recording:
         info = recording.info
-        if info.events is not None and info.events > MOST_SURVEYED:
-            return _document(path, "events", list(info.problems)) | _of_info(info) | _details(info)
-        found = survey(recording)
-        info = recording.info
-    if not found.is_whole:
-        cut = f"Only the first {found.events:,} events were looked at."
-        return _document(path, "events", [*info.problems, cut]) | _of_info(info) | _details(info)
-    document = _document(path, "events", [*info.problems, *found.problems()]) | {
+        is_long = info.events is not None and info.events > MOST_SURVEYED
+        if not is_long:
+            found = survey(recording)
+            info = recording.info
+    problems = list(info.problems)
+    if found.is_whole:
+        problems += found.problems()
+    elif not is_long:
+        problems.append(f"Only the first {found.events:,} events were looked at.")
+    low, high = (found.t_min_us, found.t_max_us) if found.is_whole else (info.t_min_us, info.t_max_us)
+    return _document(path, "events", problems) | {
         "format": info.format,
-        "events": found.events,
-        "width": info.width or found.width,
-        "height": info.height or found.height,
-        "duration_us": found.duration_us,
-        "t_min_us": found.t_min_us,
-        "t_max_us": found.t_max_us,
-        "positive_fraction": found.positive / found.events if found.events else None,
+        "events": found.events if found.is_whole else info.events,
+        "width": info.width or (found.width if found.is_whole else None),
+        "height": info.height or (found.height if found.is_whole else None),
+        "duration_us": None if low is None or high is None else high - low,
+        "t_min_us": low,
+        "t_max_us": high,
+        "positive_fraction": found.positive / found.events if found.is_whole and found.events else None,
+        **({"details": dict(info.details)} if info.details else {}),
     }
-    return document | _details(info)
-
-
-def _of_info(info: RecordingInfo) -> dict[str, Any]:
-    is_timed = info.t_min_us is not None and info.t_max_us is not None
-    return {
-        "format": info.format,
-        "events": info.events,
-        "width": info.width,
-        "height": info.height,
-        "duration_us": (info.t_max_us or 0) - (info.t_min_us or 0) if is_timed else None,
-        "t_min_us": info.t_min_us,
-        "t_max_us": info.t_max_us,
-        "positive_fraction": None,
-    }
-
-
-def _details(info: RecordingInfo) -> dict[str, Any]:
-    return {"details": dict(info.details)} if info.details else {}
 
 
 def _of_frames(path: str | Path, source: EventFrames) -> dict[str, Any]:
     sizes = {frame.shape[:2] for frame in source.frames}
     problems = [] if len(sizes) == 1 else [f"The event frames have {len(sizes)} different sizes."]
+    unknown = dict.fromkeys(("duration_us", "t_min_us", "t_max_us", "positive_fraction"))
     return _document(path, "events", problems) | {
         "format": "frames",
         "events": None,
-        "width": max(frame.shape[1] for frame in source.frames),
-        "height": max(frame.shape[0] for frame in source.frames),
-        "duration_us": None,
-        "t_min_us": None,
-        "t_max_us": None,
-        "positive_fraction": None,
+        "width": max(width for _, width in sizes),
+        "height": max(height for height, _ in sizes),
+        **unknown,
         "frames": len(source.frames),
     }
 

@@ -65,18 +65,8 @@ class ImportedFile:
 
     def to_json(self) -> dict[str, Any]:
         """The entry of the `import` document."""
-        return {
-            "path": str(self.path),
-            "family": self.family,
-            "rows": self.rows,
-            "runs": self.runs,
-            "failed": self.failed,
-            "warmups": self.warmups,
-            "first_run_id": self.first_run_id,
-            "duration_ms": self.duration_ms,
-            "cells": [{"label": label, "runs": count} for label, count in self.cells.items()],
-            "problems": self.problems,
-        }
+        cells = [{"label": label, "runs": count} for label, count in self.cells.items()]
+        return {**vars(self), "path": str(self.path), "cells": cells}
 
 
 @dataclass(frozen=True)
@@ -99,12 +89,11 @@ def import_files(
     *,
     is_passing: bool = False,
 ) -> ImportSummary:
-    """Appends the rows of result files to a session, which is made when it is not there.
+    """Appends the rows of result files to a session, new or existing. `is_passing`: it keeps no figures beside its
+    rows, because it is read once and thrown away.
 
-    `is_passing`: it is read once and thrown away; figures are not kept beside the rows, so all of it is read at once.
-
-    Every file is read through once before anything is written. Raises UserError, and writes nothing, when one of them
-    is damaged, of no known family, named twice or imported already, and when the session cannot be written.
+    Raises UserError, and writes nothing, when a file is damaged, of no known family, named twice or imported already,
+    and when the session cannot be written.
     """
     files = [open_legacy(path) for path in paths]
     if not files:
@@ -118,7 +107,7 @@ def import_files(
 
 @contextmanager
 def _put_in_place(session: Path) -> Iterator[Path]:
-    """A copy of the session, or a new file, beside it that takes its place when all went well; else nothing changes."""
+    """A copy of the session, or a new file, that takes its place at the end. After an error nothing has changed."""
     if not session.parent.is_dir():
         raise UserError(f"{session} cannot be written: the folder {session.parent} does not exist; create it first.")
     part = session.with_name(hidden_name())

@@ -190,10 +190,3 @@ def test_what_is_too_large_has_no_hash(tmp_path: Path) -> None:
     for place, most in ((tmp_path / "a" / "one", 599), (tmp_path / "a", 1199)):
         with pytest.raises(UserError, match="is larger than"):
             content_hash(place, most_bytes=most)
-
-
-def test_of_a_list_with_a_misspelt_column_the_column_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "list.csv"
-    path.write_text("name,evnts,vido\na,a.npy,a.mp4\n")
-    with pytest.raises(UserError, match="among name, evnts, vido; did you mean events\\?"):
-        probe(path)

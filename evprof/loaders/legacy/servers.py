@@ -127,32 +127,23 @@ class TimeCheck:
 
 
 def request_row(
-    check: TimeCheck, name: str, times: AnswerTimes | None, error: str | None, sizes: tuple[int | None, int | None]
+    check: TimeCheck, times: AnswerTimes | None, error: str | None, given: int | None, tokens: int | None, **values: Any
 ) -> LegacyRow:
-    """The row of a request with its times, or with the reason of its failure. `sizes` are input and output tokens."""
-    given, tokens = sizes
+    """The row of a request with its times, or with the reason of its failure, and tokens of prompt and answer."""
     error = error or (NO_TIME if times is None else None)
-    row = LegacyRow(
+    if error is not None:
+        check.tell(f"failed requests: {error_kind(error)}")
+        times, tokens = None, None
+    return LegacyRow(
         row=check.row,
         group=check.row,
         side="requests",
         role=TARGET,
-        mode="target",
-        cell="",
-        sample=name,
-        models={},
         prompt="",
         output_tokens=tokens,
         figures={} if given is None else {"input_sequence_length": float(given)},
-    )
-    if error is not None or times is None:
-        check.tell(f"failed requests: {error_kind(error or NO_TIME)}")
-        return replace(row, output_tokens=None, error=error)
-    return replace(
-        row,
-        intervals=times.intervals,
-        token_times_ms=times.token_times_ms,
-        has_first_token_time=times.has_first_token_time,
+        error=error,
+        **(values if times is None else values | vars(times)),
     )
 
 
@@ -298,16 +289,19 @@ class ServingReading(Reading):
             if times.token_times_ms:
                 check.tell(CHUNKS)
             times = replace(times, token_times_ms=())
-        name = request_name(number - benchmark.first_row, given)
-        row = request_row(check, name, times, error, (given, tokens))
-        row.figures.update({"client_queue_ms": waited} if waited else {})
-        row = replace(
-            row,
+        row = request_row(
+            check,
+            times,
+            error,
+            given,
+            tokens,
+            sample=request_name(number - benchmark.first_row, given),
             mode=benchmark.mode,
             cell=benchmark.label,
             models={TARGET: benchmark.model},
             started_at=benchmark.started_at,
         )
+        row.figures.update({"client_queue_ms": waited} if waited else {})
         if times is None:
             return row
         drafting, benchmark.figures = benchmark.figures, {}
@@ -508,19 +502,22 @@ class RecordReading(Reading):
         drafting, histogram = _drafting(raw, check) if times else ({}, {})
         name, turn = metadata.get("conversation_id"), finite(metadata.get("turn_index"))
         sample = f"{name}, turn {turn:g}" if turn else str(name)
-        is_named = isinstance(name, str) and name
-        row = request_row(check, sample if is_named else request_name(number, given), times, error, (given, tokens))
-        row.figures.update(drafting)
-        return replace(
-            row,
+        row = request_row(
+            check,
+            times,
+            error,
+            given,
+            tokens,
+            sample=sample if isinstance(name, str) and name else request_name(number, given),
             mode=self._mode,
             cell="AIPerf requests",
             models={TARGET: served_model(None)},
             is_warmup=metadata.get("benchmark_phase") == "warmup",
             accepted_histogram=histogram,
             started_at=_moment(metadata.get("request_start_ns")),
-            is_cancelled=row.error is not None and metadata.get("was_cancelled") is True,
         )
+        row.figures.update(drafting)
+        return replace(row, is_cancelled=row.error is not None and metadata.get("was_cancelled") is True)
 
     def sentences(self) -> Sequence[str]:
         return [NETWORK, "Which model ran is not in the records; AIPerf's profile_export_aiperf.json says it"]

@@ -184,15 +184,20 @@ class _Checked:
 
 
 def _json_values(source: BinaryIO | _Checked) -> Iterator[object]:
-    """Entries of a list, of the list called "samples" in an object, or objects one after the other (JSON lines)."""
+    """Entries of a list, or objects one after the other (JSON lines)."""
     import ijson
 
     steps = _Steps(ijson.basic_parse(source, multiple_values=True))
-    for kind, _ in steps:
+    for kind, value in steps:
         if kind == "start_array":
-            yield from _entries(steps)
+            for inner, content in steps:
+                if inner == "end_array":
+                    break
+                yield _built(inner, content, steps)
+                steps.next_row()
         elif kind == "start_map":
-            yield from _object_entries(steps)
+            yield _built(kind, value, steps)
+            steps.next_row()
         else:
             raise UserError("holds no list of samples.")
 
@@ -217,51 +222,17 @@ class _Steps:
         self._left = MAX_VALUES
 
 
-def _entries(steps: _Steps) -> Iterator[object]:
-    for kind, value in steps:
-        if kind == "end_array":
-            return
-        yield _built(kind, value, steps, 1)
-        steps.next_row()
+def _built(kind: str, value: Any, steps: _Steps) -> object:
+    """The value that begins with this step."""
+    from ijson.common import ObjectBuilder
 
-
-def _object_entries(steps: _Steps) -> Iterator[object]:
-    found: dict[str, object] = {}
-    key, is_list = "", False
-    for kind, value in steps:
-        if kind == "end_map":
-            break
-        if kind == "map_key":
-            key = value
-        elif key == "samples" and kind == "start_array":
-            is_list = True
-            yield from _entries(steps)
-        else:
-            found[key] = _built(kind, value, steps, 1)
-    if not is_list:
-        yield found
-    steps.next_row()
-
-
-def _built(kind: str, value: Any, steps: _Steps, depth: int) -> object:
-    if depth > MAX_DEPTH:
-        raise UserError(f"is nested deeper than {MAX_DEPTH} levels; this is no list of samples.")
-    if kind == "start_array":
-        items: list[object] = []
-        for inner, content in steps:
-            if inner == "end_array":
-                break
-            items.append(_built(inner, content, steps, depth + 1))
-        return items
-    if kind == "start_map":
-        found: dict[str, object] = {}
-        key = ""
-        for inner, content in steps:
-            if inner == "end_map":
-                break
-            if inner == "map_key":
-                key = content
-            else:
-                found[key] = _built(inner, content, steps, depth + 1)
-        return found
-    return value
+    builder, depth = ObjectBuilder(), 0
+    while True:
+        builder.event(kind, value)
+        depth += kind.startswith("start_")
+        depth -= kind in ("end_map", "end_array")
+        if depth > MAX_DEPTH:
+            raise UserError(f"is nested deeper than {MAX_DEPTH} levels; this is no list of samples.")
+        if depth == 0:
+            return builder.value
+        kind, value = next(steps)
