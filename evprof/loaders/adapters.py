@@ -50,7 +50,6 @@ class AdapterInfo:
 
     @property
     def tensors_path(self) -> Path:
-        """The file of its weights; of a head that others published it may be another."""
         return self.folder / (TENSORS if self.layout is None else PUBLISHED_TENSORS)
 
     @property
@@ -65,14 +64,12 @@ class AdapterInfo:
 
 
 def bundled_adapters() -> list[AdapterInfo]:
-    """Those that come along, by name."""
     root = _bundled_root()
     folders = sorted(path.parent for path in root.glob(f"*/{DESCRIPTION}")) if root.is_dir() else []
     return [read_adapter(str(folder)) for folder in folders]
 
 
 def is_bundled(adapter: AdapterInfo) -> bool:
-    """Whether an adapter lies among those that come along, so that its bare name finds it."""
     return adapter.folder.resolve().parent == _bundled_root().resolve()
 
 

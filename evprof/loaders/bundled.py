@@ -35,7 +35,6 @@ def _samples(folder: str) -> tuple[Sample, ...]:
 
 
 def bundled_sample(name: str | None = None) -> Sample:
-    """The bundled sample of that name, or the first. Raises UserError when it is not there."""
     found = bundled_samples()
     for sample in found:
         if name in (None, sample.name):
@@ -76,7 +75,6 @@ def pair_evaluation(target: str, draft: str | None = None) -> dict[str, Any] | N
 
 
 def pair_sentences(target: str, found: dict[str, Any]) -> list[str]:
-    """How open, how new and how right the target's answers are."""
     left = found["openness"][target]
     drawn, likeliest = (number_text(left[name], 2) for name in ("entropy_bits", "entropy_bits_greedy"))
     kinds = "; ".join(

@@ -72,18 +72,11 @@ def rectified(events: EventArray, sample: Sample) -> EventArray:
 
 
 def _outside(recording: EventRecording, sample: Sample) -> UserError:
-    return UserError(f"{recording.path}: no event lies {_place(sample)} of the recording{_spanned(recording)}.")
-
-
-def _place(sample: Sample) -> str:
-    return f"in {sample.clip_text}" if sample.duration_us is not None else f"{sample.clip_text} on"
-
-
-def _spanned(recording: EventRecording) -> str:
-    info = recording.info
-    if info.t_min_us is None or info.t_max_us is None:
-        return ""
-    return f", which spans {seconds_text(info.t_max_us - info.t_min_us)}; choose a part inside it"
+    place = f"in {sample.clip_text}" if sample.duration_us is not None else f"{sample.clip_text} on"
+    info, spanned = recording.info, ""
+    if info.t_min_us is not None and info.t_max_us is not None:
+        spanned = f", which spans {seconds_text(info.t_max_us - info.t_min_us)}; choose a part inside it"
+    return UserError(f"{recording.path}: no event lies {place} of the recording{spanned}.")
 
 
 VIDEO_FRAMES = 8

@@ -76,7 +76,6 @@ class Collection:
         return [example for shard in self.shards.values() for example in shard.examples]
 
     def places(self) -> Iterator[tuple[Shard, int, CollectedExample]]:
-        """Every example with its shard and its number therein."""
         for shard in self.shards.values():
             for number, example in enumerate(shard.examples):
                 yield shard, number, example
@@ -162,7 +161,6 @@ def failure_line(key: str, sentence: str) -> str:
 
 
 def shard_name(number: int) -> str:
-    """The file of the shard of that number, from 0."""
     return f"shard-{number:05}.safetensors"
 
 
@@ -171,7 +169,6 @@ def _digest(values: Any) -> str:
 
 
 def _take(values: object, found: Collection) -> None:
-    """Takes a line in. Rows of an invalid line are collected again."""
     if not isinstance(values, dict):
         return
     key, error = values.get("failed"), values.get("error")

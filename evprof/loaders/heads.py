@@ -137,7 +137,6 @@ def written_config(hidden_size: int, vocabulary: int, config: Mapping[str, Any])
 
 
 def is_head_folder(folder: Path) -> bool:
-    """Whether a folder might hold a published head: it has a config.json and no adapter.json."""
     return (folder / CONFIG).is_file()
 
 
@@ -178,7 +177,6 @@ _SIZES = {"hidden_size": _MOST_WIDTH, "vocab_size": _MOST_ROWS}
 
 
 def _whole(path: Path, values: Mapping[str, Any], name: str, most: int, default: int, *, least: int = 1) -> int:
-    """A whole number within its bounds. Raises UserError with the name of the field."""
     value = values.get(name)
     value = default if value is None else value
     if value == default == 0:
@@ -220,7 +218,6 @@ def _layer(path: Path, values: Mapping[str, Any], hidden: int) -> dict[str, Any]
 
 
 def _fusion(layout: HeadLayout, path: Path, values: Mapping[str, Any], rows: int, hidden: int) -> dict[str, Any]:
-    """The values of an EAGLE-3 head beside its layer."""
     described = values.get("eagle_config")
     eagle: Mapping[str, Any] = described if isinstance(described, dict) else {}
     if eagle.get("use_aux_hidden_state") is False:

@@ -50,7 +50,6 @@ class EventSurvey:
         return None if self.t_min_us is None or self.t_max_us is None else self.t_max_us - self.t_min_us
 
     def problems(self) -> list[str]:
-        """What a reader of results from these events should know."""
         if not self.events:
             return ["The recording holds no events."]
         problems: list[str] = []
@@ -70,7 +69,6 @@ class EventSurvey:
 
 
 def survey(recording: EventRecording, most: int = MOST_SURVEYED) -> EventSurvey:
-    """Reads a recording through, as far as about `most` events. Raises UserError."""
     found = EventSurvey()
     for chunk in recording.chunks():
         if found.events >= most:

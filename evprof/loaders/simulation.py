@@ -101,7 +101,6 @@ class ContrastSimulator:
         return NO_EVENTS if before_us is None else self._step(before, flat, (before_us, t_us))
 
     def _step(self, before: Doubles, level: Doubles, span_us: tuple[int, int]) -> EventArray:
-        """Events on the line from `before` to `level`; moves the references on."""
         change = level - self._reference
         slack = 1 - _ROUNDING
         active = np.flatnonzero((change >= self._positive * slack) | (change <= self._negative * -slack))

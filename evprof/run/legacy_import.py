@@ -78,7 +78,6 @@ class ImportSummary:
 
     @property
     def runs(self) -> int:
-        """Runs that were added."""
         return sum(file.runs for file in self.files)
 
 
@@ -157,8 +156,6 @@ def _label(path: Path, known: Sequence[dict[str, Any]]) -> str:
 
 
 class _Import:
-    """One file on its way into a session."""
-
     def __init__(
         self, file: LegacyFile, writer: SessionFile, label: str, on_progress: Progress | None, *, is_passing: bool
     ) -> None:
@@ -176,7 +173,6 @@ class _Import:
         self._started_at = _started_at(file.preview.head)
 
     def run(self) -> ImportedFile:
-        """Reads all rows and writes their runs. Raises UserError."""
         began = time.perf_counter()
         found = ImportedFile(self._file.path, self._file.family.name, self._file.rows, first_run_id=self._next_run_id)
         batch: list[LegacyRow] = []
@@ -199,7 +195,6 @@ class _Import:
         return found
 
     def _shortened(self, row: LegacyRow) -> LegacyRow:
-        """The row without times of tokens or a text beyond what a session can hold."""
         problems = self._reading.problems
         if row.token_times_ms and self._timed_tokens + len(row.token_times_ms) > MOST_TIMED_TOKENS:
             problems.of_row("times of single tokens were left out: a session holds no more", row.row)

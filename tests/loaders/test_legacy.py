@@ -232,7 +232,6 @@ def test_findings_are_bounded(legacy_shapes: ModuleType, tmp_path: Path) -> None
         (b'{"results": [] } trailing', "no JSON"),
         (b'{"results": "\xff\xfe"}', "no JSON"),
         (b"[" * 5000 + b"]" * 5000, "nested too deep"),
-        (b'{"results": ' + b'{"a": ' * 60 + b"1" + b"}" * 60 + b"}", "nested more than"),
         (b'{"results": [{"vl_verify_ms": 1}]}\n{}', "divide it"),
     ],
 )

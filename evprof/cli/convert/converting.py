@@ -39,7 +39,6 @@ def convert(options: argparse.Namespace, console: Console) -> int:
 
 
 def _kind(path: str) -> str:
-    """events, video, manifest or sequence. Raises UserError for everything else."""
     from evprof.loaders.paths import reason
     from evprof.loaders.pictures.frame_folder import is_frame_set
     from evprof.loaders.probe import probe
@@ -62,7 +61,6 @@ def _kind(path: str) -> str:
 
 
 def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe:
-    """The validated recipe. Raises UserError, exit code 2, for what cannot be meant."""
     output: Path = options.output
     named = SUFFIXES.get(output.suffix.lower())
     to = options.to
@@ -142,7 +140,6 @@ def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> i
 
 
 def _check_output(output: Path, recipe: ConversionRecipe, *, overwrite: bool) -> None:
-    """Raises UserError when something else is there that must stay."""
     is_folder = recipe.suffix == ""
     if not output.exists() and not output.is_symlink():
         return
@@ -222,8 +219,6 @@ def _again(options: argparse.Namespace) -> str:
 
 
 class ConvertProgress(Progress):
-    """Shows one conversion by its `step`, in events or frames, or the files of a list."""
-
     kept = "what was finished"
 
     def __init__(self, console: Console, title: str) -> None:

@@ -42,7 +42,6 @@ Table = Mapping[str, Any]
 
 @cache
 def families() -> list[dict[str, Any]]:
-    """The tables of `families.toml`, in order of precedence."""
     listed: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[
         "family"
     ]
@@ -105,7 +104,6 @@ def _present(preview: Preview, answers: list[Answer]) -> list[Answer]:
 
 
 def _timed(preview: Preview, answers: list[Answer]) -> list[Answer]:
-    """Without times that the first row does not have."""
     first = preview.first_row(_RESULTS)
     kept = []
     for answer in answers:
@@ -165,7 +163,6 @@ def _is_five_stages(table: Table, preview: Preview) -> bool:
 
 
 def _five_answers(preview: Preview, answers: list[Answer]) -> list[Answer]:
-    """If the video model's stage 3 takes no time, its stage 4 is vision and prefill."""
     kept = []
     for answer in answers:
         parts = [part for row in preview.objects(_RESULTS) if isinstance(part := row.get(answer.part), dict)]
@@ -261,7 +258,6 @@ _STAGE_KEY = re.compile(r"([a-z0-9_.-]{1,40}?)_(?:stage1_time|token_ids)\Z")
 
 
 def _prefixes(preview: Preview) -> list[str]:
-    """The beginnings of the models' keys, EventGPT's first."""
     matches = (_STAGE_KEY.match(key) for row in preview.objects(()) for key in row)
     prefixes = dict.fromkeys(match[1] for match in matches if match and match[1] in SIDES)
     return sorted(prefixes, key=lambda prefix: SIDES[prefix] != DRAFT)
@@ -347,7 +343,6 @@ def _prefilled(row: LegacyRow, check: RowCheck, raw: Table, preview: Preview, ta
 
 
 def _matched_answers(preview: Preview, answers: list[Answer]) -> list[Answer]:
-    """The answers whose keys are in the first rows."""
     keys = set().union(*preview.objects(answers[0].place)) - {""}
     return [answer for answer in answers if {answer.text, answer.ids, answer.count} & keys]
 
@@ -408,7 +403,6 @@ def _end_to_end_answers(preview: Preview, answers: list[Answer]) -> list[Answer]
 
 
 def _end_to_end(row: LegacyRow, check: RowCheck, raw: Table, preview: Preview, table: Table) -> LegacyRow:
-    """EventGPT answers completely before the adapter drafts from its hidden states."""
     section, overlap = check.duration_ms("parallel_prefill_ms"), check.number("overlap_ms") or 0.0
     intervals: list[Interval] = []
     end_ms = 0.0
@@ -437,7 +431,6 @@ def _end_to_end(row: LegacyRow, check: RowCheck, raw: Table, preview: Preview, t
 
 
 def _verified(row: LegacyRow, check: RowCheck, raw: Table, preview: Preview, table: Table) -> LegacyRow:
-    """A draft of a fixed length through a token adapter, verified once."""
     if row.side.endswith("alone"):
         return row
     intervals = []

@@ -70,8 +70,6 @@ _HEAD_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class LegacyFile:
-    """A result file of a known family."""
-
     path: Path
     family: Family
     preview: Preview
@@ -81,7 +79,6 @@ class LegacyFile:
         return self.preview.documents if self.family.documents_are_rows else self.preview.rows
 
     def read(self) -> Reading:
-        """A new pass over the file."""
         reading = self.family.opened(self.preview)
         assert reading is not None
         return reading
@@ -116,7 +113,6 @@ def open_legacy(path: str | Path) -> LegacyFile:
 
 
 def is_legacy(path: str | Path) -> bool:
-    """Whether a file begins like a result file of these families."""
     try:
         head = first_bytes(path, _HEAD_BYTES)
     except UserError:

@@ -31,7 +31,6 @@ ERRORS: Place = ("errors",)
 
 MOST_BYTES = 128 << 20
 MOST_ROWS = 100_000
-MOST_DEPTH = 24
 
 PREVIEWED = 24
 """Rows of each list in a preview."""
@@ -98,7 +97,6 @@ class JsonRows:
         while place < len(text):
             value, place = decoder.raw_decode(text, place)
             place = _end_of_space(text, place)
-            _check_depth(value, self.path)
             yield _sound(value) if has_halves else value
 
     def _not_a_number(self, _: str) -> None:
@@ -133,7 +131,6 @@ class JsonRows:
             yield place, self._counted(place), row[ERRORS[0]] if are_errors else row
 
     def _counted(self, place: Place) -> int:
-        """The number of one more row of a place."""
         number = self.counts.get(place, 0)
         if number >= MOST_ROWS:
             raise UserError(f"{self.path}: holds more than {MOST_ROWS:,} rows in one list; divide it.")
@@ -154,7 +151,6 @@ class Preview:
 
     @classmethod
     def of(cls, path: Path) -> Preview:
-        """Reads the file once. Raises UserError for invalid JSON."""
         reading = JsonRows(path)
         first: dict[Place, list[Any]] = {}
         for place, number, raw in reading.rows():
@@ -188,18 +184,15 @@ class Preview:
 
     @property
     def quantization(self) -> str | None:
-        """The quantization of weights; None: none, or unknown."""
         name = self.config.get("quantization")
         return name if isinstance(name, str) and name not in ("bf16", "fp16", "none") else None
 
     def setting(self, name: str) -> dict[str, object]:
-        """A setting of ours from the settings of the file, {} without it."""
         keys = _SETTINGS.get(name, (name,))
         value = next((finite(self.config[key]) for key in keys if key in self.config), None)
         return {name: int(value)} if value else {}
 
     def objects(self, place: Place) -> list[dict[str, Any]]:
-        """The first rows of a list that are objects."""
         return [row for row in self.first.get(place, []) if isinstance(row, dict)]
 
     def first_row(self, place: Place) -> dict[str, Any]:
@@ -225,16 +218,6 @@ def _holds_rows(place: Place) -> bool:
     if len(place) == 2:
         return place[1] == _BELOW or place[0] == _OF_EACH
     return not place or place[0] in _LISTS | _SIDE_LISTS | _PASSED_LISTS
-
-
-def _check_depth(value: Any, path: Path) -> None:
-    level = [value]
-    for _ in range(MOST_DEPTH + 1):
-        containers = [entry for entry in level if isinstance(entry, dict | list)]
-        level = [part for entry in containers for part in (entry.values() if isinstance(entry, dict) else entry)]
-        if not level:
-            return
-    raise UserError(f"{path}: it is nested more than {MOST_DEPTH} deep; it is no file of results.")
 
 
 def _sound(value: Any) -> Any:

@@ -138,8 +138,6 @@ class Shape:
 
 
 class AnswerReading(Reading):
-    """Reads rows of answers, and lists of failed samples."""
-
     def __init__(self, preview: Preview, shape: Shape) -> None:
         super().__init__(preview)
         self._shape = shape

@@ -152,7 +152,6 @@ class FileProblems:
         self._of_row: list[str] = []
 
     def taken(self) -> list[str]:
-        """Sentences of rows since the previous call."""
         sentences, self._of_row = self._of_row, []
         return sentences
 
@@ -173,7 +172,6 @@ class FileProblems:
         return sentence
 
     def sentences(self, rows: int) -> list[str]:
-        """All sentences with counts out of `rows`."""
         listed = []
         for sentence, count in self._counts.items():
             if count == 0:
@@ -210,7 +208,6 @@ class RowCheck:
         return known
 
     def count(self, key: str, *, most: int = 1 << 40) -> int | None:
-        """A whole number of at least 0."""
         value = self.number(key, is_expected=False)
         if value is not None and (not 0 <= value <= most or value != int(value)):
             self.tell(f"{key} is no count")
@@ -297,7 +294,6 @@ class RowCheck:
 
 
 def finite(value: object) -> float | None:
-    """A number of a plausible size as a float; None for everything else."""
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENORMOUS:  # False for NaN
         return float(value)
     return None
@@ -319,7 +315,6 @@ def mib_bytes(value: float | None) -> int | None:
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """A JSON object, {} for everything else."""
     return value if isinstance(value, dict) else {}
 
 
@@ -332,6 +327,5 @@ def error_kind(text: str) -> str:
 
 
 def shortened(text: str, most: int = 160) -> str:
-    """The start of a text, printable and on one line."""
     words = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * most]).split())
     return words if len(words) <= most else f"{words[: most - 1].rsplit(' ', 1)[0]}…"

@@ -73,7 +73,6 @@ class TimeCheck:
         self.problems.of_row(sentence, self.row)
 
     def ms(self, name: str, value: object, factor: float = 1.0) -> float | None:
-        """`value` times `factor` as a time of at least 0 in ms."""
         number = finite(value)
         if value is not None and (number is None or not 0 <= number * factor <= LONGEST_MS):
             self.tell(f"{name} is no time, and was left out")
@@ -81,7 +80,6 @@ class TimeCheck:
         return None if number is None else number * factor
 
     def all_ms(self, name: str, values: object, factor: float = 1.0) -> tuple[float, ...] | None:
-        """A list of times, all valid."""
         if values is None:
             return None
         times = [self.ms(name, value, factor) for value in values] if isinstance(values, list) else [None]

@@ -25,7 +25,6 @@ class PatientFile(io.RawIOBase):
     """Reads and writes `path` until something fails; from then on what is written is gone. See `check`."""
 
     def __init__(self, path: Path) -> None:
-        """Makes the file anew. Raises OSError."""
         super().__init__()
         self.error: OSError | None = None
         self._file = path.open("w+b", buffering=0)
@@ -144,8 +143,6 @@ def write_dsec(
 
 
 class _DsecFile:
-    """The datasets of a file that is being written."""
-
     def __init__(self, file: Any, options: dict[str, Any], name: str) -> None:
         self._file = file
         self._options = options
@@ -158,7 +155,6 @@ class _DsecFile:
         self._create("ms_to_idx", np.dtype(np.uint64))
 
     def append(self, events: EventArray) -> None:
-        """Adds events that follow those before in time. Raises UserError otherwise."""
         t = events.t_us
         if self.count == 0:
             self._offset = int(t[0])
@@ -212,7 +208,6 @@ class _DsecFile:
         )
 
     def _widen(self) -> None:
-        """Makes the time column one of 64 bits."""
         self._file.move("events/t", "events/t32")
         narrow = self._file["events/t32"]
         self._create("events/t", np.dtype(np.uint64))

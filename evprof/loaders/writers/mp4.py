@@ -42,7 +42,6 @@ class Encoding:
 
 
 def encoder_name() -> str:
-    """X264 or MPEG4, whichever this PyAV has."""
     import av
 
     return X264 if X264 in av.codecs_available else MPEG4
@@ -70,7 +69,6 @@ class TimedEncoder:
     _times: list[int] = field(default_factory=list)
 
     def encode(self, frame: VideoFrame, pts: int, duration: int) -> list[Packet[Any]]:
-        """The packets that are ready once this frame came."""
         frame.pts, frame.time_base = pts, self.base
         if self.is_numbered:
             frame.pts, frame.time_base = len(self._times), self.stream.codec_context.time_base

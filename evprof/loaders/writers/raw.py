@@ -29,8 +29,6 @@ Words = npt.NDArray[Any]
 
 
 class _Encoder(ABC):
-    """One format's way of writing; holds what earlier events left."""
-
     most_coordinate: ClassVar[int]
     title: ClassVar[str]
 
@@ -213,8 +211,6 @@ class _Evt3(_Encoder):
 
 
 class _Dat(_Encoder):
-    """Records of 8 bytes."""
-
     most_coordinate = 16_383
     title = "DAT"
 

@@ -36,7 +36,6 @@ def write_events(
 
 
 def _some(path: Path, chunks: Iterable[EventArray]) -> Iterable[EventArray]:
-    """The chunks; raises UserError, before anything is finished, when there is not one event."""
     total = 0
     for chunk in chunks:
         total += len(chunk)
@@ -64,7 +63,6 @@ def to_events(task: Task, step: Step) -> Written:
 
 
 def to_frames(task: Task, step: Step) -> Written:
-    """Pictures of equal numbers of events, EventGPT's way, or of windows."""
     from evprof.loaders.writers.frames import write_frames
 
     with _opened(task) as recording:

@@ -21,8 +21,6 @@ _TAKEN = ("manifest.csv", "conversion.jsonl", "conversion.lock")
 
 
 class FolderNames:
-    """Unique names of folders. The same names in the same order give the same folders."""
-
     def __init__(self) -> None:
         self._used = set(_TAKEN)
 
@@ -94,7 +92,6 @@ def plan_rows(samples: Sequence[Sample], folder: Path, recipe: ConversionRecipe,
 
 
 def _sources(sample: Sample, recipe: ConversionRecipe, only: str | None) -> list[str]:
-    """The halves of a sample that are read. Raises UserError for none."""
     if recipe.makes_events:
         wanted = [only or EVENTS]
     elif recipe.to == MP4:

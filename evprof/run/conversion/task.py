@@ -86,19 +86,16 @@ class ConversionRecipe(Plain):
 
     @property
     def rate(self) -> Fraction | None:
-        """Frames per second, where they are asked for."""
         return None if self.fps is None else Fraction(self.fps)
 
     @property
     def suffix(self) -> str:
-        """The end of the result's name; a folder has none."""
         if self.to == FRAMES:
             return ""
         return ".dat" if self.to == "raw" and self.raw_format == "dat" else f".{self.to}"
 
     @classmethod
     def of(cls, to: str, given: dict[str, Any]) -> ConversionRecipe:
-        """A recipe of the fields that were given. Raises UserError (exit code 2) for what cannot be."""
         for entry in fields(cls):
             if entry.name in given and to not in entry.metadata["targets"]:
                 wanted = " or ".join(target for target in TARGETS if target in entry.metadata["targets"])
@@ -172,12 +169,10 @@ class Task:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """What is read beside it."""
         beside = self.sample.rectify_path if self.source == EVENTS else self.sample.video_times_path
         return () if beside is None else (beside,)
 
     def asks(self) -> dict[str, Any]:
-        """What decides the result apart from the files' content."""
         clip = [self.sample.start_us, self.sample.duration_us] if self.sample.is_clip else None
         offset = self.sample.video_offset_us if clip and self.source == VIDEO else 0
         return {
