@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.vocabulary.generation import ModelChoice
 from ui.settings.model_popover import OWN_CLIP, ModelPopover
-from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder
 
@@ -48,35 +45,3 @@ def test_a_clip_folder(popover: ModelPopover, tmp_path: Path) -> None:
     popover.no_clip.click()
     assert popover.choice.clip is None
     assert popover.clip.text() == OWN_CLIP
-
-
-def _state(popover: ModelPopover, key: str, value: str) -> tuple[bool, str]:
-    box = popover.boxes[key]
-    place = box.findData(value)
-    item = box.model().index(place, 0)
-    return bool(item.flags() & Qt.ItemFlag.ItemIsEnabled), str(item.data(Qt.ItemDataRole.ToolTipRole) or "")
-
-
-def test_what_the_machine_cannot_do_is_greyed_with_the_reason(application: QApplication, themes: ThemeHolder) -> None:
-    toolbar = Toolbar(themes)
-    popover = toolbar.popover("target")
-    popover._grey()
-    assert _state(popover, "quantization", "int4") == (True, ""), "the engine has not said what there is"
-    toolbar.set_environment({"device": "A Processor", "cuda": "13.0", "gpu": None})
-    popover.open_below(toolbar.run_button)
-    for kind in ("int8", "int4", "nf4"):
-        is_offered, remark = _state(popover, "quantization", kind)
-        assert is_offered, "the engine runs it on a CPU"
-        assert "saves memory, not time" in remark
-    for key, value, because in (("device", "cuda:0", "no CUDA device"), ("quantization", "fp8", "capability 8.9")):
-        is_offered, reason = _state(popover, key, value)
-        assert not is_offered
-        assert because in reason
-    toolbar.set_environment({"device": "A GPU", "cuda": "13.0", "gpu": {"clocks_mhz": None}})
-    popover.open_below(toolbar.run_button)
-    assert _state(popover, "quantization", "int4") == (True, "")
-    device = popover.boxes["device"]
-    device.setCurrentText("cpu")
-    assert "not time" in _state(popover, "quantization", "int4")[1], "on a machine with a GPU, for the model on the CPU"
-    popover.close()
-    toolbar.deleteLater()

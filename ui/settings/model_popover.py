@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QFileDialog, QFrame, QGridLayout, QPushButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT
 from evprof.core.vocabulary.families import FAMILIES
-from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice, drawback_of, remark_on
+from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
 from evprof.core.vocabulary.setting import Setting
 from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.run_facts.run_text import input_name, role_name
@@ -48,15 +47,12 @@ class ModelPopover(QFrame):
         themes: ThemeHolder,
         parent: QWidget | None = None,
         *,
-        has_cuda: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`has_cuda` returns whether the machine has a CUDA device, as far as known."""
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("role", "card")
         self._role = role
         self.choice = choice
         self._recent = recent
-        self._has_cuda = has_cuda
         self.list = LineList(themes, most_lines=10)
         self.list.setAccessibleName("Models")
         self.list.picked.connect(lambda name: self._take(name=str(name)))
@@ -149,7 +145,6 @@ class ModelPopover(QFrame):
         names = self._offered()
         lines = [ListLine(name, input_name(name) if what == FOLDER else name, what, tip=name) for name, what in names]
         self.list.show_lines(lines, self.choice.name)
-        self._grey()
         clip, room = self.choice.clip, WIDTH - 5 * GRID
         text = OWN_CLIP if clip is None else f"CLIP tower: {clip}"
         self.clip.setText(literal(elided_text(self.clip.fontMetrics(), text, Qt.TextElideMode.ElideMiddle, room)))
@@ -176,19 +171,3 @@ class ModelPopover(QFrame):
         except UserError:
             return False
         return True
-
-    def _grey(self) -> None:
-        """Greys what the machine cannot run, with the reason; the present choice can be kept."""
-        for key, box in self.boxes.items():
-            items = box.model()
-            if not isinstance(items, QStandardItemModel):
-                continue
-            # With signals, a box that can be written in shows its item instead of what was written.
-            items.blockSignals(True)
-            for place in range(box.count()):
-                item, value = items.item(place), box.itemData(place)
-                device, has_cuda = self.choice.device, self._has_cuda()
-                reason = drawback_of(key, value, device, has_cuda=has_cuda)
-                item.setToolTip(reason or remark_on(key, value, device, has_cuda=has_cuda))
-                item.setEnabled(not reason or value == getattr(self.choice, key))
-            items.blockSignals(False)

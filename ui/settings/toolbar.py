@@ -176,7 +176,7 @@ class Toolbar(QFrame):
             from ui.settings.model_popover import ModelPopover
 
             choice = getattr(self.form, role)
-            made = ModelPopover(role, choice, self._recent, self._themes, self, has_cuda=lambda: self.form.has_cuda)
+            made = ModelPopover(role, choice, self._recent, self._themes, self)
             made.chosen.connect(partial(self._take_model, role))
             self._popovers[role] = made
         return self._popovers[role]
