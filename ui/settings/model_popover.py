@@ -46,7 +46,6 @@ class ModelPopover(QFrame):
         recent: Recent,
         themes: ThemeHolder,
         parent: QWidget | None = None,
-        *,
     ) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("role", "card")
