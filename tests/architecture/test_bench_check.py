@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import subprocess
-from typing import Any
 
 import pytest
 
@@ -46,21 +44,3 @@ def test_its_programs_know_their_options(bench: str) -> None:
     else:
         assert [program, words[0]] == ["-m", "evprof"]
         assert build_parser().parse_args([*words[1:], "--json"]).command == "bench"
-
-
-def test_one_broken_bound_fails_the_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def run(argv: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.CompletedProcess(argv, 0, b'{"summary": {"speed": 1.5}}')
-
-    monkeypatch.setattr(subprocess, "run", run)
-    bounds = (Bound(("summary", "speed"), least=1), Bound(("summary", "other"), least=1))
-    monkeypatch.setattr(bench_check, "BENCHES", {"one": bounds, "two": bounds[:1]})
-    assert bench_check.main([]) == 1
-    assert bench_check.main(["two"]) == 0
-    assert capsys.readouterr().out.count("BROKEN") == 1
-
-
-def test_a_benchmark_that_fails_breaks_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, b""))
-    monkeypatch.setattr(bench_check, "BENCHES", {"one": (Bound(("summary", "speed"), least=1),)})
-    assert bench_check.main([]) == 1

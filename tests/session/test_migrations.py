@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from evprof.core.run_book import RunBook
 from evprof.metrics.figures.energy import energy_j
 from evprof.metrics.figures.stages import total_ms
 from evprof.session import migrations, opened, reading, tables
-from evprof.session.migrations import MIGRATIONS, format_of, migrate
+from evprof.session.migrations import MIGRATIONS, format_of
 from evprof.session.opened import OpenedSession, open_session
 from evprof.session.tables import FORMAT
 from whole_session import load_session
@@ -24,42 +23,8 @@ from whole_session import load_session
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.fixture
-def database() -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.execute("CREATE TABLE facts (text TEXT)")
-    connection.execute("PRAGMA user_version = 1")
-    yield connection
-    connection.close()
-
-
 def test_there_is_a_step_from_every_older_format():
     assert sorted(MIGRATIONS) == list(range(1, FORMAT))
-
-
-def test_steps_are_taken_in_order(database):
-    steps = {
-        number: (lambda c, n=number: c.execute("INSERT INTO facts VALUES (?)", (f"to {n + 1}",))) for number in (1, 2)
-    }
-    migrate(database, steps, 3)
-    assert database.execute("SELECT text FROM facts").fetchall() == [("to 2",), ("to 3",)]
-    assert format_of(database) == 3
-    migrate(database, steps, 3)
-    assert database.execute("SELECT count(*) FROM facts").fetchone() == (2,)
-
-
-def test_a_step_that_fails_leaves_the_file_as_it_was(database):
-    def spoil(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO facts VALUES ('half')")
-        connection.execute("INSERT INTO nowhere VALUES (1)")
-
-    def add(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO facts VALUES ('whole')")
-
-    with pytest.raises(sqlite3.OperationalError):
-        migrate(database, {1: add, 2: spoil}, 3)
-    assert database.execute("SELECT count(*) FROM facts").fetchone() == (0,)
-    assert format_of(database) == 1
 
 
 def test_a_reader_migrates_a_copy_and_leaves_the_file_alone(write_session, monkeypatch):
