@@ -249,11 +249,7 @@ def four_stages(count: int = 4) -> dict[str, Any]:
         {"model": "videollava", "sample": index, **_four(1.7), "tokens": len(prompt) + 3, "token_ids": prompt + answer}
         for index in range(count)
     ]
-    return {
-        "config": {"max_new_tokens": 100, "gamma": 4},
-        "eventgpt_results": draft,
-        "videollava_results": target,
-    }
+    return {"config": {"max_new_tokens": 100, "gamma": 4}, "eventgpt_results": draft, "videollava_results": target}
 
 
 def _four(last: float) -> dict[str, float]:
@@ -314,11 +310,7 @@ def word_estimates(count: int = 3) -> dict[str, Any]:
         "char_similarity": 0.1,
         "acceptance_estimate": 0.3,
     }
-    return {
-        "config": {"gamma": 5},
-        "errors": [],
-        "results": [{"sample_idx": index} | row for index in range(count)],
-    }
+    return {"config": {"gamma": 5}, "errors": [], "results": [{"sample_idx": index} | row for index in range(count)]}
 
 
 def token_lists(count: int = 3) -> dict[str, Any]:
@@ -335,10 +327,7 @@ def token_lists(count: int = 3) -> dict[str, Any]:
         "total_tokens": 3,
         "acceptance_rate": 2 / 3,
     }
-    return {
-        "config": {"max_tokens": 50},
-        "results": [{"sample_idx": index} | row for index in range(count)],
-    }
+    return {"config": {"max_tokens": 50}, "results": [{"sample_idx": index} | row for index in range(count)]}
 
 
 def verified_drafts(count: int = 3) -> dict[str, Any]:
@@ -362,10 +351,7 @@ def verified_drafts(count: int = 3) -> dict[str, Any]:
         "output_matches": False,
         "speedup": 2.0,
     }
-    return {
-        "config": {"max_tokens": 50},
-        "results": [{"sample_idx": index} | row for index in range(count)],
-    }
+    return {"config": {"max_tokens": 50}, "results": [{"sample_idx": index} | row for index in range(count)]}
 
 
 RUNS = (

@@ -41,12 +41,7 @@ class SessionWriter(Closing):
     as they say."""
 
     def __init__(
-        self,
-        recording: RecordLog,
-        path: Path,
-        *,
-        waits_for_run: bool = False,
-        skips_existing: bool = False,
+        self, recording: RecordLog, path: Path, *, waits_for_run: bool = False, skips_existing: bool = False
     ) -> None:
         """Opens `path` at once, or with the first run when `waits_for_run` (then missing folders are made, too).
 

@@ -46,10 +46,7 @@ def test_the_source_archive_holds_what_readers_and_builders_need() -> None:
 def test_the_wheel_brings_what_a_desktop_shows() -> None:
     builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(ROOT))
     places = builder.config.shared_data
-    assert set(places.values()) >= {
-        "share/applications/evprof.desktop",
-        "share/icons/hicolor/scalable/apps/evprof.svg",
-    }
+    assert set(places.values()) >= {"share/applications/evprof.desktop", "share/icons/hicolor/scalable/apps/evprof.svg"}
     assert all(Path(source).is_file() for source in places)
 
 

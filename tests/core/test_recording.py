@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 
 from evprof.core.protocols import RunEnded, RunWarned
 from evprof.core.recording import RecordLog, Stream
-from evprof.core.records import (
-    STREAM_OF,
-    STREAMS,
-    TARGET,
-    KvRecord,
-    MemoryRecord,
-    column_kinds,
-)
+from evprof.core.records import STREAM_OF, STREAMS, TARGET, KvRecord, MemoryRecord, column_kinds
 
 
 def kv(serial: int) -> KvRecord:

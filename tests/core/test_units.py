@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.units import (
-    bytes_text,
-    bytes_texts,
-    ms_from_ns,
-    ms_text,
-    number_text,
-    percent_text,
-    times_text,
-)
+from evprof.core.units import bytes_text, bytes_texts, ms_from_ns, ms_text, number_text, percent_text, times_text
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from frozen.contents import (
-    FAMILIES,
-    is_wanted,
-    modules_below,
-    torch_tests,
-)
+from frozen.contents import FAMILIES, is_wanted, modules_below, torch_tests
 from frozen.libraries import FALLBACK
 from installer.archives import tar
 from installer.deb import POSTRM, PREINST, control, write_deb

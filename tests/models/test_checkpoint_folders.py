@@ -30,10 +30,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "nested without end": (lambda path: path.write_text("[" * 100_000), "cannot be read as JSON"),
     "no text": (lambda path: path.write_bytes(b"\xff\xfe\x00"), "cannot be read as JSON"),
     "an endless name": (lambda path: path.write_text(json.dumps({"model_type": "x" * 900_000})), "its model_type is"),
-    "a list for a name": (
-        lambda path: path.write_text(json.dumps({"model_type": [1] * 99_999})),
-        "its model_type",
-    ),
+    "a list for a name": (lambda path: path.write_text(json.dumps({"model_type": [1] * 99_999})), "its model_type"),
 }
 
 

@@ -9,20 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.sample import Sample
-from ui.players.clip_range import (
-    BEGIN,
-    BODY,
-    END,
-    LEAST_US,
-    NOTHING,
-    ClipRange,
-    ScrubScale,
-)
-from ui.samples.clip_choice import (
-    clip_of,
-    obstacle,
-    with_clip,
-)
+from ui.players.clip_range import BEGIN, BODY, END, LEAST_US, NOTHING, ClipRange, ScrubScale
+from ui.samples.clip_choice import clip_of, obstacle, with_clip
 from ui.settings.request_form import RequestForm
 
 SAMPLE = Sample("/data/drive.h5", "/data/drive.mp4", name="drive", video_offset_us=1_200_000)

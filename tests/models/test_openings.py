@@ -24,11 +24,7 @@ def test_one_half_may_complete_what_is_open() -> None:
 
 def test_several_belong_together_by_name() -> None:
     found = opening_of([OTHER, EVENTS, VIDEO, OpeningPath("/d/alone.mp4", "video")])
-    assert halves(found.samples) == [
-        ("/d/other.npy", None),
-        ("/d/drive.raw", "/d/drive.mp4"),
-        (None, "/d/alone.mp4"),
-    ]
+    assert halves(found.samples) == [("/d/other.npy", None), ("/d/drive.raw", "/d/drive.mp4"), (None, "/d/alone.mp4")]
 
 
 def test_everything_at_once_is_said_in_a_line() -> None:

@@ -15,12 +15,7 @@ def test_dictionaries_are_merged_and_lists_go_on(tmp_path: Path) -> None:
     path = tmp_path / "s.evprof"
     add_facts(path, {"models": {"a": 1, "b": 1}, "batches": [1], "note": "old"})
     add_facts(path, {"models": {"b": 2}, "batches": [2, 3], "note": "new", "more": []})
-    assert load_session(path).facts == {
-        "models": {"a": 1, "b": 2},
-        "batches": [1, 2, 3],
-        "note": "new",
-        "more": [],
-    }
+    assert load_session(path).facts == {"models": {"a": 1, "b": 2}, "batches": [1, 2, 3], "note": "new", "more": []}
 
 
 def test_a_file_that_is_no_session_is_left_alone(tmp_path: Path) -> None:

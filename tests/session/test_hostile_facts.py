@@ -60,8 +60,7 @@ VALUES: dict[str, Any] = {
 FACTS = ("suite", "ceilings", "models", "imports", "views", "marks")
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "suite": lambda value: _filled(
-        "name title command manifest repeat warmup order cells samples problems planned_runs fingerprint",
-        value,
+        "name title command manifest repeat warmup order cells samples problems planned_runs fingerprint", value
     ),
     "ceilings": lambda value: [
         _filled("device dtype copy_bytes_s read_bytes_s matmul_flops_s threads cache_bytes", value),

@@ -70,10 +70,7 @@ def test_a_closed_session_is_exactly_one_file_and_reading_changes_nothing(write_
 
 
 def test_a_reader_could_not_write_if_it_wanted_to(write_session):
-    with (
-        opening.opened(write_session()) as connection,
-        pytest.raises(sqlite3.OperationalError, match="readonly"),
-    ):
+    with opening.opened(write_session()) as connection, pytest.raises(sqlite3.OperationalError, match="readonly"):
         connection.execute("DELETE FROM runs")
 
 

@@ -43,10 +43,7 @@ class DrafterKind:
 _ALL = (
     DrafterKind("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
     DrafterKind(
-        "lookup",
-        "prompt lookup",
-        "prompt lookup",
-        "what followed the same words earlier in prompt and answer",
+        "lookup", "prompt lookup", "prompt lookup", "what followed the same words earlier in prompt and answer"
     ),
     DrafterKind(
         "suffix",
@@ -64,10 +61,7 @@ _ALL = (
         is_cheap=True,
     ),
     DrafterKind(
-        "self",
-        "target itself",
-        "the target itself",
-        "the target itself over a second cache: shows what a round costs",
+        "self", "target itself", "the target itself", "the target itself over a second cache: shows what a round costs"
     ),
     DrafterKind(
         "eagle",

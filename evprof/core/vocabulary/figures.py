@@ -13,15 +13,7 @@ TIME, RATES, LENGTHS, MEMORY, ENERGY, SPECULATION = "Time", "Rates", "Lengths", 
 ACCURACY = "Accuracy"
 """Sections of figures, in order."""
 
-_SECTIONS = {
-    "ms": TIME,
-    "tok/s": RATES,
-    "tokens": LENGTHS,
-    "bytes": MEMORY,
-    "J": ENERGY,
-    "W": ENERGY,
-    "": SPECULATION,
-}
+_SECTIONS = {"ms": TIME, "tok/s": RATES, "tokens": LENGTHS, "bytes": MEMORY, "J": ENERGY, "W": ENERGY, "": SPECULATION}
 """Unit -> the section a figure stands in, unless it says otherwise."""
 
 MACHINE, MODEL, ARITHMETIC, PROMPT, SAMPLE = "machine", "model", "arithmetic", "prompt", "sample"

@@ -8,17 +8,7 @@ from typing import Any
 from evprof.core.plain import Plain, plain_values
 from evprof.core.records import DRAFT
 from evprof.core.vocabulary.inputs import READS, VIDEO_FAMILIES, InputSettings, of_events, of_families
-from evprof.core.vocabulary.setting import (
-    INPUT,
-    LOSSY,
-    ROUNDED,
-    Range,
-    Setting,
-    Situation,
-    Words,
-    setting,
-    settings_in,
-)
+from evprof.core.vocabulary.setting import INPUT, LOSSY, ROUNDED, Range, Setting, Situation, Words, setting, settings_in
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 
