@@ -35,9 +35,8 @@ class Figure:
     `is_of_answer`: it belongs to the whole run and is told of the model that answers; else every model has its own.
     `is_counted`: the same whenever the same is asked. `is_of_process`: an engine process has it, and how much processes
     differ in it is not told by how much their times do. `place` orders the table of two runs beside each other (0: it
-    is not in it). `beside` is what the report's table of two models
-    calls it (None: its title, "": it is not in it). `depends_on`: two runs that differ in one of these cannot be
-    compared by it; `with_drafts`: what it depends on besides where tokens are drafted.
+    is not in it). `depends_on`: two runs that differ in one of these cannot be compared by it; `with_drafts`: what it
+    depends on besides where tokens are drafted.
     """
 
     key: str
@@ -50,7 +49,6 @@ class Figure:
     is_counted: bool = False
     is_of_process: bool = False
     place: int = 0
-    beside: str | None = None
     depends_on: tuple[str, ...] = EVERYTHING
     with_drafts: tuple[str, ...] = ()
 
@@ -108,17 +106,6 @@ _TWO_RUNS = (
     *("total_ms", "unattributed_ms", "energy_per_answer_j", "energy_per_token_j", RIGHT, TOKEN_F1),
 )
 """Order of the table of two runs."""
-
-_TWO_MODELS = {
-    "decode_ms_per_token": "per token of decode",
-    "prefill_throughput_tok_s": None,
-    "decode_throughput_tok_s": None,
-    "input_sequence_length": "prompt, positions",
-    "visual_tokens": "of it visual",
-    "output_sequence_length": "answer, tokens",
-    "kv_cache_bytes": None,
-}
-"""Names of the figures in the report's table of two models; None is the title."""
 
 _METERED: dict[str, Any] = {"depends_on": (*EVERYTHING, METER)}
 _OF_ANSWER: dict[str, Any] = {"depends_on": OF_ANSWER}
@@ -186,7 +173,6 @@ FIGURES: dict[str, Figure] = {
     key: Figure(
         *(key, title, unit, tip, lower_is_better),
         place=_TWO_RUNS.index(key) + 1 if key in _TWO_RUNS else 0,
-        beside=_TWO_MODELS.get(key, ""),
         **more,
     )
     for key, title, unit, tip, lower_is_better, more in _ROWS

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 
-from evprof.core.records import DRAFT, TARGET
-from evprof.core.units import TIMES, count_text
-from evprof.core.vocabulary.figures import FIGURES, LENGTHS
+from evprof.core.records import COVERS, DRAFT, STAGES, TARGET
+from evprof.core.units import count_text
+from evprof.core.vocabulary.figures import figure_of
 from evprof.core.vocabulary.modes import mode_of
-from evprof.export.report import readings
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import (
     figure_cell,
     interval_cell,
     ms_cell,
-    nothing_measured,
     number_text,
     ratio_cell,
     rows_cell,
@@ -36,7 +34,6 @@ from evprof.export.report.parts import (
     section_of,
     table_of,
 )
-from evprof.export.report.readings import ReportReading, part_title
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.differences import (
     OVERLAP,
@@ -45,6 +42,7 @@ from evprof.metrics.comparison.differences import (
     configuration_contributions,
     part_reader,
 )
+from evprof.metrics.comparison.rows import TOTAL, comparison_rows
 from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.estimates import Read
@@ -54,16 +52,13 @@ from evprof.metrics.estimates.paired import (
     compare,
     fewer_or_faster,
     is_mostly_cut_off,
-    mean_of,
     values_of,
 )
 from evprof.metrics.figures.decoding import decode_ms_per_token
-from evprof.metrics.figures.partition import Block as Stages
-from evprof.metrics.figures.partition import name_of, partition, shape_of
 from evprof.metrics.figures.stages import total_ms
 from evprof.metrics.limits.workload import holds_vision
 
-LANGUAGE: Stages = ("prefill", "decode")
+LANGUAGE = ("prefill", "decode")
 """LLM decoding in files of four stages."""
 
 MOST_ROWS = 40
@@ -73,15 +68,6 @@ PARTS = {
     OVERLAP: "covered by several stages at once",
     REMAINDER: "what only one side measured",
 }
-
-Line = tuple[str, ReportReading]
-"""A line of the table of both models: its title, and its figure."""
-
-_AFTER: dict[str, Line] = {
-    "visual_tokens": ("of it text", readings.TEXT_TOKENS),
-    "decode_throughput_tok_s": ("answer / (vision, prefill and decode), rate", readings.GENERATION_RATE),
-}
-"""Figures of this table alone, by the figures before them."""
 
 
 def section(data: ReportData) -> Section:
@@ -97,7 +83,7 @@ def section(data: ReportData) -> Section:
 
 
 def both_models(data: ReportData) -> list[Block]:
-    """A table for every draft and target of one request: lengths, stages with shares, totals, rates and caches."""
+    """A table for every draft and target of one request: every compared figure, with shares of the total."""
     pairs = model_pairs(data)
     blocks: list[Block] = [_both(pair, data) for pair in pairs]
     doubled = dict.fromkeys(data.name(side) for pair in pairs for side in pair.sides if holds_vision(side.runs[0]))
@@ -109,70 +95,39 @@ def both_models(data: ReportData) -> list[Block]:
 
 def _both(pair: ConfigurationPair, data: ReportData) -> Table:
     base, other = map(data.name, pair.sides)
-    rows = [
-        *(_row(pair, line) for line in _figures(of_lengths=True)),
-        *(_row(pair, line, data.basis) for line in _times(pair, data.basis)),
-        *_within(pair, data.basis),
-        *(_row(pair, line) for line in _figures(of_lengths=False)),
-    ]
+    badges = [badge_of(side.runs) for side in pair.sides]
+    found = comparison_rows(pair.sides, 0, data.basis)
+    totals = next((row.values for row in found if row.metric == TOTAL), [None, None])
+    rows = []
+    for row in found:
+        figure = figure_of(row.metric)
+        cells: list[Cell | str] = [f"total, {data.basis}" if row.metric == TOTAL else figure.title]
+        for value, total, badge in zip(row.values, totals, badges, strict=True):
+            is_part = bool(_stages(row.metric)) or row.metric == TOTAL
+            share = value / total if is_part and value is not None and total else None
+            cells += [figure_cell(value, row.unit, badge), "" if share is None else share_cell(share)]
+        count = row.paired_counts[1] if row.paired_counts[1] is not None else min(row.counts)
+        ends = row.intervals[1] if row.intervals else None
+        rows.append(row_of(*cells, ratio_cell(row.ratio[1], ends), rows_cell(count)))
+    both = compare(*pair.sides, part_reader(LANGUAGE))
+    if both is not None and LANGUAGE not in [_stages(row.metric) for row in found]:
+        cells = ["prefill + decode"]
+        for mean, total, badge in zip(both.means, totals, badges, strict=True):
+            cells += [ms_cell(mean, badge), share_cell(mean / total if total else None)]
+        rows.append(row_of(*cells, verdict_cell(both), rows_cell(both.count)))
     counted = " and ".join(f"{count_text(len(side.runs), 'run')} of {data.name(side)}" for side in pair.sides)
     return Table(
         ("figure", base, "share", other, "share", "ratio", "n"),
-        tuple(row for row in rows if any(cell.badge is not None for cell in row)),
-        f"{other} / {base}: means over samples ± standard deviation, ratios of means with 95 % intervals over the n "
-        f"samples that both measured; {counted}",
+        tuple(rows),
+        f"{other} / {base}: means over samples, ratios of means with 95 % intervals over the n samples that both "
+        f"measured; {counted}",
     )
 
 
-def _figures(*, of_lengths: bool) -> Iterator[Line]:
-    """Lengths, or all other figures but those of stages, as the vocabulary names them."""
-    for figure in FIGURES.values():
-        title = figure.title if figure.beside is None else figure.beside
-        if title and (figure.head == LENGTHS) == of_lengths:
-            yield title, readings.figure(figure.key)
-            if figure.key in _AFTER:
-                yield _AFTER[figure.key]
-
-
-def _times(pair: ConfigurationPair, basis: str) -> list[Line]:
-    """Every stage that both measured apart from the others, prefill and decode together, and the total."""
-    blocks = partition({shape_of(run) for run in pair.runs})
-    lines = [
-        (part_title(name_of(block)), ReportReading(name_of(block), part_reader(block)))
-        for block in (*blocks, *([] if LANGUAGE in blocks else [LANGUAGE]))
-    ]
-    return [*lines, (f"total, {basis}", readings.total(basis))]
-
-
-def _row(pair: ConfigurationPair, line: Line, basis: str = "") -> tuple[Cell, ...]:
-    title, reading = line
-    cells: list[Cell | str] = [title]
-    for column in pair.sides:
-        summary = summarize(values_of(column, reading.read))
-        cells.append(figure_cell(summary, reading.unit, reading.badge(badge_of(column.runs))))
-        cells.append(_share(column, reading.read, basis) if basis else "")
-    compared = compare(pair.base, pair.other, reading.read)
-    if compared is None:
-        return row_of(*cells, nothing_measured(), nothing_measured())
-    return row_of(*cells, verdict_cell(compared), rows_cell(compared.count))
-
-
-def _share(column: Configuration, read: Read, basis: str) -> Cell:
-    part, whole = mean_of(column, read), mean_of(column, readings.total(basis).read)
-    return share_cell(part / whole) if part is not None and whole else nothing_measured()
-
-
-def _within(pair: ConfigurationPair, basis: str) -> list[tuple[Cell, ...]]:
-    """Ratios within one model: language model / vision, and samples a second."""
-    times = [[mean_of(column, part_reader(block)) for block in (LANGUAGE, ("vision",))] for column in pair.sides]
-    totals = [mean_of(column, readings.total(basis).read) for column in pair.sides]
-    quotients = [f"{number_text(one / two)}{TIMES}" if one and two else None for one, two in times]
-    rates = [number_text(1000 / total) if total else None for total in totals]
-    rows = []
-    for title, texts in (("prefill and decode / vision", quotients), ("samples/s, one at a time", rates)):
-        one, two = (nothing_measured() if text is None else Cell(text, Badge.DERIVED) for text in texts)
-        rows.append(row_of(title, one, "", two, "", "", ""))
-    return rows
+def _stages(metric: str) -> tuple[str, ...]:
+    """The stages of a metric that is a time of stages; () of others."""
+    names = tuple(metric.removesuffix("_ms").split(COVERS))
+    return names if all(name in STAGES for name in names) else ()
 
 
 def contributions(data: ReportData) -> list[Block]:

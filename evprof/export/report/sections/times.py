@@ -115,6 +115,7 @@ def lengths(data: ReportData) -> list[Block]:
         ("answer", readings.figure("output_sequence_length")),
         ("prefill", readings.figure("prefill_throughput_tok_s")),
         ("decode", readings.figure("decode_throughput_tok_s")),
+        ("answer / (vision, prefill and decode)", readings.GENERATION_RATE),
         ("KV cache", readings.KV_BYTES),
     ]
     return [data.table(columns, "Lengths in tokens, rates and cache")]
