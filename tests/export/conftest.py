@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 
@@ -29,6 +30,8 @@ from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.export.report.data import ReportData
+from report_blocks import data_of_cells
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
 from told import told
@@ -122,6 +125,21 @@ def speculative_records(run_id: int) -> list[Record]:
     records.append(MemoryRecord(run_id, ZERO + 90 * US, 11_000, 500))
     records.append(FrameRecord(run_id, "target", 0, 0, 0, "0.0 ms", b"\x89PNG"))
     return records
+
+
+MakeData = Callable[..., ReportData]
+
+
+@pytest.fixture
+def report_data() -> MakeData:
+    """The data of a session that holds these cells' runs."""
+    return data_of_cells
+
+
+@pytest.fixture
+def published(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
+    """Document 002's two configurations, as its file gives them."""
+    return report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
 
 
 BuildRuns = Callable[..., list[RunLog]]

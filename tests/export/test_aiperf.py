@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import RunLog
 from evprof.export.aiperf import METRICS, RECORDS, SUMMARY, TOTALS
@@ -165,8 +164,3 @@ def test_a_run_that_never_began_breaks_nothing(unborn_run: RunLog, tmp_path: Pat
     assert document["request_count"]["avg"] == 1
     assert "request_latency" not in document
     assert record["metrics"] == {}
-
-
-def test_without_a_run_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no run"):
-        write_export([Source(Path("a.evprof"), [])], "aiperf", tmp_path / "out")

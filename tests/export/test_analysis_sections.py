@@ -27,7 +27,7 @@ from evprof.export.report.writing import SECTIONS
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD
-from report_blocks import column, data_of_cells, plots, rows_of, said, tables
+from report_blocks import column, plots, rows_of, said, tables
 
 VICUNA = {
     "layers": 32,
@@ -41,28 +41,6 @@ VICUNA = {
 }
 
 MakeData = Callable[..., ReportData]
-
-
-@pytest.fixture
-def report_data() -> MakeData:
-    """The data of a session that holds these cells' runs."""
-    return data_of_cells
-
-
-@pytest.fixture
-def published(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
-    """Document 002's two configurations, as its file gives them."""
-    return report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
-
-
-def test_every_section_writes_what_it_has(published: ReportData) -> None:
-    """As Markdown and HTML; and every cell with a figure of the file is imported or derived."""
-    report = Report("r", sections=tuple(section(published) for section in SECTIONS))
-    for write in (markdown, html):
-        assert "502.0 ms" in write(report)
-    for section in report.sections:
-        for table in tables(section):
-            assert all(cell.badge is not Badge.MEASURED for row in table.rows for cell in row), table.caption
 
 
 def test_a_figure_that_is_described_and_read_is_compared_and_reported(
@@ -99,13 +77,6 @@ def test_a_difference_that_may_be_none_has_no_bottleneck(report_data: MakeData, 
     text = said(contributions(replace(report_data(cell_runs.DRAFT_002, noisy), basis=WITHOUT_LOAD, _kept={})))
     assert "cannot be told apart" in text
     assert "most of it" not in text
-
-
-def test_composites_are_compared_as_one_piece(report_data: MakeData, cell_runs: ModuleType) -> None:
-    target = cell_runs.TARGET_002.with_(stages={"preprocess": 78.7, "vision+prefill": 300.0, "decode": 143.9})
-    rows = rows_of(tables(contributions(report_data(cell_runs.DRAFT_002, target)))[0])
-    assert rows["vision+prefill"][0] == "228.0 ms"
-    assert "vision" not in rows
 
 
 def test_generation_of_003(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -244,24 +215,6 @@ def test_acceptance_with_numerators_and_denominators(report_data: MakeData, cell
     assert [cell.text for cell in table.rows[0]][1:3] == ["4.000", "3.500"]
     assert column(table, "decoding, measured")[0].text.startswith("1.83×")
     assert table.rows[0][-1].text == "6 against runs 101, 102, 103, 104, 105, 106"
-
-
-def test_all_sections_weigh_against_the_same_plain_runs(report_data: MakeData, cell_runs: ModuleType) -> None:
-    """Plain answers to one frame stand first in the session; speculation saw eight frames, and is slower than those."""
-    _, target, both = _speculation(cell_runs)
-    eight = {"max_new_tokens": 64, "frames": 8}
-    one_frame = target.with_(name="1 frame", stages={"vision": 5.0, "prefill": 60.0, "decode": 40.0})
-    plain = target.with_(name="8 frames", settings=eight)
-    slow = both.with_(settings=eight, stages={"vision": 30.0, "prefill": 500.0, "decode": 300.0})
-    data = report_data(one_frame, plain, slow)
-    (table,) = tables(costs(data))
-    whole = (30 + 500 + 110) / (30 + 500 + 300)
-    assert column(table, "whole answer, measured")[0].text.startswith(f"{whole:.2f}×")
-    assert column(table, "decoding, measured")[0].text.startswith("0.37×")
-    assert table.rows[0][-1].text == "6 against runs 101, 102, 103, 104, 105, 106"
-    assert f"{whole:.2f}×" in said(costs(data))
-    [pair] = [pair for pair in pairs_of(data) if pair.other.runs[0].info.mode == "speculative"]
-    assert pair.base.cell == "8 frames"
 
 
 def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs: ModuleType) -> None:

@@ -30,16 +30,10 @@ from evprof.export.report.parts import Heading, Report, Table
 from evprof.export.report.rendering import html, markdown
 from evprof.export.report.writing import build_report
 from evprof.run.suites.ready import DOCUMENTS, READY
-from report_blocks import data_of_cells
 from site_pages.documents import page
 
 ROOT = Path(__file__).resolve().parents[2]
 MakeData = Callable[..., ReportData]
-
-
-@pytest.fixture
-def report_data() -> MakeData:
-    return data_of_cells
 
 
 @pytest.fixture
@@ -97,13 +91,6 @@ def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
     other = next(entry for entry in found.values() if entry.item.place.startswith("Phase 3: collect"))
     assert (other.mark, "evprof adapter collect" in other.reason) == (PARTLY, True)
     assert all(entry.reason for entry in found.values() if entry.mark != FULL)
-
-
-def test_imported_files_have_marks_of_their_own(report_data: MakeData, cell_runs: ModuleType) -> None:
-    found = {entry.number: entry for entry in answered(report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002))}
-    assert found["002.2"].mark == FULL
-    assert found["000.2"].mark == NONE
-    assert found["000.2"].reason == "result files hold no shapes of tensors"
 
 
 def test_the_report_counts_its_items_and_writes_them_in_order(measured: ReportData) -> None:

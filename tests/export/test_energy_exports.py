@@ -13,7 +13,7 @@ from evprof.export.report.data import Source, gather
 from evprof.export.report.sections.memory import energy
 from evprof.view.range_figures import power_line
 from exported import chrome_trace, tables
-from fake_nvml import MS, powered_recording
+from fake_nvml import powered_recording
 from report_blocks import said
 from report_blocks import tables as tables_of
 
@@ -48,19 +48,6 @@ def test_power_is_a_counter_track_of_the_trace(runs: list[RunLog]) -> None:
     assert gaps_us == pytest.approx([gap / 1000 for gap in times[2:] - times[1:-1]])
 
 
-def test_power_of_a_processor_is_the_mean_between_two_steps_of_its_counter(runs: list[RunLog]) -> None:
-    joules = [0, 0, 5, 5, 30]
-    template = runs[0].power["cuda:0"][0]
-    records = [
-        template._replace(device="cpu:0", t_ns=place * 100 * MS, power_mw=-1, energy_uj=value * 1_000_000)
-        for place, value in enumerate(joules)
-    ]
-    times, watts = power_line(records)
-    assert times.tolist() == [0, 200 * MS]
-    assert watts.tolist() == [25.0, 125.0]
-    assert len(power_line(records[:2])[0]) == len(power_line([])[0]) == 0
-
-
 def test_the_report_tells_energy_and_which_runs_were_slowed_down(runs: list[RunLog]) -> None:
     found = energy(gather([Source(Path("s.evprof"), runs)]))
     figures, stages = tables_of(found)
@@ -68,9 +55,3 @@ def test_the_report_tells_energy_and_which_runs_were_slowed_down(runs: list[RunL
     assert figures.rows[0][2].text == "1,187 J"
     assert stages.heads == ("configuration", "load", "preprocess", "vision", "prefill", "decode", "unattributed")
     assert "thermal slowdown" in said(found)
-
-
-def test_runs_without_samples_have_no_table_of_energy(runs: list[RunLog]) -> None:
-    for run in runs:
-        run.power.clear()
-    assert energy(gather([Source(Path("s.evprof"), runs)])) == []

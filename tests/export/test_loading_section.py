@@ -76,9 +76,3 @@ def test_what_was_read_from_where_and_how_fast(data: ReportData) -> None:
     assert shown[0][3] == "31.0 ± 1.4"
     assert shown[1][1:5] == [""] * 4
     assert shown[2][6] == "4.000"
-
-
-def test_runs_that_do_not_tell_are_no_zeros() -> None:
-    recording = RecordLog()
-    run_of(recording, 1, "old", None, {"read events": 4})
-    assert loading(report(recording)) == []

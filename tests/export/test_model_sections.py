@@ -6,8 +6,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import pytest
-
 from evprof.core.records import SETTLED, BatchRow, SpanRecord, TensorRecord
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Table
@@ -16,19 +14,9 @@ from evprof.export.report.sections.answers import samples
 from evprof.export.report.sections.comparisons import both_models, one_setting, same_input
 from evprof.export.report.sections.speculation import alignment, by_answer_length
 from evprof.export.report.sections.times import lengths, operations
-from report_blocks import column, data_of_cells, plots, rows_of, said, tables
+from report_blocks import column, plots, rows_of, said, tables
 
 MakeData = Callable[..., ReportData]
-
-
-@pytest.fixture
-def report_data() -> MakeData:
-    return data_of_cells
-
-
-@pytest.fixture
-def published(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
-    return report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
 
 
 def test_both_models_side_by_side(published: ReportData) -> None:

@@ -12,11 +12,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Table
-from evprof.export.report.rendering import markdown
-from evprof.export.report.sections import times
-from evprof.export.report.sections.comparisons import fewer_or_faster_tokens
 from evprof.export.report.sections.imported import section
-from evprof.export.report.writing import build_report
 from evprof.metrics.published import common_blocks, published_files
 from evprof.run.legacy_import import import_files
 from report_blocks import said as texts
@@ -149,25 +145,6 @@ def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(
     assert "1 of 4 rows" in texts(section(gathered(tmp_path, legacy_shapes.sample_rows(4), "again.json")))
 
 
-def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    data = gathered(tmp_path, legacy_shapes.end_to_end(4))
-    over = next(table for table in tables(times.overview(data)) if "per token" in table.heads)
-    shown = {row[0].text: row[list(over.heads).index("per token")].text for row in over.rows}
-    each = next(table for table in tables(fewer_or_faster_tokens(data)) if "ms per token, other" in table.heads)
-    for row in each.rows:
-        name = row[0].text.split(" / ")[0]
-        other = row[list(each.heads).index("ms per token, other")].text
-        assert shown[name].split()[0][:4] == other.split()[0][:4]
-    assert markdown(build_report(data)).count("Time per token is decode time over tokens 2…n") == 1
-
-
 def test_over_no_run_a_report_is_refused(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing to report"):
         gathered(tmp_path, legacy_shapes.with_errors() | {"results": []})
-
-
-def test_decode_rates_are_as_published_and_by_the_passes(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    table = tables(section(gathered(tmp_path, legacy_shapes.five_stages(12))))[0]
-    row = row_of(table, "Decode, tok/s")  # the file divides all tokens by the time of one less
-    assert row[2:4] == [f"{3 / 0.44:.1f}", f"{4 / 0.72:.1f}"]
-    assert row[5:7] == [f"{2 / 0.44:.1f}", f"{3 / 0.72:.1f}"]

@@ -13,7 +13,7 @@ from evprof.core.vocabulary.scoring import CHOICE, RIGHT, SCORING_RULES, Expecte
 from evprof.export.files import write_export
 from evprof.export.report.data import Source, gather
 from evprof.export.report.sections.answers import accuracy
-from evprof.metrics.comparison.accuracy import accuracy_of, paired_accuracy
+from evprof.metrics.comparison.accuracy import accuracy_of
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.gathering import configurations_of
 from report_blocks import said, tables
@@ -61,10 +61,6 @@ def test_scores_stand_beside_time_and_by_task(runs):
     assert SCORING_RULES[CHOICE].sentence in found
 
 
-def test_without_an_expected_answer_there_is_nothing():
-    assert accuracy(gather([Source(Path("s.evprof"), Cell(samples=3, is_imported=False).runs())])) == []
-
-
 def test_the_comparison_tells_the_same(runs):
     good, poor = configurations_of(runs)
     document = json.loads(json.dumps(compare_document([good, poor], good)))
@@ -80,17 +76,6 @@ def test_the_comparison_tells_the_same(runs):
     assert difference["ci95"] is None, "a bounded figure has no normal interval"
     rows = {row["metric"]: row for row in document["rows"]}
     assert rows[RIGHT]["values"] == [1.0, 0.125]
-
-
-def test_most_of_a_samples_repeats_decide(runs):
-    good, poor = configurations_of(runs)
-    again = _cell("good", ["A"] * 8, 201) + _cell("good", ["C"] * 8, 301)
-    for number, run in enumerate(again):
-        run.info.repeat = 1 + number // 8
-    mostly_wrong = configurations_of([*good.runs, *again])[0]
-    found = paired_accuracy(mostly_wrong, poor)
-    assert found is not None
-    assert (found.mcnemar.both, found.mcnemar.base) == (0, 0), "one right answer of three is not most of them"
 
 
 def test_predictions_are_a_line_a_run(runs, tmp_path):

@@ -98,18 +98,6 @@ def test_no_text_becomes_markup_of_html(text: str) -> None:
     assert not re.search(r"[\x00-\x08\x0e-\x1f\u202a-\u202e]", hostile.text)
 
 
-@given(st.text(max_size=80))
-def test_every_text_leaves_the_same_tags(text: str) -> None:
-    table = Table(("a", text), ((Cell("x"), Cell(text, Badge.MEASURED, note=text)),), caption=text)
-
-    def report(word: str) -> Report:
-        return Report(word, word, ((word, word),), (Section(word, (Paragraph(word), table)),))
-
-    page = Page(html(report(text)))
-    assert page.open == []
-    assert {tag for tag, _ in page.tags} == {tag for tag, _ in Page(html(report("word"))).tags}
-
-
 def test_a_page_fetches_and_runs_nothing_and_names_are_its_own() -> None:
     document = html(report_of("see https://example.invalid/x.js ünsäglich"))
     page = Page(document)

@@ -99,9 +99,3 @@ def test_answers_stand_side_by_side_as_they_are(data_of: Gather) -> None:
     assert rows[0][1].endswith("…")
     assert shown.rows[0][1].note == f"the first 1,200 of {len(text):,} characters"
     assert rows[1][1:] == ["(empty)", "n/a (n = 0)", "0"]
-
-
-def test_without_texts_there_is_nothing(data_of: Gather) -> None:
-    data = data_of([("a", "one", "", None)])
-    data.runs[0].info.text = None
-    assert generated_texts(data) == []

@@ -93,10 +93,3 @@ def test_drafts_inside_the_prefill(runs: list[RunLog]) -> None:
     text = said(section)
     assert "In 1 answer, 5 of 6 hidden tokens were accepted (83.3 %)." in text  # three times the same
     assert "3 runs against 3 plain ones, runs 2, 3, 4" in text
-
-
-def test_without_such_runs_there_is_nothing(runs: list[RunLog]) -> None:
-    plain = data_of([run for run in runs if run.info.mode == "target"])
-    assert failures(plain) == costs(plain) == hidden_drafts(plain) == []
-    alone = data_of([run for run in runs if run.info.mode == "speculative"])
-    assert costs(alone) == []

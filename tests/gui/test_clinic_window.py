@@ -171,13 +171,6 @@ def test_assumed_values_stay_while_the_run_is_the_same(dialog: ClinicDialog, sel
     assert not dialog.plot.state.is_assumed
 
 
-def test_more_acceptance_saves_more(dialog: ClinicDialog) -> None:
-    measured = dialog.plot.state.measured
-    saved = [WhatIf(measured, alpha=alpha).saved_ms for alpha in (0.0, 0.3, 0.6, 0.9, 1.0)]
-    assert saved == sorted(saved)
-    assert "would cost" in WhatIf(measured, alpha=0.0).sentence
-
-
 def test_other_modes_have_no_break_even(dialog: ClinicDialog, selection: Selection) -> None:
     asked: list[str] = []
     dialog.run_asked.connect(asked.append)

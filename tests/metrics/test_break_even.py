@@ -96,14 +96,6 @@ def test_hidden_break_even_is_where_blocks_played_out_gain_nothing(free, step, v
     assert gains[1] == pytest.approx(0, abs=0.05 * step)
 
 
-def test_a_greedy_block_at_the_price_of_a_step_pays_at_any_acceptance() -> None:
-    """A wrong first token costs no pass, and a right one spares the step that the pass costs."""
-    assert break_even.hidden_break_even_alpha(8, 10.0, 10.0) == 0.0
-    drawn = break_even.hidden_break_even_alpha(8, 10.0, 10.0, is_greedy=False)
-    assert drawn == pytest.approx(0.5, abs=0.01)
-    assert break_even.hidden_break_even_alpha(1, 10.0, 10.0) is None  # one draft spares what its pass costs
-
-
 def test_costs_between_and_beyond_what_was_measured() -> None:
     costs = RoundCosts(2.0, {4: 4.0}, {4: 6.0})
     assert costs.v(4) == 3
@@ -116,15 +108,6 @@ def test_costs_between_and_beyond_what_was_measured() -> None:
     assert falling.v(8) == 0.5  # noise: no block gets cheaper the longer it is
     assert RoundCosts(2.0).drafting_ms(5) == 0
     assert [point.gamma for point in break_even.curve(costs, 0.8)] == list(range(1, 13))
-
-
-def test_document_says_equal_models_cannot_win() -> None:
-    """Draft and target of one size, c = 1: no gamma pays at any acceptance; c = 0.05 pays 3.09 at 0.8 (decoding.md)."""
-    equal = RoundCosts(1.0, {1: 1.0}, dict.fromkeys(break_even.GAMMAS, 1.0))
-    assert max(break_even.speedup(gamma, 1.0, equal) for gamma in break_even.GAMMAS) == pytest.approx(1.0)
-    assert break_even.break_even_alpha(equal, 5, 100, 1.0) is None
-    head = RoundCosts(1.0, {1: 0.05}, dict.fromkeys(break_even.GAMMAS, 1.0))
-    assert round(max(point.speedup for point in break_even.curve(head, 0.8)), 2) == 3.09
 
 
 def speculative(
@@ -169,14 +152,6 @@ def test_costs_add_up_to_the_decode_stage(rounds, gap: float, once: float) -> No
         spent = costs.once_ms + len(rounds) * costs.round_ms(gammas)
         if all(count or draft == 0 for count, _, draft, _ in rounds):
             assert spent == pytest.approx((decode.duration_ns or 0) / MS, rel=1e-4, abs=1e-3)
-
-
-def test_getting_the_drafter_ready_is_part_of_what_is_paid_once() -> None:
-    run = speculative([(4, 4, 1.0, 2.0)] * 8, prepare=3.0)
-    run.absorb(SpanRecord(2, 2, 1, 2, "target", "prepare draft", 0, 2 * MS))
-    costs = break_even.costs_of([run], 2.0)
-    assert costs is not None
-    assert (costs.once_ms, costs.prepare_ms) == (3.0, 2.0)
 
 
 def test_no_costs_without_steady_rounds() -> None:

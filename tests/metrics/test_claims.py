@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +13,7 @@ from evprof.metrics.claims import speculation
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding, judge
 from evprof.metrics.claims.models import CACHE_HIT
 from evprof.metrics.claims.table import CLAIMS, answer_claims
-from evprof.metrics.limits.sizes import PUBLISHED_VISION, VICUNA_7B, DeviceCeiling, ModelSizes
+from evprof.metrics.limits.sizes import DeviceCeiling
 
 GPU = {"device": "cuda:0"}
 
@@ -116,15 +115,6 @@ def test_bfloat16_against_float16(
     _verdict(judged("bfloat16", evidence(*cells)), verdict, "bfloat16")
 
 
-def test_formats_of_other_models_say_whose_they_are(evidence: Callable[..., Evidence], cell_runs: ModuleType) -> None:
-    fp16, bf16 = _formats(cell_runs.Cell(), 1000, 100.0)
-    tiny = [cell.with_(model=cell.model | {"name": "tiny", "layers": 2, "device": "cpu"}) for cell in (fp16, bf16)]
-    _verdict(judged("bfloat16", evidence(*tiny)), NOT_MEASURED, "1.000 times the bytes", measured_on="tiny on cpu")
-    # Twins that differ in something else, too, are no twins.
-    other = bf16.with_(settings={"frames": 3})
-    _verdict(judged("bfloat16", evidence(fp16, other)), NOT_MEASURED)
-
-
 def test_vocabularies_by_the_texts_of_ids(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     words = [" a", " road", " with", " a1", " car", "."]
     draft = pair[0].with_(tokens=(5, 6, 7, 8, 9, 10), pieces=words)
@@ -152,14 +142,6 @@ def test_eventgpts_context(evidence: Callable[..., Evidence], pair: tuple[Any, A
     _verdict(judged("eventgpt_context", evidence(draft)), verdict, str(prompt))
     tiny = draft.with_(model={"layers": 4})
     _verdict(judged("eventgpt_context", evidence(tiny)), NOT_MEASURED, str(prompt), "another layout")
-
-
-def test_the_smaller_cache_of_002_cannot_be_told_without_knowing_how_it_grows(
-    evidence: Callable[..., Evidence], pair: tuple[Any, Any]
-) -> None:
-    """Bytes grow 1.16 times against 1.55: a third of it; copying the cache to grow would be five sixths."""
-    finding = judged("smaller_cache", evidence(*pair))
-    _verdict(finding, NOT_MEASURED, "1.55 times", "1.16 times", "explains 33 %", "explain 83 %")
 
 
 @pytest.mark.parametrize(
@@ -196,19 +178,6 @@ def test_prefill_against_its_own_decode_steps(evidence: Callable[..., Evidence],
     _verdict(judged("memory_bound_prefill", evidence(slow)), CONFIRMED)
     short = pair[1].with_(prompt=700, frames=1)
     _verdict(judged("memory_bound_prefill", evidence(short)), NOT_MEASURED, "700 positions, not 4,643")
-
-
-def test_noted_shapes_of_other_models_are_told_and_named(
-    evidence: Callable[..., Evidence], cell_runs: ModuleType
-) -> None:
-    noted = {"tiny": ModelSizes("tiny", "llava", VICUNA_7B, PUBLISHED_VISION["llava"])}
-    cell = cell_runs.Cell(is_imported=False, model=cell_runs.TINY, prompt=700, stages={"prefill": 10.0})
-    ceilings = [DeviceCeiling("cpu", "float32", 1, 1e10, 1e11)]
-    finding = judged(
-        "memory_bound_prefill", evidence(cell.with_(environment={"threads": 1}), models=noted, ceilings=ceilings)
-    )
-    _verdict(finding, NOT_MEASURED, "700 positions", measured_on="tiny on cpu")
-    assert judged("memory_bound_prefill", evidence(cell)).verdict == NOT_MEASURED
 
 
 @pytest.mark.parametrize(("prefill", "of_000", "of_002"), [(66.1, REFUTED, CONFIRMED), (100.0, CONFIRMED, REFUTED)])
@@ -260,21 +229,6 @@ def test_fewer_tokens_of_003(evidence: Callable[..., Evidence], pair: tuple[Any,
     # A pair that cannot judge does not keep another from it.
     both = evidence(draft, capped, draft, target, pairs=((0, 1), (2, 3)))
     _verdict(judged("fewer_tokens", both), REFUTED, *words)
-
-
-def test_a_share_that_may_be_all_or_not_judges_nothing(
-    evidence: Callable[..., Evidence], pair: tuple[Any, Any]
-) -> None:
-    """Time per token scatters about the same, so that the count gives between less and more than all."""
-    draft = pair[0].with_(stages={"vision+prefill+decode": 900.0}, output=90, steps=None, settings={}, samples=5)
-    target = pair[1].with_(stages={"vision+prefill+decode": 2000.0}, output=200, steps=None, settings={}, samples=5)
-    asked = evidence(draft, target)
-    runs = [run for column in asked.columns for run in column.runs]
-    for run, counted in zip(runs, (80, 100, 95, 85, 90, 215, 185, 190, 210, 200), strict=True):
-        facts = run.info.imported
-        assert facts is not None
-        run.info.imported = replace(facts, output_tokens=counted)
-    _verdict(judged("fewer_tokens", asked), NOT_MEASURED, "Too few samples to tell")
 
 
 @pytest.mark.parametrize(("vision", "verdict"), [(29.5, REFUTED), (110.0, CONFIRMED), (400.0, REFUTED)])
@@ -336,15 +290,6 @@ def test_parallel_prefill_as_bounded_by_the_paces(evidence: Callable[..., Eviden
     # A target whose steps are nearly all of its time and few: nothing excludes it, and nothing measured it.
     quick = pair[1].with_(stages={"vision+prefill": 100.0, "decode": 5.0}), pair[0].with_(stages={"decode": 1.0})
     assert judged("parallel_prefill_speed", evidence(*quick)).verdict == NOT_MEASURED
-
-
-@pytest.mark.parametrize("total", [1680.0, 360.0])
-def test_an_adapter_that_drafts_says_nothing_of_one_on_the_cache(
-    evidence: Callable[..., Evidence], pair: tuple[Any, Any], total: float
-) -> None:
-    plain, through = _adapter(pair[1], total, 0)
-    finding = judged("adapter_speed", evidence(plain, through))
-    _verdict(finding, NOT_MEASURED, f"{1037.9 / total:.2f}×", measured_on="an adapter that drafts")
 
 
 @pytest.mark.parametrize(("accepted", "verdict"), [(0.0, REFUTED), (2.0, REFUTED), (4.5, CONFIRMED)])
@@ -446,19 +391,6 @@ def test_claims_are_judged_on_their_own_models_alone(
     theirs = [cell.with_(model=other) for cell in cells]
     name = other.get("name", "llava-1.5-7b")
     _verdict(judged("naive_speed", evidence(*theirs)), NOT_MEASURED, "0.40×", "is not about", measured_on=name)
-
-
-def test_naive_means_the_untouched_draft_in_turns(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
-    plain = _plain(pair[1])
-    lookup = _speculative(pair[1], 597.7, speculation=SpeculationFacts("lookup", "lookup")).with_(
-        stages={"decode": 500.0}
-    )
-    naive = _speculative(pair[1], 597.7, speculation=SpeculationFacts("tiny", "model")).with_(
-        name="naive", stages={"decode": 1500.0}
-    )
-    _verdict(judged("naive_speed", evidence(plain, lookup, naive)), CONFIRMED, "naive (drafter model")
-    hidden = naive.with_(name="inside", mode="parallel-prefill", rounds=())
-    _verdict(judged("parallel_prefill_speed", evidence(plain, lookup, hidden)), REFUTED, "inside (drafter model")
 
 
 def _adapter(cell: Any, total: float, accepted: float) -> tuple[Any, Any]:

@@ -44,23 +44,6 @@ def by_name(found: list[clinic.Definition]) -> dict[str, clinic.Definition]:
     return {entry.name: entry for entry in found}
 
 
-def test_every_definition_of_a_run(speculative_run: RunLog) -> None:
-    """Rounds of 3 that accepted 3, 1, 0 and, clipped, 2."""
-    found = by_name(clinic.definitions(speculative_run))
-    counts = {name: (entry.numerator, entry.denominator, entry.unit) for name, entry in found.items()}
-    assert counts == {
-        clinic.DRAFT_RATE: (6, 12, "share"),
-        clinic.TOKEN_RATE: (6, 8, "share"),
-        clinic.LENGTH: (10, 4, "tokens"),
-        clinic.LENGTH_WITHOUT: (6, 4, "tokens"),
-        clinic.EFFICIENCY: (9, 4, "tokens"),
-        clinic.ALPHA: (None, None, "share"),
-    }
-    assert found[clinic.ALPHA].value is None
-    assert "no probabilities" in found[clinic.ALPHA].note
-    assert found[clinic.LENGTH].value == 2.5
-
-
 @given(ROUNDS)
 def test_values_are_the_quotients_of_their_counts_and_agree_with_acceptance(rounds) -> None:
     run = run_of(rounds)
@@ -180,10 +163,3 @@ def test_a_tree_that_grew_freely_says_how_deep_it_was_and_what_was_judged() -> N
         (3, 2, 2),
         (2, 1, 0),
     ]
-
-
-def test_runs_together_weigh_long_answers_more() -> None:
-    one, other = run_of([(4, 4, False, False)]), run_of([(4, 0, False, False)] * 3)
-    found = by_name(clinic.definitions_over([(one, None), (other, None)]))
-    assert (found[clinic.DRAFT_RATE].numerator, found[clinic.DRAFT_RATE].denominator) == (4, 16)
-    assert found[clinic.LENGTH].denominator == 4

@@ -117,9 +117,3 @@ def test_a_tree_tells_only_the_preferred_token() -> None:
     [found] = first_rejections(run)
     assert found.draft_piece == " red"
     assert found.kind == CONTENT
-
-
-def test_an_end_and_a_clip_reject_nothing() -> None:
-    run = run_with(" A| bus", (" bus| now", 1, 1))
-    assert first_rejections(run) == []
-    assert counts([]) == {SHIFTED: 0, SURFACE: 0, CONTENT: 0}

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from evprof.core.run_info import ModelFacts, SpeculationFacts
+from evprof.core.run_info import SpeculationFacts
 from evprof.core.run_log import RunLog
-from evprof.core.sample import Sample
-from evprof.metrics.speculation.outcome import preparation_ms
 from evprof.metrics.speculation.parallel_prefill import window_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from told import in_processes, told
@@ -118,15 +116,6 @@ def test_break_even_of_the_block(runs: list[RunLog]) -> None:
     assert accepted * STEP == pytest.approx(alpha * 15 + 10)
 
 
-def test_a_wrong_first_token_costs_no_pass(script: Callable) -> None:
-    """Where nothing was accepted and nobody was held up, the block costs nothing: it pays at any acceptance."""
-    listed = [plain(script, 1), hidden(script, 11, accepted=0, verify=0.0, prefill=60.0)]
-    listed[1].rounds[:] = [entry._replace(rollback_ns=2000) for entry in listed[1].rounds]
-    found = window_of(listed[-1], listed)
-    assert found is not None
-    assert found.break_even_alpha == 0
-
-
 def test_a_block_that_cannot_pay(script: Callable) -> None:
     """One draft saves one step of 10 ms and costs 15 + 10."""
     blocks = [hidden(script, number, accepted=1, drafted=1) for number in (11, 12, 13)]
@@ -167,35 +156,3 @@ def test_no_window_means_no_drafts(script: Callable) -> None:
     assert (found.drafted, found.ceiling, found.break_even_alpha) == (0, None, None)
     assert "Nothing was drafted" in speculation_sentence(listed[1], listed)
     assert window_of(listed[0], listed) is None
-
-
-def test_only_what_the_draft_alone_takes_is_preparation(runs: list[RunLog], script: Callable) -> None:
-    assert preparation_ms(runs[-1]) == 0
-    late = script(20, mode="parallel-prefill").begin()
-    late.span("prefill", 0, 50)
-    late.span("prefill", 20, 80, role="draft")
-    late.span("decode", 60, 90)
-    assert preparation_ms(late.end(90)) == 10
-
-
-def test_answers_of_another_length_are_no_gain(script: Callable) -> None:
-    listed = [plain(script, 1, tokens=TOKENS - 1), hidden(script, 11)]
-    found = window_of(listed[1], listed)
-    assert found is not None
-    assert found.net_gain_ms is None
-
-
-def test_the_drafts_own_contention(script: Callable, plain_run: RunLog) -> None:
-    listed = [plain(script, 1), hidden(script, 11)]
-    alone = script(21, role="draft", mode="draft").begin()
-    alone.span("prefill", 0, 40)
-    alone.token(1, 40)
-    log = alone.end(50)
-    facts: ModelFacts = plain_run.info.models["target"]
-    log.info.models = {"draft": facts}
-    listed[1].info.models = {**listed[1].info.models, "draft": facts}
-    for run in (log, listed[1]):
-        run.info.sample = Sample("a.npy", "a.mp4", "What?")
-    found = window_of(listed[1], [*listed, log])
-    assert found is not None
-    assert found.draft_contention_ms == 15

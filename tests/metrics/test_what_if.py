@@ -38,15 +38,6 @@ def test_free_tokens_of_the_published_window() -> None:
     assert free_tokens(111, AnswerPace(100, 5)) == 3
 
 
-def test_a_block_saves_at_most_a_over_one_minus_a() -> None:
-    """decoding.md: 1.0, 2.3, 4.0 and 9 tokens however long the window is."""
-    for rate, most in ((0.5, 1.0), (0.7, 7 / 3), (0.8, 4.0), (0.9, 9.0)):
-        assert accepted_of(rate, 10_000) == pytest.approx(most)
-        assert accepted_of(rate, 28) < most
-    assert accepted_of(1.0, 28) == 28
-    assert accepted_of(0.5, 0) == 0
-
-
 def test_a_block_at_80_percent_saves_four_tokens() -> None:
     """Document 002 expects 2100 ms for 100 tokens; one block at 80 % gives 4 tokens."""
     found = parallel_prefill(TARGET, DRAFT, 100, 0.8)
