@@ -10,9 +10,7 @@ from evprof.core.sample import Sample, seconds_text
 from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.pictures.frame_folder import is_frame_set, load_event_frames
 from evprof.loaders.pictures.png import encode_png
-from evprof.loaders.pictures.render import EVENTGPT_FRAMES, Picture, render_event_frames
-from evprof.loaders.probe import probe
-from evprof.loaders.videos.opening import open_video
+from evprof.loaders.pictures.render import EVENTGPT_FRAMES, render_event_frames
 from evprof.loaders.videos.source import VideoFrames, VideoSource
 
 
@@ -79,55 +77,21 @@ def _outside(recording: EventRecording, sample: Sample) -> UserError:
     return UserError(f"{recording.path}: no event lies {place} of the recording{spanned}.")
 
 
-VIDEO_FRAMES = 8
-"""Video-LLaVA's number of frames."""
+def save_event_frames(sample: Sample, count: int | None, folder: str | Path) -> None:
+    """Writes the event frames that a model is shown of the sample's clip as `frame_00.png` on, 5 by default.
 
-
-def save_model_frames(path: str | Path, count: int | None, folder: str | Path) -> list[Path]:
-    """Writes the frames a model would be shown, before its own resizing, as lossless PNGs; returns their paths.
-
-    Events become `count` (default 5) EventGPT renderings, a video or a folder of frames `count` (default 8; all)
-    evenly spread ones. Files are called `frame_00.png` on; raises UserError before overwriting any that is there.
+    They are EventGPT's renderings. Raises UserError.
     """
-    kind = probe(path)
-    if kind == "video":
-        frames = _video_pictures(Sample(video_path=str(path)), count)
-    elif kind == "events":
-        frames = _event_pictures(Sample(events_path=str(path)), count)
-    else:
-        raise UserError(f"{path}: is a {kind}, which has no frames; give an event recording or a video.")
-    return _save(frames, Path(folder))
-
-
-def save_event_frames(sample: Sample, count: int | None, folder: str | Path) -> list[Path]:
-    """As `save_model_frames`, of the events that the sample means: of its clip, rectified where it says so."""
-    return _save(_event_pictures(sample, count), Path(folder))
-
-
-def _event_pictures(sample: Sample, count: int | None) -> list[Picture]:
-    path = sample.events_path
+    path, folder = sample.events_path, Path(folder)
     if path is None:
         raise UserError(f"'{sample.name}' has no event recording, so no event frames can be drawn.")
     if Path(path).is_dir() or is_frame_set(path):
-        return load_event_frames(path, count).frames
-    return render_event_frames(read_clip(sample), EVENTGPT_FRAMES if count is None else count)
-
-
-def _video_pictures(sample: Sample, count: int | None) -> list[Picture]:
-    with open_video(str(sample.video_path), sample.video_times_path) as video:
-        video.index()
-        return clip_frames(video, sample, VIDEO_FRAMES if count is None else count).frames
-
-
-def _save(frames: list[Picture], target: Path) -> list[Path]:
-    paths = [target / f"frame_{index:0{max(2, len(str(len(frames) - 1)))}d}.png" for index in range(len(frames))]
-    taken = next((existing for existing in paths if existing.exists()), None)
-    if taken is not None:
-        raise UserError(f"{taken}: already there; give --save-frames an empty folder.")
+        frames = load_event_frames(path, count).frames
+    else:
+        frames = render_event_frames(read_clip(sample), EVENTGPT_FRAMES if count is None else count)
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        for frame_path, frame in zip(paths, frames, strict=True):
-            frame_path.write_bytes(encode_png(frame))
+        folder.mkdir(parents=True, exist_ok=True)
+        for index, frame in enumerate(frames):
+            (folder / f"frame_{index:02d}.png").write_bytes(encode_png(frame))
     except OSError as error:
-        raise UserError(f"{target}: frames cannot be written there ({error.strerror or error}).") from None
-    return paths
+        raise UserError(f"{folder}: frames cannot be written there ({error.strerror or error}).") from None

@@ -65,17 +65,6 @@ def test_no_file_is_called_as_elsewhere_standard_output_is(evprof, session, word
     assert not Path("-").exists()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--frames", "3"],
-        ["--frames", "0", "--save-frames", "d"],
-    ],
-)
-def test_inspect_refuses_frames_without_a_place(evprof, session, words) -> None:
-    assert evprof("inspect", session, *words).code == 2
-
-
 def test_models_are_listed_with_what_they_read(evprof, tmp_path, monkeypatch) -> None:
     snapshot = tmp_path / "hub" / "models--someone--Video-LLaVA" / "snapshots" / "abc"
     snapshot.mkdir(parents=True)

@@ -179,7 +179,7 @@ def test_a_run_takes_the_frames_of_one_clip_among_others(scripted, evprof, tmp_p
 
 def test_the_frames_of_one_clip_are_inspected(evprof, tmp_path: Path) -> None:
     sample = bundled_samples()[0]
-    assert evprof("inspect", sample.events_path, "--save-frames", tmp_path / "all", "--frames", 5).code == 0
+    assert evprof("convert", sample.events_path, "-o", tmp_path / "all").code == 0
     for number in range(5):
         shutil.copyfile(tmp_path / "all" / f"frame_{number:02d}.png", tmp_path / "all" / f"7_{number}.png")
     found = evprof("inspect", tmp_path / "all" / "7_*.png", "--json")

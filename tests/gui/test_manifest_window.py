@@ -55,9 +55,9 @@ def test_a_list_of_nothing_is_refused(window: MainWindow, tmp_path: Path, record
 
 
 def test_the_frames_of_one_clip_can_be_run(window: MainWindow, tmp_path: Path, wait_until: Wait) -> None:
-    from evprof.loaders.clips import save_model_frames
+    from evprof.loaders.clips import save_event_frames
 
-    save_model_frames(bundled_samples()[0].events_path or "", 5, tmp_path / "drive")
+    save_event_frames(bundled_samples()[0], 5, tmp_path / "drive")
     for path in sorted((tmp_path / "drive").iterdir()):
         path.rename(path.with_name(f"7_{int(path.stem[-2:])}.png"))
     (tmp_path / "list.csv").write_text("events\ndrive/7_*.png\n")

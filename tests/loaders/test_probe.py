@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.clips import save_model_frames
 from evprof.loaders.content import content_hash
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.inspection import inspect_events, inspect_video
-from evprof.loaders.pictures.png import encode_png, read_png
-from evprof.loaders.pictures.render import render_event_frames
+from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.probe import probe
 
 
@@ -132,32 +130,6 @@ def test_the_document_of_a_video(videos: dict[str, Path]) -> None:
         "gop_frames": 250,
     }
     assert "single frame" in inspect_video(videos["one"])["problems"][0]
-
-
-def test_model_frames_of_events_are_the_renderings(tmp_path: Path, recording: Path) -> None:
-    for count, expected in ((None, 5), (12, 12)):
-        folder = tmp_path / f"out{expected}"
-        paths = save_model_frames(recording, count, folder)
-        assert [path.name for path in paths] == [f"frame_{index:02d}.png" for index in range(expected)]
-        assert sorted(folder.iterdir()) == paths
-        frames = render_event_frames(read_events(recording), expected)
-        for path, frame in zip(paths, frames, strict=True):
-            assert (read_png(path) == frame).all()
-
-
-def test_model_frames_never_overwrite_and_never_half_start(tmp_path: Path, recording: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "frame_03.png").write_text("mine")
-    with pytest.raises(UserError, match=r"frame_03\.png: already there"):
-        save_model_frames(recording, 5, tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["frame_03.png"]
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match="cannot be written"):
-        save_model_frames(recording, 5, tmp_path / "file" / "below")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="no frames"):
-        save_model_frames(tmp_path / "model", 5, tmp_path / "out2")
 
 
 def test_hashes_of_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, CommandExample
-from evprof.cli.options import add_json_option, add_setting, check_least, choice_of, existing, settings_of, typed_words
+from evprof.cli.options import add_json_option, add_setting, choice_of, existing, settings_of, typed_words
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.texts import did_you_mean
@@ -32,8 +32,7 @@ class InspectCommand(Command):
     """Describe a recording, video, sequence, list of samples, checkpoint, session, trace or result; nothing is run.
 
     Without PATH: list model families, bundled and cached checkpoints, bundled adapters, and what each needs.
-    With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
-    event recording, or the evenly spread frames of a video. MODEL names such as random:7b-eventgpt are described, too.
+    MODEL names such as random:7b-eventgpt are described, too.
     Of a checkpoint it also tells whether it fits this machine, alone or --with another, and what to change if not; with
     --against how its vocabulary meets that of a target.
     """
@@ -42,9 +41,6 @@ class InspectCommand(Command):
     examples = (
         CommandExample("evprof inspect", "list models and adapters"),
         CommandExample("evprof inspect scene.npy", "say what a recording holds"),
-        CommandExample(
-            "evprof inspect scene.mp4 --save-frames frames --frames 8", "write the eight frames that a model would see"
-        ),
         CommandExample(
             "evprof inspect checkpoints/EventGPT-7b --device cuda --dtype bfloat16",
             "say whether a checkpoint fits a GPU",
@@ -57,8 +53,6 @@ class InspectCommand(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("path", metavar="PATH", nargs="?", help="a file, a folder, or a model's name")
-        parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
-        parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
         parser.add_argument("--against", metavar="MODEL", help="how a draft's vocabulary meets this model's")
         group = parser.add_argument_group("whether a checkpoint fits")
         group.add_argument("--with", dest="other", metavar="MODEL", help="the other model of the pair")
@@ -80,10 +74,7 @@ class InspectCommand(Command):
                 raise UserError(f"{words[0]} needs a PATH: evprof inspect PATH {words[0]}.", exit_code=USAGE)
             print_models(console)
             return 0
-        check_least(options, frames=1)
         document = describe(options)
-        if options.save_frames is not None:
-            document["saved_frames"] = _save_frames(options, document["kind"])
         if console.is_json:
             console.document(document)
         elif document["kind"] == "checkpoint":
@@ -133,8 +124,6 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     if options.against is not None:
         raise UserError(f"--against asks about a model's vocabulary, but {path} is a {kind}.", exit_code=USAGE)
     _refuse_fit_options(options, kind)
-    if options.frames is not None and options.save_frames is None:
-        raise UserError("--frames says how many to write; add --save-frames DIR.", exit_code=USAGE)
     describers: dict[str, Callable[[str], dict[str, Any]]] = {
         "events": inspect_events,
         "video": inspect_video,
@@ -259,14 +248,6 @@ def _trace(path: str) -> dict[str, Any]:
 
     analysis = TraceAnalysis(read_trace(path))
     return _head(path, "trace") | {"problems": list(analysis.problems)} | trace_summary(analysis)
-
-
-def _save_frames(options: argparse.Namespace, kind: str) -> list[str]:
-    if kind not in ("events", "video"):
-        raise UserError(f"{options.path}: is a {kind}, which has no frames; give an event recording or a video.")
-    from evprof.loaders.clips import save_model_frames
-
-    return [str(path) for path in save_model_frames(options.path, options.frames, options.save_frames)]
 
 
 def _refuse_fit_options(options: argparse.Namespace, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Writes pictures as a folder of PNG files, named as `evprof inspect --save-frames` names them, with their times."""
+"""Writes pictures as a folder of PNG files with their times, and lists of samples."""
 
 from __future__ import annotations
 
