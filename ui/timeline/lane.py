@@ -111,6 +111,9 @@ class Lane(QWidget):
     def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.scene = scene
+        self._written: object = None
+        """The gutter as it was painted last."""
+
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self._set_height()
@@ -161,8 +164,15 @@ class Lane(QWidget):
 
     # What all share.
 
-    def update_canvas(self) -> None:
-        self.update(QRect(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
+    def refresh(self) -> None:
+        """Paints the canvas again, and the gutter where it says something else by now."""
+        if not self.isHidden():
+            left = GUTTER_PX if self._gutter() == self._written else 0
+            self.update(QRect(left, 0, self.width() - left, self.height()))
+
+    def _gutter(self) -> tuple[object, tuple[str, str], Sequence[tuple[float, str]]]:
+        """All that the gutter's picture depends on, beside the lane's size."""
+        return self.scene.theme, self.names(), () if self.is_folded else self.scale_marks()
 
     @property
     def canvas_width(self) -> float:
@@ -190,9 +200,9 @@ class Lane(QWidget):
 
     def _paint_gutter(self, painter: QPainter) -> None:
         """The arrow that collapses the lane, its names, and the value axis."""
-        theme, (name, second) = self.scene.theme, self.names()
+        theme = self.scene.theme
+        self._written = _, (name, second), marks = self._gutter()
         painter.fillRect(GUTTER_PX - 1, 0, 1, self.height(), theme.line)
-        marks = () if self.is_folded else self.scale_marks()
         painter.setPen(theme.text_dim)
         taken = []
         for y, text in marks:

@@ -202,11 +202,8 @@ class TimelineView(QWidget):
         self._changed.clear()
         for track in changed:
             track.update()
-        if changed or grows:
-            self.scene.clock_ns = self._clock()
-            if not self.aligning.resolve():
-                self._take_scale()
-                self._repaint_lanes()
+        if (changed or grows) and not self.aligning.resolve():
+            self._rescale()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Takes in the rows that came while the timeline was hidden."""
@@ -270,33 +267,26 @@ class TimelineView(QWidget):
         self.zooming.look_from(self.scene.extent()[0] + round(px * self.scene.scale.ns_per_px))
 
     def _rescale(self, *_: object) -> None:
-        self._follow_clock()
-        self._repaint_lanes()
+        self.show_wanted_lanes()
+        self._move()
 
     def _move(self, *_: object) -> None:
-        """Shows another part of the time, of the same things under the same names."""
-        self._follow_clock()
-        self._update_lanes(Lane.update_canvas)
-
-    def _follow_clock(self) -> None:
+        """Shows another part of the time, of the same things."""
         self.scene.clock_ns = self._clock() if self.scene.is_running else self.scene.clock_ns
         self._take_scale()
+        self._refresh_lanes()
 
-    def _repaint_lanes(self) -> None:
-        self.show_wanted_lanes()
-        self._update_lanes(Lane.update)
-
-    def _update_lanes(self, update: Callable[[Lane], None]) -> None:
+    def _refresh_lanes(self) -> None:
         self.head.update()
         for lane in self.lanes:
-            update(lane)
+            lane.refresh()
 
     # Mouse and keys.
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
         self.setAccessibleDescription(spoken_selection(self.scene, chosen))
         self.stack.overlay.update()
-        self._update_lanes(Lane.update_canvas)
+        self._refresh_lanes()
         if not self.choosing.is_here:
             self.zooming.bring_into_view()
 
@@ -317,4 +307,4 @@ class TimelineView(QWidget):
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme
         self.empty.update()
-        self._repaint_lanes()
+        self._refresh_lanes()
