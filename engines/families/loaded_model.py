@@ -32,7 +32,8 @@ from engines.checkpoints.config import (
 from engines.checkpoints.naming import Naming
 from engines.checkpoints.shards import StoredTensor, has_weights, read_json
 from engines.decoder.llama import LlamaDecoder
-from engines.families.clip_tower import ClipTower
+from engines.decoder.step_choice import EAGER, is_on_cuda
+from engines.families.clip_tower import CapturedTower
 from engines.measuring.timing import NullClock, StageClock
 from engines.stages.model import EVENTS, HostInputs, ModelInputs, VisionRecipe, splice
 from engines.stages.pixel_values import ClipTransform
@@ -71,9 +72,9 @@ class Network(nn.Module):
         raise NotImplementedError
 
     @cached_property
-    def tower(self) -> ClipTower:
+    def tower(self) -> CapturedTower:
         """The pass over that tower, up to the layer that is read. Its first use fuses weights, where they lie then."""
-        return ClipTower(self.frame_tower, self.config.feature_layer)
+        return CapturedTower(self.frame_tower, self.config.feature_layer)
 
     @property
     def tokens_per_frame(self) -> int:
@@ -130,7 +131,7 @@ class LoadedModel(ABC):
         self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
         self.language_model = language_model
         self.template = template
-        self.warnings = warnings
+        self._warnings = warnings
         self.record = FAMILIES[network.config.family]
         self.wants = self.record.reads
         # Pooled frames each add their mean; what they share is there once.
@@ -139,6 +140,17 @@ class LoadedModel(ABC):
         self.device, self.dtype = parameter.device, parameter.dtype
         self._kept = VisionCache()
         self._rehearsed: set[VisionRecipe] = set()
+        self._seen_frames = 0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        if (problem := self.network.tower.problem) is None:
+            return self._warnings
+        return (*self._warnings, f"The vision tower is not captured as a CUDA graph but runs eagerly: {problem}.")
+
+    @property
+    def vision_pass(self) -> str:
+        return self.network.tower.taken
 
     @staticmethod
     @abstractmethod
@@ -162,6 +174,11 @@ class LoadedModel(ABC):
         return asked
 
     def make_ready(self, settings: GenerationSettings) -> None:
+        if settings.switches.step == EAGER or not is_on_cuda(self.language_model):
+            self.release()
+        else:
+            expected = self.frames_of(settings) or self.record.frames
+            self.network.tower.capture_for({expected, self._seen_frames or expected}, self.language_model)
         self._rehearse(replace(self.recipe_of(settings), cache=OFF))
 
     def _rehearse(self, recipe: VisionRecipe) -> None:
@@ -178,6 +195,9 @@ class LoadedModel(ABC):
             torch.cuda.synchronize(self.device)
         self._rehearsed.add(recipe)
 
+    def release(self) -> None:
+        self.network.tower.release()
+
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
     ) -> HostInputs:
@@ -188,6 +208,7 @@ class LoadedModel(ABC):
 
     def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
         """Stage 3: [V, hidden], less what is pruned."""
+        self._seen_frames = len(inputs.pixel_values)
         recipe = inputs.recipe
         if recipe.cache == OFF:
             return self.compute_vision(inputs, spans)

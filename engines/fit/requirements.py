@@ -108,7 +108,7 @@ def memory_need(
 ) -> MemoryNeed:
     """The need of a model from its configuration; `question` is its positions. weights = parameters · bytes, with
     quantized projections; KV = 2 · layers · kv_heads · head_dim · positions · bytes; activations = the larger of vision
-    pass and prefill. Raises UserError for an unknown model or device."""
+    pass and prefill, both if the vision pass is captured. Raises UserError for an unknown model or device."""
     machine = machine or Machine()
     shape = shape or model_shape(choice)
     device = machine.device(choice.device)
@@ -139,6 +139,9 @@ def memory_need(
         # One matrix at a time comes back to the model's dtype.
         prefill += max(map(prod, shape.matrices)) * size
     seen = vision_bytes(replace(vision_shape(config), frames=picture_count(config, settings)), text.hidden, size)
+    if is_cuda and settings.switches.step != "eager":
+        # The vision tower's graph keeps its memory from run to run.
+        workspace += seen
     return MemoryNeed(
         name=shape.name,
         role=role,

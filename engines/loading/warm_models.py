@@ -81,8 +81,9 @@ class WarmModels:
 
     def release_caches(self) -> None:
         """Releases the KV caches and graphs that captured passes keep between runs."""
-        for steps in self._steps.values():
-            steps.release()
+        for key, model in self._held.items():
+            self._steps[key].release()
+            model.release()
 
     def keep_only(self, wanted: set[_Key]) -> None:
         surplus = [key for key in self._held if key not in wanted]

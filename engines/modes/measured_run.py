@@ -344,7 +344,7 @@ class MeasuredRun:
                 self._sink.append(alternatives)
         if run.facts != self._told:
             facts["speculation"] = run.facts
-        caches = {}
+        models, caches = {}, {}
         for role, model_pass in run.passes.items():
             cached = model_pass.cached
             self._tell_inputs(role, model_pass)
@@ -354,10 +354,11 @@ class MeasuredRun:
             elif step is not None and step.problem is not None:
                 self._warn(f"The {step.kind} decode step failed during the run, which went on eagerly: {step.problem}.")
             self._roles[role].warm.steps.last_prompt = cached.prompt_length
+            models[role] = replace(self._roles[role].facts, vision_pass=model_pass.model.vision_pass)
             if cached.length:
                 caches[role] = weigh(cached.opened).facts(cached.rolled_back)
         weights = sum(model_pass.model.facts.weight_bytes or 0 for model_pass in run.passes.values())
-        facts |= {"memory": run.context.memory.facts(weights), "kv": caches}
+        facts |= {"models": models, "memory": run.context.memory.facts(weights), "kv": caches}
         if ids:
             facts["text"] = vocabulary.decode([token_id for token_id in ids if token_id not in vocabulary.eos_ids])
 

@@ -106,6 +106,13 @@ class VisionLanguageModel(Protocol):
     def warnings(self) -> tuple[str, ...]:
         """Sentences for every run of the model."""
 
+    @property
+    def vision_pass(self) -> str:
+        """How the vision tower's latest pass was computed: "graphs" or "eager"."""
+
+    def release(self) -> None:
+        """Releases the memory that captured passes keep between runs."""
+
     def make_ready(self, settings: GenerationSettings) -> None:
         """Part of setup: computes once what these settings need and no stage should pay for."""
 
