@@ -85,7 +85,7 @@ class InspectCommand(Command):
 
 
 _OF_MODEL = ("device", "dtype", "quantization")
-_OF_RUN = ("max_new_tokens", "event_frames", "cache", "attention", "prefill_chunk", "visual_keep")
+_OF_RUN = ("max_new_tokens", "frames", "event_frames", "cache", "attention", "prefill_chunk", "visual_keep")
 """Settings that change what a model takes."""
 
 _GIVEN = {
