@@ -18,10 +18,8 @@ from evprof.metrics.configurations.gathering import Configuration, typical_run
 from evprof.run.legacy_import import import_files
 from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import SessionSource
-from evprof.view.columns import columns_of
-from ui.distributions.window import distributions, pools
 from ui.runs.run_list import RunList
-from ui.state.cells import configuration_counts, configuration_runs, typical_pair
+from ui.state.cells import configuration_runs, typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -124,36 +122,6 @@ def test_choosing_a_cell_shows_its_typical_run(shown: RunList, selection: Select
     assert selection.runs == (middle.run_id - 1, middle.run_id) == typical_pair(runs, "1 frames")
     assert selection.of_cells
     assert shown.list.current_key == ("cell", "1 frames")
-
-
-def test_a_single_run_is_only_itself(shown: RunList, selection: Selection) -> None:
-    _click(shown, 1, 8)
-    _click(shown, 3, 60)
-    assert selection.runs == (5, 6)
-    assert not selection.of_cells
-    assert shown.list.current_key == (5, 6)
-
-
-def test_the_distributions_take_a_cell_together(controller: RunController) -> None:
-    pair = columns_of(controller.runs, (5, 6))
-    alone = pools(pair, controller.runs)
-    assert [pool.title for pool in alone] == ["EventGPT", "Video-LLaVA"]
-    together = pools(pair, controller.runs, of_cells=True)
-    assert [pool.title for pool in together] == ["EventGPT · 5 runs", "Video-LLaVA · 5 runs"]
-    gaps = [distributions(found).gaps_ms[0] for found in (alone, together)]
-    assert len(gaps[1]) == 5 * len(gaps[0])
-
-
-def test_a_row_begun_again_counts_once(add_row: AddRow) -> None:
-    recording = RecordLog()
-    add_row(recording, 1, {"load": 1.0}, cell="a", status=FAILED, error="Killed.")
-    add_row(recording, 2, STAGES, cell="a")
-    controller = RunController(recording)
-    controller.pull()
-    counts = configuration_counts(controller.runs.values())
-    assert (counts.samples, counts.failed) == (1, 0)
-    assert counts.sentence == "1 sample"
-    controller.close()
 
 
 def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add_row: AddRow, tmp_path: Path) -> None:

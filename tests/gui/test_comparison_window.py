@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -199,14 +199,6 @@ def test_differences_only_hides_what_is_alike(dialog: ComparisonDialog, wait_unt
     assert dialog.signs.text().startswith("Hidden, without a difference: ")
 
 
-def test_the_basis_changes_the_total(dialog: ComparisonDialog, wait_until: Wait) -> None:
-    fast = next(i for i, title in enumerate(_titles(dialog)) if title.startswith("8"))
-    before = float(_row(dialog, "total")[fast].value)
-    dialog.basis.choose("without-load")
-    _settled(dialog, wait_until)
-    assert before - float(_row(dialog, "total")[fast].value) == pytest.approx(1.02, abs=0.11)
-
-
 def test_colour_never_stands_alone(dialog: ComparisonDialog) -> None:
     """A cell with a colour has a sign, and a cell without a judgement has neither."""
     model, sheet = dialog.table.model(), dialog.table.sheet
@@ -229,15 +221,6 @@ def test_failures_and_warm_ups_are_told(dialog: ComparisonDialog) -> None:
     assert "1 warm-up, cold or profiled run is left out" in told
 
 
-def test_copying_gives_a_table(dialog: ComparisonDialog) -> None:
-    QTest.keyClick(dialog, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
-    assert lines[0][1:] == _titles(dialog)
-    prefill = next(line for line in lines if line[0] == "prefill ms")
-    assert len(prefill) == 3
-    assert any("×" in cell for cell in prefill[1:])
-
-
 def test_it_writes_csv_and_json(dialog: ComparisonDialog, tmp_path: Path, wait_until: Wait) -> None:
     for name in ("table.csv", "table.json"):
         path = tmp_path / name
@@ -258,19 +241,6 @@ def test_what_is_no_session_is_told(dialog: ComparisonDialog, tmp_path: Path, wa
     assert dialog.messages.shown is not None
     assert "no.evprof" in dialog.messages.shown.sentence
     assert len(dialog.table.sheet.heads) == 2
-
-
-def test_without_runs_it_says_what_fills_it(themes: ThemeHolder, application: QApplication, wait_until: Wait) -> None:
-    window = MainWindow(themes)
-    window.dialogs.show_comparison()
-    (dialog,) = window.findChildren(ComparisonDialog)
-    _settled(dialog, wait_until)
-    assert dialog.empty.isVisible()
-    assert not dialog.table.isVisible()
-    dialog.close()
-    window.close()
-    window.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def test_another_session_in_the_window_starts_over(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTabBar
@@ -51,18 +50,6 @@ def test_keys_bring_a_panel_into_sight(
     assert panel.width() <= window.width()
     (bar,) = [bar for bar in window.body.findChildren(QTabBar) if bar.isVisible() and bar.count() > 1]
     assert [bar.tabText(place) for place in range(bar.count())] == ["Timeline", entry.title]
-
-
-def test_a_click_in_the_kv_view_selects_in_the_timeline(window: MainWindow, application: QApplication) -> None:
-    window.body.show_panel("kv")
-    application.processEvents()
-    panel = window.body.panel("kv")
-    assert isinstance(panel, KvPanel)
-    box = next(box for box, part in panel.picture.boxes() if part.tip.startswith("text"))
-    QTest.mouseClick(panel.picture, Qt.MouseButton.LeftButton, pos=box.center().toPoint())
-    assert window.selection.span is not None
-    run = window.controller.runs[window.selection.span.run_id]
-    assert run.spans[window.selection.span.span_id].name == "prefill"
 
 
 def test_an_empty_panel_runs_the_demo(

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QApplication, QWidget
 from evprof.core.recording import RecordLog
 from evprof.metrics.costs.cache_map import cache_map
 from evprof.metrics.costs.visual_costs import visual_costs
-from evprof.metrics.figures.kv_cache import measured_bytes
 from ui.costs.kv_panel import KvPanel
 from ui.costs.stacked_bars import FAINT, HATCHED, PLAIN, Bar
 from ui.costs.visual_panel import VisualPanel
@@ -77,16 +76,6 @@ def test_bars_are_bytes_on_one_scale(make_panel: MakePanel, controller: RunContr
         assert kept == held.held_bytes
 
 
-def test_theory_stands_beside_what_was_measured(
-    make_panel: MakePanel, controller: RunController, selection: Selection
-) -> None:
-    panel = make_panel(KvPanel, controller)
-    selection.set_runs(1, 2)
-    assert row(panel.table, "in use", "by formula") == row(panel.table, "in use", "measured")
-    assert row(panel.table, "difference") == ("none", "none")
-    assert measured_bytes(controller.runs[2]) is not None
-
-
 def test_a_click_selects_the_stage_or_the_round(
     make_panel: MakePanel, controller: RunController, selection: Selection
 ) -> None:
@@ -117,20 +106,6 @@ def test_a_selected_range_shows_the_cache_as_it_was(
     selection.clear()
     panel.show_runs()
     assert f"{records[-1].length:,} positions" in panel.picture.groups[0].text
-
-
-def test_a_run_that_is_moved_on_the_axis_is_asked_for_its_own_moment(
-    make_panel: MakePanel, controller: RunController, selection: Selection
-) -> None:
-    panel = make_panel(KvPanel, controller)
-    selection.set_runs(1, 2)
-    run = controller.runs[2]
-    records = run.kv["target"]
-    own = records[2].t_ns - (run.info.start_ns or 0)
-    selection.set_offset(7 * MS)
-    selection.select(TimeRange(0, own + 7 * MS))
-    panel.show_runs()
-    assert f"{records[2].length:,} positions" in panel.picture.groups[-1].text
 
 
 def test_a_selected_token_has_its_place_in_the_cache(

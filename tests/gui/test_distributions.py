@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
@@ -15,9 +14,7 @@ from evprof.core.records import DRAFT, TARGET, RoundRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.units import ms_text
 from evprof.metrics.figures.decoding import token_gaps_ms
-from evprof.metrics.speculation.outcome import acceptance
 from evprof.view.columns import ShownModel, columns_of
 from ui.distributions.window import DistributionsDialog, distributions, pools
 from ui.state.run_controller import RunController
@@ -59,21 +56,6 @@ def test_it_follows_the_columns(
     selection.set_runs(None, None)
     assert dialog.empty.isVisible()
     assert dialog.times.curves == ()
-
-
-def test_its_figures_are_those_of_the_metrics(
-    dialog: DistributionsDialog, selection: Selection, runs: dict[int, RunLog]
-) -> None:
-    selection.set_runs(1, 2)
-    for row, run_id in zip(dialog.table.rows, (1, 2), strict=True):
-        found = [float(np.percentile(token_gaps_ms(runs[run_id]), percent)) for percent in (50, 95, 99)]
-        assert row.cells == (str(len(runs[run_id].tokens) - 1), *map(ms_text, found))
-    selection.set_runs(3, 3)
-    counts = acceptance(runs[3])
-    assert counts is not None
-    positions = dialog.acceptance.positions
-    assert sum(position.drafted for position in positions) == counts.drafted
-    assert tuple(position.accepted for position in positions if position.accepted) == counts.per_position
 
 
 def _start(recording: RecordLog, run_id: int, **facts: object) -> None:

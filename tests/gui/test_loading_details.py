@@ -69,17 +69,6 @@ def test_frames_are_told_with_their_rate_and_where_they_came_from(run: RunLog) -
     assert all(detail.tip for detail in found.details)
 
 
-def test_events_stand_beside_frames(run: RunLog) -> None:
-    run.info.loading.update(draft=EVENTS, target=FRAMES)
-    found = next(
-        one for one in summary_sections(ShownModel(run, "draft"), ShownModel(run, "target")) if one.head == "Loading"
-    )
-    told = {detail.name: (detail.text, detail.beside) for detail in found.details}
-    assert told["events"] == ("500,000", "–")
-    assert told["frames"] == ("–", "8")
-    assert told["cached"] == ("75 %", "100 %")
-
-
 def test_what_was_not_measured_is_left_out(run: RunLog) -> None:
     assert section(run, "Loading") is None
     run.info.loading["target"] = LoadingFacts(decoder="pillow")

@@ -7,18 +7,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
 from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.comparison.rows import comparison_rows
-from evprof.metrics.configurations import gathering
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import BASES
 from evprof.metrics.speculation.outcome import acceptance
@@ -30,7 +26,6 @@ from ui.run_facts.run_text import NOTHING
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_entries import RunEntries
-from ui.runs.run_list import RunList
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.sample_list import SampleList
 from ui.state.recent import Recent
@@ -62,13 +57,6 @@ def test_the_comparison_says_what_the_command_says(runs: dict[int, RunLog], them
     assert ("unattributed" in shown) == (basis != "model-only")
 
 
-def test_the_generation_line_multiplies_out(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
-    panel = ComparisonPanel(themes)
-    panel.show_columns(*columns_of(runs, (1, 2)))
-    numbers = [float(part.rstrip("×")) for part in panel.generation.text().split() if part.endswith("×")]
-    assert numbers[0] == pytest.approx(numbers[1] * numbers[2], rel=0.02)
-
-
 def test_a_speculative_run_compares_its_two_models(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
     panel = ComparisonPanel(themes)
     panel.show_columns(*columns_of(runs, (3, 3)))
@@ -80,36 +68,12 @@ def test_a_speculative_run_compares_its_two_models(runs: dict[int, RunLog], them
     assert shown["prefill"][0] != NOTHING
 
 
-def test_ratios_are_coloured_only_when_they_judge() -> None:
-    for figure in FIGURES.values():
-        clear = {None: "", True: "bad", False: "good"}[figure.lower_is_better]
-        assert judge(2.0, (1.9, 2.1), figure.lower_is_better) == clear, figure.key
-    assert judge(0.5, (0.4, 0.6), True) == "good"
-    for ratio, ends in ((2.0, (0.9, 2.9)), (2.0, None), (None, None)):
-        assert judge(ratio, ends, True) == ""
-
-
-def test_both_tables_judge_a_figure_alike(runs: dict[int, RunLog]) -> None:
-    """The table of two runs and the comparison of configurations ask one description."""
-    listed = (gathering.Configuration((runs[1],)), gathering.Configuration((runs[2],)))
-    compared = {row.metric: row.lower_is_better for row in comparison_rows(listed, 0)}
-    shown = {row.metric for row in figures.compare(ShownModel(runs[1], "draft"), ShownModel(runs[2], "target"))}
-    assert shown & compared.keys()
-    assert all(figure_of(metric).lower_is_better == better for metric, better in compared.items())
-
-
 def test_a_trace_is_left_out_and_the_panel_says_so(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
     info = RunInfo.from_json(runs[2].info.to_json() | {"profiled": True, "run_id": 9})
     panel = ComparisonPanel(themes)
     panel.show_columns(ShownModel(runs[1], "draft"), ShownModel(RunLog(info), "target"))
     assert "torch trace" in panel.left_out.text()
     assert panel.table.isHidden()
-
-
-def test_without_runs_the_comparison_teaches(themes: ThemeHolder) -> None:
-    panel = ComparisonPanel(themes)
-    assert panel.table.isHidden()
-    assert panel.left_out.isHidden()
 
 
 def test_the_speculation_panel_counts_and_judges(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
@@ -151,20 +115,6 @@ def test_the_inspector_knows_a_span(controller: RunController, selection: Select
     assert rate == pytest.approx(2089e9 / prefill.duration_ns, rel=0.01)
 
 
-def test_the_inspector_knows_a_token_and_what_was_rejected(
-    controller: RunController, selection: Selection, themes: ThemeHolder
-) -> None:
-    inspector = Inspector(selection, controller, themes)
-    run = controller.runs[3]
-    place = run.rejected[0].position
-    selection.select(TokenRef(3, place))
-    said = inspected(inspector)
-    token = next(entry for entry in run.tokens if entry.position == place)
-    assert said["id"] == str(token.token_id)
-    assert said["origin"] == token.origin
-    assert said["“maybe”"].endswith(f"round {run.rejected[0].round_index + 1}")
-
-
 def test_the_inspector_sums_up_a_range(controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
     inspector = Inspector(selection, controller, themes)
     selection.set_runs(None, 2)
@@ -186,20 +136,6 @@ def test_the_last_selection_wins(controller: RunController, selection: Selection
     assert inspector.sections[0].head == "Token 1"
     selection.select(SpanRef(2, 0))
     assert inspector.sections[0].head.startswith("load")
-
-
-def test_the_run_list_joins_pairs_and_fills_the_columns(
-    controller: RunController, selection: Selection, themes: ThemeHolder
-) -> None:
-    runs = RunList(selection, controller, themes)
-    runs.resize(220, 300)
-    runs.show()
-    assert [line.key for line in runs.list.lines] == [(4,), (3,), (1, 2)]
-    index = runs.list.model().index(2, 0)
-    QTest.mouseClick(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=runs.list.visualRect(index).center())
-    assert selection.runs == (1, 2)
-    runs.put((3,), 1)
-    assert selection.runs == (1, 3)
 
 
 def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(controller: RunController) -> None:

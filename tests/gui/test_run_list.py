@@ -106,13 +106,6 @@ def _saved(path: Path) -> RunBook:
 # Choosing A and B.
 
 
-def test_a_right_click_shows_no_other_run(window: MainWindow) -> None:
-    _click(window.runs, DRAFTED)
-    before = window.selection.runs
-    QTest.mouseClick(window.runs.list.viewport(), Qt.MouseButton.RightButton, pos=_point(window.runs, PLAIN))
-    assert window.selection.runs == before
-
-
 def test_any_two_runs_stand_side_by_side_by_their_menu(window: MainWindow) -> None:
     runs = window.runs
     _open(runs, PAIRS, PLAIN)
@@ -134,17 +127,6 @@ def test_ctrl_and_a_click_shows_a_run_beside_the_one_before(window: MainWindow) 
     assert window.selection.runs == (10, 6)
     _click(runs, (5, 6))
     assert window.selection.runs == (5, 6)
-
-
-def test_keys_put_the_chosen_run_into_a_column(window: MainWindow) -> None:
-    _open(window.runs, PLAIN)
-    _click(window.runs, (13,))
-    QTest.keyClick(window, Qt.Key.Key_1, Qt.KeyboardModifier.ControlModifier)
-    assert window.selection.runs == (13, None)
-    _click(window.runs, (12,))
-    window.actions_by_name["run_as_a"].trigger()
-    window.runs.put((14,), 1)
-    assert window.selection.runs == (12, 14)
 
 
 # Repeats.
@@ -319,6 +301,3 @@ def test_the_sentence_that_lacks_runs_has_a_button_for_them(
     assert window.selection.runs == shown
     assert window.speculation.alone.isHidden()
     assert window.speculation.against.text().startswith("runs 9, 10, 11 vs runs 1")
-
-
-# Words and colours.

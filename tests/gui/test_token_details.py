@@ -73,15 +73,6 @@ def test_a_token_tells_five_likeliest_and_the_entropy(
     assert said(inspector)["came out of"].startswith("prefill")
 
 
-def test_rejected_tokens_tell_what_the_draft_gave_them(
-    inspector: Inspector, selection: Selection, runs: dict[int, RunLog]
-) -> None:
-    fallen = runs[3].rejected[0]
-    selection.select(TokenRef(3, fallen.position))
-    assert "%" in section(inspector, "Drafted for this place and rejected").details[0].text
-    assert section(inspector, "The draft's likeliest there").details[0].roles == ("accent",)
-
-
 def test_a_run_without_alternatives_says_so(
     inspector: Inspector, selection: Selection, runs: dict[int, RunLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,14 +20,13 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures import kv_cache
-from evprof.view.columns import ShownModel, columns_of
+from evprof.view.columns import ShownModel
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_TARGET, Script
 from ui.columns.model_column import ModelColumn
 from ui.players.event_player import EventPlayer
 from ui.players.play_clock import PlayClock
 from ui.runs.inspector import Inspector
-from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
 from ui.state.run_controller import RunController
@@ -100,16 +99,6 @@ def test_the_run_list_tells_runs_of_one_mode_apart(
     assert "int4 · static" in lines[MANY,].tip
 
 
-def test_the_comparison_says_what_differs(switched: RunController, themes: ThemeHolder) -> None:
-    panel = ComparisonPanel(themes)
-    panel.show_columns(*columns_of(switched.runs, (PLAIN, STATIC)))
-    assert panel.settings.text() == "KV cache: dynamic → static"
-    panel.show_columns(*columns_of(switched.runs, (STATIC, MANY)))
-    assert panel.settings.text() == "weights: as loaded → int4 · tokens kept: all → 0.5 by attention"
-    panel.show_columns(*columns_of(switched.runs, (PLAIN, PLAIN)))
-    assert panel.settings.isHidden()
-
-
 def test_two_runs_stand_side_by_side_while_nothing_is_selected(inspector: Inspector, selection: Selection) -> None:
     selection.set_runs(PLAIN, MANY)
     models = said(inspector, f"Runs {PLAIN} and {MANY}")
@@ -161,23 +150,6 @@ def test_the_cache_is_told_by_what_filled_it(
     cache = said(inspector, "KV cache")
     assert (cache["stored"], cache["reserved"]) == (("50.00 MiB",), ("64.00 MiB",))
     assert cache["of single frames"] == ("2 × ≤ 24.75 MiB",)
-
-
-def test_a_live_run_is_followed_to_its_end(
-    themes: ThemeHolder, selection: Selection, application: QApplication, wait_until: Callable[..., None]
-) -> None:
-    recording = RecordLog()
-    controller = RunController(recording)
-    inspector = Inspector(selection, controller, themes)
-    play(recording, 1, "target", Switches())
-    controller.pull()
-    selection.set_runs(None, 1)
-    recording.post(RunWarned(1, "Said late."))
-    controller.pull()
-    inspector.refresh()
-    inspector.refresh()
-    wait_until(lambda: any(section.note == "Said late." for section in inspector.sections))
-    controller.close()
 
 
 def test_a_column_plays_what_its_model_read(

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cell_runs import Cell
 from evprof.core.errors import UserError
@@ -242,41 +240,6 @@ def test_pairs_are_made_within_a_machine() -> None:
     (part,) = (part for part in document["pairs"][0]["contributions"] if part["stage"] == "decode")
     assert part["delta_ms"] == pytest.approx((3 * 10 + 2 * 100) / 5, rel=0.02)
     assert document["comparability"]["is_comparable"]
-
-
-facts_of_machines = st.fixed_dictionaries(
-    {
-        "device": st.sampled_from(["H200", "A100"]),
-        "torch": st.sampled_from(["2.11", "2.13", None]),
-        "gpu_end": st.sampled_from([None, {"clocks_mhz": 1000, "power_limit_w": 400}, {"clocks_mhz": 1980}]),
-    }
-)
-cells = st.builds(
-    lambda facts, content, name, is_imported: OURS.with_(
-        environment={} if is_imported else H200 | facts,
-        is_imported=is_imported,
-        name=name,
-        model={"device": "cuda:0", "content": content},
-    ),
-    facts_of_machines,
-    st.sampled_from([None, "one", "two"]),
-    st.sampled_from(["", "cell"]),
-    st.booleans(),
-)
-
-
-@given(st.lists(cells, min_size=2, max_size=4))
-def test_a_figure_is_left_where_nothing_touches_it(listed: list[Cell]) -> None:
-    found = of(*listed)
-    aspects = {difference.aspect for difference in found.differences}
-    assert bool(found.differences) is not found.is_comparable
-    assert bool(found.sentence) is bool(found.differences or found.unknown)
-    for key in set(found.figures) - {"token_match"}:
-        assert (key in found.comparable) is aspects.isdisjoint(FIGURES[key].depends_on)
-    # One column more can only take figures away.
-    assert set(found.comparable) <= set(of(*listed[:2]).comparable) | (
-        set(found.figures) - set(of(*listed[:2]).figures)
-    )
 
 
 def test_every_aspect_is_known_and_met() -> None:

@@ -178,15 +178,6 @@ def test_both_models_of_a_side_by_side_cell_are_columns(cell) -> None:
     assert comparison_rows(listed)[0].paired_counts == [None, 5]
 
 
-def test_a_single_run_is_compared_with_a_cell_by_means(cell, plain_run) -> None:
-    runs = cell("8 frames", 11, scales())
-    listed = configurations_of([plain_run, *runs])
-    row = comparison_rows(listed)[0]
-    assert row.counts == [1, 5]
-    assert row.ci95 is None
-    assert row.ratio[1] == pytest.approx(fmean(by_sample(runs).values()) / 180)
-
-
 def test_every_other_column_has_its_pair(cell) -> None:
     listed = configurations_of([*cell("a", 1, scales()), *cell("b", 101, scales(2)), *cell("c", 201, scales(3))])
     document = compare_document(listed, listed[1])
@@ -195,19 +186,3 @@ def test_every_other_column_has_its_pair(cell) -> None:
     assert [column["is_baseline"] for column in document["columns"]] == [False, True, False]
     assert [column["samples"] for column in document["columns"]] == [5, 5, 5]
     assert sum(part["delta_ms"] for part in document["pairs"][1]["contributions"]) > 0
-
-
-def test_only_what_differs_is_left_when_asked_for(cell) -> None:
-    slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales(0.25))
-    for run in fast:
-        run.info.settings = replace(run.info.settings, frames=1)
-    listed = configurations_of([*slow, *fast])
-    whole = compare_document(listed, listed[0])
-    short = compare_document(listed, listed[0], differences_only=True)
-    kept = {row["metric"] for row in short["rows"]}
-    assert kept < {row["metric"] for row in whole["rows"]}
-    assert "total_ms" in kept
-    assert "visual_tokens" not in kept
-    assert all(any(row["differs"]) for row in short["rows"])
-    assert [setting["setting"] for setting in short["settings"]] == ["frames"]
-    assert len(whole["settings"]) > 5

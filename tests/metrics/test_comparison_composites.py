@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evprof.core.records import STAGES
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.differences import common_blocks, configuration_contributions, configuration_generation
+from evprof.metrics.comparison.differences import common_blocks, configuration_contributions
 from evprof.metrics.comparison.document import compare_document, setting_rows
 from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows
 from evprof.metrics.configurations.gathering import Configuration
@@ -76,15 +76,6 @@ def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> No
     assert rows["load_ms"].counts == [1, 0]
 
 
-def test_parts_are_those_that_all_can_tell_and_add_up(plain_run, imported) -> None:
-    old = imported(2, ("vision+prefill", 110), ("decode", 45))
-    parts = configuration_contributions(alone(plain_run), alone(old), "model-only")
-    assert {part["stage"]: part["delta_ms"] for part in parts} == {"vision+prefill": 55, "decode": -45}
-    totals = [stages.total_ms(run, "model-only") or 0 for run in (plain_run, old)]
-    assert sum(part["delta_ms"] for part in parts) == totals[1] - totals[0]
-    assert sum(part["share"] for part in parts) == pytest.approx(1)
-
-
 def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> None:
     old = imported(2, ("preprocess", 40), ("vision+prefill", 110), ("decode", 45))
     parts = configuration_contributions(alone(plain_run), alone(old), "without-load")
@@ -92,11 +83,6 @@ def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> No
     # The file has no wall of its own, so the 5 ms that none of our stages covers have no counterpart.
     assert by_stage == {"preprocess": 20, "vision+prefill": 55, "decode": -45, "remainder": -5}
     assert sum(by_stage.values()) == (stages.total_ms(old, "without-load") or 0) - 170
-
-
-def test_without_totals_there_are_no_shares(plain_run, imported) -> None:
-    parts = configuration_contributions(alone(plain_run), alone(imported(2, ("vision+prefill", 110), ("decode", 45))))
-    assert {part["stage"]: part["share"] for part in parts} == {"vision+prefill": None, "decode": None}
 
 
 def test_columns_are_divided_by_what_all_of_them_can_tell(plain_run, imported) -> None:
@@ -126,13 +112,6 @@ def test_a_stage_that_holds_another_once_more_is_noted(plain_run, imported) -> N
     assert few.endswith("no sample in common.")
     assert rows["vision_ms"].notes == [few]
     assert rows["prefill_ms"].to_json()["notes"] == [note, few]
-
-
-def test_generation_of_imported_runs_takes_the_files_counts(plain_run, imported) -> None:
-    old = imported(2, ("vision+prefill", 110), ("decode", 45), output_tokens=10)
-    found = configuration_generation(Configuration((plain_run,)), Configuration((old,)))
-    assert found["token_count_ratio"] == 3
-    assert found["product"] == pytest.approx(45 / 90)
 
 
 def test_figures_of_the_file_stand_where_nothing_was_measured(plain_run, imported) -> None:

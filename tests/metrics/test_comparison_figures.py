@@ -8,16 +8,12 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.metrics.comparison.differences import (
-    configuration_contributions,
-    configuration_generation,
     configuration_token_match,
 )
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.comparison.rows import comparison_rows
 from evprof.metrics.configurations.gathering import Configuration, configurations_of
 from evprof.metrics.estimates.estimates import UNCALLED
-from evprof.metrics.figures import stages
-from evprof.metrics.figures.stages import BASES
 
 
 @pytest.fixture
@@ -62,22 +58,6 @@ def test_document_and_bases(pair) -> None:
     assert against_second["rows"][0]["ratio"] == [0.5, 1]
 
 
-@pytest.mark.parametrize("basis", BASES)
-def test_contributions_add_up_to_the_difference(pair, basis) -> None:
-    before, after = (Configuration((run,)) for run in pair)
-    parts = configuration_contributions(before, after, basis)
-    totals = [stages.total_ms(run, basis) for run in pair]
-    assert sum(part["delta_ms"] for part in parts) == pytest.approx(totals[1] - totals[0])
-    assert sum(part["share"] for part in parts) == pytest.approx(1)
-
-
-def test_generation_is_the_ratio_of_decode_times(pair) -> None:
-    found = configuration_generation(*(Configuration((run,)) for run in pair))
-    assert found["token_count_ratio"] == pytest.approx(5 / 3)
-    assert found["time_per_token_ratio"] == pytest.approx(36 / 30)
-    assert found["product"] == pytest.approx(180 / 90)
-
-
 def test_token_match_counts_equal_places(pair) -> None:
     assert configuration_token_match(*(Configuration((run,)) for run in pair)) == {
         "definition": "same id at the same position",
@@ -120,17 +100,6 @@ def test_repeats_are_one_column_with_an_interval(script, plain_writer) -> None:
     low, high = row.ci95[1]
     assert low <= 6.7 / 3.3 <= high + 1e-9
     assert row.differing[1]
-
-
-def test_what_two_columns_are_made_of_is_that_of_their_repeats_on_average(script, plain_writer) -> None:
-    runs = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 3.0), (3, 1.5), (4, 2.0))]
-    for run in runs[:3]:
-        run.info.group_id = 1
-    first, second = configurations_of(runs)
-    document = compare_document([first, second], first)
-    by_stage = {part["stage"]: part["delta_ms"] for part in document["contributions"]}
-    assert by_stage["decode"] == pytest.approx(90 * (2.0 - 5.5 / 3))
-    assert sum(by_stage.values()) == pytest.approx(document["rows"][0]["delta"][1])
 
 
 def test_a_first_repeat_that_warms_up_is_noted(script, plain_writer) -> None:

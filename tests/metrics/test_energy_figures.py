@@ -155,14 +155,6 @@ def test_without_samples_nothing_was_measured():
     assert {READERS[key](run, TARGET, END_TO_END) for key, figure in FIGURES.items() if figure.head == ENERGY} == {None}
 
 
-def test_a_gpu_without_a_counter_is_told_by_its_power():
-    found = energy_document(watched(None, FakeGpu(withheld={"nvmlDeviceGetTotalEnergyConsumption"})))
-    assert found["devices"]["cuda:0"]["source"] == "power"
-    assert found["energy_j"] == pytest.approx(300 * 5.9, rel=0.001)
-    nothing = {"nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"}
-    assert energy_document(watched(None, FakeGpu(withheld=nothing)))["energy_j"] is None
-
-
 def test_slowed_down_runs_are_told_with_why():
     quiet, hot = runs_of(powered_recording())
     assert is_throttled(quiet) is False

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.coverage import Scenario, binomial_interval, covered, scenarios, simulated
+from benchmarks.coverage import Scenario, covered, scenarios, simulated
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.figures import is_clear, judge
 from evprof.metrics.estimates.estimates import (
@@ -123,18 +123,6 @@ def test_turns_on_few_scenes_speak_of_these_samples_only() -> None:
     assert found.is_clear
 
 
-def test_a_sample_is_of_one_scene_whatever_file_was_read() -> None:
-    other = [entry._replace(scene=f"frames {entry.scene}") for entry in scenes(OTHER, first=1)]
-    assert compared(scenes(BASE), other) == compared(scenes(BASE), scenes(OTHER, first=1))
-
-
-def test_machines_are_compared_where_one_measured_a_sample_for_both() -> None:
-    base = [entry._replace(machine="x") for entry in runs(BASE)]
-    other = [entry._replace(machine="x") for entry in runs(OTHER, first=1)]
-    extra = [entry._replace(machine="y", process="q") for entry in runs([99.0])]
-    assert compared(base, [*other, *extra]).ratio == compared(base, other).ratio
-
-
 def test_a_claim_needs_a_narrow_interval_without_1() -> None:
     assert is_clear((1.1, 3.2))
     assert is_clear((0.4, 0.9))
@@ -201,7 +189,3 @@ def test_equal_sides_are_rarely_called() -> None:
         found = verdict(base, [entry._replace(value=entry.value / 1.25) for entry in other])
         called += found is not None and found.is_clear
     assert called <= 30
-
-
-def test_wilsons_interval() -> None:
-    assert binomial_interval(95, 100) == pytest.approx((0.8882, 0.9785), abs=1e-3)

@@ -11,12 +11,6 @@ VICUNA = TextShape(layers=32, hidden=4096, intermediate=11_008, heads=32, kv_hea
 SMALL = TextShape(layers=1, hidden=4, intermediate=6, heads=2, kv_heads=1, head_dim=2, vocabulary=10)
 
 
-def test_vicuna_7b_has_its_published_size() -> None:
-    assert VICUNA.parameters == 6_738_415_616
-    assert workload.weight_bytes_per_token(VICUNA, 2) == 13_214_687_232
-    assert workload.kv_bytes_per_position(VICUNA, 2) == 512 * 1024
-
-
 def test_a_small_shape_by_hand() -> None:
     # q 4x4, k 2x4, v 2x4, o 4x4; gate and up 6x4, down 4x6; norms 3x4; head 10x4.
     assert SMALL.layer_weights == 16 + 8 + 8 + 16 + 3 * 24
@@ -61,8 +55,3 @@ def test_shares_of_the_limit() -> None:
     per_token = workload.weight_bytes_per_token(VICUNA, 2) + 640 * workload.kv_bytes_per_position(VICUNA, 2)
     at_the_ceiling_s = per_token / 2039e9
     assert workload.bandwidth_share(per_token, at_the_ceiling_s, 2039e9) == pytest.approx(1)
-
-
-def test_context_grows_while_decoding() -> None:
-    # After a prompt of 10, three steps see 11, 12 and 13 positions.
-    assert workload.mean_context(10, 3) == 12

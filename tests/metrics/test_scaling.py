@@ -70,14 +70,6 @@ def test_flat_needs_both_a_small_change_and_an_interval_that_holds_zero() -> Non
     assert not few_points.is_flat
 
 
-def test_two_points_have_a_slope_and_no_interval() -> None:
-    line = fit_line((1, 8), (3.69, 29.48))
-    assert line is not None
-    assert line.slope == pytest.approx((29.48 - 3.69) / 7)
-    assert line.slope_interval is None
-    assert line.change == pytest.approx(29.48 - 3.69)
-
-
 @pytest.mark.parametrize(("few", "many"), [(1, 3), (1, 30), (2, 2), (2, 40)])
 def test_two_places_have_an_interval_only_with_three_points_at_each(few: int, many: int) -> None:
     chance = np.random.default_rng(few * many)

@@ -51,11 +51,6 @@ def test_students_percentile(freedom: float) -> None:
     assert statistics.student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-5)
 
 
-@pytest.mark.parametrize("freedom", [2.3, 3.5, 9.9])
-def test_students_percentile_between_whole_degrees(freedom: float) -> None:
-    assert statistics.student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=0.02)
-
-
 def test_few_values_have_students_interval() -> None:
     values = [10.0, -12.0, 11.0, 14.0, 13.5]
     found = stats.t.interval(0.95, 4, loc=np.mean(values), scale=stats.sem(values))

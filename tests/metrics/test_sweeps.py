@@ -14,14 +14,12 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.scaling import FittedLine
 from evprof.metrics.costs.sweeps import (
     FRAMES,
-    GROWS,
     SECONDS,
     SHRINKS,
     TOO_FEW,
     scaling_document,
     slope_sentence,
     sweeps_of,
-    verdict_of,
 )
 
 
@@ -89,20 +87,6 @@ def test_what_is_said_follows_from_the_numbers(
     slope: float, interval: tuple[float, float] | None, expected: str
 ) -> None:
     assert slope_sentence(line(slope, interval), SECONDS).startswith(expected)
-
-
-@given(
-    slope=st.floats(-100, 100, allow_nan=False),
-    low=st.floats(0, 50, allow_nan=False),
-    high=st.floats(0, 50, allow_nan=False),
-    mean=st.floats(1, 1000),
-)
-def test_growth_is_claimed_only_where_the_interval_leaves_zero_out(
-    slope: float, low: float, high: float, mean: float
-) -> None:
-    fitted = line(slope, (slope - low, slope + high), mean)
-    assert (verdict_of(fitted) in (GROWS, SHRINKS)) == (not fitted.holds_zero)
-    assert ("flat" in slope_sentence(fitted, FRAMES)) == fitted.holds_zero
 
 
 @given(counts=st.lists(st.integers(1, 5), min_size=2, max_size=4))

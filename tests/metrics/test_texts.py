@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.metrics.figures.scores import (
-    common_subsequence,
     jaccard,
     rouge_l,
     rouge_words,
@@ -32,10 +31,6 @@ def test_chinese_and_japanese_characters_are_words_of_their_own() -> None:
 
 def test_squad_drops_case_punctuation_and_articles() -> None:
     assert squad_words("The cat's state-of-the-art hat, an $5 A!") == ["cats", "stateoftheart", "hat", "5"]
-
-
-def test_rouge_takes_letters_and_digits() -> None:
-    assert rouge_words("It's state-of-the-art_v2.0 <b>") == ["it", "s", "state", "of", "the", "art", "v2", "0", "b"]
 
 
 def test_overlap_by_hand() -> None:
@@ -83,24 +78,6 @@ def test_nothing_is_none_and_an_empty_answer_scores_nothing() -> None:
         empty = score("", "road")
         assert empty is not None
         assert empty.f1 == 0
-
-
-def slow_subsequence(one: list[str], other: list[str]) -> int:
-    """The table of the definition."""
-    row = [0] * (len(other) + 1)
-    for word in one:
-        before = row[:]
-        for place, match in enumerate(other):
-            row[place + 1] = before[place] + 1 if word == match else max(before[place + 1], row[place])
-    return row[-1]
-
-
-letters = st.lists(st.sampled_from("abcd"), max_size=40)
-
-
-@given(letters, letters)
-def test_the_longest_common_subsequence_is_that_of_the_definition(one: list[str], other: list[str]) -> None:
-    assert common_subsequence(one, other) == slow_subsequence(one, other)
 
 
 def longest_by_trying(one: list[str], other: list[str]) -> int:

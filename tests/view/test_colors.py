@@ -70,26 +70,12 @@ def test_contrast_is_that_of_wcag() -> None:
     assert colors.contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
-def test_simulation_leaves_greys_and_confuses_red_with_green() -> None:
-    for blindness in BLINDNESS:
-        assert distance(seen_with(blindness, "#808080"), "#808080") < 0.01
-    red, green = (seen_with("deuteranopia", color) for color in ("#b05050", "#7a7a2e"))
-    assert distance(red, green) < 0.5 * distance("#b05050", "#7a7a2e")
-
-
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("ground", ["window", "panel", "raised"])
 def test_words_can_be_read_on_every_ground(theme: str, ground: str) -> None:
     names, _ = THEMES[theme]
     for word in ("text", "text_dim", "good", "bad", "warn", "accent"):
         assert colors.contrast(names[word], names[ground]) >= 4.5, word
-
-
-@pytest.mark.parametrize("theme", THEMES)
-def test_selected_words_can_be_read(theme: str) -> None:
-    names, _ = THEMES[theme]
-    assert colors.contrast(names["text"], names["selection"]) >= 7
-    assert colors.contrast(names["text_dim"], names["selection"]) >= 4
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -120,11 +106,6 @@ def test_stages_are_told_apart(theme: str, blindness: str) -> None:
         assert distance(a, b) >= 0.08, (one, other)
 
 
-def test_both_themes_name_the_same_stages() -> None:
-    assert list(colors.STAGE_COLORS_DARK) == list(colors.STAGE_COLORS_LIGHT)
-    assert list(colors.GROUND_DARK) == list(colors.GROUND_LIGHT)
-
-
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("blindness", ["none", *BLINDNESS])
 def test_judgements_and_origins_of_tokens_are_told_apart(theme: str, blindness: str) -> None:
@@ -134,15 +115,3 @@ def test_judgements_and_origins_of_tokens_are_told_apart(theme: str, blindness: 
     seen = {name: color if blindness == "none" else seen_with(blindness, color) for name, color in shown.items()}
     for (one, a), (other, b) in combinations(seen.items(), 2):
         assert distance(a, b) >= 0.08, (one, other)
-
-
-@pytest.mark.parametrize("theme", THEMES)
-def test_what_is_provisional_is_told_from_what_is_settled_and_from_the_ground(theme: str) -> None:
-    """A span that is not settled is drawn at less strength: on every ground it lies on it is still that stage's."""
-    names, stages = THEMES[theme]
-    for stage, color in stages.items():
-        for blindness in ("none", *BLINDNESS):
-            shown, ground = (
-                one if blindness == "none" else seen_with(blindness, one) for one in (color, names["panel"])
-            )
-            assert distance(shown, ground) >= 0.2, (stage, blindness)

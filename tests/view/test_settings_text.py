@@ -11,7 +11,6 @@ from evprof.core.run_info import ImportedFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.configurations.settings_text import (
@@ -155,15 +154,6 @@ def test_differences_are_of_what_was_taken() -> None:
     assert [mine.name for mine, _ in differences(a, c)] == ["KV cache", "tokens kept"]
 
 
-def test_draft_and_target_differ_by_their_settings_alone() -> None:
-    a = ShownModel(run(role="draft", mode="side-by-side"), "draft")
-    b = ShownModel(run(role="target", mode="side-by-side", run_id=2), "target")
-    assert differences(a, b) == []
-    assert differences(a, None) == []
-    speculative = run(mode="speculative")
-    assert differences(ShownModel(speculative, "draft"), ShownModel(speculative, "target")) == []
-
-
 def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:
     read = {"temperature": 0.5, "gamma": "many", "input": None, "switches": {"cache": "paged", "newer": 1}, "newer": {}}
     made = RunInfo(1, 1, 0, "target", "target", **told(read))
@@ -176,16 +166,6 @@ def test_an_imported_run_says_all_its_file_gives_however_deep() -> None:
     given = told({"event_frames": 1, "input": {"pooling": "none"}})
     made = RunInfo(1, 1, 0, "draft", "draft", **given, imported=ImportedFacts("f.json", "one-vs-eight", 0))
     assert "pooling" in {setting.key for setting in told_settings(RunLog(made), "draft")}
-
-
-def test_what_may_change_the_text() -> None:
-    assert SETTINGS["cache"].may_change_answer("fp8")
-    assert not SETTINGS["cache"].may_change_answer("static")
-    assert SETTINGS["early_exit"].may_change_answer(3)
-    assert not SETTINGS["early_exit"].may_change_answer(None)
-    assert SETTINGS["visual_keep"].may_change_answer(0.9)
-    assert not SETTINGS["visual_keep"].may_change_answer(1.0)
-    assert not SETTINGS["step"].may_change_answer("compiled")
 
 
 def speculating(mode: str = "speculative", **asked: Any) -> dict[str, str]:

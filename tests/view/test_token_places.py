@@ -67,9 +67,3 @@ def test_what_is_drafted_inside_a_prefill_belongs_to_the_hidden_round() -> None:
     assert [round_of_span(run, run.spans[span_id]) for span_id in (0, 1, 2, 3)] == [None, 0, None, 0]
     assert step_of(run, token(2, "accepted", 0, 231)).span_id == 3
     assert step_of(run, token(3, "rejected", 0, 231)).span_id == 1
-
-
-def test_a_run_of_the_draft_alone_has_no_rounds() -> None:
-    run = RunLog(RunInfo(1, 1, 0, "draft", "draft", start_ns=0))
-    span(run, 0, "decode", 0, 100, role="draft")
-    assert round_of_span(run, run.spans[0]) is None
