@@ -14,10 +14,10 @@ from engines.loading.weights import find_checkpoint
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import LOSSY_CACHES, Switches
-from evprof.metrics.costs.cache_map import KINDS, MemoryPlan, PlannedModel, plan
 from evprof.metrics.limits.memory_need import (
     CUDA_WORKSPACE_BYTES,
     CacheShape,
+    PlannedModel,
     Positions,
     alternatives_rows,
     prefill_bytes,
@@ -219,18 +219,17 @@ def batch_capacity(need: MemoryNeed, free_bytes: int) -> BatchCapacity:
     )
 
 
-def context_capacity(need: MemoryNeed, shape: ModelShape, settings: GenerationSettings, free_bytes: int) -> MemoryPlan:
-    """What a model alone on its device holds, with the text and the answer that `need` is for."""
+def planned(need: MemoryNeed, shape: ModelShape, settings: GenerationSettings) -> PlannedModel:
+    """A model alone on its device, with the text and the answer that `need` is for."""
     config, item = shape.config, ITEM_BYTES[need.dtype]
     text, frames = text_shape(config.text), frame_count(config, settings)
     family = engine_family(config.family)
     is_grid = picture_count(config, settings) != frames
     one, two = (family.visual_counts(config, 1 if is_grid else count, settings).total for count in (1, 2))
-    model = PlannedModel(
-        name=need.name,
-        dtype=need.dtype,
+    return PlannedModel(
         weight_bytes=need.weight_bytes,
         cache=CacheShape(text.layers, text.kv_heads, text.head_dim, item),
+        kind=need.cache if need.cache in ("dynamic", *LOSSY_CACHES) else "static",
         shape=text,
         vision=vision_shape(config),
         text=need.positions.text,
@@ -238,9 +237,6 @@ def context_capacity(need: MemoryNeed, shape: ModelShape, settings: GenerationSe
         shared_positions=2 * one - two,
         frames=frames,
         answer=need.positions.answer,
-        context_limit=config.text.max_position_embeddings,
         workspace_bytes=need.workspace_bytes + need.alternatives_bytes,
         unpacked_bytes=max(map(prod, shape.matrices)) * item if need.quantization is not None else 0,
-        own_cache="dynamic" if need.cache == "dynamic" else "static",
     )
-    return plan(model, free_bytes, need.cache if need.cache in LOSSY_CACHES else KINDS[0])

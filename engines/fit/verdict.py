@@ -27,10 +27,10 @@ from engines.fit.requirements import (
     MemoryNeed,
     ModelShape,
     batch_capacity,
-    context_capacity,
     frame_count,
     memory_need,
     model_shape,
+    planned,
 )
 from engines.hardware.device import AssumedMachine, Machine
 from engines.loading.warm_models import WarmModels
@@ -120,7 +120,7 @@ def past_context(need: MemoryNeed, shape: ModelShape, settings: GenerationSettin
 
 
 def _model(plan: PlannedModels, need: MemoryNeed, free: int) -> dict[str, Any]:
-    longest = context_capacity(need, plan.shapes[need.role], plan.settings, free)
+    model = planned(need, plan.shapes[need.role], plan.settings)
     return {
         "role": need.role,
         "name": need.name,
@@ -138,8 +138,8 @@ def _model(plan: PlannedModels, need: MemoryNeed, free: int) -> dict[str, Any]:
         "host_bytes": need.host_bytes,
         "total_bytes": need.total_bytes,
         "batch_capacity": asdict(batch_capacity(need, free)),
-        "most_positions": longest.most_positions,
-        "most_frames": longest.most_frames,
+        "most_positions": model.most_positions(free),
+        "most_frames": model.most_frames(free),
     }
 
 

@@ -26,9 +26,9 @@ from engines.fit.requirements import (
     MemoryNeed,
     ModelShape,
     batch_capacity,
-    context_capacity,
     memory_need,
     model_shape,
+    planned,
     projection_shapes,
     stored_weights,
 )
@@ -185,11 +185,10 @@ def test_the_longest_run_is_reckoned_as_the_need_is(name: str, cache: str) -> No
     settings = GenerationSettings(switches=Switches(cache=cache))
     shape = model_shape(ModelChoice(name))
     need = memory_need(ModelChoice(name), "target", settings, shape=shape)
-    longest = context_capacity(need, shape, settings, 1 << 30)
-    assert longest.needed_bytes == need.total_bytes
-    assert longest.model.positions(longest.model.frames) == need.positions.total
-    exact = context_capacity(need, shape, settings, longest.needed_bytes)
-    assert (exact.most_positions, exact.most_frames) == (need.positions.total, longest.model.frames)
+    model, bytes_ = planned(need, shape, settings), need.total_bytes
+    assert model.needed_bytes(need.positions.total, model.frames) == bytes_
+    assert model.positions(model.frames) == need.positions.total
+    assert (model.most_positions(bytes_), model.most_frames(bytes_)) == (need.positions.total, model.frames)
 
 
 def need(name: str, gib: int, *, device: str = "cpu", dtype: str = "float32") -> MemoryNeed:

@@ -5,7 +5,8 @@ Caches are exact up to padding. `engines.fit.requirements` calls it before every
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from evprof.core.vocabulary.families import TextShape, VisionShape
 from evprof.core.vocabulary.switches import FORGETFUL_CACHES, LOSSY_CACHES
@@ -166,3 +167,63 @@ def prefill_bytes(
         attention = max(attention, at_once * (projected + rotated) * element_bytes + scores + at_once * prompt)
     mlp = at_once * (projected + rotated + attended + 4 * shape.intermediate) * element_bytes
     return prompt * shape.hidden * element_bytes + max(attention, mlp, shape.vocabulary * (element_bytes + 4))
+
+
+MOST_POSITIONS = 1 << 24
+"""Beyond any model: so many positions are not asked about."""
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A model to be fitted, with a run's prompt: `text` positions of words, `frame_positions` for every frame,
+    `shared_positions` for all together, and an answer of `answer` tokens.
+
+    `kind` is what its cache keeps; `vision` is of one frame; `unpacked_bytes` is one matrix of quantized weights, which
+    comes back to be multiplied with.
+    """
+
+    weight_bytes: int
+    cache: CacheShape
+    kind: str
+    shape: TextShape
+    vision: VisionShape
+    text: int
+    frame_positions: int
+    shared_positions: int
+    frames: int
+    answer: int
+    workspace_bytes: int = 0
+    unpacked_bytes: int = 0
+
+    def positions(self, frames: int) -> int:
+        """The cache's positions at the end of an answer to so many frames."""
+        return self.text + self.shared_positions + frames * self.frame_positions + self.answer
+
+    def needed_bytes(self, positions: int, frames: int) -> int:
+        """The most there is at once: weights, cache, and the larger moment of vision and prefill."""
+        item, prompt = self.cache.element_bytes, max(0, positions - self.answer)
+        prefill = prefill_bytes(self.shape, prompt, item) + self.unpacked_bytes
+        prefill += self.cache.fresh_bytes(positions, self.kind)
+        vision = vision_bytes(replace(self.vision, frames=frames), self.shape.hidden, item)
+        cache = self.cache.kept_bytes(positions, self.kind)
+        return self.weight_bytes + cache + max(prefill, vision) + self.workspace_bytes
+
+    def most_positions(self, memory_bytes: int) -> int:
+        """The most positions that fit with its own frames; 0: not even its weights do."""
+        return _most(lambda count: self.needed_bytes(count, self.frames) <= memory_bytes, MOST_POSITIONS)
+
+    def most_frames(self, memory_bytes: int) -> int | None:
+        """The most frames that fit with its text and answer; None where they take no positions of their own."""
+        if not self.frame_positions:
+            return None
+        limit = MOST_POSITIONS // self.frame_positions
+        return _most(lambda count: self.needed_bytes(self.positions(count), count) <= memory_bytes, limit)
+
+
+def _most(holds: Callable[[int], bool], limit: int) -> int:
+    """The largest count that holds, where every smaller one does too; 0 when not even one does."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
