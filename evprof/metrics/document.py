@@ -12,7 +12,7 @@ from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, STAGES, TARGET, AlternativesRecord, BatchRow, TensorRecord
 from evprof.core.rows.spans import Span
 from evprof.core.rows.streamed_list import StreamedList
-from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
+from evprof.core.run_info import ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
@@ -118,14 +118,14 @@ def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
         "settings": _settings(run),
         "sample": _sample(info),
         "attention_kernels": {role: dict(model.attention_kernels) for role, model in info.models.items()},
-        "setup": _setup(info.setup.get(info.role)),
+        "setup": info.setup.get(info.role, SetupFacts()).to_json(),
         "stages": _stages(run, info.role),
         "loading": loading_document(run, info.role),
         "unattributed_ms": stages.unattributed_ms(run),
         "wall_ms": stages.wall_ms(run),
         "token_times_ms": decoding.token_times_ms(run),
         "metrics": metrics_document(run),
-        "memory": _memory(info.memory),
+        "memory": info.memory.to_json(),
         "energy": energy_document(run),
         "throttling": throttled_devices(run),
         "throttled": is_throttled(run),
@@ -199,14 +199,6 @@ def _sample(info: RunInfo) -> dict[str, Any]:
     return facts
 
 
-def _setup(facts: SetupFacts | None) -> dict[str, float | None]:
-    return (facts or SetupFacts()).to_json()
-
-
-def _memory(facts: MemoryFacts) -> dict[str, Any]:
-    return facts.to_json()
-
-
 def _kv_cache(run: RunLog, role: str) -> dict[str, Any]:
     facts = run.info.kv.get(role)
     return {
@@ -229,7 +221,7 @@ def _draft(run: RunLog) -> dict[str, Any] | None:
         return None
     return {
         "model": _model(run.info.models[DRAFT]),
-        "setup": _setup(run.info.setup.get(DRAFT)),
+        "setup": run.info.setup.get(DRAFT, SetupFacts()).to_json(),
         "stages": _stages(run, DRAFT),
         "loading": loading_document(run, DRAFT),
         "kv_cache": _kv_cache(run, DRAFT),
@@ -243,37 +235,31 @@ def _stages(run: RunLog, role: str) -> list[dict[str, Any]]:
     if not run.has_spans() and run.kept is not None:
         return _kept_stages(run, role)
     by_parent: dict[int, list[Span]] = {}
-    for span in run.spans.values():
+    for span in sorted(run.spans.values(), key=lambda span: span.start_ns):
         by_parent.setdefault(span.parent_id, []).append(span)
     return [
         {"name": span.stage_name, "covers": list(span.covers)}
         | _span(run, span)
-        | {"children": [_child(run, child, by_parent) for child in _in_order(by_parent.get(span.span_id, []))]}
+        | {"children": [_child(run, child, by_parent) for child in by_parent.get(span.span_id, ())]}
         for span in run.stages(role)
     ]
 
 
 def _kept_stages(run: RunLog, role: str) -> list[dict[str, Any]]:
     """The stages of a run whose rows were dropped: how long they took is left of them."""
-    told = [(name, stages.stage_ms(run, name, role)) for name in STAGES]
     nothing: dict[str, Any] = {"inputs": [], "outputs": [], "children": []}
     return [
         {"name": name, "covers": [name], "start_ms": None, "duration_ms": duration, **nothing}
-        for name, duration in told
-        if duration is not None
+        for name in STAGES
+        if (duration := stages.stage_ms(run, name, role)) is not None
     ]
 
 
 def _child(run: RunLog, span: Span, by_parent: dict[int, list[Span]]) -> dict[str, Any]:
     parts = {"name": span.name} | _span(run, span)
-    below = by_parent.get(span.span_id)
-    if below:
-        parts["children"] = [_child(run, child, by_parent) for child in _in_order(below)]
+    if below := by_parent.get(span.span_id):
+        parts["children"] = [_child(run, child, by_parent) for child in below]
     return parts
-
-
-def _in_order(spans: list[Span]) -> list[Span]:
-    return sorted(spans, key=lambda span: span.start_ns)
 
 
 def _span(run: RunLog, span: Span) -> dict[str, Any]:

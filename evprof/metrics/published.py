@@ -16,6 +16,7 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures import decoding, kv_cache
+from evprof.metrics.figures.partition import Block, StagePartition, ordered, partition
 from evprof.metrics.figures.stages import covered_ms, imported_ms, stage_ms
 
 
@@ -102,17 +103,12 @@ class PublishedFile:
         return None
 
 
-def common_blocks(cells: Iterable[PublishedCell]) -> list[tuple[str, ...]]:
+def common_blocks(cells: Iterable[PublishedCell]) -> list[Block]:
     """The finest groups of stages that every cell tells apart, in order: a time that holds several joins them."""
-    group = {stage: {stage} for stage in STAGES}
-    measured: set[str] = set()
-    for cell in cells:
-        for entry in cell.times:
-            measured.update(entry.accounts_for)
-            joined = set().union(*(group[stage] for stage in entry.accounts_for))
-            group.update(dict.fromkeys(joined, joined))
-    blocks = [tuple(stage for stage in STAGES if stage in group[name]) for name in STAGES if name in measured]
-    return list(dict.fromkeys(blocks))
+    told = [{ordered(entry.accounts_for) for entry in cell.times if entry.accounts_for} for cell in cells]
+    measured = {stage for blocks in told for block in blocks for stage in block}
+    divided = partition(StagePartition(frozenset(blocks), frozenset()) for blocks in told)
+    return [block for block in divided if measured & set(block)]
 
 
 def published_files(runs: Iterable[RunLog], imports: object) -> list[PublishedFile]:
@@ -137,7 +133,7 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
     summed = _strings(_part(facts, "totals").get(info.role))
     times = _times(done, facts, summed)
     own = [_own_total_ms(run, summed, facts) for run in done]
-    length = _average(_published_length(run) for run in done)
+    length = _average(_figures(run).get("published_prefill_length") for run in done)
     return PublishedCell(
         label=label,
         role=info.role,
@@ -166,16 +162,13 @@ def _times(runs: Sequence[RunLog], facts: Mapping[str, Any], summed: Sequence[st
     for run in runs:
         for name, duration in imported_ms(run).items():
             found.setdefault(name, []).append((run, duration))
-    names, listed = _part(facts, "names"), []
+    listed = []
     for name, times in found.items():
         run = times[0][0]
-        key = _key_of(name, run, facts)
-        span = next(span for span in run.stages(run.info.role) if span.name == name)
-        both = Both(
-            _average(duration for _, duration in times),
-            _average(duration for run_, duration in times if not run_.info.warmup),
-        )
-        title = str(names.get(key, name))
+        key, span = _key_of(name, run, facts), next(span for span in run.stages(run.info.role) if span.name == name)
+        steady = [duration for one, duration in times if not one.info.warmup]
+        both = Both(_average(duration for _, duration in times), _average(steady))
+        title = str(_part(facts, "names").get(key, name))
         listed.append(PublishedTime(key, title, span.covers, run.accounts_for(span), key in summed, both))
     return tuple(listed)
 
@@ -198,10 +191,6 @@ def _own_total_ms(run: RunLog, summed: Sequence[str], facts: Mapping[str, Any]) 
     return sum(known) if known and len(known) == len(wanted) else None
 
 
-def _published_length(run: RunLog) -> float | None:
-    return _figures(run).get("published_prefill_length")
-
-
 def _published_tokens(run: RunLog) -> float | None:
     """Tokens as the file counts them, where ours leaves a row out because its ids cannot be all of its text."""
     return _figures(run).get("published_output_tokens") or decoding.output_length(run)
@@ -209,11 +198,8 @@ def _published_tokens(run: RunLog) -> float | None:
 
 def _decode_rate(runs: Sequence[RunLog]) -> Average | None:
     """Steps over the mean time, as the files have it: a rate of means, not a mean of rates."""
-    pairs = [
-        (steps, duration)
-        for run in runs
-        if (steps := decoding.decode_steps(run)) and (duration := stage_ms(run, "decode"))
-    ]
+    told = [(decoding.decode_steps(run), stage_ms(run, "decode")) for run in runs]
+    pairs = [(steps, duration) for steps, duration in told if steps and duration]
     if not pairs:
         return None
     rate = 1000 * sum(steps for steps, _ in pairs) / sum(duration for _, duration in pairs)
