@@ -88,7 +88,7 @@ def _click(runs: RunList, key: object, modifier: Any = Qt.KeyboardModifier.NoMod
 
 
 def _line(runs: RunList, key: object) -> ListLine:
-    runs._fill()
+    runs.refresh()
     return next(line for line in runs.list.lines if line.key == key)
 
 
@@ -222,7 +222,7 @@ def test_deleting_is_undone_at_once_or_later(window: MainWindow, path: Path) -> 
 
 def test_the_list_is_filtered_by_every_word(window: MainWindow) -> None:
     runs = window.runs
-    runs.remarks.rename((15,), "night drive")
+    runs.remarks.write((15,), "name", "night drive")
     for words, wanted in (
         ("NIGHT", [(15,)]),
         ("warm-up side", [PAIRS]),
@@ -238,7 +238,7 @@ def test_the_list_is_filtered_by_every_word(window: MainWindow) -> None:
 
 
 def test_nobody_can_write_markup_or_hide_letters_in_a_name(window: MainWindow, application: QApplication) -> None:
-    window.runs.remarks.rename((15,), "<img src='/dev/zero'>\u202e" + "x" * 100_000)
+    window.runs.remarks.write((15,), "name", "<img src='/dev/zero'>\u202e" + "x" * 100_000)
     _click(window.runs, (15,))
     window.runs.grab()
     window.runs.menu_of((15,)).deleteLater()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from PySide6.QtCore import QMimeData, QPoint, Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
@@ -26,6 +25,9 @@ from ui.widgets.panel_parts import EmptyState, section_head
 
 MOST_MADE = 500
 """Lines of a longer list are made when they come into sight."""
+
+_NO_RUNS = "No runs yet", "Every run is kept here and saved as it goes. Choose a mode, press Run."
+_NO_MATCH = "No such run", "No run holds all of these words; clear the field to see every run."
 
 MANY_LINES = 8
 """A list as long as this has a field to look for runs in."""
@@ -64,11 +66,9 @@ class RunList(QWidget):
         self.filter.setAccessibleName("Filter runs")
         self.filter.setToolTip("Words of a run's name, mode, note, settings, sample, model or outcome (Ctrl+Shift+F)")
         self.filter.setClearButtonEnabled(True)
-        self.filter.textChanged.connect(self._fill)
+        self.filter.textChanged.connect(self.refresh)
         self.filter.hide()
-        self._empty = EmptyState(
-            "No runs yet", "Every run is kept here and saved as it goes. Choose a mode, press Run."
-        )
+        self._empty = EmptyState(*_NO_RUNS)
         self._empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         head = section_head("Runs in this session")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
@@ -76,19 +76,16 @@ class RunList(QWidget):
         stacked(head, field, self._empty, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
         self.list.joined.connect(self._join)
-        self.list.menu_asked.connect(self._offer)
+        self.list.menu_asked.connect(lambda key, place: self.menu_of(key).popup(place))
         self.list.chip_asked.connect(self._offer_baseline)
         self.list.fold_asked.connect(self._fold)
-        self.list.deleted.connect(self._delete)
-        selection.runs_changed.connect(self._fill)
+        self.list.deleted.connect(lambda key: self.remarks.delete(self._ids(key)))
+        selection.runs_changed.connect(self.refresh)
         controller.session_replaced.connect(self._forget)
-        self._fill()
+        self.refresh()
 
-    def refresh(self) -> None:
+    def refresh(self, *_: object) -> None:
         """Shows what has changed of the runs."""
-        self._fill()
-
-    def _fill(self, *_: object) -> None:
         runs, wanted = self._controller.runs, self.filter.text()
         slots = self._entries.slots(runs, self._opened, wanted)
         self._shown = {slot.key: slot for slot in slots}
@@ -101,10 +98,7 @@ class RunList(QWidget):
         self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or outer >= MANY_LINES)
         self.list.setVisible(bool(slots))
         self._empty.setVisible(not slots)
-        if runs:
-            self._empty.say("No such run", "No run holds all of these words; clear the field to see every run.")
-        else:
-            self._empty.say("No runs yet", "Every run is kept here and saved as it goes. Choose a mode, press Run.")
+        self._empty.say(*(_NO_MATCH if runs else _NO_RUNS))
 
     def look_for(self) -> None:
         """Brings the field to look for runs in, and writes into it."""
@@ -140,7 +134,7 @@ class RunList(QWidget):
         """Shows the runs of a cell or a request below its line, or puts them away."""
         if isinstance(key, tuple):
             (self._opened.add if opens else self._opened.discard)((str(key[0]), str(key[1])))
-            self._fill()
+            self.refresh()
 
     # What is shown.
 
@@ -174,10 +168,6 @@ class RunList(QWidget):
         of_cell = isinstance(key, tuple) and key[0] == CELL and (is_alone or self._selection.of_cells)
         put_run(self._selection, self._controller.runs, self._of_line(key), side, of_cell=of_cell)
 
-    def put_current(self, side: int) -> None:
-        """The same for the chosen line."""
-        self.put(self.list.current_key, side)
-
     def _of_line(self, key: object) -> Sequence[int]:
         """The runs to show of a line: of many alike a typical one, with its other half."""
         runs = self._controller.runs
@@ -202,13 +192,13 @@ class RunList(QWidget):
     def deeds(self) -> dict[str, Callable[[], object]]:
         """What actions of the window do with the chosen line, by the action's name."""
         return {
-            "run_as_a": partial(self.put_current, 0),
-            "run_as_b": partial(self.put_current, 1),
+            "run_as_a": lambda: self.put(self.list.current_key, 0),
+            "run_as_b": lambda: self.put(self.list.current_key, 1),
             "rename_run": lambda: self.remarks.ask_name(self.current_ids()),
             "note_run": lambda: self.remarks.ask_note(self.current_ids()),
             "delete_run": lambda: self.remarks.delete(self.current_ids()),
             "restore_runs": lambda: self.remarks.restore(list(self._controller.book.deleted)),
-            "weigh_run": self._weigh_shown,
+            "weigh_run": lambda: self._with_shown(self.offer_baseline),
             "run_alone": lambda: self._with_shown(self.measure_alone),
             "filter_runs": self.look_for,
         }
@@ -222,22 +212,12 @@ class RunList(QWidget):
         else:
             self.remarks.post("Choose a run that drafts first; others are weighed against nothing.", "info", "", None)
 
-    def _weigh_shown(self) -> None:
-        self._with_shown(lambda run: self.offer_baseline(run, self.list.mapToGlobal(QPoint(2 * GRID, 2 * GRID))))
-
     def current_ids(self) -> tuple[int, ...]:
         """The runs of the chosen line."""
         return self._ids(self.list.current_key)
 
-    def _delete(self, key: object) -> None:
-        self.remarks.delete(self._ids(key))
-
-    def _offer(self, key: object, place: QPoint) -> None:
-        """The menu of a line; without one, of the list."""
-        self.menu_of(key).popup(place)
-
     def menu_of(self, key: object) -> QMenu:
-        """What can be done with a line's runs."""
+        """What can be done with a line's runs; without one, with the list."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         run_ids, runs = self._ids(key), self._controller.runs
@@ -247,8 +227,7 @@ class RunList(QWidget):
             menu.addSeparator()
             menu.addAction("Rename…").triggered.connect(lambda: self.remarks.ask_name(run_ids))
             menu.addAction("Note…").triggered.connect(lambda: self.remarks.ask_note(run_ids))
-            what = "Delete" if len(run_ids) == 1 else f"Delete {len(run_ids)} runs"
-            deleting = menu.addAction(what)
+            deleting = menu.addAction("Delete" if len(run_ids) == 1 else f"Delete {len(run_ids)} runs")
             deleting.setEnabled(any(runs[run_id].info.is_over for run_id in run_ids if run_id in runs))
             deleting.triggered.connect(lambda: self.remarks.delete(run_ids))
             menu.addSeparator()
@@ -272,13 +251,7 @@ class RunList(QWidget):
         runs = self._controller.runs
         self.payoffs.look(runs)
         measure = None if title else (lambda: self.measure_alone(run))
-        menu = baseline_menu(
-            self.payoffs.pool_of(run),
-            list(runs.values()),
-            self.remarks,
-            measure,
-            parent if parent is not None else self,
-        )
+        menu = baseline_menu(self.payoffs.pool_of(run), list(runs.values()), self.remarks, measure, parent or self)
         menu.setTitle(title)
         return menu
 
@@ -286,9 +259,9 @@ class RunList(QWidget):
         if (run := self._drafting(self._ids(key))) is not None:
             self.offer_baseline(run, place)
 
-    def offer_baseline(self, run: RunLog, place: QPoint) -> None:
+    def offer_baseline(self, run: RunLog, place: QPoint | None = None) -> None:
         """The menu of what a run is weighed against."""
-        self._baseline_menu(run).popup(place)
+        self._baseline_menu(run).popup(place or self.list.mapToGlobal(QPoint(2 * GRID, 2 * GRID)))
 
     def measure_alone(self, run: RunLog) -> None:
         """Asks for three runs of the target alone on what a run was asked."""

@@ -54,22 +54,12 @@ class RunRemarks:
             name, is_given = QInputDialog.getText(self._window, "Rename", label, text=before)
             return name if is_given else None
 
-        self._ask(run_ids, "name", "Name of {}:", ask, self.rename)
+        self._ask(run_ids, "name", "Name of {}:", ask)
 
     def ask_note(self, run_ids: Sequence[int]) -> None:
-        def ask(label: str, before: str) -> str | None:
-            return ask_long_text(self._window, "Note", label, before)
+        self._ask(run_ids, "note", "Note on {}:", lambda *told: ask_long_text(self._window, "Note", *told))
 
-        self._ask(run_ids, "note", "Note on {}:", ask, self.write_note)
-
-    def _ask(
-        self,
-        run_ids: Sequence[int],
-        field: str,
-        label: str,
-        ask: Callable[[str, str], str | None],
-        write: Callable[[Sequence[int], str], None],
-    ) -> None:
+    def _ask(self, run_ids: Sequence[int], field: str, label: str, ask: Callable[[str, str], str | None]) -> None:
         from evprof.metrics.configurations.baselines import runs_text
 
         if not run_ids:
@@ -81,13 +71,11 @@ class RunRemarks:
         if self._controller.recording is not recording:
             self.post("Another session came meanwhile; its runs are as they were.", "info", "", None)
         elif text is not None:
-            write(run_ids, text)
+            self.write(run_ids, field, text)
 
-    def rename(self, run_ids: Sequence[int], name: str) -> None:
-        self._describe(run_ids, name=" ".join(name.split()))
-
-    def write_note(self, run_ids: Sequence[int], note: str) -> None:
-        self._describe(run_ids, note=note.strip())
+    def write(self, run_ids: Sequence[int], field: str, text: str) -> None:
+        """Writes the "name" or the "note" of runs."""
+        self._describe(run_ids, **{field: " ".join(text.split()) if field == "name" else text.strip()})
 
     def weigh_against(self, runs: Sequence[RunLog], baseline: Sequence[int]) -> None:
         """Chooses the baseline of repeats; without one the rule chooses again."""
