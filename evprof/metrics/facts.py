@@ -334,10 +334,6 @@ def _clocks(run: RunLog, _: str) -> Iterator[Fact]:
 # Speculation.
 
 
-def _drafting(run: RunLog, _: str) -> Iterator[Fact]:
-    return acceptance_facts(run, (run,))
-
-
 def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
     """Draft acceptance of a run; the ceiling is over its `repeats`, itself included."""
     counts = acceptance(run)
@@ -432,21 +428,17 @@ def _warnings(run: RunLog, _: str) -> Iterator[Fact]:
         yield Fact(WARNINGS, (run.run_id,), "warning", sentence, tone="warn")
 
 
-def _figures(run: RunLog, role: str) -> Iterable[Fact]:
-    return figure_facts(run, role)
-
-
 _SECTIONS: Mapping[str, Callable[[RunLog, str], Iterable[Fact]]] = {
     SETTINGS: _settings,
     ACCURACY: _accuracy,
     IMPORTED: _imported,
-    FIGURE: _figures,
+    FIGURE: figure_facts,
     LOADING: _loading,
     KV_CACHE: _cache,
     LAYOUT: _layout,
     ENERGY: _energy,
     GPU: _gpu,
-    DRAFTING: _drafting,
+    DRAFTING: lambda run, _: acceptance_facts(run, (run,)),
     CLOCKS: _clocks,
     WARNINGS: _warnings,
 }

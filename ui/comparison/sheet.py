@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evprof.core.units import count_text, percent_text
+from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.document import setting_rows
@@ -152,7 +152,7 @@ def _figure_row(row: ComparisonRow, listed: Sequence[Configuration], baseline: i
     return SheetRow(
         figure.title,
         tuple(_cell(row, index, column, index == baseline) for index, column in enumerate(listed)),
-        {"bytes": "MiB", "tokens": ""}.get(row.unit, row.unit),
+        {"bytes": "MiB", "tokens": "", "": "%"}.get(row.unit, row.unit),
         stage if stages_in(stage) else "",
         "\n".join((figure.tip, *row.notes)).strip(),
     )
@@ -162,7 +162,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, is_baseline: bo
     value, count, delta, ratio = row.values[index], row.counts[index], row.delta[index], row.ratio[index]
     if value is None:
         return FigureCell(NOTHING, tip="not measured")
-    shown = value_text(value, row.unit)
+    shown = figure_text(value, row.unit)
     few = f"n = {count:,}" if count != (len(column.samples()) if column.is_cell else len(column.runs)) else ""
     tip = [f"{shown} {row.unit}".strip() + (f", mean, n = {count:,}" if count > 1 else "")]
     if is_baseline or delta is None:
@@ -177,11 +177,6 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, is_baseline: bo
     judgement = judge(ratio, ends, row.lower_is_better)
     tip += [{"good": "better", "bad": "worse"}[judgement]] if judgement else []
     return FigureCell(shown, few, " · ".join(change), judgement, "\n".join(tip))
-
-
-def value_text(value: float, unit: str) -> str:
-    """A figure without its unit; shares in percent."""
-    return percent_text(value, 1) if unit == "" else figure_text(value, unit)
 
 
 def delta_text(delta: float, unit: str) -> str:

@@ -76,10 +76,10 @@ class RunList(QWidget):
         stacked(head, field, self._empty, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
         self.list.joined.connect(self._join)
-        self.list.menu_asked.connect(lambda key, place: self.menu_of(key).popup(place))
+        self.list.menu_asked.connect(self._offer)
         self.list.chip_asked.connect(self._offer_baseline)
         self.list.fold_asked.connect(self._fold)
-        self.list.deleted.connect(lambda key: self.remarks.delete(self._ids(key)))
+        self.list.deleted.connect(self._delete)
         selection.runs_changed.connect(self.refresh)
         controller.session_replaced.connect(self._forget)
         self.refresh()
@@ -215,6 +215,12 @@ class RunList(QWidget):
     def current_ids(self) -> tuple[int, ...]:
         """The runs of the chosen line."""
         return self._ids(self.list.current_key)
+
+    def _delete(self, key: object) -> None:
+        self.remarks.delete(self._ids(key))
+
+    def _offer(self, key: object, place: QPoint) -> None:
+        self.menu_of(key).popup(place)
 
     def menu_of(self, key: object) -> QMenu:
         """What can be done with a line's runs; without one, with the list."""

@@ -58,16 +58,13 @@ class SpeculationPanel(QWidget):
         self.clinic = in_role(QPushButton("Acceptance clinic…"), "link")
         self.clinic.setToolTip("Every definition of acceptance, why drafts failed, and break-even (Ctrl+Shift+A)")
         self.clinic.clicked.connect(self.clinic_asked)
-        column = stacked(on=self, spacing=GRID // 2)
-        for widget in (self.head, self.table):
-            column.addWidget(widget)
+        buttons = (self.against, self.alone, self.again, self.clinic)
+        parts = (self.head, self.table, self.against, self.verdict, self.why, *buttons[1:])
+        column = stacked(*parts, on=self, spacing=GRID // 2)
+        for button in buttons:
+            column.setAlignment(button, Qt.AlignmentFlag.AlignLeft)
         for button in (self.against, self.clinic):
             button.setCursor(Qt.CursorShape.PointingHandCursor)
-        column.addWidget(self.against, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.verdict)
-        column.addWidget(self.why)
-        for button in (self.alone, self.again, self.clinic):
-            column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
 
     def show_run(self, run: RunLog | None, runs: Mapping[int, RunLog] | None = None) -> None:
