@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 import threading
 import time
@@ -328,7 +327,8 @@ class SessionWriter(Closing):
             if file is None:
                 copy_session(source, part)
             else:
-                _copy_open(file, part)
+                part.unlink()
+                file.copy_to(part)
             _remove_logs(path)
             os.replace(part, path)
             self._reopen(path, lock)
@@ -355,18 +355,6 @@ def _close_quietly(file: SessionFile | None) -> None:
     if file is not None:
         with contextlib.suppress(sqlite3.Error):
             file.close()
-
-
-def _copy_open(file: SessionFile, part: Path) -> None:
-    """A copy of a file that is being written, wherever it lies by now."""
-    try:
-        file.check_in_place()
-    except LostError:
-        part.unlink()
-        file.copy_to(part)
-    else:
-        file.fold()
-        shutil.copyfile(file.path, part)
 
 
 def _remove_session(path: Path) -> None:

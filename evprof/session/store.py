@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,30 +75,22 @@ class SessionFile:
         if path.exists():
             check_header(path)
         try:
-            self._lock = lock or hold(path)
-            self._own_lock = self._lock if lock is None else None
-            try:
-                self._open()
-            except BaseException:
-                self._let_go()
-                raise
+            with ExitStack() as stack:
+                self._lock = lock or hold(path)
+                if lock is None:
+                    stack.callback(self._lock.release)
+                # Looked at again: only now nobody else makes it, or puts another in its place.
+                if not path.exists():
+                    put_new(path, _empty_session())
+                check_header(path)
+                self._identity = _identity(path)
+                address = f"{path.absolute().as_uri()}?mode=rw"
+                self._connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+                stack.callback(self._connection.close)
+                self._begin()
+                self._held = stack.pop_all()
         except (sqlite3.Error, OSError, ValueError, RecursionError) as error:
             raise UserError(f"{path} cannot be written: {error}; choose another place.") from error
-
-    def _open(self) -> None:
-        # Looked at again: only now nobody else makes it, or puts another in its place.
-        if not self.path.exists():
-            put_new(self.path, _empty_session())
-        check_header(self.path)
-        self._identity = _identity(self.path)
-        self._connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
-        )
-        try:
-            self._begin()
-        except BaseException:
-            self._connection.close()
-            raise
 
     def _begin(self) -> None:
         migrate(self._connection)
@@ -133,9 +125,7 @@ class SessionFile:
     def _end_abandoned_runs(self) -> None:
         rows = self._connection.execute("SELECT info FROM runs WHERE status = ?", (RUNNING,)).fetchall()
         for (text,) in rows:
-            info = run_info_from(json.loads(text))
-            if info is None:
-                raise ValueError("the facts of a run are not what evprof writes")
+            info = _info_from(text)
             info.status, info.error = FAILED, WRITER_GONE
             self._tables.put("runs", _run_row(info))
 
@@ -187,32 +177,16 @@ class SessionFile:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as copy:
             self._connection.backup(copy)
 
-    def fold(self) -> None:
-        """Brings all that was committed into the file itself, so that it can be copied. Raises sqlite3.Error."""
-        is_busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if is_busy:
-            raise sqlite3.OperationalError("it is being read")
-
     def close(self) -> None:
         """Puts everything into one file. Raises sqlite3.Error when that fails; the rows are safe then all the same."""
-        try:
+        with self._held:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.execute("PRAGMA journal_mode = DELETE")
-        finally:
-            self._connection.close()
-            self._let_go()
-
-    def _let_go(self) -> None:
-        if self._own_lock is not None:
-            self._own_lock.release()
 
     def infos(self) -> list[RunInfo]:
         """What is known of every run but its rows, in order. Raises ValueError for what evprof does not write."""
-        rows = self._connection.execute("SELECT info FROM runs ORDER BY run_id").fetchall()
-        found = [run_info_from(json.loads(text)) for (text,) in rows]
-        if None in found:
-            raise ValueError("the facts of a run are not what evprof writes")
-        return [info for info in found if info is not None]
+        texts = self._connection.execute("SELECT info FROM runs ORDER BY run_id").fetchall()
+        return [_info_from(text) for (text,) in texts]
 
     def fact(self, key: str) -> Any:
         return self._get(FACT_PREFIX + key)
@@ -269,12 +243,16 @@ def _empty_session() -> bytes:
         create(connection)
         tables = Tables(connection, dict.fromkeys(COLUMNS, 0))
         with tables.transaction():
-            for key, value in (
-                ("created_at", datetime.now(UTC).isoformat(timespec="seconds")),
-                ("evprof_version", __version__),
-            ):
-                tables.put("session", (key, json.dumps(value)))
+            tables.put("session", ("created_at", json.dumps(datetime.now(UTC).isoformat(timespec="seconds"))))
+            tables.put("session", ("evprof_version", json.dumps(__version__)))
         return bytes(connection.serialize())
+
+
+def _info_from(text: str) -> RunInfo:
+    info = run_info_from(json.loads(text))
+    if info is None:
+        raise ValueError("the facts of a run are not what evprof writes")
+    return info
 
 
 def _identity(path: Path) -> tuple[int, int]:
