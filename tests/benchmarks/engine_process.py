@@ -14,7 +14,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.processes.channel import Submit, apply_part
+from evprof.run.processes.channel import apply_part
 from evprof.run.processes.engine_host import EngineHost, EngineProcess
 
 
@@ -46,7 +46,7 @@ def arrival_ms() -> float:
     ages_ns: list[int] = []
     process = EngineProcess(run_argv("_engine", "200", "2"))
     try:
-        process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))
+        process.send(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic")).to_json())
         while not any(isinstance(message, RequestEnded) for message in recording.messages()):
             before = len(recording.streams["tokens"])
             for part in process.receive():

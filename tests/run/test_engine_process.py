@@ -17,7 +17,7 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import RequestEnded
 from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
-from evprof.run.processes.channel import ListeningChannel, Stop, Submit, apply_part
+from evprof.run.processes.channel import ListeningChannel, apply_part
 from evprof.run.processes.engine_host import EngineProcess
 from scripted_process import engine_argv
 
@@ -39,7 +39,7 @@ def receive_until_over(process, recording, requests=1):
 
 def test_with_the_reader_stopped_for_five_seconds_the_engine_goes_on_and_nothing_is_lost(start_process, request_for):
     process, recording = start_process(f"rate:{RATE}:{SECONDS:.0f}"), RecordLog()
-    process.send(Submit.of(request_for()))
+    process.send(request_for().to_json())
     receive_until(process, recording, lambda: len(recording.streams["tokens"]))
     stopped_ns = time.perf_counter_ns()
     time.sleep(PAUSE_S)
@@ -60,7 +60,7 @@ def test_with_the_reader_stopped_for_five_seconds_the_engine_goes_on_and_nothing
 
 def test_when_the_host_hangs_up_the_engine_ends_in_mid_run(start_process, request_for, wait_until):
     process = start_process("deaf:1000:3600")
-    process.send(Submit.of(request_for()))
+    process.send(request_for().to_json())
     for _ in range(5):
         process.receive()
     process.connection.close()
@@ -69,7 +69,7 @@ def test_when_the_host_hangs_up_the_engine_ends_in_mid_run(start_process, reques
 
 def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_for):
     process, recording = start_process("rate:2000:3600"), RecordLog()
-    process.send(Submit.of(request_for()))
+    process.send(request_for().to_json())
     receive_until(process, recording, lambda: len(recording.streams["tokens"]))
     before = len(recording.streams["tokens"])
     assert process.connection.poll(300)
@@ -84,11 +84,10 @@ def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_
 _HOST = """
 import sys, time
 from evprof.run.processes.engine_host import EngineProcess
-from evprof.run.processes.channel import Submit
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
 process = EngineProcess(sys.argv[1:])
-process.send(Submit.of(RunRequest("target", Sample(video_path="absent"), None, ModelChoice("m"))))
+process.send(RunRequest("target", Sample(video_path="absent"), None, ModelChoice("m")).to_json())
 for _ in range(5):
     process.receive()
 print(process.pid, flush=True)
@@ -111,7 +110,7 @@ def test_a_killed_host_leaves_no_orphan(wait_until):
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's /proc")
 def test_the_engine_leaves_ctrl_c_to_the_host_and_offers_itself_when_memory_runs_out(start_process, request_for):
     process, recording = start_process("rate:100:1"), RecordLog()
-    process.send(Submit.of(request_for()))
+    process.send(request_for().to_json())
     process.receive()
     os.kill(process.pid, signal.SIGINT)
     assert Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip() == "1000"
@@ -121,7 +120,7 @@ def test_the_engine_leaves_ctrl_c_to_the_host_and_offers_itself_when_memory_runs
 
 def test_the_channel_of_windows_works_here_too(start_process, request_for):
     process, recording = start_process("script:60", channel=ListeningChannel()), RecordLog()
-    process.send(Submit.of(request_for(mode="draft")))
+    process.send(request_for(mode="draft").to_json())
     receive_until_over(process, recording)
     assert len(recording.streams["tokens"]) > 10
 
@@ -133,10 +132,10 @@ def test_a_child_that_dies_before_it_connects_is_not_waited_for():
 
 def test_a_stop_that_comes_late_does_not_hit_the_next_request(start_process, request_for):
     process, recording = start_process("rate:400:0.2"), RecordLog()
-    process.send(Submit.of(request_for()))
+    process.send(request_for().to_json())
     receive_until_over(process, recording)
-    process.send(Stop())
-    process.send(Submit.of(request_for(first_run_id=2)))
+    process.send(None)
+    process.send(request_for(first_run_id=2).to_json())
     receive_until_over(process, recording, requests=2)
     book = RunBook(recording)
     book.update()

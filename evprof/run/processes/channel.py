@@ -25,7 +25,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
@@ -137,22 +136,9 @@ Part = StreamRows | Message
 """The engine sends lists of these; a message stands after every row that was appended before it."""
 
 
-@dataclass(frozen=True)
-class Submit:
-    request: dict[str, Any]
-
-    @classmethod
-    def of(cls, request: RunRequest) -> Submit:
-        return cls(request.to_json())
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Set the stop flag of the request at work; without one, nothing."""
-
-
-Command = Submit | Stop
-"""What the host says. To end the engine process it hangs up."""
+Command = dict[str, Any] | None
+"""What the host says: a request (`RunRequest.to_json`), or None, which sets the stop flag of the request at work. It
+hangs up to end the engine process."""
 
 
 def apply_part(part: Part, recording: RecordLog) -> None:
@@ -167,7 +153,9 @@ LARGEST_BATCH = 2000
 
 
 class QueueSink:
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[Message], None] = lambda _: None) -> None:
+        """`note` receives each message as it is posted."""
+        self._note = note
         self._items: deque[Record | Message] = deque()
         # A lock as a bell: free means rung. Ringing never waits, unlike an Event, whose inner lock the woken reader
         # holds while it waits for the interpreter; the engine was seen to lose 5 to 20 ms between stages that way.
@@ -185,6 +173,7 @@ class QueueSink:
             self.wake()
 
     def post(self, message: Message) -> None:
+        self._note(message)
         self._items.append(message)
         self.wake()
 
@@ -216,6 +205,20 @@ class QueueSink:
         return parts
 
 
+def carry_out(engine: Engine, request: RunRequest, sink: QueueSink, stop: threading.Event) -> tuple[str, bool]:
+    """Runs a request. Why it has failed where the engine did not say so, and whether this process can do no more."""
+    try:
+        engine.run(request, sink, stop)
+    except EngineLost as error:
+        return error.sentence, True
+    except UserError as error:
+        return error.sentence, False
+    except Exception as error:  # noqa: BLE001 - a defect of the engine ends its run, not the process and its models
+        traceback.print_exc()
+        return f"The engine failed: {type(error).__name__}: {error}", False
+    return "The engine stopped without saying how this run ended.", False
+
+
 SEND_INTERVAL_S = 0.025
 
 
@@ -233,8 +236,8 @@ class _Server:
     def __init__(self, connection: Wire, make_engine: Callable[[], Engine]) -> None:
         self._connection = connection
         self._make_engine = make_engine
-        self._sink = QueueSink()
         self._open = OpenRuns()
+        self._sink = QueueSink(self._open.note)
         self._requests: queue.SimpleQueue[tuple[dict[str, Any], threading.Event]] = queue.SimpleQueue()
         self._is_working = threading.Event()
         self._is_done = threading.Event()
@@ -259,21 +262,12 @@ class _Server:
 
     def _work(self, engine: Engine, request: RunRequest, stop: threading.Event) -> str | None:
         """Carries a request out; why this process can do no more, if so."""
-        sink = _NotingSink(self._sink, self._open)
         self._open.begin(request)
         self._is_working.set()
         self._say(BUSY)
-        sentence = "The engine stopped without saying how this run ended."
-        try:
-            engine.run(request, sink, stop)
-        except EngineLost as error:
-            return error.sentence
-        except UserError as error:
-            sentence = error.sentence
-        except Exception as error:  # noqa: BLE001 - see below
-            # A defect of the engine: the run has failed, the process and its models stay.
-            traceback.print_exc()
-            sentence = f"The engine failed: {type(error).__name__}: {error}"
+        sentence, is_lost = carry_out(engine, request, self._sink, stop)
+        if is_lost:
+            return sentence
         for message in self._open.close(FAILED, sentence):
             self._sink.post(message)
         self._say(READY)
@@ -314,22 +308,11 @@ class _Server:
             except (EOFError, OSError):
                 # At once, and whatever the main thread is caught in: an orphan would hold the device.
                 os._exit(0)
-            if isinstance(command, Stop):
+            if command is None:
                 stop.set()
             else:
                 stop = threading.Event()  # each request its own flag: a late Stop never hits the next one
-                self._requests.put((command.request, stop))
-
-
-class _NotingSink:
-    def __init__(self, sink: QueueSink, open_runs: OpenRuns) -> None:
-        self.append = sink.append  # the engine's every record goes through here: no detour
-        self._sink = sink
-        self._open = open_runs
-
-    def post(self, message: Any) -> None:
-        self._open.note(message)
-        self._sink.post(message)
+                self._requests.put((command, stop))
 
 
 def _guard_process() -> None:

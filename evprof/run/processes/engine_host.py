@@ -30,8 +30,6 @@ from evprof.run.processes.channel import (
     InheritedChannel,
     ListeningChannel,
     Part,
-    Stop,
-    Submit,
     Wire,
     apply_part,
     make_channel,
@@ -208,13 +206,13 @@ class EngineHost:
         self._open.begin(request)
         self._heard_ns = self._clock()
         if self._ensure_process():
-            self._tell(Submit.of(request))
+            self._tell(request.to_json())
 
     def _stop(self) -> None:
         if not self._open.is_busy or self._stop_deadline_ns is not None:
             return
         self._stop_deadline_ns = self._clock() + int(STOP_PATIENCE_S * NS_PER_S)
-        self._tell(Stop())
+        self._tell(None)
 
     def _tell(self, command: Command) -> None:
         process = self._process

@@ -9,10 +9,9 @@ import os
 import queue
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 
-from evprof.core.errors import Cancelled, EngineLost, UserError
+from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import READY, Closing, Engine, EngineChanged, RequestEnded, StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
@@ -20,7 +19,7 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.run.meters.samplers import RunSamplers
-from evprof.run.processes.channel import Part, QueueSink, apply_part
+from evprof.run.processes.channel import Part, QueueSink, apply_part, carry_out
 from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns
@@ -88,7 +87,7 @@ class LocalRunner(Closing):
             failure, self._failure, self._worker = self._failure, None, None
             self._end(FAILED, NO_START + failure.sentence.removeprefix(NO_START))
             raise failure
-        self._end(FAILED, self._defect or "The engine stopped without saying how this run ended.")
+        self._end(FAILED, self._defect)
 
     def record_into(self, recording: RecordLog) -> None:
         """Everything from the next request on goes into another Recording, with the engine as warm as it is.
@@ -147,15 +146,9 @@ class LocalRunner(Closing):
         self._sink.post(EngineChanged(READY, "The engine is ready.", os.getpid(), environment))
         while (work := self._work.get()) is not None:
             request, stop = work
-            try:
-                engine.run(request, self._sink, stop)
-            except EngineLost as error:
-                self._defect = self.lost = error.sentence
-            except UserError as error:
-                self._defect = error.sentence
-            except Exception as error:  # noqa: BLE001 - a defect of the engine ends its run, not the program
-                traceback.print_exc()
-                self._defect = f"The engine failed: {type(error).__name__}: {error}"
+            self._defect, is_lost = carry_out(engine, request, self._sink, stop)
+            if is_lost:
+                self.lost = self._defect
             self._is_idle.set()
             self._sink.wake()
         engine.close()
