@@ -94,9 +94,6 @@ def test_a_sequence_becomes_one_sample_with_its_offset(window: MainWindow, wait_
     assert spans["video"][0] == 500_000
     assert window.pair.clock.overlap_us == spans["video"]
     assert window.samples.samples[0] == sample
-    assert window.messages.shown is not None
-    assert "The video begins 0.50 s after the events." in window.messages.shown.sentence
-    assert window.messages.shown.kind == "info"
 
 
 def test_the_video_is_shown_at_its_offset(window: MainWindow, wait_until: Wait, sequence: Path) -> None:

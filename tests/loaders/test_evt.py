@@ -269,7 +269,6 @@ def test_what_a_header_says_is_told(tmp_path: Path) -> None:
         info = recording.info
     assert (info.width, info.height) == (1280, 720)
     assert info.details["sensor"] == "IMX636"
-    assert info.details["integrator"] == "Prophesee"
     assert info.problems == ()
 
 

@@ -29,7 +29,6 @@ def trace_of(slices: list[tuple[int, int, int]], on_device: list[int] | None = N
         codes,
         np.array([track for track, _, _ in slices], dtype=np.int32),
         codes - 1,
-        codes - 1,
         ints - 1,
         ints - 1,
     )

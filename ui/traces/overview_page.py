@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QSize
-from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.units import bytes_text, count_text
 from evprof.metrics.traces.memory import MemoryCurve
@@ -116,17 +114,6 @@ class MemoryCurvePlot(PlotView):
         peak = (curve.peak_at_ns - self._start_ns) / 1e6, curve.peak_bytes / _MIB
         is_right = 2 * peak[0] > self.box.viewRange()[0][1]
         self._write(f"● peak {bytes_text(curve.peak_bytes)}", peak, theme.text, (1.0 if is_right else 0.0, 1.0))
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        super().mouseMoveEvent(event)
-        curve = self._curve
-        if curve is None:
-            return
-        at_ms = self.box.mapSceneToView(self.mapToScene(event.position().toPoint())).x()
-        at = int(np.searchsorted(curve.times_ns, self._start_ns + at_ms * 1e6, side="right")) - 1
-        totals = [("allocated", curve.allocated_bytes), ("reserved", curve.reserved_bytes)]
-        lines = [time_of(round(at_ms * 1e6)), *(f"{name} {bytes_text(int(levels[at]))}" for name, levels in totals)]
-        QToolTip.showText(event.globalPosition().toPoint(), "\n".join(lines) if at >= 0 else "", self)
 
 
 class MemoryPage(QWidget):

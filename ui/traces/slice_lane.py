@@ -105,7 +105,6 @@ class SliceLooks:
             ("duration", time_text(int(slices.durations[at]))),
             ("category", trace.text(int(slices.categories[at]))),
             ("input shapes", trace.text(int(slices.shapes[at]))),
-            ("call stack", trace.text(int(slices.stacks[at])).replace(";", "\n")),
         ]
         if (place := int(self._facts_at[at])) >= 0:
             found += [
@@ -235,9 +234,7 @@ class SliceLane(Lane):
         return SliceHit(
             title=shortened(self.looks.name(found), _LONGEST_TITLE),
             color=self.looks.look(int(self.looks.kinds[found]), self.scene.theme).ground,
-            facts=[
-                (name, shortened(text, _LONGEST_TITLE)) for name, text in self.looks.facts(found) if "\n" not in text
-            ],
+            facts=[(name, shortened(text, _LONGEST_TITLE)) for name, text in self.looks.facts(found)],
             range=TimeRange(start, start + int(slices.durations[found])),
             slice=found,
         )

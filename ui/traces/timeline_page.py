@@ -56,12 +56,12 @@ class TimelinePage(QWidget):
 
     def _make_side(self, themes: ThemeHolder) -> None:
         self.slice_head, self.facts = section_head("Slice"), FigureTable(themes)
-        self.title, self.stack_text = sentence("title"), sentence("small")
+        self.title = sentence("title")
         self.teaches, self.range_text = sentence(), sentence()
         self.operators = RecordTable("Operators of the range", OPERATORS[:4])
         above, self.below = QWidget(), QWidget()
         margins = (2 * GRID, GRID, GRID, GRID)
-        parts = self.teaches, self.slice_head, self.title, self.facts, self.stack_text, None
+        parts = self.teaches, self.slice_head, self.title, self.facts, None
         stacked(*parts, on=above, margins=margins, spacing=GRID // 2)
         parts_below = section_head("Range"), self.range_text, (self.operators, 1)
         stacked(*parts_below, on=self.below, margins=margins, spacing=GRID // 2)
@@ -161,10 +161,7 @@ class TimelinePage(QWidget):
         self.slice_head.setVisible(at is not None)
         self.facts.setVisible(at is not None)
         facts = [] if at is None else [*self.looks.facts(at), *self._partners(at)]
-        self.facts.show_rows(
-            [TableRow(name, (shortened(text, _LONGEST_FACT),), tip=text) for name, text in facts if "\n" not in text]
-        )
-        say(self.stack_text, _wrapped("\n".join(text for _, text in facts if "\n" in text)))
+        self.facts.show_rows([TableRow(name, (shortened(text, _LONGEST_FACT),), tip=text) for name, text in facts])
 
     def _partners(self, at: int) -> list[tuple[str, str]]:
         """The call that launched a kernel, or the kernels that a call launched."""

@@ -56,7 +56,6 @@ class SliceColumns:
     names: Codes
     tracks: Codes
     shapes: Codes
-    stacks: Codes
     external_ids: Ints
     correlations: Ints
 

@@ -268,21 +268,4 @@ def _clock(sequence: Sequence) -> SequenceClock:
         problems.append(
             f"Events and video {why}; both are taken to begin together (--video-offset-ms tells otherwise)."
         )
-    clock = SequenceClock(offset_us, is_exact, events_us, video_us)
-    return replace(clock, problems=(*problems, *_overlap_problems(clock)))
-
-
-def _overlap_problems(clock: SequenceClock) -> list[str]:
-    if clock.events_us is None or clock.video_us is None:
-        return []
-    problems: list[str] = []
-    video_end = clock.offset_us + clock.video_us
-    if clock.offset_us > _SLACK_US:
-        problems.append(f"The video begins {seconds_text(clock.offset_us)} after the events.")
-    if video_end < clock.events_us - _SLACK_US:
-        problems.append(f"The video ends {seconds_text(clock.events_us - video_end)} before the events.")
-    return problems
-
-
-_SLACK_US = 200_000
-"""A few frames more or less at either end are nothing to tell."""
+    return SequenceClock(offset_us, is_exact, events_us, video_us, tuple(problems))

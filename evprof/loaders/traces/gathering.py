@@ -27,7 +27,6 @@ from evprof.loaders.traces.scanning import Arguments, TraceEntry
 LONGEST_TEXT = 4_000
 """Characters kept of a name; templates of C++ may have more."""
 
-_LONGEST_STACK = 40_000
 _LATEST_US = 2.0**62 / 1000
 _ROW_BYTES = 96
 _TEXT_BYTES = 120
@@ -57,11 +56,11 @@ class _Codes(dict[Any, int]):
 
 
 class _Table:
-    """Columns under way: pieces of each, put together on demand."""
+    """Columns under way: pieces of each."""
 
     def __init__(self, kinds: Sequence[type[np.generic]]) -> None:
         self._kinds = kinds
-        self._pieces: list[list[Any]] = [[] for _ in kinds]
+        self._pieces: list[list[Any]] = [[np.empty(0, kind)] for kind in kinds]
         self.rows = 0
 
     def add(self, columns: Sequence[Any]) -> None:
@@ -70,27 +69,24 @@ class _Table:
         self.rows += len(columns[0])
 
     def columns(self) -> list[Any]:
-        """Each in one piece, which is kept as such."""
-        for pieces, kind in zip(self._pieces, self._kinds, strict=True):
-            pieces[:] = [np.concatenate(pieces) if pieces else np.empty(0, dtype=kind)]
-        return [pieces[0] for pieces in self._pieces]
+        """Each in one piece."""
+        return [np.concatenate(pieces) for pieces in self._pieces]
 
 
 _I, _C, _F = np.int64, np.int32, np.float64
 
 
 class TraceGathering:
-    """Takes the entries of one trace and gives its columns, at any time. Raises UserError beyond the budget."""
+    """Takes the entries of one trace and gives its columns. Raises UserError beyond the budget."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._texts: list[str] = []
         self._words = _Codes(self._texts, lambda name: _sound(str(name)[:LONGEST_TEXT]), budget)
-        self._stacks = _Codes(self._texts, lambda stack: _sound(str(stack)[:_LONGEST_STACK]), budget)
         self._lists = _Codes(self._texts, _list_text, budget)
         self._tracks: dict[Any, int] = {}
-        self._names: dict[str, dict[Any, str]] = {"process_name": {}, "thread_name": {}, "process_labels": {}}
-        self._slices = _Table((_I, _I, _C, _C, _C, _C, _C, _I, _I))
+        self._names: dict[tuple[str, str, str], str] = {}
+        self._slices = _Table((_I, _I, _C, _C, _C, _C, _I, _I))
         self._device = _Table((_I, _I, _C, _C, _I, _I, _F, _F, _I))
         self._memory = _Table((_I, _C, _I, _I, _I, _I, _I, _I))
         self.entries = 0
@@ -128,23 +124,16 @@ class TraceGathering:
         )
 
     def _track(self, pid: Any, tid: Any) -> TraceTrack:
-        process = self._names["process_name"].get(str(pid), "")
-        labels = self._names["process_labels"].get(str(pid), "")
-        return TraceTrack(
-            _word(pid),
-            _word(tid),
-            " ".join(word for word in (process, labels) if word),
-            self._names["thread_name"].get((str(pid), str(tid)), ""),
-        )
+        names = [self._names.get((kind, str(pid), "")) for kind in ("process_name", "process_labels")]
+        thread = self._names.get(("thread_name", str(pid), str(tid)), "")
+        return TraceTrack(_word(pid), _word(tid), " ".join(filter(None, names)), thread)
 
     def _name(self, entry: TraceEntry) -> None:
-        told = self._names.get(entry.name)
-        if told is None or entry.args is None:
-            return
-        is_thread = entry.name == "thread_name"
-        name = _word(entry.args.name if entry.name != "process_labels" else entry.args.labels)
-        self._budget.take(2 * _TEXT_BYTES + 2 * len(name))
-        told[(str(entry.pid), str(entry.tid)) if is_thread else str(entry.pid)] = name
+        if entry.name in ("process_name", "process_labels", "thread_name") and entry.args is not None:
+            name = _word(entry.args.labels if entry.name == "process_labels" else entry.args.name)
+            self._budget.take(2 * _TEXT_BYTES + 2 * len(name))
+            thread = str(entry.tid) if entry.name == "thread_name" else ""
+            self._names[entry.name, str(entry.pid), thread] = name
 
     def _add_slices(self, entries: list[TraceEntry]) -> None:
         starts, is_timed = _nanoseconds([entry.ts for entry in entries])
@@ -162,8 +151,7 @@ class TraceGathering:
         words = (self._words.of([getattr(entry, name) for entry in entries]) for name in ("cat", "name"))
         shapes = self._list_codes([told.shapes or told.older_shapes for told in arguments])
         ids = np.where(own == NONE, older, own)
-        tracks, stacks = self._track_codes(entries), self._stack_codes(arguments)
-        self._slices.add((starts, durations, *words, tracks, shapes, stacks, ids, correlations))
+        self._slices.add((starts, durations, *words, self._track_codes(entries), shapes, ids, correlations))
         self._add_device(arguments, first)
 
     def _add_device(self, arguments: list[Arguments], first: int) -> None:
@@ -199,12 +187,6 @@ class TraceGathering:
 
     def _list_codes(self, texts: list[Any]) -> list[int]:
         return self._lists.of([bytes(text) for text in texts])
-
-    def _stack_codes(self, arguments: list[Arguments]) -> list[int] | Ints:
-        stacks = [told.stack for told in arguments]
-        if not any(stacks):
-            return np.full(len(stacks), NONE)
-        return [NONE if not stack else self._stacks[stack] for stack in stacks]
 
 
 def _list_text(raw: bytes) -> str:

@@ -68,7 +68,6 @@ class Arguments(
         "older_external_id": "external id",
         "shapes": "Input Dims",
         "older_shapes": "Input dims",
-        "stack": "Call stack",
         "registers": "registers per thread",
         "shared_memory": "shared memory",
         "blocks_per_sm": "blocks per SM",
@@ -88,7 +87,6 @@ class Arguments(
     correlation: Any = NONE
     shapes: msgspec.Raw = NOTHING
     older_shapes: msgspec.Raw = NOTHING
-    stack: str | None = None
     device: Any = None
     grid: msgspec.Raw = NOTHING
     block: msgspec.Raw = NOTHING

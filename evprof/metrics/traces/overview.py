@@ -69,7 +69,7 @@ def shared_out(layers: list[Ranges], steps: list[tuple[int, int]]) -> Ints:
         np.array(steps, dtype=np.int64).ravel(),
         *(side for layer in layers for side in (layer.starts, layer.ends)),
     ]
-    edges = _distinct(np.concatenate(moments))
+    edges = np.unique(np.concatenate(moments))
     owner = np.full(len(edges) - 1 if len(edges) else 0, len(layers))
     for place in reversed(range(len(layers))):
         owner[covered(layers[place], edges)] = place
@@ -98,13 +98,6 @@ def levels(starts: Ints, ends: Ints, values: Shares) -> tuple[Ints, Shares]:
     level = np.cumsum(np.concatenate((values, -values))[order])
     depth = np.cumsum(np.concatenate((np.ones(len(starts)), -np.ones(len(ends))))[order])
     return edges, np.where(depth > 0, level, 0.0)
-
-
-def _distinct(values: Ints) -> Ints:
-    ordered = np.sort(values)
-    is_first = np.ones(len(ordered), dtype=bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[is_first]
 
 
 CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU exec", "Other")
@@ -181,7 +174,8 @@ def overview(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> TraceO
     if not named:
         return None
     steps, dropped = _on_devices(trace, launched, roles, [step[1:] for step in named])
-    layers = [_union_of(trace, np.isin(roles, wanted)) for wanted in _LAYERS]
+    chosen = [np.isin(roles, wanted) for wanted in _LAYERS]
+    layers = [union(slices.starts[rows], trace.ends[rows]) for rows in chosen]
     shares = shared_out(layers, steps)
     wall = int(shares.sum())
     start, end = steps[0][0], max(steps[-1][1], steps[0][0])
@@ -226,10 +220,6 @@ def _steps(trace: TraceColumns, roles: np.ndarray) -> list[tuple[str, int, int]]
     return []
 
 
-def _union_of(trace: TraceColumns, chosen: np.ndarray) -> Ranges:
-    return union(trace.slices.starts[chosen], trace.ends[chosen])
-
-
 def _on_devices(
     trace: TraceColumns, launched: Launches, roles: np.ndarray, steps: list[tuple[int, int]]
 ) -> tuple[list[tuple[int, int]], int]:
@@ -263,10 +253,8 @@ def _on_devices(
 
 
 def _devices(trace: TraceColumns, launched: Launches, tree: ScopeTree, start: int, end: int) -> tuple[DeviceUse, ...]:
-    device = np.full(len(trace.slices), NONE)
-    device[trace.device.rows] = trace.device.devices
     place = trace.device_places
-    numbers = device[launched.rows]
+    numbers = np.append(trace.device.devices, NONE)[place[launched.rows]]
     found = []
     for number in sorted(set(numbers[launched.is_kernel].tolist()) - {NONE})[:MOST_DEVICES]:
         chosen = launched.is_kernel & (numbers == number)

@@ -124,7 +124,7 @@ def scope_tree(trace: TraceColumns) -> ScopeTree:
         tracks,
         parents,
         depths,
-        _sizes(depths, tracks),
+        _sizes(parents),
         keepers,
         is_operator & is_plain[names] & (keepers == np.arange(len(rows))) if len(rows) else is_operator,
         is_operator,
@@ -157,20 +157,12 @@ def _nested(starts: Ints, ends: Ints, tracks: Ints) -> tuple[Ints, Ints, Mask]:
     return np.array(parents, dtype=np.int64), np.array(depths, dtype=np.int64), np.array(kept, dtype=bool)
 
 
-def _sizes(depths: Ints, tracks: Ints) -> Ints:
-    """How many scopes each holds, itself counted: up to the next that is no deeper."""
-    count = len(depths)
-    sizes = [0] * count
-    waiting: list[int] = []
-    levels: list[int] = depths.tolist()
-    threads: list[int] = tracks.tolist()
-    for place in range(count):
-        while waiting and (levels[waiting[-1]] >= levels[place] or threads[waiting[-1]] != threads[place]):
-            first = waiting.pop()
-            sizes[first] = place - first
-        waiting.append(place)
-    for first in waiting:
-        sizes[first] = count - first
+def _sizes(parents: Ints) -> Ints:
+    """How many scopes each holds, itself counted."""
+    sizes = [1] * len(parents)
+    for place, parent in reversed(list(enumerate(parents.tolist()))):  # what is inside comes after
+        if parent >= 0:
+            sizes[parent] += sizes[place]
     return np.array(sizes, dtype=np.int64)
 
 

@@ -28,7 +28,6 @@ MAGIC = b"\x89HDF\r\n\x1a\n"
 _MAGIC_PLACES = (0, 512, 1024, 2048)
 """Where the magic may stand: at the start, or after a user block (MATLAB's is 512 bytes)."""
 
-_MOST_HOPS = 16
 _MOST_LISTED = 12
 
 
@@ -76,55 +75,27 @@ def open_file(path: str | Path) -> Any:
 def find(group: Any, path: str, name: str) -> Any | None:
     """The group or dataset at `path` below `group`, None where there is none.
 
-    Every step is looked at before it is taken: soft links are followed inside the file, up to 16 of them; a link into
-    another file raises UserError, because opening one file must not read others.
+    Every step is checked before it is taken. Links raise UserError: opening one file must not read others.
     """
+    import h5py
+
     here = group.file if path.startswith("/") else group
-    steps = [step for step in path.split("/") if step not in ("", ".")]
-    hops = 0
-    while steps:
-        step, *steps = steps
-        target = _soft_target(here, step, name)
-        if target is _NOTHING:
+    for step in filter(None, path.split("/")):
+        links, key = here.id.links if is_group(here) else None, step.encode()
+        if links is None or not links.exists(key):
             return None
-        if target is None:
-            here = here[step]
-        else:
-            hops += 1
-            if hops > _MOST_HOPS or len(steps) > 1000:
-                raise UserError(f"{name}: links lead in a circle at '{printable(step)}'; export the recording again.")
-            here = here.file if target.startswith("/") else here
-            steps = [part for part in target.split("/") if part not in ("", ".")] + steps
-        if steps and not is_group(here):
-            return None
+        if links.get_info(key).type != h5py.h5l.TYPE_HARD:
+            raise UserError(
+                f"{name}: '{printable(step)}' is a link, which is not followed; copy the recording into one file with "
+                "h5repack or h5copy."
+            )
+        here = here[step]
     if is_dataset(here) and is_elsewhere(here):
         raise UserError(
             f"{name}: '{printable(path)}' keeps its numbers in other files (a virtual or external dataset), which are "
             "not opened; copy it into one file with h5repack."
         )
     return here
-
-
-_NOTHING = "\0"
-
-
-def _soft_target(group: Any, step: str, name: str) -> str | None:
-    """Where a soft link points; None for an object of the file itself, _NOTHING where there is no such link."""
-    import h5py
-
-    links = group.id.links
-    key = step.encode("utf-8", "surrogateescape")
-    if not links.exists(key):
-        return _NOTHING
-    kind = links.get_info(key).type
-    if kind == h5py.h5l.TYPE_HARD:
-        return None
-    if kind == h5py.h5l.TYPE_SOFT:
-        return str(links.get_val(key).decode("utf-8", "surrogateescape"))
-    raise UserError(
-        f"{name}: '{printable(step)}' is a link into another file, which is not followed; copy the recording into one "
-        "file with h5repack or h5copy."
-    )
 
 
 def is_group(found: Any) -> bool:

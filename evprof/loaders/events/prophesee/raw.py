@@ -33,17 +33,6 @@ _RAW_SIGNS = frozenset(
     }
 )
 _DAT_SIGNS = frozenset({"version", "width", "height"})
-_DETAILS = {
-    "sensor_name": "sensor",
-    "sensor_generation": "sensor_generation",
-    "integrator_name": "integrator",
-    "camera_integrator_name": "integrator",
-    "serial_number": "serial",
-    "firmware_version": "firmware",
-    "date": "recorded",
-}
-
-
 _SYSTEMS = {
     **dict.fromkeys((0x15, 0x17, 0x19, 0x1C, 0x1D, 0x21, 0x22, 0x23, 0x28, 0x29), (640, 480)),
     **dict.fromkeys((0x1A, 0x1E, 0x1F, 0x27, 0x2E, 0x30, 0x31, 0x32), (1280, 720)),
@@ -111,8 +100,9 @@ class PropheseeHeader:
 
     @property
     def details(self) -> dict[str, str | int | float]:
-        """What else is said of camera and recording."""
-        return {name: self.lines[key] for key, name in _DETAILS.items() if self.lines.get(key)}
+        """The sensor, where the header names it."""
+        name = self.lines.get("sensor_name", "")
+        return {"sensor": name} if name else {}
 
 
 def read_header(head: bytes) -> PropheseeHeader:
