@@ -23,8 +23,6 @@ _TABLE_PX = 420
 
 
 class OverviewPage(QWidget):
-    """Categories and devices."""
-
     def __init__(self, themes: ThemeHolder) -> None:
         super().__init__()
         self._themes = themes
@@ -92,7 +90,6 @@ class MemoryCurvePlot(PlotView):
         return QSize(400, _CURVE_PX)
 
     def show_curve(self, curve: MemoryCurve | None, span: tuple[int, int]) -> None:
-        """Shows another device's curve over a span of time, ns."""
         self._curve, self._start_ns = curve, span[0]
         name = "" if curve is None else f"Memory of {curve.device}, at most {bytes_text(curve.peak_bytes)}"
         self.setAccessibleName(name)

@@ -60,7 +60,6 @@ class TraceReading(QObject):
         self._came.connect(self._take, Qt.ConnectionType.QueuedConnection)
 
     def read(self, path: Path) -> None:
-        """Begins to read a file."""
         self.stop()
         self._stop = threading.Event()
         self.is_busy = True

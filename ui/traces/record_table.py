@@ -33,7 +33,6 @@ class RecordModel(QAbstractTableModel):
         self._order: tuple[int, Qt.SortOrder] | None = None
 
     def show_records(self, records: Sequence[Any], columns: Sequence[Column]) -> None:
-        """Shows others, in the order in which they come until a head is clicked."""
         self._all = records
         self._fill(columns)
 
@@ -139,7 +138,6 @@ class RecordTable(QWidget):
         stacked(*([] if empty is None else [empty]), (self.table, 1), on=self)
 
     def show_records(self, records: Sequence[Any], columns: Sequence[Column] | None = None) -> None:
-        """Shows others, perhaps in other columns."""
         if columns is not None and tuple(columns) != self.model.columns:
             self.view.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.model.show_records(records, self.model.columns if columns is None else columns)

@@ -45,8 +45,6 @@ _ROLES = 16
 
 
 class SliceLook(NamedTuple):
-    """The ground of a slice and what is written on it."""
-
     ground: QColor
     ink: QColor
 
@@ -169,7 +167,6 @@ class SliceLane(Lane):
         self.setAccessibleName(" ".join(filter(None, name)))
 
     def show_lane(self, lane: TraceLane | None, looks: SliceLooks | None, offset_ns: int = 0) -> None:
-        """Shows a thread or stream of a trace, or none."""
         self.lane, self.looks, self.offset_ns = lane, looks, offset_ns
         rows = 0 if lane is None else len(lane.rows)
         self.lane_height_px = max(_LEAST_PX, 2 * TOP_PX + ROW_PX * rows)
@@ -182,7 +179,6 @@ class SliceLane(Lane):
         return self._key
 
     def names(self) -> tuple[str, str]:
-        """The thread or stream, and its process or device."""
         return self._name
 
     @property

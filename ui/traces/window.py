@@ -173,7 +173,6 @@ class TraceDialog(QDialog):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Opens the first of the files; a second one is compared with it."""
         paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
         self.open_trace(Path(paths[0]))
         event.acceptProposedAction()

@@ -94,7 +94,6 @@ class BlockRecording(FileRecording):
         return self._grouped(range(len(self._index)))
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
-        """Decodes only the blocks that can hold such events."""
         inside = self._index.within(start_us, stop_us)
         return joined(self._bounded(chunk.slice_time(start_us, stop_us) for chunk in self._grouped(inside)))
 

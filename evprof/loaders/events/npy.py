@@ -108,7 +108,6 @@ class TableRecording(BlockRecording):
 
     @cached_property
     def info(self) -> RecordingInfo:
-        """The size of the sensor is unknown."""
         return RecordingInfo("npy", self.count, None, None, *self._limits_us)
 
     @cached_property

@@ -79,8 +79,6 @@ _MARK = object()
 
 
 class _Machine:
-    """The stack and the memo of one pickle."""
-
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}

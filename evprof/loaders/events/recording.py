@@ -141,7 +141,6 @@ class EventsInMemory(EventRecording):
 
 
 def too_many(path: str) -> UserError:
-    """What to say to whoever wants more than MOST_EVENTS at once."""
     return UserError(
         f"{path}: holds more than the {MOST_EVENTS // 1_000_000} million events that are read at once; name a part of "
         "it with --start-ms and --duration-ms."

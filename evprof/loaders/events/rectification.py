@@ -117,7 +117,6 @@ class Rectified(EventRecording):
 
     @property
     def bytes_read(self) -> int:
-        """The recording's; the map is read once, before."""
         return self._recording.bytes_read
 
     def chunks(self) -> Iterator[EventArray]:

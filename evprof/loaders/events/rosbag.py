@@ -131,7 +131,6 @@ class Rosbag(PacketRecording):
         return EventArray(x, y, t_us, (rows["p"] != 0).astype(np.uint8))
 
     def _messages(self, chunks: list[_Chunk]) -> Iterator[memoryview]:
-        """The messages of the topic."""
         for chunk in chunks:
             for header, data in self._records(memoryview(self._unpacked(chunk.place))):
                 if header.get(b"op") == _MESSAGE and self._number(header, b"conn", 4) in self._numbers:

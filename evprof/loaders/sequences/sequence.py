@@ -166,7 +166,6 @@ def _sequence(content: FolderContent) -> Sequence | None:
 
 
 def _events(content: FolderContent) -> list[Path] | None:
-    """The recordings to choose from: the left camera's of two."""
     plain = [path for path in content.events if not _NO_EVENTS & set(content.words(path))]
     return _left(plain, content) or None
 

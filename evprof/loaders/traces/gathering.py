@@ -69,7 +69,6 @@ class _Table:
         self.rows += len(columns[0])
 
     def columns(self) -> list[Any]:
-        """Each in one piece."""
         return [np.concatenate(pieces) for pieces in self._pieces]
 
 
@@ -235,7 +234,6 @@ def _ints(values: list[Any]) -> Ints:
 
 
 def _columns(arguments: list[Arguments], *names: str) -> list[Ints]:
-    """Whole numbers of these fields."""
     return [_ints([getattr(told, name) for told in arguments]) for name in names]
 
 

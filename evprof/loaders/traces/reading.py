@@ -80,8 +80,6 @@ def read_trace(path: str | Path, told: Told | None = None, stop: threading.Event
 
 
 class _Reader:
-    """A file on its way into columns."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         try:

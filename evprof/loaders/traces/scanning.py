@@ -80,8 +80,6 @@ class Arguments(
         "device_id": "Device Id",
     },
 ):
-    """What is read of an entry's `args`."""
-
     external_id: Any = NONE
     older_external_id: Any = NONE
     correlation: Any = NONE
@@ -106,8 +104,6 @@ class Arguments(
 
 
 class TraceEntry(msgspec.Struct, gc=False):
-    """What is read of an entry."""
-
     ph: str = ""
     cat: str = ""
     name: str = ""
@@ -353,7 +349,6 @@ class TraceText:
             self._at = end
 
     def _fill(self) -> None:
-        """Reads a piece more, and drops what is done."""
         more = self._source.read(PIECE_BYTES)
         self._is_last = not more
         self._data = self._data[self._at :] + more

@@ -53,7 +53,6 @@ class Helpers:
         return _Helper(self._argv)
 
     def put_back(self, helper: _Helper) -> None:
-        """Keeps it for the next video, or ends it."""
         with self._lock:
             is_kept = not self._is_over and len(self._idle) < _KEPT
             if is_kept:
@@ -171,7 +170,6 @@ class ApartVideo(VideoSource):
         raise NotImplementedError("the helper chooses: its table can change while it decodes")
 
     def close(self) -> None:
-        """Returns the helper to the pool."""
         helper, self._helper = self._helper, None
         if helper is None:
             return

@@ -64,8 +64,6 @@ def _answer(served: _Served, request: dict[str, Any], answers: BinaryIO) -> None
 
 
 class _Served:
-    """The open video."""
-
     def __init__(self) -> None:
         self._video: VideoSource | None = None
 

@@ -64,7 +64,6 @@ class VideoFile(VideoSource):
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the packets that were read, for the table and for frames."""
         return self._track.bytes_read
 
     def index(self) -> FrameTable:
@@ -223,7 +222,6 @@ class VideoFile(VideoSource):
             yield number, frame
 
     def _forget_position(self) -> None:
-        """The next frame needs a seek."""
         self._frames, self._current, self._at = iter(()), None, _NOWHERE
 
     def _make_table(self, rows: list[PacketRow]) -> FrameTable:

@@ -194,7 +194,6 @@ class ImageFolder(VideoSource):
         )
 
     def walk(self, index: int) -> Iterator[tuple[int, Picture]]:
-        """Picture `index` alone."""
         if not 0 <= index < len(self._paths):
             raise UserError(f"{self.path}: there is no frame {index} among {len(self._paths)}.")
         yield index, self._decode(index)

@@ -66,7 +66,6 @@ class SeekableVideo:
 
     @property
     def duration_us(self) -> int:
-        """From the first frame's start to the last one's end."""
         with self._lock:
             return self._opened().table.duration_us
 

@@ -47,7 +47,6 @@ class VideoTrack:
 
     @property
     def time_base(self) -> Fraction | None:
-        """Seconds per tick of the packets' times."""
         return self.stream.time_base
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
@@ -197,7 +196,6 @@ class VideoTrack:
 
 
 def usable_threads() -> int:
-    """Processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -20,8 +20,6 @@ class SideFigures:
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """One operator in the trace and in the other."""
-
     name: str
     now: SideFigures
     against: SideFigures
@@ -45,7 +43,6 @@ class TraceDifference:
 
 
 def trace_difference(now: TraceAnalysis, against: TraceAnalysis) -> TraceDifference:
-    """What changed from `against` to `now`."""
     ours, others = _operators(now), _operators(against)
     none = SideFigures()
     rows = [DifferenceRow(name, ours.get(name, none), others.get(name, none)) for name in ours | others]

@@ -78,7 +78,6 @@ class Column:
         return _TEXTS[self.kind](self.value(record))
 
     def plain(self, record: Any) -> Any:
-        """The value for the document."""
         value = self.value(record)
         return ms_from_ns(value) if self.kind in ("time", "change") and value is not None else value
 

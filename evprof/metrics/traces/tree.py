@@ -57,7 +57,6 @@ class ScopeTree:
 
     @property
     def durations(self) -> Ints:
-        """How long each took, ns."""
         return self.ends - self.starts
 
     def totals(self, own: Ints) -> Ints:

@@ -274,7 +274,6 @@ class Hdf5Recording(EventRecording):
             self._file.close()
 
     def _limits_us(self) -> tuple[int | None, int | None]:
-        """Earliest and latest time, as far as they are known."""
         if self._ends is None:
             with sentences(self.path):
                 self._ends = self._survey()
@@ -302,7 +301,6 @@ class Hdf5Recording(EventRecording):
         return joined(pieces)
 
     def _read(self, start: int, stop: int) -> EventArray:
-        """Events start…stop-1, of which there are some."""
         with sentences(self.path):
             rows = {key: stored.rows(start, stop) for key, stored in self._arrays.items()}
             x, y, t, p = (

@@ -183,7 +183,6 @@ class StoredArray:
 
     @property
     def compression(self) -> str:
-        """`none`, `gzip`, `blosc zstd`, …"""
         return "none" if self.pipeline is None else self.pipeline.title
 
     def rows(self, start: int, stop: int) -> npt.NDArray[Any]:
@@ -210,7 +209,6 @@ class StoredArray:
         return self._kept[1]
 
     def _unpack(self, pipeline: Pipeline, first: int, last: int, out: npt.NDArray[Any]) -> None:
-        """Fills `out` with the rows of whole chunks."""
         across = [range(0, length, step) for length, step in zip(self.shape[1:], pipeline.chunk[1:], strict=True)]
         for at in product(range(first, last, pipeline.chunk[0]), *across):
             self._unpack_chunk(pipeline, at, out, first)

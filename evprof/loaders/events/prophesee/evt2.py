@@ -69,7 +69,6 @@ class Counter(NamedTuple):
     loops: int = 0
 
     def total(self, bits: int) -> int | None:
-        """The value with its roll-overs."""
         return None if self.value is None else (self.loops << bits) + self.value
 
 
@@ -101,8 +100,6 @@ def _base_times(
 
 
 class _HighTimes(WordDecoder[Counter]):
-    """What EVT2 and EVT2.1 share."""
-
     start = Counter()
 
     @abstractmethod

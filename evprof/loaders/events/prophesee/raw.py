@@ -72,7 +72,6 @@ class PropheseeHeader:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Width and height of the sensor, where the header says them."""
         options = self.options
         geometry = re.match(r"(\d+)\s*x\s*(\d+)", self.lines.get("geometry", ""))
         for width, height in (
@@ -100,7 +99,6 @@ class PropheseeHeader:
 
     @property
     def details(self) -> dict[str, str | int | float]:
-        """The sensor, where the header names it."""
         name = self.lines.get("sensor_name", "")
         return {"sensor": name} if name else {}
 
