@@ -39,20 +39,20 @@ from evprof.loaders.sequences.sequence import Sequence, find_sequence, open_sequ
 TIMES = ("start", "duration", "video_offset")
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "events": ("events",),
-    "video": ("video",),
-    "image": ("image",),
-    "sequence": ("sequence",),
-    "prompt": ("prompt", "question", "query"),
+    "events": ("events", "event", "events_path", "event_path", "events_file", "event_file", "npy"),
+    "video": ("video", "video_path", "video_file", "mp4"),
+    "image": ("image", "image_path", "image_file"),
+    "sequence": ("sequence", "sequence_path", "sequence_folder"),
+    "prompt": ("prompt", "question", "query", "instruction"),
     "turns": ("turns",),
-    "reference": ("reference", "answer"),
-    "answers": ("answers",),
-    "choices": ("choices", "options"),
-    "right_choice": ("right_choice", "answer_index"),
-    "task": ("task", "topic", "event_data_type", "data_type"),
-    "name": ("name", "id"),
-    "video_times": ("video_times",),
-    "rectify": ("rectify",),
+    "reference": ("reference", "answer", "reference_answer", "ground_truth", "expected"),
+    "answers": ("answers", "references", "accepted_answers"),
+    "choices": ("choices", "options", "candidates"),
+    "right_choice": ("right_choice", "correct_choice", "correct_option", "correct_answer", "answer_index"),
+    "task": ("task", "task_type", "question_type", "topic", "category", "event_data_type", "data_type"),
+    "name": ("name", "id", "sample", "sample_name", "sample_id", "question_id"),
+    "video_times": ("video_times", "video_times_path", "timestamps"),
+    "rectify": ("rectify", "rectify_path", "rectify_map"),
     **{name: tuple(f"{name}{unit}" for unit in UNITS_US) for name in TIMES},
 }
 """Fields of a row and the names of their columns, the preferred one first. Case makes no difference."""
