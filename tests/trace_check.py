@@ -15,11 +15,12 @@ from typing import Any
 Entry = dict[str, Any]
 Track = tuple[int, int]
 
-KINDS = {"X", "C", "i", "M"}
+KINDS = {"X", "C", "i", "s", "f", "M"}
 
 
 class TraceCheck:
-    """A trace re-parsed. `problems` is empty when it is sound; `counts` are entries by kind, slices by category."""
+    """A trace re-parsed. `problems` is empty when it is sound; `counts` are entries by kind, slices by `args.kind` or
+    category."""
 
     def __init__(self, source: Path | dict[str, Any]) -> None:
         if isinstance(source, Path):
@@ -34,27 +35,31 @@ class TraceCheck:
         self._check_names()
         by_track: dict[Track, list[Entry]] = defaultdict(list)
         for entry in self.entries:
-            if entry["ph"] == "X":
+            if entry["ph"] in "Xsf":
                 by_track[entry["pid"], entry["tid"]].append(entry)
+        self._ends: dict[str, dict[str, list[float]]] = defaultdict(lambda: {"s": [], "f": []})
         for track, entries in by_track.items():
             self._check_file_order(track, entries)
             self._check_stack(track, entries)
+        self._check_flows()
         self._check_counters()
 
     @property
     def slices(self) -> list[Entry]:
-        return [entry for entry in self.entries if entry["ph"] == "X"]
+        return [entry for entry in self.entries if entry["ph"] == "X" and not is_step(entry)]
 
     @property
     def counts(self) -> Counter[str]:
-        """Slices and instants by category, and counters."""
+        """Slices by what they are, instants by category, counters and flows."""
         found: Counter[str] = Counter()
         for entry in self.entries:
             kind = entry["ph"]
-            if kind in ("X", "i"):
+            if kind == "X" and not is_step(entry):
+                found[entry["args"].get("kind", entry["cat"])] += 1
+            elif kind == "i":
                 found[entry["cat"]] += 1
-            elif kind == "C":
-                found["counter"] += 1
+            elif kind in "Cs":
+                found["counter" if kind == "C" else "flow"] += 1
         return found
 
     def _check_fields(self) -> None:
@@ -93,6 +98,11 @@ class TraceCheck:
         rounded: list[tuple[int, int]] = []
         exact: list[tuple[float, float]] = []
         for entry in entries:
+            if entry["ph"] != "X":
+                if not exact or exact[-1][0] != entry["ts"] or entry["ts"] > exact[-1][1]:
+                    self.problems.append(f"flow: {entry} lies in no slice that begins there")
+                self._ends[entry["id"]][entry["ph"]].append(entry["ts"])
+                continue
             start_ns, end_ns = round(entry["ts"] * 1000), round(entry["ts"] * 1000) + round(entry["dur"] * 1000)
             while rounded and rounded[-1][1] <= start_ns:
                 rounded.pop()
@@ -106,6 +116,13 @@ class TraceCheck:
                 self.problems.append(f"nesting: {track} {entry['name']} outlasts its parent by a float's breadth")
             exact.append((start, end))
 
+    def _check_flows(self) -> None:
+        for flow_id, ends in self._ends.items():
+            if len(ends["s"]) != 1 or len(ends["f"]) != 1 or ends["s"][0] > ends["f"][0]:
+                self.problems.append(f"flow: {flow_id} has ends {ends}")
+        bare = [entry for entry in self.entries if entry["ph"] == "f" and entry.get("bp") != "e"]
+        self.problems += [f"flow: {entry} binds to the next slice" for entry in bare]
+
     def _check_counters(self) -> None:
         last: dict[tuple[int, str], float] = {}
         for entry in self.entries:
@@ -117,6 +134,10 @@ class TraceCheck:
             if not all(type(value) is int for value in entry["args"].values()):
                 self.problems.append(f"counter: {entry} is no number")
             last[key] = entry["ts"]
+
+
+def is_step(entry: Entry) -> bool:
+    return bool(entry["name"].startswith("ProfilerStep#"))
 
 
 def _refuse(constant: str) -> float:

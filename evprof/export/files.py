@@ -6,6 +6,7 @@ Everything is written as it is made, one run at a time.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,6 +20,9 @@ from evprof.version import __version__
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
     from evprof.export.report.data import Source
+
+STEPS_NAME = re.compile(r"\.pt\.trace\.json(?:\.gz)?$")
+"""The names of PyTorch's traces: tools that know those find steps and operators in ours too."""
 
 Tell = Callable[[str], object]
 
@@ -86,7 +90,7 @@ def _written(sources: Iterable[Source], kind: str, path: Path, many: bool, tell:
 def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:
     from evprof.export.chrome_trace import ChromeTrace, left_out_sentences
 
-    trace = ChromeTrace(sources, names_sessions=many)
+    trace = ChromeTrace(sources, as_steps=bool(STEPS_NAME.search(path.name)), names_sessions=many)
     with whole_file(path) as stream:
         _write_json(stream, trace.head, "traceEvents", trace.entries(), lambda: trace.tail)
     if tell is not None:

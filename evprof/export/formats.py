@@ -28,7 +28,8 @@ _ALL = (
         "Chrome trace",
         "Chrome traces",
         "trace.json",
-        "a trace that Perfetto and chrome://tracing open (name it .json or .json.gz).",
+        "a trace that Perfetto and chrome://tracing open (name it .json or .json.gz); named .pt.trace.json or "
+        ".pt.trace.json.gz, with the runs as steps, for TensorBoard and other readers of PyTorch's traces.",
         (".json", ".json.gz"),
     ),
     ExportFormat(

@@ -1,4 +1,4 @@
-"""One run as entries of a Chrome trace: names, slices, instants and counters.
+"""One run as entries of a Chrome trace: names, slices with their arrows, instants and counters.
 
 It knows nothing of other runs but where this one is to stand among them.
 """
@@ -14,10 +14,16 @@ from typing import Any
 from evprof.core.records import TokenRecord
 from evprof.core.run_info import FINISHED, RUNNING, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.export.trace_slices import BEFORE_ZERO, THREADS, Slice, slices_of, threads_of
+from evprof.export.trace_slices import BEFORE_ZERO, THREADS, Flow, Slice, flows_of, slices_of, threads_of
 from evprof.view.range_figures import power_line
 
 Entry = dict[str, Any]
+
+STEPS_THREAD = 1
+"""Where the numbered steps lie that PyTorch's tools look for."""
+
+_MEMORY_NAME = "[memory]"
+"""An instant of this name is taken for an allocation by TensorBoard."""
 
 _CATEGORIES = {"tokens": "token", "rejected tokens": "token", "pictures": "picture", "outcome": "outcome"}
 """Tracks of instants, and what they hold."""
@@ -25,58 +31,102 @@ _CATEGORIES = {"tokens": "token", "rejected tokens": "token", "pictures": "pictu
 
 @dataclass(frozen=True)
 class TracePlace:
-    """The process of a run in a trace."""
+    """Where a run stands in a trace: its process, and when it begins. `step` is its number as a step, or None."""
 
     pid: int
     session: str = ""
     names_session: bool = False
+    offset_ns: int = 0
+    step: int | None = None
 
 
-def run_entries(run: RunLog, zero_ns: int, place: TracePlace, left_out: Counter[str]) -> list[Entry]:
-    """The run's entries. What has no place in time is counted in `left_out`."""
+def run_entries(run: RunLog, zero_ns: int, place: TracePlace, left_out: Counter[str]) -> tuple[list[Entry], int]:
+    """The run's entries, and how long it is in ns. What has no place in time is counted in `left_out`."""
     slices = slices_of(run, zero_ns, left_out)
     threads = threads_of(slices)
-    drawn = _Drawing(place.pid)
-    moments = [*_tokens(run, zero_ns, drawn), *_pictures(run, zero_ns, drawn), *_counters(run, zero_ns, drawn)]
+    drawn = _Drawing(place)
+    moments = [*_instants(run, zero_ns, drawn), *_counters(run, zero_ns, drawn)]
     shown = [entry for at_ns, entries in moments if at_ns >= 0 for entry in entries]
     left_out[BEFORE_ZERO] += sum(at_ns < 0 for at_ns, _ in moments)
-    ends = [0, *(entry.end_ns for entry in slices), *(at_ns for at_ns, _ in moments)]
+    length_ns = max([0, *(entry.end_ns for entry in slices), *(at_ns for at_ns, _ in moments)])
     if run.info.end_ns is not None:
-        ends.append(run.info.end_ns - zero_ns)
-    shown += _outcome(run, max(ends), drawn)
-    names = _thread_names(place, slices, threads, {entry["tid"] for entry in shown if entry["ph"] == "i"})
-    return [*_process(run.info, place), *names, *drawn.slices(slices, threads), *shown]
+        length_ns = max(length_ns, run.info.end_ns - zero_ns)
+    shown += _outcome(run, length_ns, drawn)
+    entries = [*_process(run.info, place)]
+    entries += _thread_names(place, slices, threads, {entry["tid"] for entry in shown if entry["ph"] == "i"})
+    if place.step is not None:
+        name = f"ProfilerStep#{place.step}"
+        whole = Slice(STEPS_THREAD, "steps", name, "user_annotation", 0, length_ns, {"run": run.run_id})
+        entries.append(drawn.slice(whole, STEPS_THREAD))
+    entries += drawn.slices(slices, threads, flows_of(run, slices))
+    return entries + shown, length_ns
 
 
 class _Drawing:
-    """Makes entries of one run, with times in µs since its zero."""
+    """Makes entries of one run: its process number, and its times from where it stands."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, place: TracePlace) -> None:
+        self._place = place
 
-    def slices(self, slices: Sequence[Slice], threads: Sequence[int]) -> Iterator[Entry]:
-        """Parents before children at equal starts, as viewers expect."""
+    def us(self, at_ns: int) -> float:
+        """A moment since the run's zero in µs since the trace's."""
+        return (self._place.offset_ns + at_ns) / 1000
+
+    def slices(self, slices: Sequence[Slice], threads: Sequence[int], flows: Sequence[Flow]) -> Iterator[Entry]:
+        """Parents before children at equal starts, as viewers expect, and each arrow's end right after its slice.
+
+        An arrow's end belongs to the innermost slice at its moment: that is the one just begun.
+        """
+        bound: dict[int, list[tuple[str, int, Flow]]] = {}
+        for number, flow in enumerate(flows):
+            bound.setdefault(flow.source, []).append(("s", number, flow))
+            bound.setdefault(flow.target, []).append(("f", number, flow))
         order = sorted(
             range(len(slices)),
             key=lambda place: (threads[place], slices[place].start_ns, -slices[place].end_ns, place),
         )
         ends_us: dict[int, list[float]] = {}
         for place in order:
-            slice_, thread = slices[place], threads[place]
-            start_us, end_us = slice_.start_ns / 1000, slice_.end_ns / 1000
-            duration_us = (slice_.end_ns - slice_.start_ns) / 1000
-            entry = {
-                "ph": "X",
-                "name": slice_.name,
-                "cat": slice_.category,
-                "pid": self._pid,
-                "tid": thread,
-                "ts": start_us,
-                "dur": _duration_up_to(start_us, duration_us, end_us),
-                "args": slice_.arguments,
-            }
+            thread = threads[place]
+            entry = self.slice(slices[place], thread)
             _fit_in(ends_us.setdefault(thread, []), entry)
             yield entry
+            for phase, number, flow in bound.get(place, ()):
+                yield self._flow(phase, f"{self._place.pid}.{number}", flow.name, slices[place], thread)
+
+    def slice(self, entry: Slice, thread: int) -> Entry:
+        """One bar."""
+        start_us = self.us(entry.start_ns)
+        duration_us = _duration_up_to(start_us, (entry.end_ns - entry.start_ns) / 1000, self.us(entry.end_ns))
+        name, category, arguments = entry.name, entry.category, entry.arguments
+        if self._place.step is not None and category in ("stage", "part"):
+            # One table of operators for both models: told apart by their role.
+            name, category = f"{entry.track}: {name}", "cpu_op"
+            arguments = arguments | {"kind": entry.category} | _dimensions(entry)
+        elif self._place.step is not None and category != "user_annotation":
+            category, arguments = "user_annotation", arguments | {"kind": category}
+        return {
+            "ph": "X",
+            "name": name,
+            "cat": category,
+            "pid": self._place.pid,
+            "tid": thread,
+            "ts": start_us,
+            "dur": duration_us,
+            "args": arguments,
+        }
+
+    def _flow(self, phase: str, flow_id: str, name: str, entry: Slice, thread: int) -> Entry:
+        found: Entry = {
+            "ph": phase,
+            "name": name,
+            "cat": "flow",
+            "id": flow_id,
+            "pid": self._place.pid,
+            "tid": thread,
+            "ts": self.us(entry.start_ns),
+        }
+        return found | ({"bp": "e"} if phase == "f" else {})
 
     def instant(self, track: str, name: str, at_ns: int, arguments: Entry) -> Entry:
         """A moment on a track; an outcome is drawn across the whole process."""
@@ -84,17 +134,17 @@ class _Drawing:
         return {
             "ph": "i",
             "s": "p" if category == "outcome" else "t",
-            "name": name,
+            "name": f"token {name}" if name == _MEMORY_NAME else name,
             "cat": category,
-            "pid": self._pid,
+            "pid": self._place.pid,
             "tid": THREADS[track],
-            "ts": at_ns / 1000,
+            "ts": self.us(at_ns),
             "args": arguments,
         }
 
     def counter(self, name: str, at_ns: int, values: Mapping[str, float]) -> Entry:
         """Values of a counter from this moment on."""
-        return {"ph": "C", "name": name, "pid": self._pid, "tid": 0, "ts": at_ns / 1000, "args": values}
+        return {"ph": "C", "name": name, "pid": self._place.pid, "tid": 0, "ts": self.us(at_ns), "args": values}
 
 
 def _fit_in(ends_us: list[float], entry: Entry) -> None:
@@ -116,6 +166,14 @@ def _duration_up_to(start_us: float, duration_us: float, end_us: float) -> float
     if start_us + duration_us > end_us:
         duration_us = max(0.0, math.nextafter(end_us, 0) - start_us)
     return duration_us
+
+
+def _dimensions(entry: Slice) -> Entry:
+    """Input shapes under the names that PyTorch gives them."""
+    return {
+        "Input Dims": [[int(size) for size in tensor.shape.split(",") if size.strip()] for tensor in entry.inputs],
+        "Input type": [tensor.dtype for tensor in entry.inputs],
+    }
 
 
 def _process(info: RunInfo, place: TracePlace) -> Iterator[Entry]:
@@ -149,6 +207,8 @@ def _thread_names(
     names = {thread: entry.track for entry, thread in zip(slices, threads, strict=True)}
     first = {entry.track: entry.base for entry in slices}
     names |= {thread: track for track, thread in THREADS.items() if thread in instant_threads}
+    if place.step is not None:
+        names[STEPS_THREAD] = "steps"
     for thread, track in sorted(names.items()):
         lane = thread - first.get(track, thread)
         title = f"{track} ({lane + 1})" if lane else track
@@ -158,6 +218,11 @@ def _thread_names(
 
 Moment = tuple[int, tuple[Entry, ...]]
 """The entries of one record and when it is, in ns since the run's zero."""
+
+
+def _instants(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
+    yield from _tokens(run, zero_ns, drawn)
+    yield from _pictures(run, zero_ns, drawn)
 
 
 def _tokens(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:

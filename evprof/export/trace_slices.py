@@ -1,4 +1,4 @@
-"""What of a run a trace shows as bars; times in ns since the run's zero.
+"""What of a run a trace shows as bars, and the arrows between them; times in ns since the run's zero.
 
 It knows no file format: `chrome_trace` turns this into entries.
 """
@@ -37,7 +37,7 @@ UNSETTLED, BEFORE_ZERO = "unsettled_spans", "records_before_the_zero"
 
 @dataclass(frozen=True)
 class Slice:
-    """One bar: `base` is its track's first thread number."""
+    """One bar: `base` is its track's first thread number; `span_id` and `round_index` are -1 where it is none."""
 
     base: int
     track: str
@@ -46,6 +46,18 @@ class Slice:
     start_ns: int
     end_ns: int
     arguments: Arguments
+    span_id: int = -1
+    round_index: int = -1
+    inputs: tuple[TensorRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class Flow:
+    """An arrow from one slice to another, both given as places in a list of slices."""
+
+    name: str
+    source: int
+    target: int
 
 
 def slices_of(run: RunLog, zero_ns: int, left_out: Counter[str]) -> list[Slice]:
@@ -70,6 +82,70 @@ def threads_of(slices: Sequence[Slice]) -> list[int]:
     return threads
 
 
+def flows_of(run: RunLog, slices: Sequence[Slice]) -> list[Flow]:
+    """From each model's prefill to its decoding, where the first token goes on; from each draft to its verification.
+
+    Drafts and verifications are the models' own spans where there are such, else the phases of the round.
+    """
+    return [*_first_tokens(run, slices), *_drafts(run, slices)]
+
+
+def _first_tokens(run: RunLog, slices: Sequence[Slice]) -> Iterator[Flow]:
+    by_span = {entry.span_id: place for place, entry in enumerate(slices) if entry.span_id >= 0}
+    for role in (DRAFT, TARGET):
+        places: dict[str, int] = {}
+        for span in run.stages(role):
+            if span.span_id in by_span:
+                places |= dict.fromkeys(run.accounts_for(span), by_span[span.span_id])
+        source, target = places.get("prefill"), places.get("decode")
+        if source is None or target is None or source == target:
+            continue
+        if slices[source].start_ns <= slices[target].start_ns:
+            yield Flow("first token", source, target)
+
+
+def _drafts(run: RunLog, slices: Sequence[Slice]) -> Iterator[Flow]:
+    parts = {
+        name: [place for place, entry in enumerate(slices) if entry.category == "part" and entry.name == name]
+        for name in ("draft", "verify")
+    }
+    phases = {(entry.round_index, entry.name): place for place, entry in enumerate(slices) if entry.category == "phase"}
+    begun = dict.fromkeys(parts, 0)
+    for entry in sorted(run.rounds, key=lambda round_: round_.start_ns):
+        if entry.hidden:
+            yield from _hidden_drafts(slices, phases.get((entry.round_index, "draft")), parts["verify"])
+            continue
+        ends: list[int] = []
+        for name in ("draft", "verify"):
+            phase = phases.get((entry.round_index, name))
+            if phase is None:
+                break
+            part = _part_in(slices, parts[name], begun, name, slices[phase])
+            ends.append(phase if part is None else part)
+        if len(ends) == 2 and entry.drafted and slices[ends[0]].start_ns <= slices[ends[1]].start_ns:
+            yield Flow("drafted tokens", *ends)
+
+
+def _hidden_drafts(slices: Sequence[Slice], drafted: int | None, verifications: Sequence[int]) -> Iterator[Flow]:
+    """From what was drafted inside the prefill to the first verification after it, if it took one."""
+    if drafted is None:
+        return
+    behind = (place for place in verifications if slices[place].start_ns >= slices[drafted].end_ns)
+    place = next(behind, None)
+    if place is not None:
+        yield Flow("drafted tokens", drafted, place)
+
+
+def _part_in(slices: Sequence[Slice], places: list[int], begun: dict[str, int], name: str, phase: Slice) -> int | None:
+    """The part of that name which begins during the phase. Rounds come in order of time, and so do their parts."""
+    while begun[name] < len(places) and slices[places[begun[name]]].start_ns < phase.start_ns:
+        begun[name] += 1
+    if begun[name] == len(places):
+        return None
+    place = places[begun[name]]
+    return place if slices[place].start_ns < phase.end_ns else None
+
+
 def _spans(run: RunLog, zero_ns: int, left_out: Counter[str]) -> Iterator[Slice]:
     badge = "imported" if run.info.imported is not None else "measured"
     for span in sorted(run.spans.values(), key=lambda span: (span.start_ns, span.span_id)):
@@ -85,6 +161,8 @@ def _spans(run: RunLog, zero_ns: int, left_out: Counter[str]) -> Iterator[Slice]
             span.start_ns - zero_ns,
             max(span.start_ns, span.end_ns) - zero_ns,
             _span_arguments(run, span, badge),
+            span.span_id,
+            inputs=tuple(tensor for tensor in span.tensors if tensor.direction == "in"),
         )
 
 
@@ -125,10 +203,10 @@ def _rounds(run: RunLog, zero_ns: int) -> Iterator[Slice]:
             del parts[1:]
         end_ns = at_ns + sum(duration_ns for _, duration_ns in parts)
         title = f"{'hidden ' * bool(entry.hidden)}round {index}: {entry.accepted} of {entry.drafted}"
-        yield Slice(base, "rounds", title, "round", at_ns, end_ns, _round_arguments(entry))
+        yield Slice(base, "rounds", title, "round", at_ns, end_ns, _round_arguments(entry), round_index=index)
         for name, duration_ns in parts:
             end_ns = at_ns + duration_ns
-            yield Slice(base, "rounds", name, "phase", at_ns, end_ns, {"round": index})
+            yield Slice(base, "rounds", name, "phase", at_ns, end_ns, {"round": index}, round_index=index)
             at_ns = end_ns
 
 
@@ -155,12 +233,16 @@ def nested_tracks(intervals: Sequence[tuple[int, int]]) -> list[int]:
     order = sorted(range(len(intervals)), key=lambda place: (intervals[place][0], -intervals[place][1]))
     for place in order:
         start, end = intervals[place]
-        for ends in open_ends:
-            while ends and ends[-1] <= start:
-                ends.pop()
-        track = next((track for track, ends in enumerate(open_ends) if not ends or ends[-1] >= end), len(open_ends))
-        if track == len(open_ends):
-            open_ends.append([])
-        open_ends[track].append(end)
-        tracks[place] = track
+        tracks[place] = _first_fit(open_ends, start, end)
     return tracks
+
+
+def _first_fit(open_ends: list[list[int]], start: int, end: int) -> int:
+    for track, ends in enumerate(open_ends):
+        while ends and ends[-1] <= start:
+            ends.pop()
+        if not ends or ends[-1] >= end:
+            ends.append(end)
+            return track
+    open_ends.append([end])
+    return len(open_ends) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,7 +30,7 @@ from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.export.chrome_trace import ChromeTrace
 from evprof.export.files import write_export
 from evprof.export.report.data import Source
-from trace_check import TraceCheck
+from trace_check import TraceCheck, is_step
 
 ZERO = 77_000_000_123
 
@@ -122,10 +122,11 @@ def expected(sources: list[Source]) -> Counter[str]:
     return +found
 
 
+@pytest.mark.parametrize("as_steps", [False, True])
 @given(data=st.data())
-def test_any_runs_give_a_sound_trace(data: st.DataObject) -> None:
+def test_any_runs_give_a_sound_trace(as_steps: bool, data: st.DataObject) -> None:
     sources = data.draw(sessions())
-    trace = ChromeTrace(sources, names_sessions=len(sources) > 1)
+    trace = ChromeTrace(sources, as_steps=as_steps, names_sessions=len(sources) > 1)
     entries = list(trace.entries())
     check = TraceCheck(trace.head | {"traceEvents": entries} | trace.tail)
     assert check.problems == []
@@ -143,6 +144,10 @@ def test_any_runs_give_a_sound_trace(data: st.DataObject) -> None:
     # Processes are runs, and no two runs share one.
     begun = [run for source in sources for run in source.runs if run.info.start_ns is not None]
     assert len({entry["pid"] for entry in check.entries}) == len(begun) == other["runs"]
+    steps = [entry for entry in check.entries if is_step(entry)]
+    assert len(steps) == (len(begun) if as_steps else 0)
+    for before, after in pairwise(steps):
+        assert before["ts"] + before["dur"] < after["ts"]
 
 
 @pytest.mark.leaves_threads
@@ -177,13 +182,19 @@ def test_the_checker_finds_what_is_wrong() -> None:
     def bar(ts: float, dur: float, **more: object) -> dict[str, object]:
         return {"ph": "X", "name": "bar", "cat": "stage", "pid": 1, "tid": 2, "ts": ts, "dur": dur, "args": {}} | more
 
-    assert problems(bar(0, 10), bar(10, 5)) == ""
+    def end(ph: str, ts: float, **more: object) -> dict[str, object]:
+        return {"ph": ph, "name": "arrow", "cat": "flow", "id": "1", "pid": 1, "tid": 2, "ts": ts, "bp": "e"} | more
+
+    assert problems(bar(0, 10), end("s", 0), bar(10, 5), end("f", 10)) == ""
     assert "cuts across" in problems(bar(0, 10), bar(5, 10))
     assert "order" in problems(bar(5, 1), bar(0, 1))
     assert "float" in problems(bar(0.1, 0.7), bar(0.2, 0.6000000000000002))
     assert "fields" in problems(bar(-1, 10))
     assert "fields" in problems(bar(0, 10, tid="2"))
     assert "names" in problems(bar(0, 10, tid=3))
+    assert "in no slice" in problems(bar(0, 10), end("s", 20), bar(30, 5), end("f", 30))
+    assert "has ends" in problems(bar(0, 10), end("s", 0))
+    assert "next slice" in problems(bar(0, 10), end("s", 0), bar(10, 5), end("f", 10, bp="b"))
     assert "goes back" in problems(
         {"ph": "C", "name": "bytes", "pid": 1, "tid": 0, "ts": 5, "args": {"bytes": 1}},
         {"ph": "C", "name": "bytes", "pid": 1, "tid": 0, "ts": 4, "args": {"bytes": 1}},

@@ -43,7 +43,32 @@ def test_stages_are_where_the_document_says(entries, runs) -> None:
             assert entry["dur"] / 1000 == pytest.approx(stage["duration_ms"])
 
 
-def test_drafts_hidden_in_the_prefill_are_a_bar_of_the_drafting() -> None:
+def test_arrows_lead_from_prefill_to_decode_and_from_drafts_to_their_verification(entries, runs) -> None:
+    by_id = {entry["id"]: entry for entry in entries if entry["ph"] == "f"}
+    arrows = [(entry, by_id[entry["id"]]) for entry in entries if entry["ph"] == "s"]
+    assert len(by_id) == len(arrows)
+
+    def slice_at(end: dict[str, Any]) -> dict[str, Any]:
+        track = [entry for entry in slices(entries) if (entry["pid"], entry["tid"]) == (end["pid"], end["tid"])]
+        return max((entry for entry in track if entry["ts"] == end["ts"]), key=track.index)
+
+    ends = [(start["name"], slice_at(start)["name"], slice_at(stop)["name"]) for start, stop in arrows]
+    drafted = sum(entry.drafted > 0 for entry in runs[2].rounds)
+    assert ends.count(("first token", "prefill", "decode")) == 3
+    assert ends.count(("drafted tokens", "draft", "verify")) == drafted > 0
+    assert len(ends) == 3 + drafted
+
+
+def test_drafts_of_models_lead_to_the_models_verification(speculative_run: RunLog) -> None:
+    """The second round's parts were not recorded in time: its arrow joins the phases of the round."""
+    speculative_run.rounds[:] = [entry._replace(hidden=0) for entry in speculative_run.rounds]
+    found = chrome_trace([speculative_run])["traceEvents"]
+    ends = [(entry["ph"], entry["tid"], entry["ts"]) for entry in found if entry.get("name") == "drafted tokens"]
+    draft, target, rounds = (THREADS[name] for name in ("draft", "target", "rounds"))
+    assert sorted(ends) == [("f", target, 80), ("f", rounds, 125), ("s", draft, 60), ("s", rounds, 105)]
+
+
+def test_drafts_hidden_in_the_prefill_lead_to_the_verification_behind_it() -> None:
     """Drafting beside the prefill, verified in decode: the round's bar is the drafting alone, and still nests."""
     log = RunLog(RunInfo(1, 1, 0, "target", "parallel-prefill", start_ns=0, status="finished"))
     for span_id, parent, role, name, start, end in (
@@ -56,6 +81,8 @@ def test_drafts_hidden_in_the_prefill_are_a_bar_of_the_drafting() -> None:
         log.absorb(SpanRecord(1, span_id, parent, SETTLED, role, name, start, end))
     log.absorb(RoundRecord(1, 0, 20_000, 30_000, 8_000, 1_000, 4, 2, 3, "1,2,3,4", 1))
     found = chrome_trace([log])["traceEvents"]
+    ends = [(entry["ph"], entry["tid"], entry["ts"]) for entry in found if entry.get("name") == "drafted tokens"]
+    assert sorted(ends) == [("f", THREADS["target"], 62), ("s", THREADS["rounds"], 20)]
     rounds = [entry for entry in slices(found) if entry["tid"] == THREADS["rounds"]]
     assert [(entry["name"], entry["ts"], entry["dur"]) for entry in rounds] == [
         ("hidden round 0: 2 of 4", 20, 30),
@@ -95,6 +122,8 @@ def test_stages_measured_as_one_are_one_slice() -> None:
     assert document["otherData"]["left_out"]["tokens_without_times"] == 1
     sentence = "1 token of imported runs had no times of their own and is not in the trace."
     assert left_out_sentences(document) == [sentence]
+    arrow = [entry["ph"] for entry in document["traceEvents"] if entry["name"] == "first token"]
+    assert arrow == ["s", "f"]
 
 
 def of_kind(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
