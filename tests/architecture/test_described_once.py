@@ -89,9 +89,12 @@ from ui.style.theme import ThemeHolder, theme_named
 application = QApplication([])
 popover = SettingsPopover(RequestForm(), ThemeHolder(theme_named("dark")))
 found["popover"] = popover.rows["dummy"].field.toolTip()
-field = popover.drafter.field
+field = popover.rows["drafter"].field
 found["popover drafters"] = [field.itemText(place) for place in range(field.count())]
-found["mode menu"] = [action.text() for action in ModeButton().menu().actions()]
+button = ModeButton()
+button.show_form(popover.form)
+button.menu().aboutToShow.emit()
+found["mode menu"] = [str(action.data()) for action in button.menu().actions()]
 print(json.dumps(found))
 """
 
@@ -119,7 +122,7 @@ def test_a_mode_and_a_drafter_are_everywhere(found: dict[str, Any]) -> None:
     assert "dummy-mode" in found["run help"]
     assert found["suite of drafters"] == [["dummy-mode", "model drafter"], ["dummy-mode", "dummy-drafter drafter"]]
     assert "dummy drafter" in found["popover drafters"]
-    assert "Dummy mode" in found["mode menu"]
+    assert "dummy-mode" in found["mode menu"]
 
 
 def test_a_family_and_a_figure_are_everywhere(found: dict[str, Any]) -> None:

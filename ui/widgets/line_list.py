@@ -329,23 +329,21 @@ class LineList(QListView):
         line = self._line_at(point)
         if event.button() == Qt.MouseButton.RightButton:
             return  # asks what can be done with a line, and picks none
-        if line is not None and event.button() == Qt.MouseButton.LeftButton:
-            if line.chip and self._chip_at(line, point).contains(event.position()):
-                self.chip_asked.emit(line.key, event.globalPosition().toPoint())
-                return
-            if event.modifiers() & Qt.KeyboardModifier.ControlModifier and line.is_checked is None:
-                self.joined.emit(line.key)
-                return
-        if line is not None and line.fold and event.position().x() < 2 * GRID:
+        if line is None or event.button() != Qt.MouseButton.LeftButton:
+            super().mousePressEvent(event)
+        elif line.chip and self._chip_at(line, point).contains(event.position()):
+            self.chip_asked.emit(line.key, event.globalPosition().toPoint())
+        elif event.modifiers() & Qt.KeyboardModifier.ControlModifier and line.is_checked is None:
+            self.joined.emit(line.key)
+        elif line.fold and point.x() < 2 * GRID:
             self.fold_asked.emit(line.key, line.fold == "closed")
-            return
-        if self.mime_of is not None and line is not None and event.button() == Qt.MouseButton.LeftButton:
+        elif self.mime_of is not None:
             self._pressed = point, line.key
             self.setFocus(Qt.FocusReason.MouseFocusReason)
-            return
-        super().mousePressEvent(event)
-        if line is not None and line.is_checked is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.ticked.emit(line.key)
+        else:
+            super().mousePressEvent(event)
+            if line.is_checked is not None:
+                self.ticked.emit(line.key)
 
     def _chip_at(self, line: ListLine, point: QPoint) -> QRectF:
         """Where the chip of the line at `point` stands: at the end of its second line."""
