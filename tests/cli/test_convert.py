@@ -59,15 +59,6 @@ def test_the_name_says_what_to_make(name: str, evprof, recording: Path, tmp_path
     assert all(np.array_equal(getattr(there, column), getattr(wanted, column)) for column in ("x", "y", "t_us", "p"))
 
 
-def test_times_that_run_backwards_are_sorted_when_asked(evprof, tmp_path: Path) -> None:
-    events = some_events()
-    write_npy(tmp_path / "back.npy", iter([events.taken(np.arange(len(events))[::-1])]))
-    refused = evprof("convert", tmp_path / "back.npy", "-o", tmp_path / "a.raw")
-    assert (refused.code, "--sort" in refused.errors) == (1, True)
-    assert evprof("convert", tmp_path / "back.npy", "-o", tmp_path / "a.raw", "--sort").code == 0
-    assert read_events(tmp_path / "a.raw").t_us.tolist() == events.t_us.tolist()
-
-
 def test_every_option_reaches_the_recipe(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     add_convert_options(parser)
@@ -194,22 +185,6 @@ def test_odd_places(evprof, recording: Path, tmp_path: Path, monkeypatch) -> Non
     monkeypatch.chdir(tmp_path / "in")
     assert evprof("convert", recording, "-o", "../other/").code == 0
     assert len(os.listdir(tmp_path / "other")) == 6
-
-
-def test_a_list_with_odd_names(evprof, recording: Path, video: Path, tmp_path: Path) -> None:
-    names = ["a/b", "A_B", "../../x", "nul", "n" * 300, "夜", "a/b", "manifest.csv"]
-    rows = "".join(f"{name},scene.npy,{video},Question {number}?\n" for number, name in enumerate(names))
-    (tmp_path / "list.csv").write_text(f"name,events,video,prompt\n{rows}gone,gone.npy,,\n", encoding="utf-8")
-    out = tmp_path / "out"
-    found = evprof("convert", tmp_path / "list.csv", "-o", out, "--to", "frames", "--frames", 2)
-    assert found.code == 0, found.errors
-    assert "8 of 8 samples" in found.output
-    assert "gone.npy" in found.errors
-    document = evprof("inspect", out / "manifest.csv", "--json").document
-    assert (document["samples"], document["with_both"], document["prompts"]) == (8, 8, 8)
-    # All of it is below the folder, and what the rows share is there once.
-    assert sorted(path.name for path in out.iterdir()) == ["a_b", "conversion.jsonl", "manifest.csv"]
-    assert sorted(os.listdir(tmp_path)) == ["list.csv", "out", "scene.npy"]
 
 
 def test_a_list_whose_rows_fail_in_part(evprof, recording: Path, tmp_path: Path) -> None:

@@ -94,29 +94,6 @@ def test_a_report_over_nothing_but_errors_is_refused_with_them(
     assert not (tmp_path / "report.md").exists()
 
 
-def test_answers_that_a_file_does_not_tell_part_nowhere(evprof: Evprof, tmp_path: Path) -> None:
-    """vLLM's file holds what was answered; AIPerf's records hold times alone."""
-    told: dict[str, Any] = {"model_id": "m", "completed": 1, "request_throughput": 1.0, "duration": 1.0, "errors": [""]}
-    told |= {"input_lens": [10], "output_lens": [3], "ttfts": [0.1], "itls": [[0.01, 0.01]], "latencies": [0.12]}
-    (tmp_path / "vllm.json").write_text(json.dumps(told | {"generated_texts": ["one two three"]}))
-    times = {
-        "request_latency": (120.0, "ms"),
-        "time_to_first_token": (100.0, "ms"),
-        "output_sequence_length": (3, "tokens"),
-    }
-    record = {
-        "metadata": {"request_start_ns": 1, "request_end_ns": 120_000_001, "benchmark_phase": "profiling"},
-        "metrics": {name: {"value": value, "unit": unit} for name, (value, unit) in times.items()},
-        "error": None,
-    }
-    (tmp_path / "aiperf.jsonl").write_text(json.dumps(record) + "\n")
-    session = tmp_path / "s.evprof"
-    found = evprof("import", tmp_path / "vllm.json", tmp_path / "aiperf.jsonl", "-o", session)
-    assert found.code == 0, found.errors
-    assert evprof("compare", session, "--json").document["text_diff"] is None
-    assert "answers part" not in evprof("compare", session).output
-
-
 def test_imported_runs_are_told_no_more_than_their_file_says(
     evprof: Evprof, files: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -123,17 +123,3 @@ def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         write_dsec(tmp_path / "a.h5", [some])
     assert list(tmp_path.iterdir()) == []
     assert write_dsec(tmp_path / "a.h5", [some], compression="gzip") == 10
-
-
-@pytest.mark.parametrize(
-    "error", [OSError("the source's disk"), UserError("The source is damaged."), KeyboardInterrupt()]
-)
-def test_errors_of_the_source_come_through(tmp_path: Path, error: BaseException) -> None:
-    def source() -> Iterator[EventArray]:
-        yield events_at(np.arange(10))
-        raise error
-
-    with pytest.raises(type(error)) as caught:
-        write_dsec(tmp_path / "a.h5", source())
-    assert caught.value is error
-    assert list(tmp_path.iterdir()) == []

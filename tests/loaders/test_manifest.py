@@ -59,12 +59,6 @@ def test_the_same_list_in_every_format(data: Path) -> None:
             assert probe(found.path) == "manifest"
 
 
-def test_quoted_cells_may_hold_lines_and_delimiters(data: Path) -> None:
-    found = listed(data, 'events;prompt\na.npy;"Two\nlines; and ""quotes"""\n')
-    assert found.samples[0].prompt == 'Two\nlines; and "quotes"'
-    assert found.rows == 1
-
-
 def _jpeg() -> bytes:
     from io import BytesIO
 
@@ -144,15 +138,6 @@ def test_what_is_missing_is_told_and_the_rest_stays(data: Path) -> None:
     )
 
 
-def test_many_problems_of_one_kind_are_summed(data: Path) -> None:
-    rows = [{"events": "a.npy", "video": f"gone{number}.mp4", "name": number} for number in range(1950)]
-    found = listed(data, json.dumps(rows), "l.json")
-    assert len(found.problems) == 51
-    assert found.problems[49].startswith("Row 50: its video 'gone49.mp4'")
-    assert found.problems[50] == "… and 1,900 more rows without a video."
-    assert len(found.samples) == 1950
-
-
 def test_paths_start_from_the_folder_of_the_list_or_from_a_root(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (data / "lists").mkdir()
     text = "events,video\n../a.npy,../b.mp4\n"
@@ -179,30 +164,6 @@ def test_a_limit_ends_the_reading(data: Path) -> None:
     assert (unfound.rows, unfound.samples) == (60, ())
     (data / "short.csv").write_text("events\na.npy\nb.npy\n")
     assert read_manifest(data / "short.csv", limit=2).problems == ()
-
-
-def test_frames_of_one_clip_among_others_are_a_set(data: Path) -> None:
-    from evprof.loaders.content import content_hash
-    from evprof.loaders.pictures.frame_folder import frame_paths
-
-    (data / "drive").mkdir()
-    for name in ("1_0.png", "1_1.png", "1_10.png", "1_2.PNG", "1_extra_0.png", "1_.png", "2_0.png", "1_3.txt"):
-        (data / "drive" / name).write_bytes(name.encode())
-    found = listed(data, "events\ndrive/1_*.png\ndrive/3_*.png\ndrive/*\n")
-    assert [sample.events_path for sample in found.samples] == [str(data / "drive" / "1_*.png")]
-    assert [path.name for path in frame_paths(data / "drive" / "1_*.png")] == [
-        "1_0.png",
-        "1_1.png",
-        "1_2.PNG",
-        "1_10.png",
-    ]
-    first = content_hash(data / "drive" / "1_*.png")
-    (data / "drive" / "2_0.png").write_bytes(b"another clip's")
-    assert content_hash(data / "drive" / "1_*.png") == first
-    (data / "drive" / "1_4.png").write_bytes(b"new")
-    assert content_hash(data / "drive" / "1_*.png") != first
-    with pytest.raises(UserError, match="holds no PNG files"):
-        frame_paths(data / "drive" / "3_*.png")
 
 
 @pytest.mark.parametrize(
@@ -242,16 +203,6 @@ def test_the_lists_that_the_page_shows_are_read(tmp_path: Path, number: int) -> 
     assert first.video_path is not None
     assert (first.prompt, first.reference) == ("What is crossing the road?", "A red car.")
     assert not any(word in problem for problem in found.problems for word in ("not there", "not known", "left out"))
-
-
-def test_the_page_names_every_column_and_limit() -> None:
-    page = (DOCS / "datasets.md").read_text(encoding="utf-8")
-    assert all(f"`{name}`" in page for names in COLUMNS.values() for name in names)
-    from evprof.loaders.manifests.cells import LONGEST_TEXT
-    from evprof.loaders.manifests.manifest import MAX_SAMPLES
-    from evprof.loaders.manifests.rows import MAX_FILE_BYTES
-
-    assert f"{MAX_SAMPLES:,} samples, {MAX_FILE_BYTES >> 20} MiB, {LONGEST_TEXT:,} " in page
 
 
 def test_clips_are_cut_in_any_unit_and_told_apart_by_where_they_begin(data: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.scoring import ASKS_FOR_LETTER, ExpectedAnswer, with_choices
+from evprof.core.vocabulary.scoring import ExpectedAnswer
 from evprof.loaders.manifests.cells import expected_of
 from evprof.loaders.manifests.manifest import Manifest, is_manifest, read_manifest
 from evprof.loaders.videos.opening import open_video
@@ -52,14 +52,6 @@ def test_right_answers_are_read(tmp_path, cells, reference, expected):
     assert found.problems == ()
 
 
-def test_choices_are_asked_once(tmp_path):
-    asked = with_choices("Which?", ("a car", "a bus"))
-    assert asked == f"Which?\nA. a car\nB. a bus\n{ASKS_FOR_LETTER}"
-    assert with_choices(asked, ("a car", "a bus")) == asked
-    (sample,) = read(tmp_path, [{"events": "a.npy", "question": "Which?", "choices": ["a car", "a bus"]}]).samples
-    assert sample.prompt == asked
-
-
 def test_a_written_list_gives_the_same_samples(tmp_path):
     rows: list[dict[str, Any]] = [
         {"events": "a.npy", "name": "one", "question": "Which?", "choices": ["car", "bus"], "answer": "B", "task": "v"},
@@ -69,17 +61,6 @@ def test_a_written_list_gives_the_same_samples(tmp_path):
     samples = read(tmp_path, rows).samples
     write_manifest(tmp_path / "again.csv", samples)
     assert read_manifest(tmp_path / "again.csv").samples == samples
-
-
-def test_facts_give_the_sample_back_and_older_ones_expect_nothing():
-    sample = Sample("a.npy", None, "Which?", "one", "bus", expected=ExpectedAnswer((), ("car", "bus"), 1, "v"))
-    assert Sample.from_facts(json.loads(json.dumps(sample.facts()))) == sample
-    old = sample.facts()
-    del old["expected"]
-    assert Sample.from_facts(old).expected is None
-    odd: Any
-    for odd in ({"choices": ["a"], "right": 5}, {"choices": "a"}, [], "x", {"right": -1}, {"also": ["a"] * 1000}):
-        assert Sample.from_facts(old | {"expected": odd}).expected is None
 
 
 MMSPEC = {

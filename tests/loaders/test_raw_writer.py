@@ -26,38 +26,11 @@ def made(rows: list[tuple[int, int, int, int]]) -> EventArray:
     return EventArray.from_columns(np.array(x, np.int64), np.array(y, np.int64), np.array(t, np.int64), np.array(p))
 
 
-def bursts(count: int, seed: int, span_us: int) -> EventArray:
-    """Row bursts and single events over a time, as an edge that moves leaves them."""
-    chance = np.random.default_rng(seed)
-    rows: list[tuple[int, int, int, int]] = []
-    times = np.sort(chance.integers(0, span_us, count))
-    for t in times.tolist():
-        x, y, p = int(chance.integers(0, 600)), int(chance.integers(0, 480)), int(chance.integers(0, 2))
-        length = int(chance.choice([1, 1, 3, 12, 33, 100]))
-        rows += [(t, x + at, y, p) for at in range(length) if x + at < 640 and chance.random() < 0.8]
-    return made(rows)
-
-
 def faery_reads(path: Path) -> EventArray:
     import faery
 
     found = faery.events_stream_from_file(path).to_array()
     return EventArray.from_columns(found["x"], found["y"], found["t"].astype(np.int64), found["p"])
-
-
-@pytest.mark.parametrize("name", sorted(WRITERS))
-@pytest.mark.parametrize("span_us", [1_000, 3_000_000, 100_000_000])
-def test_what_we_write_reads_equal_with_us_and_with_faery(tmp_path: Path, name: str, span_us: int) -> None:
-    events = bursts(2_000, 4, span_us)
-    path = tmp_path / name
-    pieces = [events.slice_count(start, start + 777) for start in range(0, len(events), 777)]
-    assert WRITERS[name](path, pieces, width=640, height=480) == len(events)
-    assert same(read_events(path), events)
-    assert same(faery_reads(path), events)
-    with open_recording(path) as recording:
-        info = recording.info
-        assert (info.width, info.height, info.problems) == (640, 480, ())
-        assert info.format == path.name.replace("a.dat", "dat").removesuffix(".raw")
 
 
 EVENTS = st.lists(

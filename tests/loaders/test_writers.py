@@ -22,7 +22,7 @@ from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.writers import mp4
-from evprof.loaders.writers.frames import TIMES, is_ours, write_frames, write_manifest
+from evprof.loaders.writers.frames import TIMES, write_frames, write_manifest
 from evprof.loaders.writers.mp4 import MPEG4, X264, Encoding, write_mp4
 from evprof.loaders.writers.npy import RECORD, write_npy, write_npz
 from made_events import same
@@ -47,14 +47,6 @@ def some_events(count: int, seed: int = 0) -> EventArray:
 def chunks_of(events: EventArray, size: int) -> Iterator[EventArray]:
     for start in range(0, len(events), size):
         yield events.slice_count(start, start + size)
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_our_reader_gives_the_same_events(name: str, tmp_path: Path) -> None:
-    events = some_events(10_000)
-    assert WRITERS[name](tmp_path / name, chunks_of(events, 777)) == 10_000
-    assert same(read_events(tmp_path / name), events)
-    assert os.listdir(tmp_path) == [name]
 
 
 @given(
@@ -158,13 +150,6 @@ def test_a_folder_is_replaced_only_as_a_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_other_peoples_folders_are_known(tmp_path: Path) -> None:
-    write_frames(tmp_path / "f", [(0, np.zeros((2, 2, 3), np.uint8))])
-    assert is_ours(tmp_path / "f")
-    (tmp_path / "f" / "thesis.tex").write_text("-")
-    assert not is_ours(tmp_path / "f")
-
-
 # Videos
 
 
@@ -239,19 +224,6 @@ def test_times_of_every_clock_survive(tmp_path: Path, encoder_in_use) -> None:
             ]
             # The last one lasts as long as the one before.
             assert abs(video.table.duration_us - round(191 * base * 1_000_000)) <= 1
-
-
-def test_colours_of_pictures_survive(tmp_path: Path, encoder_in_use) -> None:
-    picture = np.zeros((64, 64, 3), np.uint8)
-    picture[:32, :32], picture[:32, 32:] = (255, 0, 0), (0, 0, 255)
-    picture[32:, :32], picture[32:, 32:] = (255, 255, 255), (10, 200, 60)
-    write_mp4(tmp_path / "a.mp4", [(index, picture) for index in range(3)], Fraction(1, 25), Encoding(crf=5))
-    with VideoFile(tmp_path / "a.mp4") as video:
-        video.index()
-        found = video.read_uniform(1).frames[0].astype(int)
-    for row in (16, 48):
-        for column in (16, 48):
-            assert np.abs(found[row, column] - picture[row, column]).max() <= 6
 
 
 def test_decoded_pictures_are_not_converted_on_the_way(videos, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 from dataclasses import replace
@@ -19,7 +18,6 @@ from evprof.core.events import EventArray
 from evprof.core.sample import Sample
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.pictures.png import read_png
-from evprof.loaders.pictures.render import render_event_frames
 from evprof.loaders.pictures.renderings import Painter
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.writers.npy import write_npy
@@ -100,39 +98,6 @@ def test_every_format_holds_the_same_events(
         assert (tmp_path / "back.npy").read_bytes() == recording.read_bytes()
 
 
-def test_h5py_and_faery_read_the_same(recording: Path, tmp_path: Path) -> None:
-    faery = pytest.importorskip("faery")
-    pytest.importorskip("hdf5plugin")
-    events = some_events()
-    carried_out(recording, tmp_path / "a.h5", "h5")
-    with h5py.File(tmp_path / "a.h5") as file:
-        times = file["events/t"][:].astype(np.int64) + int(file["t_offset"][()])
-        assert np.array_equal(times, events.t_us)
-        assert np.array_equal(file["events/x"][:], events.x)
-        index = file["ms_to_idx"][:]
-        relative = file["events/t"][:].astype(np.int64)
-        assert all(relative[index[ms]] >= ms * 1000 for ms in range(len(index) - 1) if index[ms] < len(relative))
-    early = EventArray(events.x, events.y, events.t_us - events.t_us[0], events.p)
-    write_npy(tmp_path / "early.npy", iter([early]))
-    for raw_format in ("evt2", "evt3"):
-        carried_out(tmp_path / "early.npy", tmp_path / "a.raw", "raw", raw_format=raw_format)
-        array = faery.events_stream_from_file(tmp_path / "a.raw").to_array()
-        assert np.array_equal(array["t"].astype(np.int64) - int(array["t"][0]), early.t_us)
-        assert np.array_equal(array["x"], early.x)
-        assert np.array_equal(array["on"], early.p.astype(bool))
-
-
-def test_a_clip_keeps_the_recordings_clock(recording: Path, tmp_path: Path) -> None:
-    events = some_events()
-    origin = int(events.t_us[0])
-    found = carried_out(recording, tmp_path / "a.npy", "npy", clip=(10_000, 20_000))
-    cut = read_events(tmp_path / "a.npy")
-    assert same(cut, events.slice_time(origin + 10_000, origin + 30_000))
-    assert found.starts_us == int(cut.t_us[0]) - origin >= 10_000
-    with pytest.raises(UserError, match="no event lies"):
-        carried_out(recording, tmp_path / "b.npy", "npy", clip=(10_000_000, 20_000))
-
-
 def test_times_that_run_backwards_are_kept_or_sorted(tmp_path: Path) -> None:
     events = some_events(1_000)
     mixed = EventArray(events.x[::-1], events.y[::-1], events.t_us[::-1], events.p[::-1])
@@ -168,19 +133,6 @@ def test_a_rectification_map_is_applied(recording: Path, tmp_path: Path) -> None
 
 
 # Pictures
-
-
-def test_event_frames_are_what_the_model_sees(recording: Path, tmp_path: Path) -> None:
-    found = carried_out(recording, tmp_path / "five", "frames")
-    wanted = render_event_frames(some_events())
-    assert found.frames == 5
-    for number, picture in enumerate(wanted):
-        assert np.array_equal(read_png(tmp_path / "five" / f"frame_{number:02d}.png"), picture)
-    assert carried_out(recording, tmp_path / "one", "frames", frames=1).frames == 1
-    with pytest.raises(UserError, match="canvas"):
-        carried_out(recording, tmp_path / "small", "frames", canvas=(10, 10))
-    carried_out(recording, tmp_path / "wide", "frames", canvas=(100, 50))
-    assert read_png(tmp_path / "wide" / "frame_00.png").shape == (50, 100, 3)
 
 
 @pytest.mark.parametrize("rendering", ["eventgpt", "count", "time-surface"])
@@ -314,21 +266,6 @@ def test_simulated_events_say_so_and_depend_on_the_seed(video: Path, tmp_path: P
     assert 0 < events.t_us[0] <= events.t_us[-1] <= 1_959_000
 
 
-def test_simulated_events_add_up_to_the_change_of_brightness(video: Path, tmp_path: Path) -> None:
-    threshold = 0.25
-    carried_out(video, tmp_path / "a.h5", "h5", threshold=threshold, threshold_spread=0.0)
-    events = read_events(tmp_path / "a.h5")
-    with VideoFile(video) as source:
-        source.index()
-        read = source.read_uniform(60).frames
-    gray = [np.rint(picture @ np.array([0.299, 0.587, 0.114])) for picture in (read[0], read[-1])]
-    change = np.log(0.01 + gray[1] / 255) - np.log(0.01 + gray[0] / 255)
-    total = np.zeros(change.shape)
-    np.add.at(total, (events.y, events.x), np.where(events.p, threshold, -threshold))
-    # One threshold, and what half a grey level is where it is darkest.
-    assert np.abs(change - total).max() <= threshold + 0.1
-
-
 # What must not happen
 
 
@@ -355,18 +292,6 @@ def test_frames_never_replace_the_folder_they_come_from(video: Path, tmp_path: P
     with pytest.raises(UserError, match="written over"):
         carried_out(tmp_path / "f", tmp_path / "f", "frames")
     assert len(list((tmp_path / "f").iterdir())) == 4
-
-
-@pytest.mark.parametrize("to", TARGETS)
-def test_a_full_disk_is_a_sentence_and_leaves_nothing(to: str, recording: Path, tmp_path, monkeypatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(UserError, match=r"No space left"):
-        carried_out(recording, tmp_path / f"out{ConversionRecipe(to).suffix}", to)
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("to", ["npy", "frames", "mp4"])

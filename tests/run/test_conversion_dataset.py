@@ -224,16 +224,6 @@ def test_the_list_itself_and_its_sources_are_never_written_over(tmp_path: Path) 
     assert (tmp_path / "a" / "events.npy").read_bytes() == before
 
 
-def test_a_folder_of_pictures_that_is_not_ours_is_not_replaced(tmp_path: Path) -> None:
-    write_npy(tmp_path / "a.npy", iter([some_events(1)]))
-    (tmp_path / "list.csv").write_text("name,events\na,a.npy\n")
-    (tmp_path / "out" / "a" / "event-frames").mkdir(parents=True)
-    (tmp_path / "out" / "a" / "event-frames" / "diary.txt").write_text("-")
-    end, _ = convert(tmp_path / "list.csv", tmp_path / "out", ConversionRecipe("frames"), overwrite=True)
-    assert "other things" in end.failed["a/event-frames"]
-    assert (tmp_path / "out" / "a" / "event-frames" / "diary.txt").exists()
-
-
 def test_two_at_once_into_one_folder_are_refused(listed: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

@@ -12,7 +12,6 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.differences import configuration_token_match
 from evprof.metrics.configurations.gathering import configurations_of
 from evprof.metrics.document import session_document
 from evprof.metrics.figures import decoding, kv_cache, stages
@@ -80,24 +79,6 @@ def test_failed_rows_stay_failed(legacy_shapes: ModuleType, tmp_path: Path) -> N
     assert not any(run.stages() for run in runs[1:])
     assert summary.files[0].failed == 3
     assert [column.cell for column in configurations_of(runs)] == ["EventGPT · result.json"]
-
-
-def test_token_ids_and_texts_come_along(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    _, _, runs = imported(tmp_path, legacy_shapes.five_stages(3))
-    draft, target = runs[2], runs[3]
-    assert [token.token_id for token in target.tokens] == [450, 6, 7, 8]
-    assert decoding.answer_text(draft) == "a road"
-    assert decoding.output_length(target) == 4
-    assert decoding.decode_throughput_tok_s(target) == pytest.approx(3 / 0.72)
-    assert decoding.token_times_ms(target) == []
-    assert decoding.input_length(target) is None
-    assert decoding.prefill_throughput_tok_s(target) is None
-    assert stages.stage_ms(target, "prefill") is None
-    assert stages.total_ms(target, "end-to-end") == pytest.approx(520 + 61 + 315 + 720)
-    assert target.info.memory.weights_bytes == round(4047.75 * 2**20)
-    assert target.info.memory.peak_allocated_bytes == round(8657.5 * 2**20)
-    assert target.info.imported is not None
-    assert any("twice" in note for note in target.info.imported.notes)
 
 
 def test_acceptance_is_the_files_own_counts(legacy_shapes: ModuleType, tmp_path: Path) -> None:
@@ -209,14 +190,6 @@ def test_every_family_gives_a_document_and_figures_without_rows(
         assert kept.info == run.info
 
 
-def test_two_and_a_half_megabytes_are_imported_whole(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    path = tmp_path / "large.json"
-    path.write_text(json.dumps(legacy_shapes.one_vs_eight(4600), indent=2))  # as the scripts write them
-    assert path.stat().st_size > 2_500_000
-    summary = import_files([path], tmp_path / "S.evprof")
-    assert summary.runs == 9_200
-
-
 def test_time_that_two_prefills_took_from_each_other_is_in_the_total(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, legacy_shapes.end_to_end(3))
     run = runs[3]  # 500 ms of parallel prefill hold prefills of 100 and 330 ms; EventGPT decodes 350, the target 800
@@ -230,14 +203,6 @@ def test_a_token_costs_what_both_models_took_for_it(legacy_shapes: ModuleType, t
     assert decoding.decode_ms_per_token(runs[0]) == pytest.approx(700 / 49)
     assert decoding.decode_ms_per_token(runs[3]) == pytest.approx((350 + 800) / 49)
     assert decoding.decode_throughput_tok_s(runs[3]) == pytest.approx(1000 * 49 / (350 + 800))
-
-
-def test_runs_without_times_are_read_compared_and_matched(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    _, _, runs = imported(tmp_path, legacy_shapes.token_lists())
-    first, second, third = configurations_of(runs)
-    assert stages.total_ms(runs[0], "model-only") is None
-    assert configuration_token_match(first, third)["matched"] == 3
-    assert configuration_token_match(second, third)["matched"] == 6
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.cli.run.text import heading
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
@@ -41,8 +40,6 @@ from evprof.metrics.speculation.outcome import acceptance
 from evprof.run import legacy_import
 from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.opened import OpenedSession
-from evprof.view.columns import ShownModel, pair_for
-from evprof.view.lanes import Track
 from run_logs import saved_runs
 from whole_session import load_session
 
@@ -96,32 +93,6 @@ def test_tokens_without_ids_match_nothing(serving_shapes: ModuleType, tmp_path: 
     rows = {row.metric: row for row in comparison_rows((first, second), 0, LOAD)}
     assert rows["time_to_first_token_ms"].values == pytest.approx([81.8333] * 2, rel=1e-4)
     assert rows["total_ms"].ratio[1] == pytest.approx(1.0)
-
-
-def test_measured_tokens_are_drawn_where_they_came(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    _, _, runs = imported(tmp_path, serving_shapes.vllm_serving())
-    track = Track(ShownModel(runs[0], TARGET))
-    track.update()
-    assert track.token_times().tolist() == [81_000_000, 92_000_000, 104_500_000, 116_300_000]
-
-
-def test_measured_tokens_are_in_a_trace(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    _, _, runs = imported(tmp_path, serving_shapes.vllm_serving(fails=False))
-    told: list[str] = []
-    (path,) = write_export([Source(Path("a.evprof"), runs)], "chrome", tmp_path / "a.json", tell=told.append)
-    names = [entry.get("name") for entry in json.loads(path.read_text("utf-8"))["traceEvents"]]
-    assert names.count("token") == 12
-    assert told == []
-
-
-def test_no_column_is_left_for_a_draft_that_nobody_knows(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    _, _, runs = imported(tmp_path, serving_shapes.aiperf_records(speculates=True))
-    assert pair_for({run.run_id: run for run in runs}, 2) == (None, 2)
-
-
-def test_a_run_is_told_without_what_nobody_knows(serving_shapes: ModuleType, tmp_path: Path) -> None:
-    _, _, runs = imported(tmp_path, serving_shapes.vllm_serving())
-    assert heading(runs[0]) == "run 1 · target · example/video-7b · finished"
 
 
 def test_a_failed_request_of_aiperf_may_have_been_cancelled(serving_shapes: ModuleType, tmp_path: Path) -> None:
