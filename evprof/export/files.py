@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
+from evprof.core.run_info import FINISHED
+from evprof.core.units import count_text
 from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.scoring import SCORING_RULES
 from evprof.export.formats import FORMATS
 from evprof.version import __version__
 
@@ -64,7 +67,9 @@ def write_export(
         raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
 
 
-def _written(sources: Iterable[Source], kind: str, path: Path, many: bool, tell: Tell | None) -> list[Path]:
+def _written(  # noqa: PLR0911 - a format a line
+    sources: Iterable[Source], kind: str, path: Path, many: bool, tell: Tell | None
+) -> list[Path]:
     match kind:
         case "csv":
             from evprof.export.tables import write_tables
@@ -82,6 +87,8 @@ def _written(sources: Iterable[Source], kind: str, path: Path, many: bool, tell:
             from evprof.export.rerun_recording import write_rerun
 
             return write_rerun(sources, path, many=many, tell=tell)
+        case "predictions":
+            return [_write_predictions(sources, path, many, tell)]
         case "chrome":
             return [_write_trace(sources, path, many, tell)]
     return [_write_document(sources, path, many)]
@@ -179,3 +186,51 @@ def _write_json(
     for name, value in tail().items():
         stream.write(f",\n{encoder.encode(name)}: {encoder.encode(value)}")
     stream.write("}\n")
+
+
+def _write_predictions(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:
+    """The questions, answers and right answers of finished runs that are neither warm-up nor profiled."""
+    left_out = 0
+    with whole_file(path) as stream:
+        for source in sources:
+            named = {"session": source.name} if many else {}
+            for run in source.runs:
+                info = run.info
+                if info.status != FINISHED or info.warmup or info.profiled:
+                    left_out += 1
+                    continue
+                stream.write(json.dumps(named | _prediction(run), ensure_ascii=False, allow_nan=False) + "\n")
+    if left_out and tell is not None:
+        tell(f"{count_text(left_out, 'run')} left out: warm-ups, profiled or unfinished.")
+    return path
+
+
+def _prediction(run: RunLog) -> dict[str, Any]:
+    from evprof.metrics.comparison.figures import READERS
+    from evprof.metrics.figures.decoding import answer_text
+    from evprof.metrics.figures.scores import named_letter, score
+    from evprof.metrics.figures.stages import END_TO_END
+
+    info, sample = run.info, run.info.sample
+    model = info.models.get(info.role)
+    expected = sample.expected
+    return {
+        "id": sample.name or str(run.run_id),
+        "run_id": run.run_id,
+        "cell": info.cell,
+        "repeat": info.repeat,
+        "mode": info.mode,
+        "role": info.role,
+        "model": model.name if model else None,
+        "question": sample.prompt,
+        "prediction": answer_text(run),
+        "reference": list(sample.answers),
+        "choices": list(expected.choices) if expected else [],
+        "right_choice": (expected.letter or None) if expected else None,
+        "named_choice": named_letter(run),
+        "task": sample.task,
+        "scores": {key: value for key in SCORING_RULES if (value := score(run, key)) is not None},
+        "rules": {key: rule.version for key, rule in SCORING_RULES.items()},
+        "total_ms": READERS["total_ms"](run, info.role, END_TO_END),
+        "energy_j": READERS["energy_per_answer_j"](run, info.role, END_TO_END),
+    }

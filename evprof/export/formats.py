@@ -67,6 +67,15 @@ _ALL = (
         is_folder=True,
     ),
     ExportFormat(
+        "predictions",
+        "Predictions",
+        "Predictions",
+        "predictions.jsonl",
+        "a line of JSON for each finished run: id, question, answer, right answers, choices, task and scores (name it "
+        ".jsonl).",
+        (".jsonl",),
+    ),
+    ExportFormat(
         "rerun",
         "Rerun recording",
         "Rerun recordings",

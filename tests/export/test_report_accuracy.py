@@ -10,6 +10,7 @@ import pytest
 from cell_runs import Cell
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.scoring import CHOICE, RIGHT, SCORING_RULES, ExpectedAnswer
+from evprof.export.files import write_export
 from evprof.export.report.data import Source, gather
 from evprof.export.report.sections.answers import accuracy
 from evprof.metrics.comparison.accuracy import accuracy_of
@@ -75,6 +76,21 @@ def test_the_comparison_tells_the_same(runs):
     assert difference["ci95"] is None, "a bounded figure has no normal interval"
     rows = {row["metric"]: row for row in document["rows"]}
     assert rows[RIGHT]["values"] == [1.0, 0.125]
+
+
+def test_predictions_are_a_line_a_run(runs, tmp_path):
+    runs[3].info.warmup = True
+    said: list[str] = []
+    path = tmp_path / "predictions.jsonl"
+    assert write_export([Source(Path("s.evprof"), runs)], "predictions", path, tell=said.append) == [path]
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 15
+    assert said == ["1 run left out: warm-ups, profiled or unfinished."]
+    first = lines[0]
+    assert (first["id"], first["question"], first["prediction"]) == ("sample 0", "What?", "B")
+    assert (first["choices"], first["right_choice"], first["named_choice"]) == (list(CHOICES), "B", "B")
+    assert first["scores"] == {RIGHT: 1.0, CHOICE: 1.0}
+    assert (lines[1]["reference"], lines[1]["task"]) == (["three", "3"], "counting")
 
 
 def test_rates_of_lists_with_free_text_say_how_many_can_be_right_or_wrong(runs):

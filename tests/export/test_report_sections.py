@@ -156,6 +156,7 @@ def test_what_was_measured_in_one_piece_is_never_split() -> None:
     assert column(details, "mean ± std")[1] == Cell("72.00", Badge.IMPORTED)
     (plot,) = plots(section_of_stages(data))
     assert [series.color for series in plot.series] == ["preprocess", "vision+prefill", "decode"]
+    assert "vision and prefill are one interval (draft)" in markdown(build_report(data_of(made(1, times=times))))
 
 
 def test_totals_count_on_the_widest_basis_that_all_have() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_info import PLACE
 from evprof.core.run_log import RunLog
 from evprof.core.sample import ms_number
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
@@ -64,7 +65,7 @@ _MOST_COMMANDS, _MOST_NAMES = 12, 6
 
 def section(data: ReportData) -> Section:
     """Failures, machine, GPU, models, settings, suite, warnings and commands; only what is known."""
-    parts = (failures, _machine, _gpu, _models, settings, _suites, _warnings, _commands)
+    parts = (failures, _machine, _places, _gpu, _models, settings, _suites, _warnings, _commands)
     return Section("Failures and environment", tuple(block for part in parts for block in part(data)))
 
 
@@ -124,16 +125,35 @@ def _machine(data: ReportData) -> Iterator[Block]:
         yield Table(("machine", *heads), rows, text_columns=len(heads) + 1)
 
 
+def _places(data: ReportData) -> Iterator[Block]:
+    """The machines or cards of a suite that several of them measured."""
+    counts = Counter(str(place) for run in data.runs if (place := run.info.environment.get(PLACE)))
+    if len(counts) > 1:
+        places = ", ".join(f"{place} ({count:,} runs)" for place, count in sorted(counts.items()))
+        yield Paragraph(
+            f"Measured at {len(counts)} places: {places}. Means of one configuration are over all of them; ratios and "
+            "differences are of samples that one place measured for both sides, where there are any."
+        )
+
+
 def _gpu(data: ReportData) -> Iterator[Block]:
-    """The GPU's state before the first run and after the last."""
+    """The GPU's state before the first run and after the last, and its range over all runs."""
     runs = sorted((*data.runs, *data.failures), key=lambda run: run.info.started_at)
-    states = [run.info.environment.get(when) for run in runs for when in ("gpu", "gpu_end")]
+    states = (run.info.environment.get(when) for run in runs for when in ("gpu", "gpu_end"))
     known = [state for state in states if isinstance(state, dict) and state]
-    if known:
-        ends = known[0], known[-1]
-        texts = {name: [_text(state.get(key)) for state in ends] for key, name in GPU.items()}
-        rows = tuple(row_of(name, *(Cell(text, Badge.MEASURED) for text in both)) for name, both in texts.items())
-        yield Table(("GPU", "before the first run", "after the last"), rows)
+    rows = []
+    for key, name in GPU.items() if known else ():
+        values = [state.get(key) for state in known]
+        numbers = [value for value in values if isinstance(value, int | float)]
+        if numbers:
+            span = " to ".join(f"{value:,g}" for value in dict.fromkeys((min(numbers), max(numbers))))
+        else:
+            span = _names(str(entry) for value in values if isinstance(value, list) for entry in value) or "nothing"
+        texts = (_text(values[0]), _text(values[-1]), span if any(values) else NOT_AVAILABLE)
+        cells = (not_available() if text == NOT_AVAILABLE else Cell(text, Badge.MEASURED) for text in texts)
+        rows.append(row_of(name, *cells))
+    if rows:
+        yield Table(("GPU", "before the first run", "after the last", "over all runs"), tuple(rows))
 
 
 def _models(data: ReportData) -> Iterator[Block]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from evprof.core.records import COVERS, STAGES, BatchRow
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.figures import ENERGY, FIGURES, MEMORY
-from evprof.export.report.data import ReportData
+from evprof.core.vocabulary.figures import ENERGY, FIGURES
+from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import (
     bytes_cell,
     count_cell,
@@ -25,6 +25,7 @@ from evprof.export.report.parts import (
     Block,
     Bullets,
     Cell,
+    ColumnsOf,
     Paragraph,
     Section,
     headed,
@@ -32,8 +33,12 @@ from evprof.export.report.parts import (
     table_of,
 )
 from evprof.export.report.readings import ReportReading, figure
+from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.comparability import meters
+from evprof.metrics.comparison.figures import remembered_bytes
 from evprof.metrics.configurations.gathering import Configuration, without_reference
+from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.estimates.paired import values_of
 from evprof.metrics.figures.energy import (
     computing_devices,
     energy_document,
@@ -41,7 +46,22 @@ from evprof.metrics.figures.energy import (
     slowed_down,
     throttle_sentence,
 )
+from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.session.facts import read_batches
+
+
+def _weights(run: RunLog) -> float | None:
+    model = run.info.models.get(run.info.role)
+    return model.weight_bytes if model is not None else None
+
+
+PEAKS: dict[str, Read] = {
+    "weights": _weights,
+    "KV cache": measured_bytes,
+    "peak allocated": partial(remembered_bytes, name="peak_allocated_bytes"),
+    "peak reserved": lambda run: run.info.memory.peak_reserved_bytes,
+    "peak resident": partial(remembered_bytes, name="peak_rss_bytes"),
+}
 
 _PEAKS_OF_BATCHES = {"allocated": "of the GPU's allocator", "rss": "resident memory of the whole process"}
 _REST = "unattributed"
@@ -54,18 +74,26 @@ def section(data: ReportData) -> Section:
 
 
 def peaks(data: ReportData) -> list[Block]:
-    """Every configuration's memory beside its dtype."""
-    figures = [(one.title, figure(key)) for key, one in FIGURES.items() if one.head == MEMORY]
+    """Every configuration's peaks beside its dtype."""
     shown = [
-        column for column in without_reference(data.columns) if any(data.summary(column, one) for _, one in figures)
+        column for column in without_reference(data.columns) if any(values_of(column, read) for read in PEAKS.values())
     ]
+    if not shown:
+        return []
 
     def dtype(column: Configuration) -> str:
         model = column.runs[0].info.models.get(column.runs[0].info.role)
         return ", ".join(filter(None, (model.dtype, model.quantization))) if model is not None else ""
 
-    caption = "Memory, means over samples; the peak of a process is with all loaded models"
-    return [data.table([("dtype", dtype), *figures], caption, shown, text_columns=2)] if shown else []
+    def peak(column: Configuration, read: Read) -> Cell:
+        return bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
+
+    columns: ColumnsOf[Configuration] = [
+        ("dtype", dtype),
+        *((name, partial(peak, read=read)) for name, read in PEAKS.items()),
+    ]
+    caption = "Memory, means over samples; resident memory is the whole process's, with all loaded models"
+    return [data.table(columns, caption, shown, text_columns=2)]
 
 
 def layouts(data: ReportData) -> list[Block]:

@@ -29,6 +29,7 @@ from evprof.export.report.parts import (
     STACKED,
     Badge,
     Block,
+    Bullets,
     Cell,
     ColumnsOf,
     Paragraph,
@@ -46,7 +47,7 @@ from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.decoding import frames_shown
 from evprof.metrics.figures.kv_cache import Loading, loading_of
-from evprof.metrics.figures.partition import shape_of
+from evprof.metrics.figures.partition import is_in_pieces, shape_of
 from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD, is_measured, stage_ms
 
 BASIS_WORDS = {
@@ -142,6 +143,8 @@ def section(data: ReportData) -> Section:
     blocks: list[Block] = []
     if any(shape_of(run).blocks for run in data.runs):
         blocks += [_plot(data), _bases(data)]
+        if pieces := _pieces(data):
+            blocks += [Paragraph("Measured in one piece, and never split by guess:"), Bullets(pieces)]
         blocks += [*shares(data), *headed("Operations of every stage", operations(data))]
         blocks += headed("Loading", loading(data))
     return section_of("Stages", blocks, "Runs with at least one measured stage.")
@@ -178,6 +181,28 @@ def _bases(data: ReportData) -> Table:
 
     columns = [(basis.replace("-", " "), partial(cell, basis=basis)) for basis in BASES]
     return data.table(columns, "Totals on three bases, ms")
+
+
+def _pieces(data: ReportData) -> tuple[str, ...]:
+    """Intervals that cover several stages, in sentences, each with its configurations."""
+    sentences: dict[str, list[str]] = {}
+    for name, column in zip(data.names, data.columns, strict=True):
+        spans = {
+            (span.covers, run.accounts_for(span))
+            for run in filter(is_in_pieces, column.runs[:50])
+            for span in run.stages()
+        }
+        for covers, owned in sorted(spans):
+            if len(covers) > 1:
+                sentences.setdefault(_piece(covers, owned), []).append(name)
+    return tuple(f"{sentence} ({', '.join(names)})" for sentence, names in sentences.items())
+
+
+def _piece(covers: tuple[str, ...], owned: tuple[str, ...]) -> str:
+    if owned == covers:
+        return f"{', '.join(covers[:-1])} and {covers[-1]} are one interval"
+    again = " and ".join(name for name in covers if name not in owned)
+    return f"the interval recorded as {' + '.join(owned)} holds {again} once more, which was also measured apart"
 
 
 def shares(data: ReportData) -> list[Block]:
@@ -335,8 +360,7 @@ def loading(data: ReportData) -> list[Block]:
 
     loadings = (loading_of(run, role) for column, role in rows for run in column.runs)
     names = dict.fromkeys(part for found in loadings if found for part in found.part_ms)
-    parts: ColumnsOf[Row] = [("configuration", name), *((one, partial(part, part=one)) for one in names)]
-    table = table_of(
+    read = table_of(
         rows,
         [
             ("configuration", name),
@@ -351,7 +375,8 @@ def loading(data: ReportData) -> list[Block]:
         "Input of stage load, means over samples and repeats; bytes from a disk were not in the page cache",
         text_columns=2,
     )
-    return [table, table_of(rows, parts, "Parts of stage load, ms")]
+    parts: ColumnsOf[Row] = [("configuration", name), *((one, partial(part, part=one)) for one in names)]
+    return [read, table_of(rows, parts, "Parts of stage load, ms")]
 
 
 def _decoders(runs: Sequence[RunLog], role: str) -> str:
