@@ -195,6 +195,9 @@ def test_use_of_devices(both: Any) -> None:
     assert [use.device for use in ours.overview.devices] == sorted(metrics.gpu_ids)
     for use in ours.overview.devices:
         assert use.busy == pytest.approx(metrics.gpu_utilization[use.device], rel=1e-6)
+        assert use.sm_efficiency == pytest.approx(
+            metrics.avg_approximated_sm_efficiency_per_device[use.device], rel=1e-6
+        )
         assert use.occupancy == pytest.approx(metrics.avg_occupancy_per_device[use.device] / 100, rel=1e-6)
 
 

@@ -86,8 +86,8 @@ def test_of_a_long_recording_a_part_of_every_bin_is_looked_at() -> None:
 
 
 def test_a_look_is_remembered() -> None:
-    look = EventLook("time-surface", 1_000_000)
+    look = EventLook("decay", 1_000_000)
     assert EventLook.from_text(look.text) == look
     for text in ("points 10000", "polarity", "polarity 5", "polarity ten"):
         assert EventLook.from_text(text) == EventLook()
-    assert EventLook("time-surface", span_us=30_000).words == "30 ms · τ 10 ms"
+    assert EventLook("decay", span_us=30_000).words == "30 ms · τ 10 ms"

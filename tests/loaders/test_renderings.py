@@ -142,7 +142,9 @@ def test_colours_mean_what_the_renderings_say() -> None:
     assert color(shown["eventgpt"], 0, 0) == (0, 0, 255)
     assert color(shown["count"], 2, 0) == palette.ramp[-1]
     assert color(shown["count"], 1, 0) == tuple(palette.amounts[127].tolist())
-    # Old events have faded towards the background, fresh ones not.
+    # Old events have faded towards the background, fresh ones not; many add up.
+    distance = np.abs(shown["decay"].astype(int) - np.array(palette.none)).sum(axis=2)[0]
+    assert distance[5] == 0 < distance[1] < distance[2] < distance[3]
     distance = np.abs(shown["time-surface"].astype(int) - np.array(palette.none)).sum(axis=2)[0]
     assert distance[5] == 0 < distance[1] <= distance[2] < distance[3]
     nearly = np.abs(shown["time-surface"][0, [4, 3]].astype(int) - [palette.darker, palette.brighter])
@@ -150,13 +152,15 @@ def test_colours_mean_what_the_renderings_say() -> None:
 
 
 @given(rows_of_events)
-def test_counts_are_drawn_as_their_formula_says(rows: Rows) -> None:
-    counts = np.zeros((HEIGHT, WIDTH))
-    for x, y, _, _ in rows:
+def test_counts_and_fading_sums_are_drawn_as_their_formulas_say(rows: Rows) -> None:
+    counts, sums = np.zeros((HEIGHT, WIDTH)), np.zeros((HEIGHT, WIDTH))
+    for x, y, t, p in rows:
         counts[y, x] += 1
+        sums[y, x] += (1 if p else -1) * math.exp(-3 * (1001 - t) / 1001)
     palette = PALETTES["light"]
     levels = {
         "count": (palette.amounts, 255 * np.log1p(counts) / np.log1p(counts.max())),
+        "decay": (palette.signed, 128.5 + 127 * sums / (0.5 + np.abs(sums))),
     }
     for rendering, (colors, exact) in levels.items():
         picture = draw(events_of(rows), rendering, palette, width=WIDTH, height=HEIGHT, start_us=0, stop_us=1001)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import trace_difference
-from evprof.metrics.traces.overview import shared_out, union
+from evprof.metrics.traces.overview import levels, shared_out, union
 from made_traces import GEMM, MadeTrace
 
 STRETCHES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=8)
@@ -52,6 +53,14 @@ def test_each_moment_belongs_to_the_first_layer_that_covers_it(layers: Any, step
             expected.append(len(left & moments(layer)))
             left -= moments(layer)
         assert row == [*expected, len(left)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10), st.integers(1, 5)), min_size=1, max_size=8))
+def test_levels_add_what_runs_at_once(stretches: Any) -> None:
+    starts, ends = ends_of([(start, length) for start, length, _ in stretches])
+    edges, level = levels(starts, ends, np.array([value for _, _, value in stretches], dtype=float))
+    total = float((np.diff(edges) * level[:-1]).sum())
+    assert total == pytest.approx(sum(length * value for _, length, value in stretches))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 AS_MODEL = "eventgpt"
 """The rendering of the model's own frames, which has a palette of its own."""
 
-FADING = ("time-surface",)
+FADING = ("decay", "time-surface")
 """Renderings in which events fade as they grow old."""
 
 SPANS_US = (1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000)

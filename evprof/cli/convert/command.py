@@ -95,7 +95,7 @@ def _add_pictures(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--rendering",
         metavar="NAME",
-        help="events: eventgpt (default), polarity, count, time-surface",
+        help="events: eventgpt (default), polarity, count, decay, time-surface",
     )
     group.add_argument("--canvas", type=_size, metavar="WxH", help="events: size of every picture")
 

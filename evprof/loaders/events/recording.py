@@ -218,7 +218,7 @@ _SPARE_PACKET_BYTES = 16 << 20
 
 
 class Expansion:
-    """Counts the compressed and the unpacked bytes of one file."""
+    """Counts what one file was compressed to and what it became. Raises UserError where that is beyond reason."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -229,9 +229,12 @@ class Expansion:
         """Bytes that a packet of so many may become."""
         return RATIO * packed + _SPARE_PACKET_BYTES
 
-    def check(self, packed: int, unpacked: int) -> None:
-        """Raises UserError when a packet, or all of them together, become more than is plausible."""
+    def expect(self, packed: int, unpacked: int) -> None:
+        """Before a packet of so many bytes becomes so many at most."""
         Budget(self._path, packed, RATIO, _SPARE_PACKET_BYTES).check(unpacked)
+
+    def count(self, packed: int, unpacked: int) -> None:
+        """After decompression: all of it together must be within reason, too."""
         self._whole.take(unpacked, packed)
 
 

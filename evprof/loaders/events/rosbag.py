@@ -156,7 +156,7 @@ class Rosbag(PacketRecording):
         compression, size = header.get(b"compression", b""), self._number(header, b"size", 4)
         if compression == b"none":
             return packed
-        self._expansion.check(len(packed), size)
+        self._expansion.expect(len(packed), size)
         content: bytes
         try:
             # One byte more than stated shows whether there is more.
@@ -165,6 +165,7 @@ class Rosbag(PacketRecording):
             raise self._damaged(place) from None
         if len(content) != size:
             raise self._damaged(place)
+        self._expansion.count(len(packed), size)
         return content
 
     def _decompressor(self, compression: bytes) -> Any:

@@ -34,6 +34,7 @@ RENDERING_TEXTS: Mapping[str, RenderingText] = MappingProxyType(
         ),
         "polarity": RenderingText("Polarity", "Each pixel shows whether its last event was darker or brighter."),
         "count": RenderingText("Count", "Each pixel shows how many events it had, on a logarithmic scale."),
+        "decay": RenderingText("Decay", "Events add up and fade away, brighter against darker."),
         "time-surface": RenderingText("Time surface", "The fresher a pixel's last event, the stronger its colour."),
     }
 )
@@ -41,7 +42,7 @@ RENDERING_TEXTS: Mapping[str, RenderingText] = MappingProxyType(
 
 RENDERINGS: tuple[str, ...] = tuple(RENDERING_TEXTS)
 
-_LEVELS = {"count": "amounts", "time-surface": "signed"}
+_LEVELS = {"count": "amounts", "decay": "signed", "time-surface": "signed"}
 """Which of a palette's tables a rendering's levels look up."""
 
 TAUS_IN_WINDOW = 3
@@ -70,6 +71,7 @@ class Painter:
             "eventgpt": self._eventgpt,
             "polarity": self._polarity,
             "count": self._count,
+            "decay": self._decay,
             "time-surface": self._time_surface,
         }
         self._paint = painters[rendering]
@@ -99,6 +101,21 @@ class Painter:
         np.take(scale.astype(np.uint8), counts, out=self._levels, mode="clip")
         return self._colored()
 
+    def _decay(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
+        """v is the leaky sum; level = 128 + 127 * v / (0.5 + |v|): one fresh event is two thirds of the way."""
+        weights = _freshness(events, start_us, stop_us)
+        np.negative(weights, out=weights, where=events.p == 0)
+        value, scale = self._sums
+        value.fill(0)
+        np.add.at(value, flat_index(events, self.width), weights)
+        np.abs(value, out=scale)
+        scale += np.float32(0.5)
+        value /= scale
+        value *= np.float32(127)
+        value += np.float32(128.5)
+        self._levels[:] = value
+        return self._colored()
+
     def _time_surface(self, events: EventArray, start_us: int, stop_us: int) -> Picture:
         """level = 128 +- 127 * exp(-age / tau) of a pixel's last event."""
         events = events.in_time_order()
@@ -115,6 +132,10 @@ class Painter:
     @cached_property
     def _counts(self) -> npt.NDArray[np.intp]:
         return np.zeros(self._pixels, dtype=np.intp)
+
+    @cached_property
+    def _sums(self) -> npt.NDArray[np.float32]:
+        return np.zeros((2, self._pixels), dtype=np.float32)
 
     def _colored(self) -> Picture:
         """The colours of the levels; an array of its own."""

@@ -24,6 +24,9 @@ from evprof.loaders.paths import raw_file
 
 _OPTIONS = ("record_shapes", "with_stack", "with_modules", "with_flops", "profile_memory")
 
+HEAD_KEYS = frozenset({"deviceProperties", *_OPTIONS})
+"""What is kept of the file's top level."""
+
 _MOST_DEVICES = 64
 _LONGEST_TEXT = 200
 

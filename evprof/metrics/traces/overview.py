@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.rows.blocks import Ints
-from evprof.core.rows.trace_columns import NONE, TraceColumns
+from evprof.core.rows.trace_columns import NONE, Shares, TraceColumns
 from evprof.metrics.traces.launches import Launches, joined
 from evprof.metrics.traces.memory import MOST_DEVICES
 from evprof.metrics.traces.roles import (
@@ -90,6 +90,16 @@ def covered(ranges: Ranges, edges: Ints) -> npt.NDArray[np.bool_]:
     return np.cumsum(change)[:-1] > 0
 
 
+def levels(starts: Ints, ends: Ints, values: Shares) -> tuple[Ints, Shares]:
+    """The sum of the values of all stretches that cover a moment: edges, and the level from each edge to the next."""
+    times = np.concatenate((starts, ends))
+    order = np.argsort(times, kind="stable")
+    edges = times[order]
+    level = np.cumsum(np.concatenate((values, -values))[order])
+    depth = np.cumsum(np.concatenate((np.ones(len(starts)), -np.ones(len(ends))))[order])
+    return edges, np.where(depth > 0, level, 0.0)
+
+
 CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU exec", "Other")
 """In order of priority."""
 
@@ -130,8 +140,8 @@ class TraceStep:
 class DeviceUse:
     """How a device was used from the first step's beginning to the last one's end; None where it was not recorded.
 
-    `busy` is the share of the time with a kernel on it, `occupancy` that of the warps of kernels, `tensor_cores` the
-    share of kernel time in kernels that use them.
+    `busy` is the share of the time with a kernel on it, `sm_efficiency` that of multiprocessors at work, by blocks,
+    `occupancy` that of a kernel's warps, `tensor_cores` the share of kernel time in kernels that use them.
     """
 
     device: int
@@ -139,6 +149,7 @@ class DeviceUse:
     busy: float
     kernels: int
     kernel_ns: int
+    sm_efficiency: float | None
     occupancy: float | None
     tensor_cores: float | None
 
@@ -261,11 +272,22 @@ def _devices(trace: TraceColumns, launched: Launches, tree: ScopeTree, start: in
                 union(starts, ends).within_ns(start, end) / (end - start) if end > start else 0.0,
                 len(rows),
                 int((ends - starts).sum()),
+                _efficiency(starts, ends, trace.device.blocks_per_sm[facts], start, end),
                 _occupancy(starts, ends, trace.device.occupancies[facts], start, end),
                 int(launched.durations[of_operators & launched.uses_tensor_cores].sum()) / known if known else None,
             )
         )
     return tuple(found)
+
+
+def _efficiency(starts: Ints, ends: Ints, blocks: np.ndarray, start: int, end: int) -> float | None:
+    """Blocks per multiprocessor of all kernels at work, at most 1, averaged over the time."""
+    known = blocks > 0
+    if not known.any() or end <= start:
+        return None
+    edges, level = levels(starts[known], ends[known], blocks[known])
+    edges = np.clip(edges, start, end)
+    return float((np.diff(edges) * np.minimum(level[:-1], 1.0)).sum() / (end - start))
 
 
 def _occupancy(starts: Ints, ends: Ints, occupancies: np.ndarray, start: int, end: int) -> float | None:

@@ -148,6 +148,7 @@ DEVICES = (
     Column("busy", "busy_share", "share", "share of the steps' time with a kernel running", "busy"),
     Column("kernels", "kernels", "count"),
     Column("time of kernels", "kernel_ms", "time"),
+    Column("SM efficiency", "sm_efficiency", "share", "estimated from the launches' blocks"),
     Column("occupancy", "occupancy", "share", "estimated share of a multiprocessor's warps"),
     Column("tensor cores", "tensor_core_share", "share", "share of the kernels' time that uses them", "tensor_cores"),
 )

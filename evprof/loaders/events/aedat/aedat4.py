@@ -257,7 +257,8 @@ class Aedat4(PacketRecording):
             content: bytes = unpacker.decompress(packet, max_length=self._expansion.most(len(packet)) + 1)
         except Exception as error:  # noqa: BLE001 - each library has errors of its own
             raise self._damaged(place, f" ({reason(error)})") from None
-        self._expansion.check(len(packet), len(content))
+        self._expansion.expect(len(packet), len(content))
+        self._expansion.count(len(packet), len(content))
         if not unpacker.eof or unpacker.unused_data:
             raise self._damaged(place, " (it is not whole)")
         return content
