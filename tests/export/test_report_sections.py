@@ -9,8 +9,8 @@ from statistics import fmean, stdev
 
 import pytest
 
-from evprof.core.records import BEGIN, SETTLED, Record, SpanRecord, TensorRecord, TokenRecord
-from evprof.core.run_info import FAILED, FINISHED, ImportedFacts, LengthFacts, ModelFacts, RunInfo
+import cell_runs as scripted
+from evprof.core.run_info import FAILED, ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.export.report.data import ReportData, Source, gather
@@ -22,74 +22,27 @@ from evprof.export.report.sections.times import section as section_of_stages
 from evprof.export.report.writing import SECTIONS, build_report
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 from report_blocks import column, plots, tables
-from told import told
 
 MS = 1_000_000
-ZERO = 5_000 * MS
 TIMES = {"load": 2.0, "preprocess": 3.0, "vision": 6.0, "prefill": 66.0, "decode": 92.0}
-MODEL = ModelFacts(
-    name="tiny",
-    family="eventgpt",
-    model_type="eventgpt",
-    parameters=10,
-    weight_bytes=40,
-    dtype="float32",
-    device="cpu",
-    quantization=None,
-    layers=2,
-    kv_heads=2,
-    head_dim=4,
-    kv_element_bytes=4,
-    context_limit=64,
-    attention="sdpa",
-    cache="dynamic",
-    prompt_template="vicuna",
-)
 
 
 def made(
     run_id: int,
     cell: str = "draft",
     times: dict[str, float] | None = None,
-    status: str = FINISHED,
     imported: ImportedFacts | None = None,
     **changes: object,
 ) -> RunLog:
     """A run whose stages of `times` ms follow each other, one ms of nothing at the end; of an imported one, none."""
-    times = TIMES if times is None else times
-    records: list[Record] = []
-    at = ZERO
-    for number, (name, duration) in enumerate(times.items()):
-        end = at + round(duration * MS)
-        records.append(SpanRecord(run_id, number, -1, BEGIN, "draft", name, at, -1))
-        records.append(SpanRecord(run_id, number, -1, SETTLED, "draft", name, at, end))
-        if imported is None:
-            records.append(TensorRecord(run_id, number, "out", name, "1,4", "float32", 16))
-        at = end
-    records += [
-        TokenRecord(run_id, "draft", place, place, "target", -1, at - MS * (2 - place), "x") for place in range(3)
-    ]
-    info = RunInfo(
-        run_id,
-        run_id,
-        0,
-        "draft",
-        "draft",
-        **told({}, {"name": f"s{run_id}", "prompt": "?"}),
-        started_at="2026-01-24T20:15:21+00:00",
-        status=status,
-        start_ns=ZERO,
-        end_ns=None if imported else at + MS,
-        models={"draft": MODEL},
-        lengths={"draft": LengthFacts(641, 5, 59, 577)},
-        cell=cell,
-        imported=imported,
-    )
+    (run,) = scripted.Cell(
+        cell, "draft", "draft", times or TIMES, tokens=range(3), prompt=641, samples=1, is_imported=imported is not None
+    ).runs(run_id)
+    run.info.end_ns = None if imported else (run.info.end_ns or 0) + MS
+    run.info.sample, run.info.imported = Sample(name=f"s{run_id}", prompt="?"), imported
+    run.info.started_at = "2026-01-24T20:15:21+00:00"
     for name, value in changes.items():
-        setattr(info, name, value)
-    run = RunLog(info)
-    for record in records:
-        run.absorb(record)
+        setattr(run.info, name, value)
     return run
 
 
@@ -203,7 +156,7 @@ def test_warnings_are_counted_and_commands_quoted() -> None:
     assert "- The GPU was busy. (2 runs)" in text
     assert "- No video." in text
     assert "evprof suite m.toml -o out\n" in text
-    assert "--events '/data/a b.npy' --prompt 'what'\"'\"'s there?' --draft tiny" in text
+    assert "--events '/data/a b.npy' --prompt 'what'\"'\"'s there?' --draft EventGPT-7b" in text
     assert "--repeat 2 -o s.evprof" in text
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from evprof.core.protocols import RunEnded, RunStarted
-from evprof.core.recording import RecordLog
-from evprof.core.records import TokenRecord
-from evprof.core.run_book import RunBook
-from evprof.core.run_info import RunInfo
+from cell_runs import Cell
+from evprof.core.sample import Sample
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge
 from evprof.export.report.sections.answers import generated_texts
 from report_blocks import tables, texts
-from told import told
 
 Answer = tuple[str, str, str, str | None]
 """Cell, sample, text, reference."""
@@ -27,34 +22,19 @@ Gather = Callable[..., ReportData]
 
 @pytest.fixture
 def data_of() -> Gather:
-    """Data of a session in which cells answered samples; greedy unless `settings` say otherwise."""
+    """Data of a session in which cells answered samples, greedily."""
 
-    def build(answers: list[Answer], settings: dict[str, Any] | None = None, **facts: Any) -> ReportData:
-        recording = RecordLog()
+    def build(answers: list[Answer]) -> ReportData:
+        runs = []
         for number, (cell, sample, text, reference) in enumerate(answers, 1):
-            info = RunInfo(
-                run_id=number,
-                group_id=number,
-                repeat=0,
-                role="target",
-                mode="target",
-                **told(
-                    settings or {"temperature": 0.0, "max_new_tokens": 64},
-                    {"name": sample, "prompt": "What?", "reference": reference},
-                ),
-                start_ns=0,
-                cell=cell,
-                **facts,
-            )
-            recording.post(RunStarted(number, info))
-            for place, piece in enumerate(text.split()):
-                recording.append(
-                    TokenRecord(number, "target", place, sum(map(ord, piece)), "target", -1, place, f" {piece}")
-                )
-            recording.post(RunEnded(number, "finished", None, {"text": text}))
-        book = RunBook(recording)
-        book.update()
-        return gather([Source(Path("s.evprof"), list(book.runs.values()))])
+            pieces = [f" {piece}" for piece in text.split()]
+            ids = [sum(map(ord, piece)) for piece in pieces]
+            settings = {"temperature": 0.0, "max_new_tokens": 64}
+            made = Cell(cell, samples=1, tokens=ids, pieces=pieces, text=text, settings=settings, is_imported=False)
+            (run,) = made.runs(number)
+            run.info.sample = Sample(name=sample, prompt="What?", reference=reference)
+            runs.append(run)
+        return gather([Source(Path("s.evprof"), runs)])
 
     return build
 
