@@ -150,9 +150,8 @@ class CommandParser(argparse.ArgumentParser):
             guess = f"; did you mean {self.prog} gui {value}?" if is_file else did_you_mean(value, action.choices)
             self.error(f"there is no command '{value}' of {self.prog}{guess}")
         known = list(map(str, action.choices))
-        others: Mapping[str, str] = getattr(action.choices, "other_names", {})
-        meant = nearest(value, [*known, *others])
-        guess = f"; did you mean {others.get(meant, meant)}?" if meant else ""
+        meant = nearest(value, known)
+        guess = f"; did you mean {meant}?" if meant else ""
         raise argparse.ArgumentError(action, f"'{value}' is none of {', '.join(known)}{guess}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """A format. `title` names one such export and `many` several; `name` is the usual file or folder.
+    """A format. `title` names one such export; `name` is the usual file or folder.
 
     `endings` are those of its files, none where it is always a folder; `is_folder`: without one of these it is.
     `help` is what `evprof export --help` says, a sentence or two.
@@ -15,7 +15,6 @@ class ExportFormat:
 
     key: str
     title: str
-    many: str
     name: str
     help: str
     endings: tuple[str, ...] = ()
@@ -26,7 +25,6 @@ _ALL = (
     ExportFormat(
         "chrome",
         "Chrome trace",
-        "Chrome traces",
         "trace.json",
         "a trace that Perfetto and chrome://tracing open (name it .json or .json.gz); named .pt.trace.json or "
         ".pt.trace.json.gz, with the runs as steps, for TensorBoard and other readers of PyTorch's traces.",
@@ -35,14 +33,12 @@ _ALL = (
     ExportFormat(
         "json",
         "JSON document",
-        "JSON documents",
         "session.json",
         "the document that `evprof show --json` prints; of several sessions one, whose runs name their session.",
         (".json",),
     ),
     ExportFormat(
         "csv",
-        "CSV tables",
         "CSV tables",
         "tables",
         "with PATH ending in .csv one row per run, otherwise a folder with runs, stages, tokens, rounds, figures and "
@@ -53,14 +49,12 @@ _ALL = (
     ExportFormat(
         "parquet",
         "Parquet files",
-        "Parquet files",
         "frames",
         "a folder with every recorded stream and the table of runs, for data frames.",
         is_folder=True,
     ),
     ExportFormat(
         "aiperf",
-        "AIPerf files",
         "AIPerf files",
         "aiperf",
         "a folder with AIPerf's profile_export.jsonl and profile_export_aiperf.json of each configuration.",
@@ -78,7 +72,6 @@ _ALL = (
     ExportFormat(
         "rerun",
         "Rerun recording",
-        "Rerun recordings",
         "session.rrd",
         "pictures, stages, tokens, rounds, caches and memory on sensor time and compute time, for Rerun's viewer (name "
         "it .rrd).",
@@ -87,19 +80,5 @@ _ALL = (
 )
 
 
-class Formats(dict[str, ExportFormat]):
-    """Formats by their key."""
-
-    @property
-    def other_names(self) -> dict[str, str]:
-        """What else somebody may call a format, with its key: how its files end, and the words of its title."""
-        found: dict[str, str] = {}
-        for entry in self.values():
-            endings = [ending.lstrip(".") for ending in entry.endings]
-            for name in (*endings, entry.title.split()[0].casefold()):
-                found.setdefault(name, entry.key)
-        return {name: key for name, key in found.items() if name not in self}
-
-
-FORMATS = Formats((entry.key, entry) for entry in _ALL)
+FORMATS = {entry.key: entry for entry in _ALL}
 """Every format by the word of the option."""

@@ -6,7 +6,7 @@ Streams are written as they are read, some tens of MB at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -29,8 +29,6 @@ RUNS = "runs"
 _MOST_ROWS, _MOST_BYTES = 1 << 16, 16 << 20
 """Rows, and bytes of their pictures and the like, that wait to be written as one row group."""
 
-_RUNS_AT_ONCE = 1000
-
 
 def write_parquet(sources: Iterable[Source], folder: Path) -> list[Path]:
     """Writes `runs.parquet` and a file for each stream into the folder; returns the files.
@@ -44,16 +42,19 @@ def write_parquet(sources: Iterable[Source], folder: Path) -> list[Path]:
         parts = {name: stack.enter_context(whole_path(place)) for name, place in places.items()}
         # Entered later, closed earlier: a file is whole before it takes its place.
         streams = {name: stack.enter_context(_StreamFile(arrow, name, parts[name])) for name in STREAMS}
-        runs = stack.enter_context(_RunsFile(arrow, parts[RUNS]))
+        columns: dict[str, list[Any]] = {name: [] for name in COLUMNS[RUNS]}
         for source in sources:
             for run in source.runs:
-                runs.take(table_rows(RUNS, run, source.name))
+                for row in table_rows(RUNS, run, source.name):
+                    for name, values in columns.items():
+                        values.append(row.get(name))
                 for name, file in streams.items():
                     for block in run.blocks(name):
                         file.take(source.name, block)
             # What waits lies in this session, which nobody needs longer.
             for file in streams.values():
                 file.write(source.name)
+        arrow.parquet.write_table(plain_table(arrow, columns), parts[RUNS], compression="zstd")
     return list(places.values())
 
 
@@ -91,42 +92,6 @@ class _StreamFile:
             return
         self._writer.write_table(stream_table(self._arrow, self._stream, session, self._waiting))
         self._waiting, self._rows, self._bytes = [], 0, 0
-
-
-class _RunsFile:
-    """The table of runs. What type a column has is known at the end: the first thousand runs may have none of it."""
-
-    def __init__(self, arrow: Any, path: Path) -> None:
-        self._arrow = arrow
-        self._path = path
-        self._rows: list[dict[str, Any]] = []
-        self._tables: list[Any] = []
-
-    def __enter__(self) -> _RunsFile:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            return
-        self._pack()
-        arrow = self._arrow
-        types = [
-            common_type(arrow, [table.schema.field(name).type for table in self._tables]) for name in COLUMNS[RUNS]
-        ]
-        schema = arrow.schema(list(zip(COLUMNS[RUNS], types, strict=True)))
-        tables = [table.cast(schema) for table in self._tables]
-        arrow.parquet.write_table(arrow.concat_tables(tables), self._path, compression="zstd")
-
-    def take(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Adds rows as the CSV has them."""
-        self._rows += rows
-        if len(self._rows) >= _RUNS_AT_ONCE:
-            self._pack()
-
-    def _pack(self) -> None:
-        columns = [plain_array(self._arrow, [row.get(name) for row in self._rows]) for name in COLUMNS[RUNS]]
-        self._tables.append(self._arrow.table(columns, names=COLUMNS[RUNS]))
-        self._rows = []
 
 
 def arrow_for(what: str) -> Any:
@@ -175,19 +140,12 @@ def plain_array(arrow: Any, values: Iterable[Any]) -> Any:
         return arrow.array([None if value is None else _text(str(value)) for value in listed], arrow.string())
 
 
-def common_type(arrow: Any, types: Iterable[Any]) -> Any:
-    """What holds all values; a column without any is taken for text."""
-    told = list(dict.fromkeys(kind for kind in types if kind != arrow.null()))
-    if not told:
-        return arrow.string()
-    numbers = {arrow.int64(), arrow.float64()}
-    return told[0] if len(told) == 1 else arrow.float64() if numbers.issuperset(told) else arrow.string()
-
-
-def plain_table(arrow: Any, columns: dict[str, Iterable[Any]]) -> Any:
-    """A table of columns of plain values."""
+def plain_table(arrow: Any, columns: Mapping[str, Iterable[Any]]) -> Any:
+    """A table of columns of plain values; a column without any counts as text."""
     arrays = {name: plain_array(arrow, values) for name, values in columns.items()}
-    return arrow.table({name: array.cast(common_type(arrow, [array.type])) for name, array in arrays.items()})
+    return arrow.table(
+        {name: array.cast(arrow.string()) if array.type == arrow.null() else array for name, array in arrays.items()}
+    )
 
 
 def _text(value: str) -> str:

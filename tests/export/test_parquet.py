@@ -64,7 +64,6 @@ def test_values_of_several_kinds_in_one_column_become_text(
     listed: list[RunLog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("evprof.export.parquet._RUNS_AT_ONCE", 2)
     values = zip(("f", 1, None, 2**70), (1, 2, 0.5, None), strict=True)
     told = {run.run_id: {"dtype": dtype, "seed": seed} for run, (dtype, seed) in zip(listed, values, strict=True)}
     monkeypatch.setattr("evprof.export.parquet.table_rows", lambda _, run, session: [told[run.run_id]])

@@ -24,7 +24,7 @@ _AROUND = 38
 
 def _offered(entry: ExportFormat) -> tuple[str, str, str, str]:
     ending = "" if entry.is_folder else f" ({entry.endings[0]})"
-    pattern = "Folder (*)" if entry.is_folder else f"{entry.many} (*{entry.endings[0]})"
+    pattern = "Folder (*)" if entry.is_folder else f"{entry.title} (*{entry.endings[0]})"
     return f"{entry.title}{ending}…", f"Export {entry.title}{' into a folder' * entry.is_folder}", entry.name, pattern
 
 
