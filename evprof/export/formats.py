@@ -63,7 +63,6 @@ _ALL = (
     ExportFormat(
         "predictions",
         "Predictions",
-        "Predictions",
         "predictions.jsonl",
         "a line of JSON for each finished run: id, question, answer, right answers, choices, task and scores (name it "
         ".jsonl).",
