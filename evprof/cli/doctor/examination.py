@@ -20,9 +20,6 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 EXAMINATION_TIMEOUT_S = 120
 
-_ENGINE_ITSELF_BYTES = 768 << 20
-"""Memory of an engine process without models."""
-
 
 @dataclass(frozen=True)
 class Problem:

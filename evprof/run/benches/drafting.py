@@ -101,18 +101,11 @@ def _with_trees(name: str, asked: SpeculationSettings) -> list[DraftingContender
 
 
 def plain_request(
-    sample: Sample,
-    draft: ModelChoice,
-    target: ModelChoice,
-    max_new_tokens: int,
-    *,
-    temperature: float = 0.0,
-    step: str = "auto",
+    sample: Sample, draft: ModelChoice, target: ModelChoice, max_new_tokens: int, *, step: str = "auto"
 ) -> RunRequest:
     """The target alone, as everybody is measured against; `step` is the decode step of all."""
     settings = GenerationSettings(
         max_new_tokens=max_new_tokens,
-        temperature=temperature,
         switches=Switches(step=step),
         speculation=SpeculationSettings(judges=False),
     )

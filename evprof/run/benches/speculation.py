@@ -63,7 +63,6 @@ class SpeculationPlan:
     repeat: int = 3
     sweep_repeat: int = 12
     max_new_tokens: int = 128
-    temperature: float = 0.0
     step: str = "auto"
     judge: FlipJudge | None = None
 
@@ -102,7 +101,7 @@ def measure_speculation(
             "repeat": plan.repeat,
             "sweep_repeat": plan.sweep_repeat,
             "max_new_tokens": plan.max_new_tokens,
-            "temperature": plan.temperature,
+            "temperature": 0.0,
             "step": plan.step,
         },
         "rows": bench.rows,
@@ -183,7 +182,7 @@ class _Bench:
     ) -> None:
         """Looks into what differs on the latest sample, each answer once."""
         judge, count = self.plan.judge, self.plan.repeat
-        if judge is None or self.plan.temperature > 0:
+        if judge is None:
             return
         latest = [turn for contender, _ in best if contender.is_lossless for turn in turns[contender.key][-count:]]
         for own, other in {(turn.plain_ids, turn.drafted_ids) for turn in latest if not turn.is_same}:
@@ -194,8 +193,7 @@ class _Bench:
 
     def _plain(self, sample: Sample) -> RunRequest:
         plan = self.plan
-        models = plan.draft, plan.target
-        return plain_request(sample, *models, plan.max_new_tokens, temperature=plan.temperature, step=plan.step)
+        return plain_request(sample, plan.draft, plan.target, plan.max_new_tokens, step=plan.step)
 
     def _run(self, request: RunRequest) -> RunLog:
         return finished_run(self.engine, request, self.stop)
