@@ -40,6 +40,15 @@ def test_an_action_is_found_and_done(window: MainWindow) -> None:
     assert window.holder.theme.name != theme
 
 
+def test_a_click_on_the_first_line_does_it(window: MainWindow) -> None:
+    window.actions_by_name["palette"].trigger()
+    theme = window.holder.theme.name
+    typed(window, "light dark")
+    lines = window.finding.box.list
+    QTest.mouseClick(lines.viewport(), Qt.MouseButton.LeftButton, pos=lines.visualRect(lines.currentIndex()).center())
+    assert window.holder.theme.name != theme
+
+
 def test_every_action_of_the_table_is_found_by_its_own_words(window: MainWindow) -> None:
     window.finding.show()
     for action in window.actions_by_name.by_name.values():

@@ -109,7 +109,6 @@ class MarkPanel(QWidget):
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         stacked(head, self.empty, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._go_to)
-        self.list.clicked.connect(lambda _index: self._go_to(self.list.current_key))
         self.list.menu_asked.connect(self._offer)
         delete = QShortcut(QKeySequence(Qt.Key.Key_Delete), self.list, self.delete_current)
         delete.setContext(Qt.ShortcutContext.WidgetShortcut)

@@ -326,7 +326,7 @@ class LineList(QListView):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         point = event.position().toPoint()
-        line = self._line_at(point)
+        line, is_again = self._line_at(point), self.indexAt(point) == self.currentIndex()
         if event.button() == Qt.MouseButton.RightButton:
             return  # asks what can be done with a line, and picks none
         if line is None or event.button() != Qt.MouseButton.LeftButton:
@@ -344,6 +344,8 @@ class LineList(QListView):
             super().mousePressEvent(event)
             if line.is_checked is not None:
                 self.ticked.emit(line.key)
+            elif is_again:
+                self._tell(self.currentIndex())
 
     def _chip_at(self, line: ListLine, point: QPoint) -> QRectF:
         """Where the chip of the line at `point` stands: at the end of its second line."""
