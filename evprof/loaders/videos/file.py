@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,6 @@ from evprof.loaders.videos.track import VideoTrack
 
 if TYPE_CHECKING:
     from av import VideoFrame
-
-_HERE, _FROM_START, _THOROUGH = -1, -2, -3
-"""Where decoding can start, besides a key frame: the current position, the start, the start of the reopened file."""
 
 _NOWHERE = 1 << 62
 """A position after every frame: the next one needs a seek."""
@@ -101,11 +99,9 @@ class VideoFile(VideoSource):
 
     def frame(self, index: int) -> VideoFrame:
         """Frame `index` of the presentation order, as decoded (see `to_rgb`). Raises UserError."""
-        self._track.wanted = None
-        try:
-            return self._find(index)
-        except _FrameMissingError:
-            raise self._damaged(index) from None
+        for _, frame in self.walk(index):  # noqa: B007 - the last one counts
+            pass
+        return frame
 
     def walk(self, index: int) -> Iterator[tuple[int, VideoFrame]]:
         """The frames decoded on the way to frame `index`, which is the last. Raises UserError."""
@@ -148,26 +144,24 @@ class VideoFile(VideoSource):
         self._track.wanted = {int(table.pts[target]) for target in targets} if table.is_timed else None
         for target in targets:
             with self.parts.part("decode"):
-                frame = self._find(target)
+                for _, frame in self._walk(target):  # noqa: B007 - the last one counts
+                    pass
             with self.parts.part("colour"):
                 pictures[target] = self.to_rgb(frame)
         frames, times_us = [pictures[index] for index in indices], [table.time_us(index) for index in indices]
         return VideoFrames(frames, indices, times_us, self.info(), self.decoder)
 
-    def _find(self, index: int) -> VideoFrame:
-        frame = self._current if self._at == index else None
-        if frame is None:
-            for _, frame in self._walk(index):  # noqa: B007 - the last one counts
-                pass
-        if frame is None:
-            raise _FrameMissingError(index)
-        return frame
-
     def _walk(self, index: int) -> Iterator[tuple[int, VideoFrame]]:
         if not 0 <= index < len(self.table):
             raise UserError(f"{self.path}: there is no frame {index} among {len(self.table)}.")
+        if self._at == index and self._current is not None:
+            yield index, self._current
+            return
         for start in self._starts(index):
-            self._go(start)
+            if start is not None:
+                start()
+                self._frames = self._track.frames()
+                self._at, self._current = -1, None
             for number, frame in self._decode_on():
                 if number > index:
                     break
@@ -176,28 +170,18 @@ class VideoFile(VideoSource):
                     return
         raise _FrameMissingError(index)
 
-    def _starts(self, index: int) -> Iterator[int]:
-        """Where decoding can start, best first."""
-        table = self.table
+    def _starts(self, index: int) -> Iterator[Callable[[], None] | None]:
+        """The ways to a place where decoding can start, best first. None: the current position."""
+        table, track = self.table, self._track
         key = table.key_before(index)
-        if self._at < index and (not table.is_timed or key - self._at <= self._track.threads + _LOST_FRAMES):
-            yield _HERE
+        if self._at < index and (not table.is_timed or key - self._at <= track.threads + _LOST_FRAMES):
+            yield None
         if table.is_timed:
-            yield key
-        yield _FROM_START
+            yield partial(track.seek, table.seek_ticks(key))
+        track.wanted = None
+        yield track.rewind
         # Where neither container nor stream states the reordering, decoders lose some frames at the start.
-        yield _THOROUGH
-
-    def _go(self, start: int) -> None:
-        if start == _HERE:
-            return
-        if start in (_FROM_START, _THOROUGH):
-            self._track.wanted = None
-            self._track.rewind(is_thorough=start == _THOROUGH)
-        else:
-            self._track.seek(self.table.seek_ticks(start))
-        self._frames = self._track.frames()
-        self._at, self._current = -1, None
+        yield partial(track.rewind, is_thorough=True)
 
     def _decode_on(self) -> Iterator[tuple[int, VideoFrame]]:
         """Frames from the current position on, with their numbers; skips frames that are not in the table."""
