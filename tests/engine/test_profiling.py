@@ -6,8 +6,6 @@ import gzip
 import json
 import re
 import threading
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -153,8 +151,3 @@ def test_the_tensorboard_plugin_reads_overview_operators_and_trace(engine: Any, 
     assert [row[0] for row in profile.overview["steps"]["rows"]] == ["0", "1", "2", "3", "4"]
     operators = {row["name"] for row in profile.operation_table_by_name["data"]}
     assert {"aten::linear", "aten::scaled_dot_product_attention"} & operators
-
-
-def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=300) as answer:
-        return json.load(answer)

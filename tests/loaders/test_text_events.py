@@ -39,21 +39,10 @@ def read(folder: Path, text: str | bytes, name: str = "a.csv") -> Rows:
 
 def lines(pattern: str, rows: Rows = ROWS, end: str = "\n") -> str:
     """One line per event; `s` is seconds, `sign` -1 or 1, `word` True or False."""
-    values = [
-        {
-            "t": t,
-            "x": x,
-            "y": y,
-            "p": p,
-            "s": t / 1e6,
-            "ns": t * 1000,
-            "ms": t / 1e3,
-            "sign": p * 2 - 1,
-            "word": bool(p),
-        }
+    return "".join(
+        pattern.format(t=t, x=x, y=y, p=p, s=t / 1e6, ns=t * 1000, ms=t / 1e3, sign=p * 2 - 1, word=bool(p)) + end
         for t, x, y, p in rows
-    ]
-    return "".join(pattern.format(**value) + end for value in values)
+    )
 
 
 WRITERS = {
@@ -261,26 +250,7 @@ def test_conversion_gives_what_was_written(rows: Rows, writer: tuple[str, str]) 
     assert listed(found) == rows == slow(block, layout)
 
 
-DAMAGE = [
-    b"-",
-    b".",
-    b",",
-    b" ",
-    b"\n",
-    b"0",
-    b"1",
-    b"9",
-    b"",
-    b"\r\n",
-    b"e",
-    b"#",
-    b"+",
-    b"\t",
-    b"99999",
-    b"True",
-    b"-1",
-    b"\0",
-]
+DAMAGE = [*(bytes([byte]) for byte in b"-., \n019e#+\t\0"), b"", b"\r\n", b"99999", b"True", b"-1"]
 
 
 @given(
@@ -313,20 +283,14 @@ BAD_LINES = [
     ("5,1,x,1", "'x' is no number"),
     ("5,1,,1", "'' is no number"),
     ("5,70000,1,1", "x is 70000"),
-    ("5,1,-1,1", "y is -1"),
-    ("5,-1,1,1", "x is -1"),
     ("5,1.5,1,1", "x is 1.5"),
     ("5,1,1,2", "p is 2"),
-    ("5,1,1,11", "p is 11"),
     ("5,1,1,-2", "p is -2"),
     ("nan,1,1,1", "'nan' is no number"),
     ("1e300,1,1,1", "no clock shows"),
-    ("1e308,1,1,1", "no clock shows"),
     ("1e999,1,1,1", "is no number"),
     ("99999999999999999999999,1,1,1", "no clock shows"),
-    ("9999999999999999999,1,1,1", "no clock shows"),
     ("5,1,1,1_0", "no number"),
-    ("--5,1,1,1", "no number"),
     ("garbage", "1 values"),
     ("\u0665,1,1,1", "is no number"),
     ("5,1,1,\0", "is no number"),
@@ -365,12 +329,8 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def _as_if_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "_READ_WHOLE_BYTES": 1000,
-        "_LEAST_PIECE": 2000,
-        "_CHUNK_BYTES": 30_000,
-        "_SNIFFED_BYTES": 5000,
-    }.items():
+    small = {"_READ_WHOLE_BYTES": 1000, "_LEAST_PIECE": 2000, "_CHUNK_BYTES": 30_000, "_SNIFFED_BYTES": 5000}
+    for name, value in small.items():
         monkeypatch.setattr(texts, name, value)
 
 
