@@ -113,6 +113,17 @@ def test_the_first_event_stream_of_several(tmp_path: Path) -> None:
         assert recording.info.events == 50
 
 
+def test_time_running_backwards_is_kept(tmp_path: Path) -> None:
+    late, early = made(30), made(30)
+    late.t_us[:] += 10_000_000
+    path = tmp_path / "a.aedat4"
+    path.write_bytes(head(stream(0, "EVTS")) + event_packet(late) + event_packet(early))
+    with open_recording(path) as recording:
+        assert recording.read().t_us.tolist() == [*late.t_us.tolist(), *early.t_us.tolist()]
+        assert same(recording.read_time(START_US, START_US + 2_000_000), early)
+        assert recording.info.t_min_us is None
+
+
 def test_empty_packets_are_passed_over(tmp_path: Path) -> None:
     events = made(60)
     none = made(0)

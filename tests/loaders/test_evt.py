@@ -180,6 +180,63 @@ def test_windows_are_slices_of_the_whole(
             assert rows(recording.read()) == whole
 
 
+def sensor_like_evt3(seconds: float, seed: int = 3) -> list[int]:
+    """As a sensor writes: the upper time said again each 2 ms, bursts of 32 pixels, single events, triggers."""
+    chance = np.random.default_rng(seed)
+    words: list[int] = []
+    for t in range(0, int(seconds * 1e6), 2048):
+        words.append(8 << 12 | (t >> 12) & 0xFFF)
+        if chance.random() < 0.02:
+            for low in (t & 0xFFF, (t & 0xFFF) + 7):
+                words += [6 << 12 | low, int(chance.integers(0, 480)), 8 << 12 | (t >> 12) & 0xFFF]
+                words.append(3 << 12 | int(chance.integers(0, 2)) << 11 | int(chance.integers(0, 19)) * 32)
+                words += [4 << 12 | int(chance.integers(0, 4096)), 4 << 12 | int(chance.integers(0, 4096))]
+                words += [5 << 12 | int(chance.integers(0, 256)), 10 << 12 | 0x101, 14 << 12 | 0x14, 7 << 12 | 5]
+                words += [15 << 12 | 1, 2 << 12 | int(chance.integers(0, 640))]
+    return words
+
+
+def test_evt3_passes_many_roll_overs(tmp_path: Path) -> None:
+    words = sensor_like_evt3(60)
+    path = tmp_path / "long.raw"
+    path.write_bytes(packed("evt3", words))
+    events = read_events(path)
+    assert rows(events) == slow_evt3(words)
+    assert int(events.t_us.max()) > 3 * 2**24
+    assert events.is_sorted
+    with raw.open_raw(path, 1000) as recording:
+        window = recording.read_time(2**24 - 30_000, 2**24 + 30_000)
+        assert len(window) > 30
+        assert rows(window) == [event for event in rows(events) if abs(event[0] - 2**24 + 0.5) <= 30_000]
+
+
+@pytest.mark.parametrize("faery_version", ["evt2", "evt3"])
+def test_what_faery_writes_reads_equal(tmp_path: Path, faery_version: str) -> None:
+    import faery
+
+    chance = np.random.default_rng(1)
+    source = np.empty(50_000, faery.EVENTS_DTYPE)
+    source["t"] = np.sort(chance.integers(0, 900_000, len(source)))
+    source["x"], source["y"] = chance.integers(0, 640, len(source)), chance.integers(0, 480, len(source))
+    source["p"] = chance.integers(0, 2, len(source))
+    # Bursts, so that vectors are written.
+    source["x"][:30_000] = np.arange(30_000) % 640
+    source["y"][:30_000] = np.arange(30_000) // 640
+    source["t"][:30_000] = source["t"][np.arange(30_000) // 640 * 640]
+    source["p"][:30_000] = 1
+    source["t"].sort()
+    for name, is_zeroed in (("from_zero", True), ("as_is", False)):
+        path = tmp_path / f"{name}.raw"
+        faery.events_stream_from_array(source, (640, 480)).to_file(path, version=faery_version, zero_t0=is_zeroed)
+        events = read_events(path)
+        assert np.array_equal(events.t_us, source["t"].astype(np.int64))
+        assert np.array_equal(events.x, source["x"])
+        assert np.array_equal(events.y, source["y"])
+        assert np.array_equal(events.p, source["p"].astype(np.uint8))
+        with open_recording(path) as recording:
+            assert (recording.info.format, recording.info.width, recording.info.height) == (faery_version, 640, 480)
+
+
 EVT2 = [evt2_word(8, 5), evt2_word(1, 3 << 22 | 7 << 11 | 9), evt2_word(0, 4 << 22 | 8 << 11 | 10)]
 EVT3 = [0x8001, 0x6010, 0x0009, 0x2807]
 

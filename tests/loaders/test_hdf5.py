@@ -156,6 +156,17 @@ def test_time_running_backwards_is_told_and_windows_stay_right(tmp_path: Path, s
                 assert (recording.info.t_min_us, recording.info.t_max_us) == (t.min(), t.max())
 
 
+def test_a_clock_that_restarts(tmp_path: Path, small_blocks: None) -> None:
+    events = made(6_000)
+    t = np.concatenate([events.t_us[3000:], events.t_us[:3000]])
+    events = EventArray(events.x, events.y, t, events.p)
+    path = tmp_path / "restart.h5"
+    write_dsec_like(path, events, None)
+    with open_recording(path) as recording:
+        assert recording.origin_us() == int(t.min())
+        same(recording.read_time(10_000, 40_000), events.slice_time(10_000, 40_000))
+
+
 def test_m3ed(tmp_path: Path) -> None:
     path, left, right = tmp_path / "m3ed.h5", made(8_000, 1), made(9_000, 2)
     with h5py.File(path, "w") as file:

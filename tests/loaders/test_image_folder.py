@@ -15,7 +15,7 @@ from PIL import Image
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import source as source_module
-from evprof.loaders.videos.folder import read_times_us
+from evprof.loaders.videos.folder import ImageFolder, read_times_us
 from evprof.loaders.videos.opening import open_video
 from painted_videos import number_of, paint
 
@@ -156,7 +156,30 @@ def test_any_text_gives_times_or_a_sentence(tmp_path_factory: pytest.TempPathFac
     assert (np.diff(times) > 0).all()
 
 
+def test_as_many_times_as_pictures(folder: Path) -> None:
+    with (
+        open_video(folder, write_times(folder / "t.txt", range(11))) as video,
+        pytest.raises(UserError, match="11 times for the 12 pictures"),
+    ):
+        video.index()
+    with pytest.raises(UserError, match="no such file"):
+        ImageFolder(folder, folder / "gone.txt").index()
+
+
 # Windows
+
+
+def test_windows_outside_are_told(folder: Path) -> None:
+    with open_video(folder) as video:
+        assert video.read_uniform(8, (470_000, 2**60)).indices == [11] * 8
+        assert video.read_uniform(2, (-(2**60), 1)).indices == [0, 0]
+        for window in ((480_000, 500_000), (-5, 0), (10, 10), (20, 10)):
+            with pytest.raises(UserError, match=r"shows no frame .*lasts 480\.0 ms"):
+                video.read_uniform(8, window)
+        with pytest.raises(UserError, match="no frame from 500 ms on, counted"):
+            video.read_uniform(8, (500_000, 2**60))
+        with pytest.raises(UserError, match="at least 1"):
+            video.read_at([])
 
 
 # The pictures

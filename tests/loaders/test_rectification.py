@@ -74,6 +74,13 @@ def test_events_go_where_the_map_says(tmp_path: Path, options: dict[str, Any]) -
     assert (rectified.x.dtype, rectified.y.dtype) == (np.uint16, np.uint16)
 
 
+def test_a_map_that_moves_nothing(tmp_path: Path) -> None:
+    y, x = np.mgrid[:HEIGHT, :WIDTH].astype(np.float32)
+    rectify_map = RectifyMap.load(save(tmp_path / "map.h5", np.stack([x, y], axis=2)))
+    assert rows(rectify_map.apply(some_events())) == rows(some_events())
+    assert len(rectify_map.apply(some_events().slice_count(0, 0))) == 0
+
+
 def test_a_recording_through_a_map(tmp_path: Path) -> None:
     events = some_events()
     np.savez(tmp_path / "events.npz", x=events.x, y=events.y, t=events.t_us, p=events.p)

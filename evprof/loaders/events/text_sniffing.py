@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE
@@ -95,9 +95,7 @@ def begins_as_text(head: bytes) -> bool:
     if start.names is not None or len(rows) < _LEAST_ROWS:
         return start.names is not None and bool(rows)
     columns = _columns(rows)
-    polarities = [column for column in columns if set(column) <= {-1, 0, 1}]
-    coordinates = sum(map(_are_coordinates, columns)) - sum(map(_are_coordinates, polarities[:1]))
-    return len(columns) == 4 and len(polarities) >= 1 and coordinates >= 2
+    return len(columns) == 4 and any(_fits(order, columns) for order in map("".join, permutations("txyp")))
 
 
 def sniffed(head: bytes, tail: bytes | None, source: str) -> TextLayout:

@@ -33,13 +33,6 @@ class Palette:
     brighter: Color
     ramp: tuple[Color, ...]
 
-    def __post_init__(self) -> None:
-        for color in (self.none, self.darker, self.brighter, *self.ramp):
-            if not all(0 <= part <= 255 for part in color):
-                raise ValueError(f"palette '{self.name}': {color} is no colour of numbers 0…255")
-        if len(self.ramp) < 2:
-            raise ValueError(f"palette '{self.name}': a ramp needs two colours or more")
-
     @cached_property
     def polarities(self) -> Colors:
         """[3, 3]: no event, p = 0, p = 1."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -64,55 +64,29 @@ def read_trace(path: str | Path, told: Told | None = None, stop: threading.Event
     once `stop` is set.
     """
     found = readable_file(path)
-    reader = _Reader(found)
+    budget, seen = Budget(str(path), 0, _RATIO, 16 << 20, MOST_BYTES), 0
+    gathering = TraceGathering(budget)
     try:
-        with reader.source:
-            for _ in reader.steps():
+        with TraceBytes(found) as source:
+            text = TraceText(source)
+            for entries in text.pieces():
+                budget.take(0, source.text_bytes - seen)
+                seen = source.text_bytes
+                gathering.add(entries)
                 if stop is not None and stop.is_set():
                     raise Cancelled
                 if told is not None:
-                    source = reader.source
-                    told(TraceProgress(source.taken_bytes, source.file_bytes, reader.gathering.entries))
+                    told(TraceProgress(source.taken_bytes, source.file_bytes, gathering.entries))
     except OSError as error:
         raise unreadable(path, error) from None
-    reader.check()
-    return reader.columns()
-
-
-class _Reader:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self.source = TraceBytes(path)
-        except OSError as error:
-            raise unreadable(path, error) from None
-        self.budget = Budget(str(path), 0, _RATIO, 16 << 20, MOST_BYTES)
-        self.text = TraceText(self.source)
-        self.gathering = TraceGathering(self.budget)
-
-    def steps(self) -> Iterator[int]:
-        seen = 0
-        for entries in self.text.pieces():
-            self.budget.take(0, self.source.text_bytes - seen)
-            seen = self.source.text_bytes
-            self.gathering.add(entries)
-            yield len(entries)
-
-    def columns(self) -> TraceColumns:
-        return self.gathering.columns(self.text.head(), self._problems())
-
-    def check(self) -> None:
-        """Raises UserError where there is nothing to show."""
-        if self.text.has_list and (self.gathering.entries or not self.text.damage):
-            return
-        if self.text.damage == NO_JSON:
-            raise UserError(f"{self.path}: is no JSON, so it is no torch trace; name a *.pt.trace.json[.gz] file.")
-        if self.text.damage:
-            raise UserError(f"{self.path}: the trace is damaged ({self.text.damage}); record it again.")
-        raise UserError(f'{self.path}: has no list "traceEvents", so it is no trace; name a *.pt.trace.json[.gz] file.')
-
-    def _problems(self) -> list[str]:
-        if not self.text.damage:
-            return []
-        read = count_text(self.gathering.entries, "entry").replace("entrys", "entries")
-        return [f"The trace is damaged ({self.text.damage}): the first {read} are shown, the rest is missing."]
+    if text.damage == NO_JSON:
+        raise UserError(f"{path}: is no JSON, so it is no torch trace; name a *.pt.trace.json[.gz] file.")
+    if text.damage and not gathering.entries:
+        raise UserError(f"{path}: the trace is damaged ({text.damage}); record it again.")
+    if not text.has_list:
+        raise UserError(f'{path}: has no list "traceEvents", so it is no trace; name a *.pt.trace.json[.gz] file.')
+    problems: list[str] = []
+    if text.damage:
+        read = count_text(gathering.entries, "entry").replace("entrys", "entries")
+        problems.append(f"The trace is damaged ({text.damage}): the first {read} are shown, the rest is missing.")
+    return gathering.columns(text.head(), problems)
