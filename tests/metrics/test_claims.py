@@ -15,9 +15,9 @@ from evprof.metrics.claims.table import CLAIMS, answer_claims
 from evprof.metrics.limits.sizes import DeviceCeiling
 
 GPU = {"device": "cuda:0"}
-HERE = {"is_imported": False, "model": GPU}
+HERE: dict[str, Any] = {"is_imported": False, "model": GPU}
 PIECES = [" a", " road", " with", " a1", " car", "."]
-GENERATION = {"steps": None, "settings": {}}
+GENERATION: dict[str, Any] = {"steps": None, "settings": {}}
 
 
 def evidence_of(*cells: Cell, pairs: tuple[tuple[int, int], ...] = (), **more: Any) -> Evidence:

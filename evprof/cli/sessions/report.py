@@ -65,7 +65,7 @@ class ReportCommand(Command):
         add_comparable_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        from evprof.export.report.writing import check_output, write_sources
+        from evprof.export.report.writing import check_output, write_report
 
         check_output(options.output)
         # Rows of an imported file are read while the report is made.
@@ -73,7 +73,7 @@ class ReportCommand(Command):
             sources = [
                 _source(Path(path), Path(folder) / f"{number}.evprof") for number, path in enumerate(options.sessions)
             ]
-            write_sources(
+            write_report(
                 sources,
                 options.output,
                 title=options.title,

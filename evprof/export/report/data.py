@@ -70,18 +70,15 @@ class ReportData:
         """The name of each of `columns`, in order; no two are equal."""
         return configuration_names(self.columns)
 
-    @cached_property
-    def _name_of(self) -> dict[int, str]:
-        return {id(column): name for column, name in zip(self.columns, self.names, strict=True)}
-
     def name(self, column: Configuration) -> str:
         """The configuration's name in this report."""
-        return self._name_of[id(column)]
+        names = self.once("names", lambda: dict(zip(map(id, self.columns), self.names, strict=True)))
+        return names[id(column)]
 
     @cached_property
-    def comparability(self) -> Comparability | None:
-        """Whether the configurations can be compared with the first; None without any."""
-        return comparability(self.columns) if self.columns else None
+    def comparability(self) -> Comparability:
+        """Whether the configurations can be compared with the first."""
+        return comparability(self.columns)
 
     def values(self, column: Configuration, reading: ReportReading) -> list[float]:
         """A figure of every run of the configuration that has it, in order of the runs; read once."""
@@ -165,7 +162,7 @@ class ReportData:
 def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: str = "") -> ReportData:
     """The data of a report; `basis` None takes the widest that every configuration has a total on.
 
-    Raises UserError, listing the errors, when not a single run finished, unless files of statistics were imported.
+    Raises UserError, listing the errors, when not a single run finished.
     """
     listed = tuple(sources)
     kept = [(source, last_attempts(source.runs)) for source in listed]
@@ -224,14 +221,10 @@ def configuration_names(columns: Sequence[Configuration]) -> list[str]:
             f"{name}{SEPARATOR}{part}" if part and len(known[name]) > 1 else name
             for name, part in zip(names, parts, strict=True)
         ]
-    return _numbered(_without_common_ends(names))
-
-
-def _numbered(names: list[str]) -> list[str]:
-    """Names of equal text, as of a session given twice, get a number."""
     seen: Counter[str] = Counter()
     numbered = []
-    for name in names:
+    for name in _without_common_ends(names):
+        # A session given twice has the same names twice.
         seen[name] += 1
         numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return numbered

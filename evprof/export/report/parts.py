@@ -138,6 +138,13 @@ class ReportPlot:
     is_log: bool = False
 
 
+def points_plot(
+    title: str, series: Iterable[PlotSeries], x_title: str, y_title: str, *, unit: str = "", caption: str = ""
+) -> ReportPlot:
+    """Points and lines over a numeric x."""
+    return ReportPlot(POINTS, title, tuple(series), (), x_title, y_title, unit, caption)
+
+
 Block = Heading | Paragraph | Bullets | Table | Verbatim | ReportPlot
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from io import StringIO
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from evprof.core.records import COVERS
@@ -218,28 +219,21 @@ def _legend(figure: Figure, axes: Axes) -> None:
 
 def series_colors(series: Sequence[PlotSeries]) -> list[tuple[str, ...]]:
     """The colours of each series by name: one, several for what covers several stages, () for unattributed time."""
-    own = [() if UNATTRIBUTED in (entry.color, entry.name) else _own_colors(entry) for entry in series]
-    used = {name for colors in own for name in colors}
-    free = [name for name in FREE if name not in used] or list(FREE)
-    colors, place = [], 0
-    for entry, named in zip(series, own, strict=True):
-        if named or UNATTRIBUTED in (entry.color, entry.name):
-            colors.append(named)
-        else:
-            colors.append((free[place % len(free)],))
-            place += 1
-    return colors
+    own = [_own_colors(entry) for entry in series]
+    used = {name for colors in own for name in colors or ()}
+    free = cycle([name for name in FREE if name not in used] or FREE)
+    return [(next(free),) if colors is None else colors for colors in own]
 
 
-def _own_colors(series: PlotSeries) -> tuple[str, ...]:
-    several = _named(series.name.replace(" ", "")) if COVERS in series.name else ()
-    return several or _named(series.color)
-
-
-def _named(color: str) -> tuple[str, ...]:
-    """The stages behind a color: "vision+prefill" has two; () where it names none."""
-    parts = tuple(_ROLES.get(name, name) for name in color.split(COVERS))
-    return parts if all(name in STAGE_COLORS_LIGHT for name in parts) else ()
+def _own_colors(series: PlotSeries) -> tuple[str, ...] | None:
+    """The stages that a series names: "vision+prefill" has two; None of others."""
+    if UNATTRIBUTED in (series.color, series.name):
+        return ()
+    for name in (*([series.name.replace(" ", "")] if COVERS in series.name else []), series.color):
+        parts = tuple(_ROLES.get(part, part) for part in name.split(COVERS))
+        if all(part in STAGE_COLORS_LIGHT for part in parts):
+            return parts
+    return None
 
 
 def _fill(colors: Sequence[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
@@ -54,32 +55,9 @@ SECTIONS: tuple[SectionOf, ...] = (
 BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (answers.section, imported.section, environment.section)
 """The sections after the five documents in a report of their order."""
 
-WITHOUT_RUNS: tuple[SectionOf, ...] = (imported.section, environment.section)
-"""Of sessions into which nothing but statistics was imported."""
-
 
 def write_report(
-    paths: Sequence[Path],
-    output: Path,
-    *,
-    title: str | None = None,
-    command: str = "",
-    basis: str | None = None,
-    by_documents: bool = False,
-) -> None:
-    """Writes a report of the sessions at `paths` to `output`, a `.md` or `.html`.
-
-    `command` is the command line that makes the report again; `basis` is what totals count, by default the widest on
-    which every configuration has a total; `by_documents`: in the order of the five documents. Raises UserError for
-    another suffix or basis (exit code 2), for a file that is no session, when no run finished, and when the path cannot
-    be written.
-    """
-    sources = [read_source(Path(path)) for path in paths]
-    write_sources(sources, output, title=title, command=command, basis=basis, by_documents=by_documents)
-
-
-def write_sources(
-    sources: Sequence[Source],
+    sources: Sequence[Source | Path],
     output: Path,
     *,
     title: str | None = None,
@@ -88,13 +66,19 @@ def write_sources(
     by_documents: bool = False,
     require_comparable: bool = False,
 ) -> None:
-    """Like `write_report`, of sessions that were read already. `require_comparable`: raises UserError where runs were
-    not made alike (see `comparability`)."""
+    """Writes a report of sessions, read or at a path, to `output`, a `.md` or `.html`.
+
+    `command` is the command line that makes the report again; `basis` is what totals count, by default the widest on
+    which every configuration has a total; `by_documents`: in the order of the five documents. Raises UserError for
+    another suffix or basis (exit code 2), for a file that is no session, when no run finished, when the path cannot be
+    written, and, with `require_comparable`, where runs were not made alike (see `comparability`).
+    """
     check_output(output)
     if basis is not None and basis not in BASES:
         raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
-    data = gather(sources, basis, command)
-    if require_comparable and data.comparability is not None:
+    read = [source if isinstance(source, Source) else read_source(source) for source in sources]
+    data = gather(read, basis, command)
+    if require_comparable:
         data.comparability.require()
     text = WRITERS[output.suffix.lower()](build_report(data, title, by_documents=by_documents))
     try:
@@ -131,26 +115,27 @@ def read_source(path: Path) -> Source:
 
 def build_report(data: ReportData, title: str | None = None, *, by_documents: bool = False) -> Report:
     """All sections in reading order under a head, or the five documents and what stands in none of them."""
-    makers = WITHOUT_RUNS if not data.columns else BESIDE_DOCUMENTS if by_documents else SECTIONS
-    documents = document_sections(data) if by_documents and data.columns else ()
-    sections = (*documents, *(section(data) for section in makers))
-    warning = data.comparability.sentence if data.comparability is not None else ""
-    return Report(title or default_title(data), summary_of(data), facts_of(data), sections, warning)
+    documents = document_sections(data) if by_documents else ()
+    sections = (*documents, *(section(data) for section in (BESIDE_DOCUMENTS if by_documents else SECTIONS)))
+    title = title or default_title(data)
+    return Report(title, summary_of(data), facts_of(data), sections, data.comparability.sentence)
 
 
 def default_title(data: ReportData) -> str:
     """The suites' titles where all sessions are suites; otherwise the names of the sessions."""
-    suites = [suite for source in data.sources if isinstance(suite := source.facts.get("suite"), dict)]
+    suites = _suites(data)
     if len(suites) == len(data.sources):
         return " and ".join(dict.fromkeys(str(suite.get("title") or suite.get("name")) for suite in suites))
     names = [source.path.stem for source in data.sources]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
+def _suites(data: ReportData) -> list[dict[str, Any]]:
+    return [suite for source in data.sources if isinstance(suite := source.facts.get("suite"), dict)]
+
+
 def summary_of(data: ReportData) -> str:
     """One sentence: what was measured, how often, and what is missing."""
-    if not data.columns:
-        return "Imported statistics; the sessions hold no run that finished."
     text = f"{count_text(len(data.runs), 'run')} of {count_text(len(data.columns), 'configuration')}"
     if samples := _sample_count(data):
         text += f" on {count_text(samples, 'sample')}"
@@ -161,7 +146,7 @@ def summary_of(data: ReportData) -> str:
 
 def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
     """Names and texts for the head; only what is known."""
-    suites = [suite for source in data.sources if isinstance(suite := source.facts.get("suite"), dict)]
+    suites = _suites(data)
     planned = sum(count for suite in suites if isinstance(count := suite.get("planned_runs"), int))
     # Of sessions among which only some are suites, no plan covers the whole.
     is_planned = 0 < planned < 1 << 63 and len(suites) == len(data.sources)
@@ -176,7 +161,7 @@ def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
         "Configurations": str(len(data.columns)),
         "Samples": str(_sample_count(data) or ""),
         "Runs": f"{done}, {len(data.failures):,} failed{warm}",
-        "Totals": f"{data.basis} unless said otherwise" if data.columns else "",
+        "Totals": f"{data.basis} unless said otherwise",
     }
     return tuple((name, text) for name, text in facts.items() if text)
 

@@ -11,7 +11,6 @@ from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, nothing_measured, ratio_text, rows_cell
 from evprof.export.report.pairs import sizes_in
 from evprof.export.report.parts import (
-    POINTS,
     Badge,
     Block,
     Cell,
@@ -21,6 +20,7 @@ from evprof.export.report.parts import (
     Section,
     Table,
     not_available,
+    points_plot,
     row_of,
     section_of,
     table_of,
@@ -227,4 +227,4 @@ def _plot(name: str, sweeps: Sequence[Sweep]) -> ReportPlot | None:
             )
     if not series:
         return None
-    return ReportPlot(POINTS, f"{name} over frames", tuple(series), x_title="frames", y_title=name, unit=unit)
+    return points_plot(f"{name} over frames", series, "frames", name, unit=unit)

@@ -31,7 +31,6 @@ from evprof.export.report.figures import (
 )
 from evprof.export.report.pairs import MOST_PAIRS, evidence_of, number_in, pairs_of, payoff_in
 from evprof.export.report.parts import (
-    POINTS,
     Badge,
     Block,
     Cell,
@@ -42,6 +41,7 @@ from evprof.export.report.parts import (
     Table,
     headed,
     not_available,
+    points_plot,
     row_of,
     section_of,
     table_of,
@@ -271,14 +271,9 @@ def _curve(weighed: list[Weighed], data: ReportData) -> ReportPlot:
             series.append(PlotSeries(f"{name}, measured", x, y, low=(low,), high=(high,), badge=Badge.MEASURED))
     gammas = (float(break_even.GAMMAS[0]), float(break_even.GAMMAS[-1]))
     series.append(PlotSeries("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
-    return ReportPlot(
-        POINTS,
-        "Decoding speed against the target alone",
-        tuple(series),
-        x_title="drafted tokens a round",
-        y_title="times as fast",
-        caption="Predicted from measured costs and the acceptance per token; measured with its 95 % interval",
-    )
+    caption = "Predicted from measured costs and the acceptance per token; measured with its 95 % interval"
+    title = "Decoding speed against the target alone"
+    return points_plot(title, series, "drafted tokens a round", "times as fast", caption=caption)
 
 
 def _file_speed(data: ReportData) -> list[Block]:
@@ -317,14 +312,9 @@ def failures(data: ReportData) -> list[Block]:
         places = [entry for entry in per_position(*column.runs, steady_only=True) if entry.judged]
         x, y = tuple(float(entry.place + 1) for entry in places), tuple(entry.conditional for entry in places)
         series.append(PlotSeries(data.name(column), x, y, is_line=True, badge=Badge.MEASURED))
-    plot = ReportPlot(
-        POINTS,
-        "Accepted of what was judged, by place in the round",
-        tuple(series),
-        x_title="drafted token",
-        y_title="accepted",
-        caption="A token is judged when all before it in its round were accepted",
-    )
+    caption = "A token is judged when all before it in its round were accepted"
+    title = "Accepted of what was judged, by place in the round"
+    plot = points_plot(title, series, "drafted token", "accepted", caption=caption)
     rows = []
     for column in columns:
         found = counts(entry for run in column.runs for entry in first_rejections(run))
@@ -464,7 +454,7 @@ def alignment(data: ReportData) -> list[Block]:
     models = dict.fromkeys(f"{row.get('draft')} and {row.get('target')}" for group in groups.values() for row in group)
     heads = ("sample", "space", "draft tokens", "target tokens", "mean cosine", "least", "largest", *FLOORS.values())
     caption = f"Visual features of {', '.join(models)}"
-    plot = ReportPlot(POINTS, "Cosine by position", tuple(series), x_title="position", y_title="cosine")
+    plot = points_plot("Cosine by position", series, "position", "cosine")
     table = Table(heads, tuple(rows), caption, text_columns=2)
     return [table, Paragraph(ALIGNMENT), *([plot] if series else [])]
 
