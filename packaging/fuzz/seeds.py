@@ -193,7 +193,7 @@ def manifests(form: str) -> list[bytes]:
         return [text.encode(), text.replace(",", ";").encode()]
     instruction = [{"id": "1", "event": "a.npy", "conversations": [{"from": "human", "value": "<event>\nWhat?"}]}]
     lines = "\n".join(json.dumps(row) for row in SAMPLES)
-    documents: list[Any] = [SAMPLES, {"samples": SAMPLES}, instruction]
+    documents: list[Any] = [SAMPLES, instruction]
     return [lines.encode(), *(json.dumps(document).encode() for document in documents)]
 
 
