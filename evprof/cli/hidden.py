@@ -58,11 +58,36 @@ def _interrupt() -> None:
         signal.pthread_kill(ident, signal.SIGINT)
 
 
+def _tensorboard(words: list[str]) -> int:
+    """TensorBoard's own command line, in a process that ends with the one that started it."""
+    end_with_parent()
+    from tensorboard.main import run_main
+
+    sys.argv = ["tensorboard", *words]
+    run_main()
+    return 0
+
+
+def end_with_parent() -> None:
+    """Ends this process at once when its standard input, a pipe from its parent, ends."""
+    if sys.stdin is not None and not sys.stdin.isatty():
+        threading.Thread(target=_wait, args=(sys.stdin.fileno(),), name="evprof-lifeline", daemon=True).start()
+
+
+def _wait(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, 4096):
+            pass
+    finally:
+        os._exit(0)
+
+
 HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _engine,
     "_examine": _examine,
     "_gpu-section": lambda words: import_module("evprof.cli.bench.gpu_section").main(words),
     "_video": lambda _: import_module("evprof.loaders.videos.apart_server").main(),
+    "_tensorboard": _tensorboard,
     "_work": _work,
 }
 """By the word that starts them."""

@@ -14,6 +14,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from evprof.core.errors import UserError
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.tables import Column, time_of
@@ -98,6 +99,43 @@ def opened(dialog: TraceDialog, path: Path) -> TraceDialog:
 def cells(table: RecordTable) -> list[list[str]]:
     """What a table shows."""
     return [line.split("\t") for line in table.model.as_text(range(table.model.rowCount())).split("\n")]
+
+
+class Board:
+    url = "http://127.0.0.1:6006/"
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_tensorboard_opens_the_folder_of_the_trace_and_ends_with_the_window(
+    dialog: TraceDialog, trace_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+    pages: list[str] = []
+    board = Board()
+    monkeypatch.setattr("evprof.run.tensorboard.open_tensorboard", lambda folder: folders.append(folder) or board)
+    monkeypatch.setattr("ui.traces.window.QDesktopServices.openUrl", lambda url: pages.append(url.toString()))
+    assert not dialog.tensorboard_button.isVisible()
+    opened(dialog, trace_path)
+    assert dialog.tensorboard_button.isVisible()
+    dialog.tensorboard_button.click()
+    wait(lambda: bool(pages))
+    assert (folders, pages) == ([trace_path.parent], [board.url])
+    dialog.close()
+    assert board.is_closed
+
+
+def test_tensorboard_that_does_not_start_is_a_sentence(
+    dialog: TraceDialog, trace_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(folder: Path) -> Board:
+        raise UserError("TensorBoard cannot start.")
+
+    monkeypatch.setattr("evprof.run.tensorboard.open_tensorboard", fail)
+    opened(dialog, trace_path).open_tensorboard()
+    wait(lambda: (shown := dialog.messages.shown) is not None and shown.sentence == "TensorBoard cannot start.")
 
 
 def test_pages_show_the_figures_of_the_trace(dialog: TraceDialog, trace_path: Path) -> None:

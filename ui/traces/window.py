@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QDialog,
     QFileDialog,
@@ -16,8 +18,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from evprof.core.errors import UserError
 from evprof.core.units import percent_text
 from evprof.metrics.traces.tables import DEVICE, KERNELS, OPERATORS, OPERATORS_BY_SHAPES, Column
+from ui.state.newest_errand import NewestErrand
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.traces.overview_page import MemoryPage, OverviewPage
@@ -25,8 +29,11 @@ from ui.traces.reading import ReadTrace, TraceReading
 from ui.traces.record_table import RecordTable
 from ui.traces.timeline_page import TimelinePage
 from ui.widgets.boxes import beside, in_role, stacked
-from ui.widgets.message_bar import MessageBar
+from ui.widgets.message_bar import KEPT, MessageBar
 from ui.widgets.panel_parts import EmptyState, WordSwitch, say, sentence
+
+if TYPE_CHECKING:
+    from evprof.run.tensorboard import TensorBoard
 
 _MOST = 1000
 """The name's share of its line, beside all other room's."""
@@ -52,7 +59,13 @@ class TraceDialog(QDialog):
         self.name = sentence("title")
         self.open_button = QPushButton("Open trace…")
         self.open_button.clicked.connect(self.browse)
-        bar = beside((self.name, _MOST), None, self.open_button, spacing=GRID)
+        self.tensorboard_button = QPushButton("Open in TensorBoard")
+        self.tensorboard_button.clicked.connect(self.open_tensorboard)
+        self._board: TensorBoard | None = None
+        self._is_closed = threading.Event()
+        self._starting = NewestErrand("evprof-tensorboard", self)
+        self._starting.done.connect(self._show_board)
+        bar = beside((self.name, _MOST), None, self.tensorboard_button, self.open_button, spacing=GRID)
         bar.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         self.body = QStackedWidget()
         for page in (self.empty, self.waiting, self.pages):
@@ -136,6 +149,7 @@ class TraceDialog(QDialog):
         page = self.waiting if self.reading.is_busy else self.empty if self.read_trace is None else self.pages
         self.body.setCurrentWidget(page)
         self.open_button.setVisible(page is not self.empty)  # which has a button of its own
+        self.tensorboard_button.setVisible(page is self.pages and ".pt.trace.json" in self.name.text())
 
     def _fail(self, told: str) -> None:
         self.messages.post(told)
@@ -152,6 +166,31 @@ class TraceDialog(QDialog):
         self._show_operators()
         self.kernels.show_records(read.analysis.kernels)
         self._show_state()
+
+    # TensorBoard.
+
+    def open_tensorboard(self) -> None:
+        """Starts TensorBoard on the folder of the trace, and opens its page. It ends with this window."""
+        if self.read_trace is None or self._starting.is_busy:
+            return
+        self._close_board()
+        self.messages.post("TensorBoard is starting; its page opens when it answers.", "info")
+        folder, is_closed = self.read_trace.path.parent, self._is_closed
+        self._starting.ask(lambda: _started(folder, is_closed))
+
+    def _show_board(self, outcome: object) -> None:
+        if isinstance(outcome, str):
+            self.messages.post(outcome)
+        elif outcome is not None:
+            self._board = outcome  # type: ignore[assignment]  # the other half of _started's answer
+            if self._board is not None:
+                QDesktopServices.openUrl(QUrl(self._board.url))
+                self.messages.post(f"TensorBoard is running at {self._board.url}", KEPT)
+
+    def _close_board(self) -> None:
+        board, self._board = self._board, None
+        if board is not None:
+            board.close()
 
     # Tables.
 
@@ -178,8 +217,23 @@ class TraceDialog(QDialog):
         event.acceptProposedAction()
 
     def done(self, result: int) -> None:
+        self._is_closed.set()
+        self._close_board()
         self.reading.close()
         super().done(result)
+
+
+def _started(folder: Path, is_closed: threading.Event) -> TensorBoard | str:
+    """A running TensorBoard, or the reason why there is none."""
+    from evprof.run.tensorboard import open_tensorboard
+
+    try:
+        board = open_tensorboard(folder)
+    except UserError as error:
+        return error.sentence
+    if is_closed.is_set():
+        board.close()
+    return board
 
 
 def _no_kernels() -> EmptyState:
