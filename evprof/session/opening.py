@@ -25,6 +25,7 @@ from evprof.session.tables import APPLICATION_ID, FORMAT, DamageError
 MOST_BYTES = 4 << 30
 
 _LONGEST_VALUE = chunk.MAX_BYTES + 4096
+_LOG_HEADER_BYTES = 32
 
 
 @contextmanager
@@ -54,8 +55,11 @@ def copy_session(path: Path, copy: Path) -> None:
 
 
 def logs(path: Path) -> list[Path]:
-    """What SQLite left beside the file and has yet to fold in."""
-    return [log for log in (_beside(path, "-wal"), _beside(path, "-journal")) if bytes_in(log)]
+    """What SQLite left beside the file and has yet to fold in.
+
+    A log of only its header says nothing, and SQLite waits for one whose writer was killed at just that point.
+    """
+    return [log for log in (_beside(path, "-wal"), _beside(path, "-journal")) if bytes_in(log) > _LOG_HEADER_BYTES]
 
 
 def bytes_in(log: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -62,3 +63,18 @@ def test_on_a_network_file_system_there_is_no_log_and_the_run_says_so(tmp_path, 
     assert "network file system (nfs4)" in warnings[0].sentence
     [started] = read_session(path).messages()
     assert started.info.warnings == [warnings[0].sentence]
+
+
+def test_a_writer_killed_after_the_header_of_its_log_leaves_a_readable_session(tmp_path):
+    path, left = tmp_path / "s.evprof", tmp_path / "left.evprof"
+    recording = RecordLog()
+    with SessionWriter(recording, path):
+        recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
+        recording.post(RunEnded(1, "finished"))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        shutil.copyfile(path, left)
+        connection.execute("CREATE TABLE later (x)")
+        shutil.copyfile(f"{path}-shm", f"{left}-shm")
+        Path(f"{left}-wal").write_bytes(Path(f"{path}-wal").read_bytes()[:32])
+    assert len(read_session(left).messages()) == 1
