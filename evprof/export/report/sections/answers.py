@@ -16,33 +16,11 @@ from evprof.core.texts import join_pieces
 from evprof.core.units import percent_text
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
+from evprof.export.report import figures as fmt
+from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of
-from evprof.export.report.figures import (
-    count_cell,
-    interval_text,
-    ms_cell,
-    nothing_measured,
-    number_text,
-    rows_cell,
-    share_text,
-    verdict_cell,
-)
 from evprof.export.report.pairs import evidence_of, firsts_of_models
-from evprof.export.report.parts import (
-    Badge,
-    Block,
-    Bullets,
-    Cell,
-    ColumnsOf,
-    Paragraph,
-    Section,
-    Table,
-    headed,
-    not_available,
-    row_of,
-    section_of,
-    table_of,
-)
+from evprof.export.report.parts import Badge, Block, Bullets, Cell, ColumnsOf, Paragraph, Section, Table
 from evprof.metrics.arithmetic.statistics import Interval, mean_interval, summarize
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, CheckedClaim
 from evprof.metrics.claims.table import answer_claims
@@ -73,12 +51,12 @@ SHARED = (
 def section(data: ReportData) -> Section:
     """Scores, lengths and overlap, the first answers side by side, and the samples one by one."""
     blocks = [
-        *headed("Accuracy beside time", accuracy(data)),
-        *headed("Generated texts", generated_texts(data)),
-        *headed("Samples one by one", samples(data)),
+        *doc.headed("Accuracy beside time", accuracy(data)),
+        *doc.headed("Generated texts", generated_texts(data)),
+        *doc.headed("Samples one by one", samples(data)),
     ]
     missing = "Answers; run with --max-new-tokens above 0, or import a file that holds them."
-    return section_of("Answers", blocks, missing)
+    return doc.section_of("Answers", blocks, missing)
 
 
 def accuracy(data: ReportData) -> list[Block]:
@@ -98,7 +76,7 @@ _BESIDE = (("right per s", "per_second", ""), ("energy", "energy_j", "J"), ("rig
 
 
 def _scores(lines: Sequence[tuple[str, Accuracy]], caption: str, keys: Sequence[str]) -> Table:
-    columns: list[tuple[str, Callable[[Accuracy], Cell]]] = [("n", lambda found: rows_cell(found.samples))]
+    columns: list[tuple[str, Callable[[Accuracy], Cell]]] = [("n", lambda found: fmt.rows_cell(found.samples))]
     columns += [
         (FIGURES[key].title, partial(_score, key=key)) for key in keys if any(key in found.scores for _, found in lines)
     ]
@@ -109,7 +87,7 @@ def _scores(lines: Sequence[tuple[str, Accuracy]], caption: str, keys: Sequence[
         for title, name, unit in _BESIDE
         if any(getattr(found, name) for _, found in lines)
     ]
-    rows = tuple(row_of(name, *(cell(found) for _, cell in columns)) for name, found in lines)
+    rows = tuple(doc.row_of(name, *(cell(found) for _, cell in columns)) for name, found in lines)
     return Table(("configuration", *(head for head, _ in columns)), rows, caption)
 
 
@@ -121,7 +99,7 @@ def _score(found: Accuracy, key: str) -> Cell:
     """A mean of scores of 0…1 in percent, with its interval."""
     score = found.scores.get(key)
     if score is None:
-        return nothing_measured()
+        return fmt.nothing_measured()
     text = f"{percent_text(score.value, 1)}{_share_ends(score.interval)}"
     return Cell(text + of_judged(key, found.judged, found.samples), Badge.DERIVED, note=score.note)
 
@@ -136,9 +114,9 @@ def _share_ends(interval: Interval | None) -> str:
 
 def _mean(estimate: Estimate | None, unit: str) -> Cell:
     if estimate is None:
-        return nothing_measured()
-    interval = f" {interval_text(estimate.interval)}" if estimate.interval else ""
-    return Cell(f"{number_text(estimate.value)} {unit}".rstrip() + interval, Badge.DERIVED, note=estimate.note)
+        return fmt.nothing_measured()
+    interval = f" {fmt.interval_text(estimate.interval)}" if estimate.interval else ""
+    return Cell(f"{fmt.number_text(estimate.value)} {unit}".rstrip() + interval, Badge.DERIVED, note=estimate.note)
 
 
 def answer_of(run: RunLog) -> str | None:
@@ -181,14 +159,14 @@ def _lengths(data: ReportData) -> Table:
     base = data.columns[0]
 
     def length(column: Configuration, read: Callable[[RunLog], float | None]) -> Cell:
-        return count_cell(summarize(values_of(column, read)), badge=badge_of(column.runs))
+        return fmt.count_cell(summarize(values_of(column, read)), badge=badge_of(column.runs))
 
     def verbosity(column: Configuration) -> Cell:
-        return Cell("baseline") if column is base else verdict_cell(compare(base, column, words_of))
+        return Cell("baseline") if column is base else fmt.verdict_cell(compare(base, column, words_of))
 
     columns: ColumnsOf[Configuration] = [
         ("generated", lambda column: " / ".join(dict.fromkeys(map(generation_text, column.runs)))),
-        ("n", lambda column: rows_cell(len(values_of(column, lambda run: output_length(run) or words_of(run))))),
+        ("n", lambda column: fmt.rows_cell(len(values_of(column, lambda run: output_length(run) or words_of(run))))),
         ("tokens", partial(length, read=output_length)),
         ("words", partial(length, read=words_of)),
         ("words to the baseline's", verbosity),
@@ -222,21 +200,21 @@ def _shared(data: ReportData) -> list[Block]:
         match = configuration_token_match(left, right)
         if not pairs and not match["compared"]:
             continue
-        equal = nothing_measured()
+        equal = fmt.nothing_measured()
         if match["rate"] is not None:
-            text = f"{share_text(match['rate'])} ({match['matched']:,} of {match['compared']:,})"
+            text = f"{fmt.share_text(match['rate'])} ({match['matched']:,} of {match['compared']:,})"
             equal = Cell(text, Badge.DERIVED)
         shares = [
             [value for one, other in pairs if (value := measure(one, other)) is not None]
             for measure in (scores.word_overlap, scores.jaccard)
         ]
         cells = [
-            Cell(f"{share_text(fmean(values))}{_share_ends(mean_interval(values))}", Badge.DERIVED)
+            Cell(f"{fmt.share_text(fmean(values))}{_share_ends(mean_interval(values))}", Badge.DERIVED)
             if values
-            else nothing_measured()
+            else fmt.nothing_measured()
             for values in shares
         ]
-        rows.append(row_of(data.name(left), data.name(right), rows_cell(len(pairs)), *cells, equal))
+        rows.append(doc.row_of(data.name(left), data.name(right), fmt.rows_cell(len(pairs)), *cells, equal))
     heads = ("answer", "compared with", "n", "word overlap", "Jaccard", "token match")
     caption = "What answers to the same question about the same sample share: means with 95 % intervals."
     return [Table(heads, tuple(rows), caption, text_columns=2), Bullets(SHARED)] if rows else []
@@ -261,12 +239,12 @@ def _answers_table(data: ReportData, key: SampleKey, runs: Sequence[RunLog | Non
     ]
     rows = []
     for name, run, text in answers[:SHOWN_CONFIGURATIONS]:
-        counts = (count_cell(value, badge=badge_of([run])) for value in (output_length(run), words_of(run)))
-        rows.append(row_of(name, _text_cell(text), *counts))
+        counts = (fmt.count_cell(value, badge=badge_of([run])) for value in (output_length(run), words_of(run)))
+        rows.append(doc.row_of(name, _text_cell(text), *counts))
     reference = next((text for _, run, _ in answers if (text := run.info.sample.reference)), None)
     if reference is not None:
-        words = rows_cell(scores.word_count(reference))
-        rows.append(row_of("reference answer", _text_cell(reference), not_available(), words))
+        words = fmt.rows_cell(scores.word_count(reference))
+        rows.append(doc.row_of("reference answer", _text_cell(reference), doc.not_available(), words))
     more = len(answers) - SHOWN_CONFIGURATIONS
     caption = f"{sample or 'The sample'}: “{prompt}”" + (f" ({more} more configurations not shown)" if more > 0 else "")
     return Table(("configuration", "answer", "tokens", "words"), tuple(rows), caption, text_columns=2)
@@ -294,10 +272,10 @@ def samples(data: ReportData) -> list[Block]:
         return answer[:LISTED_CHARACTERS] + ("…" if len(answer) > LISTED_CHARACTERS else "")
 
     def counted(run: RunLog, read: Callable[[RunLog], float | None]) -> Cell:
-        return count_cell(read(run), badge=badge_of([run]))
+        return fmt.count_cell(read(run), badge=badge_of([run]))
 
     def timed(run: RunLog, read: Callable[[RunLog], float | None]) -> Cell:
-        return ms_cell(read(run), badge_of([run]), has_unit=False)
+        return fmt.ms_cell(read(run), badge_of([run]), has_unit=False)
 
     columns: ColumnsOf[RunLog] = [
         ("sample", lambda run: run.info.sample.name or f"run {run.run_id}"),
@@ -313,7 +291,7 @@ def samples(data: ReportData) -> list[Block]:
         ("total, ms", partial(timed, read=partial(total_ms, basis=data.basis))),
     ]
     return [
-        table_of(
+        doc.table_of(
             list(column.typical_runs().values())[:MOST_LISTED],
             columns,
             f"{data.name(column)}: of every sample the repeat of median total; at most {MOST_LISTED} samples",
@@ -356,7 +334,7 @@ def _claims_table(answers: list[CheckedClaim], data: ReportData) -> Table:
         verdict = Cell(finding.verdict, None if is_open else badge, _TONES[finding.verdict])
         evidence = f"{finding.sentence} To be measured: {claim.wanted}." if is_open else finding.sentence
         measured_on = finding.measured_on if is_open else "the documents' models"
-        rows.append(row_of(claim.document, claim.text, verdict, evidence, measured_on))
+        rows.append(doc.row_of(claim.document, claim.text, verdict, evidence, measured_on))
     caption = (
         "Each verdict is computed from this report's data, from runs of the documents' models alone: EventGPT-7B and "
         "LLaVA-1.5-7B, not quantized, in 16 bit; absolute times on a GPU"

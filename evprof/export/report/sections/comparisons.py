@@ -9,31 +9,11 @@ from evprof.core.records import COVERS, DRAFT, STAGES, TARGET
 from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import figure_of
 from evprof.core.vocabulary.modes import mode_of
+from evprof.export.report import figures as fmt
+from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of
-from evprof.export.report.figures import (
-    figure_cell,
-    interval_cell,
-    ms_cell,
-    number_text,
-    ratio_cell,
-    rows_cell,
-    share_cell,
-    share_text,
-    verdict_cell,
-)
 from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, listed, model_pairs, pairs_of
-from evprof.export.report.parts import (
-    Badge,
-    Block,
-    Cell,
-    Paragraph,
-    Section,
-    Table,
-    headed,
-    row_of,
-    section_of,
-    table_of,
-)
+from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.differences import (
     OVERLAP,
@@ -73,13 +53,13 @@ PARTS = {
 def section(data: ReportData) -> Section:
     """Every comparison of two configurations."""
     blocks = [
-        *headed("Both models side by side", both_models(data)),
-        *headed("What each stage contributes to the difference", contributions(data)),
-        *headed("Fewer tokens or faster tokens", fewer_or_faster_tokens(data)),
-        *headed("One setting against another", one_setting(data)),
+        *doc.headed("Both models side by side", both_models(data)),
+        *doc.headed("What each stage contributes to the difference", contributions(data)),
+        *doc.headed("Fewer tokens or faster tokens", fewer_or_faster_tokens(data)),
+        *doc.headed("One setting against another", one_setting(data)),
     ]
     missing = "Two configurations are needed: a draft and a target, or one with and one without a switch."
-    return section_of("Comparisons", blocks, missing)
+    return doc.section_of("Comparisons", blocks, missing)
 
 
 def both_models(data: ReportData) -> list[Block]:
@@ -105,16 +85,16 @@ def _both(pair: ConfigurationPair, data: ReportData) -> Table:
         for value, total, badge in zip(row.values, totals, badges, strict=True):
             is_part = bool(_stages(row.metric)) or row.metric == TOTAL
             share = value / total if is_part and value is not None and total else None
-            cells += [figure_cell(value, row.unit, badge), "" if share is None else share_cell(share)]
+            cells += [fmt.figure_cell(value, row.unit, badge), "" if share is None else fmt.share_cell(share)]
         count = row.paired_counts[1] if row.paired_counts[1] is not None else min(row.counts)
         ends = row.intervals[1] if row.intervals else None
-        rows.append(row_of(*cells, ratio_cell(row.ratio[1], ends), rows_cell(count)))
+        rows.append(doc.row_of(*cells, fmt.ratio_cell(row.ratio[1], ends), fmt.rows_cell(count)))
     both = compare(*pair.sides, part_reader(LANGUAGE))
     if both is not None and LANGUAGE not in [_stages(row.metric) for row in found]:
         cells = ["prefill + decode"]
         for mean, total, badge in zip(both.means, totals, badges, strict=True):
-            cells += [ms_cell(mean, badge), share_cell(mean / total if total else None)]
-        rows.append(row_of(*cells, verdict_cell(both), rows_cell(both.count)))
+            cells += [fmt.ms_cell(mean, badge), fmt.share_cell(mean / total if total else None)]
+        rows.append(doc.row_of(*cells, fmt.verdict_cell(both), fmt.rows_cell(both.count)))
     counted = " and ".join(f"{count_text(len(side.runs), 'run')} of {data.name(side)}" for side in pair.sides)
     return Table(
         ("figure", base, "share", other, "share", "ratio", "n"),
@@ -147,11 +127,11 @@ def _parts_of(pair: ConfigurationPair, data: ReportData) -> list[Block]:
     if not parts:
         return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
     rows = [
-        row_of(
+        doc.row_of(
             PARTS.get(part["stage"], part["stage"]),
-            ms_cell(part["delta_ms"], Badge.DERIVED),
-            interval_cell(part["ci95"]),
-            share_cell(part["share"] if whole else None),
+            fmt.ms_cell(part["delta_ms"], Badge.DERIVED),
+            fmt.interval_cell(part["ci95"]),
+            fmt.share_cell(part["share"] if whole else None),
         )
         for part in parts
     ]
@@ -160,9 +140,11 @@ def _parts_of(pair: ConfigurationPair, data: ReportData) -> list[Block]:
     if whole is None:
         text = f"Of {base} and {other} there is no total {data.basis}; the differences stand for themselves."
         return [Table(heads, tuple(rows), caption), Paragraph(text)]
-    title = f"total (ratio {verdict_cell(whole).text})"
+    title = f"total (ratio {fmt.verdict_cell(whole).text})"
     rows.append(
-        row_of(title, ms_cell(whole.delta, Badge.DERIVED), interval_cell(whole.delta_interval), share_cell(1.0))
+        doc.row_of(
+            title, fmt.ms_cell(whole.delta, Badge.DERIVED), fmt.interval_cell(whole.delta_interval), fmt.share_cell(1.0)
+        )
     )
     stages = [part for part in parts if part["stage"] not in (OVERLAP, REMAINDER)]
     ends = [(whole.delta_interval, 0), (whole.interval, 1)]
@@ -172,10 +154,11 @@ def _parts_of(pair: ConfigurationPair, data: ReportData) -> list[Block]:
         sign = 1 if whole.delta > 0 else -1
         slower, faster = (other, base) if sign > 0 else (base, other)
         largest = max(stages, key=lambda part: sign * part["delta_ms"])
-        share = f", {share_text(largest['share'])}" if largest["share"] is not None else ""
+        share = f", {fmt.share_text(largest['share'])}" if largest["share"] is not None else ""
+        longer, most = (fmt.number_text(value) for value in (abs(whole.delta), sign * largest["delta_ms"]))
         text = (
-            f"Counted {data.basis}, {slower} takes {number_text(abs(whole.delta))} ms longer than {faster}, most of it "
-            f"for {PARTS.get(name := largest['stage'], name)} ({number_text(sign * largest['delta_ms'])} ms{share})."
+            f"Counted {data.basis}, {slower} takes {longer} ms longer than {faster}, most of it for "
+            f"{PARTS.get(largest['stage'], largest['stage'])} ({most} ms{share})."
         )
     return [Table(heads, tuple(rows), caption), Paragraph(text, badge=Badge.DERIVED)]
 
@@ -199,26 +182,26 @@ def fewer_or_faster_tokens(data: ReportData) -> list[Block]:
 
 def _ratios(compared: Iterable[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:
     def step(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
-        return ms_cell(entry[1].step_ms[side], badge_of(entry[0].runs, Badge.DERIVED))
+        return fmt.ms_cell(entry[1].step_ms[side], badge_of(entry[0].runs, Badge.DERIVED))
 
     def step_ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
-        return ratio_cell(entry[1].step_ratio, entry[1].step_interval, lower_is_better=True)
+        return fmt.ratio_cell(entry[1].step_ratio, entry[1].step_interval, lower_is_better=True)
 
     def count_share(entry: tuple[ConfigurationPair, Generation]) -> Cell:
-        return share_cell(entry[1].token_share if entry[1].total_ms.is_clear else None)
+        return fmt.share_cell(entry[1].token_share if entry[1].total_ms.is_clear else None)
 
-    return table_of(
+    return doc.table_of(
         compared,
         [
             ("pair", lambda entry: f"{data.name(entry[0].other)} / {data.name(entry[0].base)}"),
             ("time of", lambda entry: entry[1].name),
-            ("token count ratio", lambda entry: verdict_cell(entry[1].tokens)),
+            ("token count ratio", lambda entry: fmt.verdict_cell(entry[1].tokens)),
             ("× time per token ratio", step_ratio),
-            ("= time ratio", lambda entry: verdict_cell(entry[1].total_ms, lower_is_better=True)),
+            ("= time ratio", lambda entry: fmt.verdict_cell(entry[1].total_ms, lower_is_better=True)),
             ("of it the count's, in logarithms", count_share),
             ("ms per token, baseline", partial(step, side=0)),
             ("ms per token, other", partial(step, side=1)),
-            ("samples", lambda entry: rows_cell(entry[1].tokens.count)),
+            ("samples", lambda entry: fmt.rows_cell(entry[1].tokens.count)),
         ],
         "Ratios with 95 % intervals over samples in pairs",
         text_columns=2,
@@ -238,7 +221,7 @@ def one_setting(data: ReportData) -> list[Block]:
                 (name,) = differing
                 words = f"{name}: {others.get(name, '—')} → {settings.get(name, '—')}"
                 cells = _compared(base, column, data.basis)
-                rows.append(row_of(words, data.name(base), data.name(column), *cells))
+                rows.append(doc.row_of(words, data.name(base), data.name(column), *cells))
                 break
     heads = (
         "setting",
@@ -263,7 +246,7 @@ def same_input(data: ReportData) -> list[Block]:
         words = f"{settings.get('reads')} with {settings['read with']}, vision cache {settings.get('vision cache')}"
         pairs.setdefault(words, {}).setdefault(settings["role"], column)
     rows = [
-        row_of(words, *_compared(pair[DRAFT], pair[TARGET], data.basis))
+        doc.row_of(words, *_compared(pair[DRAFT], pair[TARGET], data.basis))
         for words, pair in pairs.items()
         if DRAFT in pair and TARGET in pair
     ]
@@ -294,8 +277,8 @@ def _compared(base: Configuration, other: Configuration, basis: str) -> tuple[Ce
     badge = badge_of((*base.runs, *other.runs))
     found = [compare(base, other, read) for read in (total, decode_ms_per_token)]
     return (
-        *(ms_cell(summarize(values_of(column, total)), badge) for column in (base, other)),
-        *(verdict_cell(one, lower_is_better=True if one and one.interval else None) for one in found),
-        rows_cell(found[0].count if found[0] else None),
+        *(fmt.ms_cell(summarize(values_of(column, total)), badge) for column in (base, other)),
+        *(fmt.verdict_cell(one, lower_is_better=True if one and one.interval else None) for one in found),
+        fmt.rows_cell(found[0].count if found[0] else None),
         f"{len(base.runs)} and {len(other.runs)}",
     )

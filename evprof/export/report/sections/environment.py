@@ -14,21 +14,10 @@ from evprof.core.sample import ms_number
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
 from evprof.core.vocabulary.families import READ_BY, family_title
 from evprof.core.vocabulary.settings import DEFAULTS, option_words
+from evprof.export.report import parts as doc
 from evprof.export.report.data import SEPARATOR, ReportData, Source
 from evprof.export.report.figures import bytes_cell, rows_cell
-from evprof.export.report.parts import (
-    NOT_AVAILABLE,
-    Badge,
-    Block,
-    Bullets,
-    Cell,
-    Paragraph,
-    Section,
-    Table,
-    Verbatim,
-    not_available,
-    row_of,
-)
+from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, Verbatim
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.settings_text import settings_of
 
@@ -82,7 +71,7 @@ def failures(data: ReportData) -> Iterator[Block]:
         f"{count:,} of {count + len(data.runs):,} rows did not finish. None of them is in any mean.", "warn"
     )
     rows = tuple(
-        row_of(
+        doc.row_of(
             error,
             _names(_configuration(data, run) for run in runs),
             _names(run.info.sample.name for run in runs),
@@ -120,7 +109,9 @@ def _machine(data: ReportData) -> Iterator[Block]:
     groups = list(by_content.values())
     values = {name: [group[0].environment.get(key) for group in groups] for key, name in MACHINE.items()}
     heads = [", ".join(source.path.name for source in group) if groups[1:] else "" for group in groups]
-    rows = tuple(row_of(name, *map(_text, row)) for name, row in values.items() if any(one is not None for one in row))
+    rows = tuple(
+        doc.row_of(name, *map(_text, row)) for name, row in values.items() if any(one is not None for one in row)
+    )
     if rows:
         yield Table(("machine", *heads), rows, text_columns=len(heads) + 1)
 
@@ -149,9 +140,9 @@ def _gpu(data: ReportData) -> Iterator[Block]:
             span = " to ".join(f"{value:,g}" for value in dict.fromkeys((min(numbers), max(numbers))))
         else:
             span = _names(str(entry) for value in values if isinstance(value, list) for entry in value) or "nothing"
-        texts = (_text(values[0]), _text(values[-1]), span if any(values) else NOT_AVAILABLE)
-        cells = (not_available() if text == NOT_AVAILABLE else Cell(text, Badge.MEASURED) for text in texts)
-        rows.append(row_of(name, *cells))
+        texts = (_text(values[0]), _text(values[-1]), span if any(values) else doc.NOT_AVAILABLE)
+        cells = (doc.not_available() if text == doc.NOT_AVAILABLE else Cell(text, Badge.MEASURED) for text in texts)
+        rows.append(doc.row_of(name, *cells))
     if rows:
         yield Table(("GPU", "before the first run", "after the last", "over all runs"), tuple(rows))
 
@@ -164,7 +155,7 @@ def _models(data: ReportData) -> Iterator[Block]:
         for role, model in run.info.models.items()
     }
     rows = tuple(
-        row_of(
+        doc.row_of(
             model.name,
             role,
             family_title(model.family) or "—",
@@ -172,7 +163,7 @@ def _models(data: ReportData) -> Iterator[Block]:
                 str(getattr(model, key) or "—") if not is_file or key in ("dtype", "quantization", "device") else "—"
                 for key in MODEL
             ),
-            rows_cell(model.parameters) if model.parameters else not_available(),
+            rows_cell(model.parameters) if model.parameters else doc.not_available(),
             bytes_cell(model.weight_bytes, Badge.IMPORTED if is_file else Badge.MEASURED),
         )
         for role, model, is_file in models.values()
@@ -195,7 +186,7 @@ def settings(data: ReportData) -> Iterator[Block]:
         yield Paragraph(f"Settings of every run made here: {'; '.join(f'{name} {known[0][name]}' for name in shared)}.")
     if apart := [name for name in names if name not in shared]:
         rows = tuple(
-            row_of(data.name(column), *(one.get(name, "—") for name in apart))
+            doc.row_of(data.name(column), *(one.get(name, "—") for name in apart))
             for column, one in zip(ours, known, strict=True)
         )
         yield Table(("configuration", *apart), rows, "Settings that differ", text_columns=len(apart) + 1)
@@ -235,7 +226,7 @@ def _commands(data: ReportData) -> Iterator[Block]:
 
 def _text(value: Any) -> str:
     if value is None:
-        return NOT_AVAILABLE
+        return doc.NOT_AVAILABLE
     if isinstance(value, dict):
         return ", ".join(f"{name} {_text(entry)}" for name, entry in value.items())
     if isinstance(value, list):

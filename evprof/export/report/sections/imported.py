@@ -7,20 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evprof.core.units import MIB, TIMES
+from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import ratio_cell, rows_cell
-from evprof.export.report.parts import (
-    Badge,
-    Block,
-    Bullets,
-    Cell,
-    Paragraph,
-    Section,
-    Table,
-    not_available,
-    row_of,
-    section_of,
-)
+from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table
 from evprof.metrics.published import Average, Both, PublishedCell, PublishedFile, common_blocks, published_files
 
 _SAME_MS = 0.05
@@ -33,7 +23,9 @@ def section(data: ReportData) -> Section:
     """One part per imported file."""
     files = [file for source in data.sources for file in published_files(source.runs, source.facts.get("imports"))]
     missing = "no result file was imported (evprof import FILE.json -o S.evprof)."
-    return section_of("As published and by our definitions", [one for file in files for one in _file(file)], missing)
+    return doc.section_of(
+        "As published and by our definitions", [one for file in files for one in _file(file)], missing
+    )
 
 
 def _file(file: PublishedFile) -> list[Block]:
@@ -138,17 +130,17 @@ def _row(draft: Line, target: Line) -> tuple[Cell, ...]:
         if kind == "ours" and draft.accounts_for != target.accounts_for:
             cells.append(Cell("n/a", tone="dim", note="the two times do not cover the same stages"))
         elif one is None or two is None or not one.mean:
-            cells.append(not_available())
+            cells.append(doc.not_available())
         elif kind == "published" and line.ratio_digits == 1:
             cells.append(Cell(f"{two.mean / one.mean:.1f}{TIMES}", Badge.DERIVED))
         else:
             cells.append(ratio_cell(two.mean / one.mean))
-    return row_of(line.label, holds, *cells)
+    return doc.row_of(line.label, holds, *cells)
 
 
 def _value(value: Average | None, digits: int, *, has_spread: bool = False) -> Cell:
     if value is None:
-        return not_available()
+        return doc.not_available()
     spread = f" ± {value.std:.{digits}f}" if has_spread and value.count > 1 else ""
     return Cell(f"{value.mean:.{digits}f}{spread}", Badge.IMPORTED)
 
@@ -160,7 +152,7 @@ def _listed(stages: Sequence[str]) -> str:
 def _cell_table(name: str, cells: Sequence[PublishedCell]) -> Block:
     """Configurations one under the other, for files without a pair of models."""
     rows = [
-        row_of(
+        doc.row_of(
             cell.label.removesuffix(f" · {name}"),
             rows_cell(cell.rows - cell.failed),
             _value(cell.total_ms.published, 2, has_spread=True),

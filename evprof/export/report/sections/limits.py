@@ -7,35 +7,11 @@ from collections.abc import Sequence
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB, count_text
 from evprof.core.vocabulary.modes import mode_of
+from evprof.export.report import figures as fmt
+from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of, is_imported
-from evprof.export.report.figures import (
-    bytes_cell,
-    count_cell,
-    ms_cell,
-    number_text,
-    ratio_text,
-    share_cell,
-    share_text,
-    verdict_cell,
-)
 from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, ceiling_in, pairs_of, sizes_in
-from evprof.export.report.parts import (
-    POINTS,
-    Badge,
-    Block,
-    Cell,
-    ColumnsOf,
-    Paragraph,
-    PlotSeries,
-    ReportPlot,
-    Section,
-    Table,
-    headed,
-    not_available,
-    row_of,
-    section_of,
-    table_of,
-)
+from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, PlotSeries, ReportPlot, Section, Table
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import input_length
@@ -55,9 +31,9 @@ _GIGA, _TERA = 1e9, 1e12
 
 def section(data: ReportData) -> Section:
     """Formulas beside measurements."""
-    blocks = [*theory(data), *headed("How many samples fit at once", capacity(data))]
+    blocks = [*theory(data), *doc.headed("How many samples fit at once", capacity(data))]
     missing = "Runs that say how long prompts were, of models whose shape a suite noted."
-    return section_of("Theory and limits", blocks, missing)
+    return doc.section_of("Theory and limits", blocks, missing)
 
 
 def theory(data: ReportData) -> list[Block]:
@@ -73,32 +49,32 @@ def _prefill(pair: ConfigurationPair, data: ReportData) -> list[Block]:
         return []
     one, two = round(lengths[0]), round(lengths[1])
     badge, square = badge_of(pair.runs), two**2 / one**2
-    counts = [count_cell(count, badge=badge) for count in (one, two)]
-    squares = [count_cell(count**2, badge=Badge.THEORETICAL) for count in (one, two)]
+    counts = [fmt.count_cell(count, badge=badge) for count in (one, two)]
+    squares = [fmt.count_cell(count**2, badge=Badge.THEORETICAL) for count in (one, two)]
     rows = [
-        row_of("prompt positions", *counts, Cell(ratio_text(two / one), Badge.DERIVED)),
-        row_of("positions squared", *squares, _theory(ratio_text(square))),
+        doc.row_of("prompt positions", *counts, Cell(fmt.ratio_text(two / one), Badge.DERIVED)),
+        doc.row_of("positions squared", *squares, _theory(fmt.ratio_text(square))),
     ]
     sizes = [sizes_in(data, column.runs[0]) for column in pair.sides]
-    text = f"If attention were all, the ratio would be {ratio_text(square)}."
+    text = f"If attention were all, the ratio would be {fmt.ratio_text(square)}."
     if sizes[0] is not None and sizes[1] is not None:
         operations = prefill_flops(sizes[0].text, one), prefill_flops(sizes[1].text, two)
         shares = linear_share(sizes[0], one), linear_share(sizes[1], two)
-        ratio = ratio_text(operations[1] / operations[0])
-        rows.append(row_of("operations of the prefill", *map(_flops, operations), _theory(ratio)))
-        cells = (share_cell(share, Badge.THEORETICAL) for share in shares)
-        rows.append(row_of("of these linear in the prompt", *cells, ""))
+        ratio = fmt.ratio_text(operations[1] / operations[0])
+        rows.append(doc.row_of("operations of the prefill", *map(_flops, operations), _theory(ratio)))
+        cells = (fmt.share_cell(share, Badge.THEORETICAL) for share in shares)
+        rows.append(doc.row_of("of these linear in the prompt", *cells, ""))
         text += (
-            f" But attention is only {share_text(1 - shares[1])} of the operations; the layers are linear in the "
+            f" But attention is only {fmt.share_text(1 - shares[1])} of the operations; the layers are linear in the "
             f"prompt, and together they give {ratio}."
         )
         if sizes[0].text.layer_weights != sizes[1].text.layer_weights:
             text += " The models are not equally large, so lengths alone explain little."
     measured = compare(pair.base, pair.other, lambda run: stage_ms(run, "prefill"))
     if measured is not None and measured.ratio is not None:
-        times = (ms_cell(mean, badge) for mean in measured.means)
-        rows.append(row_of("measured prefill", *times, verdict_cell(measured)))
-        text += f" The measured ratio is {ratio_text(measured.ratio)}."
+        times = (fmt.ms_cell(mean, badge) for mean in measured.means)
+        rows.append(doc.row_of("measured prefill", *times, fmt.verdict_cell(measured)))
+        text += f" The measured ratio is {fmt.ratio_text(measured.ratio)}."
     if holds_vision(pair.other.runs[0]):
         text += " The measured time holds the vision pass once more, which these operations leave out."
     base, other = map(data.name, pair.sides)
@@ -112,7 +88,7 @@ def _theory(text: str) -> Cell:
 
 def _flops(value: float) -> Cell:
     is_large = value >= _TERA / 10
-    return _theory(f"{number_text(value / (_TERA if is_large else _GIGA))} {'TFLOP' if is_large else 'GFLOP'}")
+    return _theory(f"{fmt.number_text(value / (_TERA if is_large else _GIGA))} {'TFLOP' if is_large else 'GFLOP'}")
 
 
 def _cache(data: ReportData) -> list[Block]:
@@ -134,12 +110,12 @@ def _cache(data: ReportData) -> list[Block]:
         is_packed = not is_close and model.cache in PACKED_CACHES
         note = f"kept as {model.cache}: the formula counts unpacked elements" if is_packed else ""
         rows.append(
-            row_of(
+            doc.row_of(
                 data.name(column),
                 f"2 · {model.layers} · {model.kv_heads} · {model.head_dim} · {model.kv_element_bytes} B · "
                 f"{expected // bytes_per_position(model)}",
-                bytes_cell(expected, Badge.THEORETICAL),
-                bytes_cell(measured, badge_of([run])),
+                fmt.bytes_cell(expected, Badge.THEORETICAL),
+                fmt.bytes_cell(measured, badge_of([run])),
                 Cell(f"{ratio:.3f}", Badge.DERIVED, tone="" if is_close else "warn", note=note),
             )
         )
@@ -170,30 +146,30 @@ def _work_table(works: Sequence[StageWork], data: ReportData) -> Table:
     """Shares of ceilings only where any were measured."""
 
     def rate(one: StageWork, value: float) -> Cell:
-        return Cell(number_text(value / _GIGA), badge_of(one[0].runs, Badge.DERIVED))
+        return Cell(fmt.number_text(value / _GIGA), badge_of(one[0].runs, Badge.DERIVED))
 
     def bound(one: StageWork) -> Cell:
         _, work, ceiling = one
         if ceiling is None:
-            return not_available("(no ceiling)")
+            return doc.not_available("(no ceiling)")
         is_other = work.attained(ceiling) < NEAR
-        note = f"below {share_text(NEAR)} of the roof: dispatching, waiting or small matrices" if is_other else ""
+        note = f"below {fmt.share_text(NEAR)} of the roof: dispatching, waiting or small matrices" if is_other else ""
         return Cell("neither" if is_other else work.bound(ceiling), Badge.DERIVED, note=note)
 
     def share(one: StageWork, name: str) -> Cell:
         _, work, ceiling = one
         if ceiling is None:
-            return not_available("(no ceiling)")
+            return doc.not_available("(no ceiling)")
         fits_cache = name == "mbu" and ceiling.cache_bytes is not None and work.bytes < ceiling.cache_bytes
         note = "the bytes fit the processor's cache, so that MBU means nothing" if fits_cache else ""
-        return share_cell(getattr(work, name)(ceiling), note=note)
+        return fmt.share_cell(getattr(work, name)(ceiling), note=note)
 
     columns: ColumnsOf[StageWork] = [
         ("configuration", lambda one: data.name(one[0])),
         ("stage", lambda one: one[1].stage),
         ("operations", lambda one: _flops(one[1].flops)),
-        ("bytes", lambda one: bytes_cell(one[1].bytes, Badge.THEORETICAL)),
-        ("FLOP/B", lambda one: _theory(number_text(one[1].intensity))),
+        ("bytes", lambda one: fmt.bytes_cell(one[1].bytes, Badge.THEORETICAL)),
+        ("FLOP/B", lambda one: _theory(fmt.number_text(one[1].intensity))),
         ("GFLOP/s", lambda one: rate(one, one[1].flops_s)),
         ("GB/s", lambda one: rate(one, one[1].bytes_s)),
     ]
@@ -209,7 +185,7 @@ def _work_table(works: Sequence[StageWork], data: ReportData) -> Table:
         "One pass of each stage (a decode step; a prefill; all frames) of the prompt of median length, in its median "
         "time: least operations and bytes by the model's shape, against the measured ceilings of the machine"
     )
-    return table_of(works, columns, caption, text_columns=2)
+    return doc.table_of(works, columns, caption, text_columns=2)
 
 
 def _roofline_plot(works: Sequence[StageWork]) -> ReportPlot:
@@ -232,7 +208,7 @@ def _roofline_plot(works: Sequence[StageWork]) -> ReportPlot:
         name = f"ceiling of {ceiling.device} in {ceiling.dtype}{threads}"
         series.append(PlotSeries(name, x, y, is_line=True, badge=Badge.MEASURED))
     return ReportPlot(
-        POINTS,
+        doc.POINTS,
         "Roofline",
         tuple(series),
         x_title="operations per byte",
@@ -253,13 +229,13 @@ def capacity(data: ReportData) -> list[Block]:
         run = column.runs[0]
         size, model = weights_of(run), run.info.models.get(run.info.role)
         own = badge_of([run]) if model and model.weight_bytes else Badge.THEORETICAL
-        return not_available("(not known)") if size is None else bytes_cell(size, own)
+        return doc.not_available("(not known)") if size is None else fmt.bytes_cell(size, own)
 
     def beside(column: Configuration) -> Cell:
         size = weights_of(column.runs[0])
         if size is None:
-            return not_available("(weights not known)")
-        return count_cell(max(0, int((CARD_BYTES - size) / cache(column))), badge=Badge.DERIVED)
+            return doc.not_available("(weights not known)")
+        return fmt.count_cell(max(0, int((CARD_BYTES - size) / cache(column))), badge=Badge.DERIVED)
 
     # A speculative run has two models and two caches: no batch has their sum.
     shown = [column for column in data.columns if not mode_of(column.runs[0].info.mode).is_paired and cache(column)]
@@ -267,8 +243,8 @@ def capacity(data: ReportData) -> list[Block]:
         return []
     table = data.table(
         [
-            ("KV cache of a sample", lambda column: bytes_cell(cache(column), badge_of(column.runs))),
-            ("naive", lambda column: count_cell(int(CARD_BYTES / cache(column)), badge=Badge.DERIVED)),
+            ("KV cache of a sample", lambda column: fmt.bytes_cell(cache(column), badge_of(column.runs))),
+            ("naive", lambda column: fmt.count_cell(int(CARD_BYTES / cache(column)), badge=Badge.DERIVED)),
             ("weights", weights),
             ("beside weights, at most", beside),
         ],

@@ -9,29 +9,11 @@ from typing import Any
 from evprof.core.records import COVERS, STAGES, BatchRow
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import ENERGY, FIGURES
+from evprof.export.report import figures as fmt
+from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of
-from evprof.export.report.figures import (
-    bytes_cell,
-    count_cell,
-    ms_cell,
-    nothing_measured,
-    rate_cell,
-    ratio_text,
-    rows_cell,
-)
 from evprof.export.report.pairs import number_in
-from evprof.export.report.parts import (
-    Badge,
-    Block,
-    Bullets,
-    Cell,
-    ColumnsOf,
-    Paragraph,
-    Section,
-    headed,
-    section_of,
-    table_of,
-)
+from evprof.export.report.parts import Badge, Block, Bullets, Cell, ColumnsOf, Paragraph, Section
 from evprof.export.report.readings import ReportReading, figure
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.comparability import meters
@@ -69,8 +51,8 @@ _REST = "unattributed"
 
 def section(data: ReportData) -> Section:
     """Peaks, cache layouts, batches and energy; whatever was measured."""
-    blocks = [*peaks(data), *layouts(data), *batches(data), *headed("Energy", energy(data))]
-    return section_of("Memory and energy", blocks, "Runs that recorded their memory (imported files rarely do).")
+    blocks = [*peaks(data), *layouts(data), *batches(data), *doc.headed("Energy", energy(data))]
+    return doc.section_of("Memory and energy", blocks, "Runs that recorded their memory (imported files rarely do).")
 
 
 def peaks(data: ReportData) -> list[Block]:
@@ -86,7 +68,7 @@ def peaks(data: ReportData) -> list[Block]:
         return ", ".join(filter(None, (model.dtype, model.quantization))) if model is not None else ""
 
     def peak(column: Configuration, read: Read) -> Cell:
-        return bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
+        return fmt.bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
 
     columns: ColumnsOf[Configuration] = [
         ("dtype", dtype),
@@ -110,7 +92,7 @@ def layouts(data: ReportData) -> list[Block]:
     rows = list(data.noted_rows("cache_layout"))
     if not rows:
         return []
-    table = table_of(
+    table = doc.table_of(
         rows,
         [
             ("model", lambda row: str(row.get("model") or "")),
@@ -118,9 +100,9 @@ def layouts(data: ReportData) -> list[Block]:
             ("keys of a layer", lambda row: sizes(row, "shape")),
             ("strides", lambda row: sizes(row, "strides")),
             ("contiguous", lambda row: ("yes" if row["is_contiguous"] else "no") if "is_contiguous" in row else ""),
-            ("a layer", lambda row: bytes_cell(a_layer(row))),
-            ("in use", lambda row: bytes_cell(number_in(row, "used_bytes"))),
-            ("set aside", lambda row: bytes_cell(number_in(row, "reserved_bytes"))),
+            ("a layer", lambda row: fmt.bytes_cell(a_layer(row))),
+            ("in use", lambda row: fmt.bytes_cell(number_in(row, "used_bytes"))),
+            ("set aside", lambda row: fmt.bytes_cell(number_in(row, "reserved_bytes"))),
         ],
         "Memory layout of both caches",
         text_columns=5,
@@ -133,26 +115,26 @@ def batches(data: ReportData) -> list[Block]:
 
     def to_first(row: BatchRow, name: str) -> Cell:
         rate, base = getattr(row, name), getattr(firsts[row.model], name)
-        return Cell(ratio_text(rate / base), Badge.DERIVED) if rate and base else nothing_measured()
+        return Cell(fmt.ratio_text(rate / base), Badge.DERIVED) if rate and base else fmt.nothing_measured()
 
     noted = [row for source in data.sources for row in read_batches(source.facts)]
     if not noted:
         return []
     firsts = {row.model: row for row in reversed(noted)}
-    table = table_of(
+    table = doc.table_of(
         noted,
         [
             ("model", lambda row: row.model),
-            ("batch", lambda row: count_cell(row.batch)),
-            ("rate", lambda row: rate_cell(row.samples_per_s, "samples/s")),
+            ("batch", lambda row: fmt.count_cell(row.batch)),
+            ("rate", lambda row: fmt.rate_cell(row.samples_per_s, "samples/s")),
             ("to the first", partial(to_first, name="samples_per_s")),
-            ("decode", lambda row: rate_cell(row.decode_tok_s)),
+            ("decode", lambda row: fmt.rate_cell(row.decode_tok_s)),
             ("to the first", partial(to_first, name="decode_tok_s")),
-            ("prefill", lambda row: ms_cell(row.prefill_ms)),
-            ("decode", lambda row: ms_cell(row.decode_ms)),
-            ("caches", lambda row: bytes_cell(row.cache_bytes)),
-            ("peak", lambda row: bytes_cell(row.peak_bytes, note=_PEAKS_OF_BATCHES.get(row.peak_of, ""))),
-            ("n", lambda row: rows_cell(row.n)),
+            ("prefill", lambda row: fmt.ms_cell(row.prefill_ms)),
+            ("decode", lambda row: fmt.ms_cell(row.decode_ms)),
+            ("caches", lambda row: fmt.bytes_cell(row.cache_bytes)),
+            ("peak", lambda row: fmt.bytes_cell(row.peak_bytes, note=_PEAKS_OF_BATCHES.get(row.peak_of, ""))),
+            ("n", lambda row: fmt.rows_cell(row.n)),
         ],
         "Several samples at once: medians over n rounds of the same requests; no interval, so no verdict",
     )
@@ -171,7 +153,7 @@ def energy(data: ReportData) -> list[Block]:
     def slowed(column: Configuration) -> Cell:
         known = [run for run in column.runs if is_throttled(run) is not None]
         text = f"{len(slowed_down(known)):,} of {len(known):,} runs"
-        return Cell(text, Badge.MEASURED) if known else nothing_measured()
+        return Cell(text, Badge.MEASURED) if known else fmt.nothing_measured()
 
     figures = [(one.title, figure(key)) for key, one in FIGURES.items() if one.head == ENERGY]
     documents = [energy_document(run) for column in shown for run in column.runs]

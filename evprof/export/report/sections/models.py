@@ -7,24 +7,11 @@ from collections.abc import Sequence
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
+from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, nothing_measured, ratio_text, rows_cell
 from evprof.export.report.pairs import sizes_in
-from evprof.export.report.parts import (
-    Badge,
-    Block,
-    Cell,
-    Paragraph,
-    PlotSeries,
-    ReportPlot,
-    Section,
-    Table,
-    not_available,
-    points_plot,
-    row_of,
-    section_of,
-    table_of,
-)
+from evprof.export.report.parts import Badge, Block, Cell, Paragraph, PlotSeries, ReportPlot, Section, Table
 from evprof.metrics.arithmetic.scaling import fit_line
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.costs.sweeps import Sweep, sweeps_of
@@ -40,7 +27,7 @@ WORDS = {"backbone": "backbone", "vision tower": "vision_tower", "projector": "p
 
 def section(data: ReportData) -> Section:
     """The architectures beside each other, and compression."""
-    return section_of("Models", [*architecture(data), *compression(data)], "Runs that name their models.")
+    return doc.section_of("Models", [*architecture(data), *compression(data)], "Runs that name their models.")
 
 
 def architecture(data: ReportData) -> list[Block]:
@@ -54,15 +41,18 @@ def architecture(data: ReportData) -> list[Block]:
         return []
     words = read_words(data.facts("models"))
     known = [(role, model, sizes, words.get(model.name, {})) for (role, _), (model, sizes) in models.items()]
-    rows = [row_of("role", *(role for role, *_ in known)), row_of("family", *(model.family for _, model, *_ in known))]
+    rows = [
+        doc.row_of("role", *(role for role, *_ in known)),
+        doc.row_of("family", *(model.family for _, model, *_ in known)),
+    ]
     for title, key in WORDS.items():
         if any(key in own for *_, own in known):
-            rows.append(row_of(title, *(str(own.get(key, "n/a")) for *_, own in known)))
+            rows.append(doc.row_of(title, *(str(own.get(key, "n/a")) for *_, own in known)))
     numbers = [_numbers(model, sizes, own) for _, model, sizes, own in known]
     for title in dict.fromkeys(title for each in numbers for title in each):
         values = (each.get(title) for each in numbers)
         cells = (count_cell(one, badge=Badge.THEORETICAL) if one else nothing_measured() for one in values)
-        rows.append(row_of(title, *cells))
+        rows.append(doc.row_of(title, *cells))
     heads = ("", *(model.name for _, model, *_ in known))
     blocks: list[Block] = [Table(heads, tuple(rows), "Architectures, from the models' configurations")]
     if any(sizes is not None and sizes.is_published for _, _, sizes, _ in known):
@@ -97,7 +87,7 @@ def compression(data: ReportData) -> list[Block]:
         if sizes is None or sizes.vision is None or not frames or not visual or model is None or is_pruned:
             continue
         kept, own = sizes.vision.kept, badge_of([run])
-        rows[model.name, frames, visual] = row_of(
+        rows[model.name, frames, visual] = doc.row_of(
             model.name,
             count_cell(frames, badge=own),
             count_cell(kept, badge=Badge.THEORETICAL),
@@ -130,7 +120,7 @@ def frames_section(data: ReportData) -> Section:
         "No model was shown different numbers of frames; run the suite token-scaling, or one with an axis of frames "
         "and event_frames."
     )
-    return section_of("Cost of more frames", frames(data), missing)
+    return doc.section_of("Cost of more frames", frames(data), missing)
 
 
 def frames(data: ReportData) -> list[Block]:
@@ -165,7 +155,7 @@ def _values(sweep: Sweep, sizes: ModelSizes | None) -> Table:
 
     def growth(count: int) -> Cell:
         prompt = _summary(sweep.at(count), input_length)
-        return Cell(ratio_text(prompt.mean / least.mean), Badge.DERIVED) if prompt and least else not_available()
+        return Cell(ratio_text(prompt.mean / least.mean), Badge.DERIVED) if prompt and least else doc.not_available()
 
     def expected(count: int) -> int | None:
         return None if sizes is None else expected_visual(sizes, count, sweep.at(count)[0])
@@ -177,12 +167,12 @@ def _values(sweep: Sweep, sizes: ModelSizes | None) -> Table:
 
     def layout(count: int) -> Cell:
         by_layout = expected(count)
-        return not_available() if by_layout is None else count_cell(by_layout, badge=Badge.THEORETICAL)
+        return doc.not_available() if by_layout is None else count_cell(by_layout, badge=Badge.THEORETICAL)
 
     def time(count: int, name: str) -> Cell:
         return ms_cell(_summary(sweep.at(count), GROWING[name][1]), badge, has_unit=False)
 
-    return table_of(
+    return doc.table_of(
         _counts(sweep),
         [
             ("frames", str),
@@ -227,4 +217,4 @@ def _plot(name: str, sweeps: Sequence[Sweep]) -> ReportPlot | None:
             )
     if not series:
         return None
-    return points_plot(f"{name} over frames", series, "frames", name, unit=unit)
+    return doc.points_plot(f"{name} over frames", series, "frames", name, unit=unit)

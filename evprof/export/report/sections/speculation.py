@@ -14,38 +14,11 @@ from typing import Any, NamedTuple
 from evprof.core.records import COVERS, DRAFT, TARGET
 from evprof.core.units import TIMES
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
+from evprof.export.report import figures as fmt
+from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of, is_imported
-from evprof.export.report.figures import (
-    count_cell,
-    count_text,
-    interval_text,
-    ms_cell,
-    number_cell,
-    number_text,
-    ratio_cell,
-    ratio_text,
-    rows_cell,
-    share_cell,
-    share_text,
-    verdict_cell,
-)
 from evprof.export.report.pairs import MOST_PAIRS, evidence_of, number_in, pairs_of, payoff_in
-from evprof.export.report.parts import (
-    Badge,
-    Block,
-    Cell,
-    Paragraph,
-    PlotSeries,
-    ReportPlot,
-    Section,
-    Table,
-    headed,
-    not_available,
-    points_plot,
-    row_of,
-    section_of,
-    table_of,
-)
+from evprof.export.report.parts import Badge, Block, Cell, Paragraph, PlotSeries, ReportPlot, Section, Table
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.claims.speculation import Speed, speeds
 from evprof.metrics.comparison.differences import common_blocks, configuration_token_match, part_reader
@@ -93,19 +66,19 @@ ASSUMED_RATES = (0.5, 0.8, 0.95)
 def section(data: ReportData) -> Section:
     """Everything that these runs measured of speculation, and what their paces predict."""
     blocks = [
-        *headed("Acceptance", acceptance(data)),
-        *headed("Costs, gain and break-even", costs(data)),
-        *headed("Why drafts fail", failures(data)),
-        *headed("Drafts inside the prefill", hidden_drafts(data)),
-        *headed("Totals by length of the answer", by_answer_length(data)),
-        *headed("Alignment of visual features", alignment(data)),
-        *headed("What if", what_if(data)),
+        *doc.headed("Acceptance", acceptance(data)),
+        *doc.headed("Costs, gain and break-even", costs(data)),
+        *doc.headed("Why drafts fail", failures(data)),
+        *doc.headed("Drafts inside the prefill", hidden_drafts(data)),
+        *doc.headed("Totals by length of the answer", by_answer_length(data)),
+        *doc.headed("Alignment of visual features", alignment(data)),
+        *doc.headed("What if", what_if(data)),
     ]
     missing = (
         "No run speculated and no two configurations answered the same samples with token ids; run the suite "
         "speculation."
     )
-    return section_of("Speculation", blocks, missing)
+    return doc.section_of("Speculation", blocks, missing)
 
 
 class Rate(NamedTuple):
@@ -123,11 +96,11 @@ class Rate(NamedTuple):
     def count_cells(self) -> tuple[Cell, ...]:
         """Both counts."""
         found = (self.numerator, self.denominator)
-        return tuple(not_available() if one is None else Cell(count_text(one), self.badge) for one in found)
+        return tuple(doc.not_available() if one is None else Cell(fmt.count_text(one), self.badge) for one in found)
 
     def value_cell(self) -> Cell:
         badge = Badge.IMPORTED if self.badge is Badge.IMPORTED else Badge.DERIVED
-        return share_cell(self.value, badge) if self.is_share else Cell(number_text(self.value), badge)
+        return fmt.share_cell(self.value, badge) if self.is_share else Cell(fmt.number_text(self.value), badge)
 
 
 def acceptance(data: ReportData) -> list[Block]:
@@ -136,7 +109,9 @@ def acceptance(data: ReportData) -> list[Block]:
     rates += _matches(data)
     if not rates:
         return []
-    rows = [row_of(one.configuration, one.name, one.definition, *one.count_cells(), one.value_cell()) for one in rates]
+    rows = [
+        doc.row_of(one.configuration, one.name, one.definition, *one.count_cells(), one.value_cell()) for one in rates
+    ]
     heads = ("configuration", "figure", "definition", "numerator", "denominator", "value")
     caption = "Counts over the distinct answers of a configuration: repeats count once, long answers weigh more"
     blocks: list[Block] = [Table(heads, tuple(rows), caption, text_columns=3)]
@@ -215,21 +190,21 @@ def _costs_table(weighed: list[Weighed], data: ReportData) -> Table:
     def of(
         read: Callable[[Prediction], float | None], cell: Callable[[float | None], Cell]
     ) -> Callable[[Weighed], Cell]:
-        return lambda one: cell(read(one[2])) if one[2] else not_available()
+        return lambda one: cell(read(one[2])) if one[2] else doc.not_available()
 
-    derived = partial(number_cell, badge=Badge.DERIVED)
-    return table_of(
+    derived = partial(fmt.number_cell, badge=Badge.DERIVED)
+    return doc.table_of(
         weighed,
         [
             ("configuration", lambda one: data.name(one[0])),
             ("γ drafted", of(lambda formula: formula.mean_gamma, derived)),
             ("tokens a round", of(lambda formula: formula.tau, derived)),
-            ("c, a drafted token", of(lambda formula: formula.c, ratio_cell)),
-            ("v, rest of a round", of(lambda formula: formula.v, ratio_cell)),
-            ("α accepted of judged", of(lambda formula: formula.alpha, share_cell)),
+            ("c, a drafted token", of(lambda formula: formula.c, fmt.ratio_cell)),
+            ("v, rest of a round", of(lambda formula: formula.v, fmt.ratio_cell)),
+            ("α accepted of judged", of(lambda formula: formula.alpha, fmt.share_cell)),
             ("decoding, measured", lambda one: speed_cell(one[1], DECODE)),
             ("whole answer, measured", lambda one: speed_cell(one[1], END_TO_END)),
-            ("break-even, accepted of drafted", of(lambda formula: formula.break_even_rate, share_cell)),
+            ("break-even, accepted of drafted", of(lambda formula: formula.break_even_rate, fmt.share_cell)),
             ("saved an answer", lambda one: saved_cell(one[1])),
             ("runs against plain", lambda one: runs_against(one[1])),
         ],
@@ -239,21 +214,21 @@ def _costs_table(weighed: list[Weighed], data: ReportData) -> Table:
 
 def speed_cell(payoff: Payoff, basis: str) -> Cell:
     """The measured speed on a basis, with its interval."""
-    return verdict_cell(payoff.measured.get(basis), lower_is_better=False)
+    return fmt.verdict_cell(payoff.measured.get(basis), lower_is_better=False)
 
 
 def saved_cell(payoff: Payoff | None) -> Cell:
     """The time that speculation saves per answer, in ms, with its interval; negative where it costs time."""
     saved = payoff.saved if payoff else None
     if saved is None:
-        return ms_cell(None)
-    ends = f" {interval_text(saved.delta_interval, 'ms')}" if saved.delta_interval else " ms"
-    return Cell(f"{number_text(saved.delta)}{ends}", Badge.DERIVED)
+        return fmt.ms_cell(None)
+    ends = f" {fmt.interval_text(saved.delta_interval, 'ms')}" if saved.delta_interval else " ms"
+    return Cell(f"{fmt.number_text(saved.delta)}{ends}", Badge.DERIVED)
 
 
 def runs_against(payoff: Payoff | None) -> Cell:
     """The number of speculative runs, and their baseline."""
-    return Cell(f"{len(payoff.runs)} against {payoff.baseline.words}") if payoff else not_available()
+    return Cell(f"{len(payoff.runs)} against {payoff.baseline.words}") if payoff else doc.not_available()
 
 
 def _curve(weighed: list[Weighed], data: ReportData) -> ReportPlot:
@@ -273,7 +248,7 @@ def _curve(weighed: list[Weighed], data: ReportData) -> ReportPlot:
     series.append(PlotSeries("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
     caption = "Predicted from measured costs and the acceptance per token; measured with its 95 % interval"
     title = "Decoding speed against the target alone"
-    return points_plot(title, series, "drafted tokens a round", "times as fast", caption=caption)
+    return doc.points_plot(title, series, "drafted tokens a round", "times as fast", caption=caption)
 
 
 def _file_speed(data: ReportData) -> list[Block]:
@@ -282,17 +257,17 @@ def _file_speed(data: ReportData) -> list[Block]:
     def of_file(speed: Speed) -> Cell:
         figures = [run.info.imported.figures for run in speed.column.runs if run.info.imported is not None]
         known = [one["published_speedup"] for one in figures if "published_speedup" in one]
-        return ratio_cell(fmean(known) if known else None, badge=Badge.IMPORTED)
+        return fmt.ratio_cell(fmean(known) if known else None, badge=Badge.IMPORTED)
 
     rows = list(speeds(evidence_of(data), imported_only=True))
     if not rows:
         return []
-    table = table_of(
+    table = doc.table_of(
         rows,
         [
             ("configuration", lambda speed: data.name(speed.column)),
             ("against", lambda speed: ", ".join(data.name(column) for column in speed.bases(data.columns))),
-            ("speed, totals in pairs", lambda speed: verdict_cell(speed.estimate, lower_is_better=False)),
+            ("speed, totals in pairs", lambda speed: fmt.verdict_cell(speed.estimate, lower_is_better=False)),
             ("mean speedup as the file says", of_file),
             ("runs", lambda speed: str(len(speed.column.runs))),
         ],
@@ -314,15 +289,16 @@ def failures(data: ReportData) -> list[Block]:
         series.append(PlotSeries(data.name(column), x, y, is_line=True, badge=Badge.MEASURED))
     caption = "A token is judged when all before it in its round were accepted"
     title = "Accepted of what was judged, by place in the round"
-    plot = points_plot(title, series, "drafted token", "accepted", caption=caption)
+    plot = doc.points_plot(title, series, "drafted token", "accepted", caption=caption)
     rows = []
     for column in columns:
         found = counts(entry for run in column.runs for entry in first_rejections(run))
         whole = sum(found.values())
         cells = [
-            Cell(f"{count} ({share_text(count / whole)})" if whole else "0", Badge.MEASURED) for count in found.values()
+            Cell(f"{count} ({fmt.share_text(count / whole)})" if whole else "0", Badge.MEASURED)
+            for count in found.values()
         ]
-        rows += [row_of(data.name(column), count_cell(whole), *cells)] if whole else []
+        rows += [doc.row_of(data.name(column), fmt.count_cell(whole), *cells)] if whole else []
     kinds = Table(("configuration", "first rejections", *KINDS), tuple(rows), "First rejections by kind")
     blocks: list[Block] = [plot] if series else []
     return [*blocks, Paragraph(KINDS_TEXT), kinds] if rows else blocks
@@ -343,7 +319,7 @@ def hidden_drafts(data: ReportData) -> list[Block]:
     def cell(column: Configuration, name: str, badge: Badge = Badge.MEASURED) -> Cell:
         found = (getattr(window, name) for window in windows[id(column)] if window is not None)
         summary = summarize([value for value in found if value is not None])
-        return count_cell(summary, badge=badge) if name in ("drafted", "accepted") else ms_cell(summary, badge)
+        return fmt.count_cell(summary, badge=badge) if name in ("drafted", "accepted") else fmt.ms_cell(summary, badge)
 
     table = data.table(
         [
@@ -374,7 +350,7 @@ def _hidden_sentence(data: ReportData, column: Configuration) -> str:
     if not drafted:
         return f"{head} Nothing was drafted inside the prefill."
     answers = "1 answer" if len(distinct) == 1 else f"{len(distinct):,} different answers"
-    share = share_text(accepted / drafted)
+    share = fmt.share_text(accepted / drafted)
     return f"{head} In {answers}, {accepted:,} of {drafted:,} hidden tokens were accepted ({share})."
 
 
@@ -392,12 +368,12 @@ def by_answer_length(data: ReportData) -> list[Block]:
     for length, plain, column in pairs:
         drafting, compared = column.runs[0].info.settings.speculation, compare(column, plain, total)
         rows.append(
-            row_of(
+            doc.row_of(
                 str(length),
                 (drafting.adapter or drafting.drafter).rstrip("/").rpartition("/")[2],
-                *(ms_cell(summarize(values_of(side, total)), badge_of(side.runs)) for side in (plain, column)),
-                verdict_cell(compared, lower_is_better=False if compared and compared.interval else None),
-                rows_cell(compared.count if compared else None),
+                *(fmt.ms_cell(summarize(values_of(side, total)), badge_of(side.runs)) for side in (plain, column)),
+                fmt.verdict_cell(compared, lower_is_better=False if compared and compared.interval else None),
+                fmt.rows_cell(compared.count if compared else None),
                 f"{len(plain.runs):,} and {len(column.runs):,}",
             )
         )
@@ -427,7 +403,7 @@ def alignment(data: ReportData) -> list[Block]:
     for row in data.noted_rows("feature_alignment"):
         if isinstance(row.get("sample"), str):
             groups.setdefault((row["sample"], str(row.get("space") or "")), []).append(row)
-    derived = partial(number_cell, badge=Badge.DERIVED)
+    derived = partial(fmt.number_cell, badge=Badge.DERIVED)
     rows, series = [], []
     for (sample, space), group in groups.items():
         known = [
@@ -436,10 +412,10 @@ def alignment(data: ReportData) -> list[Block]:
         values = [value for _, value in known]
         floors = (next((one for row in group if (one := number_in(row, name)) is not None), None) for name in FLOORS)
         rows.append(
-            row_of(
+            doc.row_of(
                 sample,
                 space,
-                *(count_cell(number_in(group[0], name)) for name in ("draft_tokens", "target_tokens")),
+                *(fmt.count_cell(number_in(group[0], name)) for name in ("draft_tokens", "target_tokens")),
                 derived(fmean(values) if values else None, note=f"n = {len(values):,} positions" if values else ""),
                 *(derived(end(values, default=None)) for end in (min, max)),
                 *map(derived, floors),
@@ -454,7 +430,7 @@ def alignment(data: ReportData) -> list[Block]:
     models = dict.fromkeys(f"{row.get('draft')} and {row.get('target')}" for group in groups.values() for row in group)
     heads = ("sample", "space", "draft tokens", "target tokens", "mean cosine", "least", "largest", *FLOORS.values())
     caption = f"Visual features of {', '.join(models)}"
-    plot = points_plot("Cosine by position", series, "position", "cosine")
+    plot = doc.points_plot("Cosine by position", series, "position", "cosine")
     table = Table(heads, tuple(rows), caption, text_columns=2)
     return [table, Paragraph(ALIGNMENT), *([plot] if series else [])]
 
@@ -482,12 +458,15 @@ def _amdahl(column: Configuration, data: ReportData) -> Table | None:
     rows = []
     for name, value in parts.items():
         saved = [value * (1 - 1 / factor) for factor in FACTORS]
-        cells = [Cell(f"{share_text(one / whole)} (to {number_text(whole - one)} ms)", Badge.DERIVED) for one in saved]
-        rows.append(row_of(name, ms_cell(value, badge_of(column.runs)), share_cell(value / whole), *cells))
+        cells = [
+            Cell(f"{fmt.share_text(one / whole)} (to {fmt.number_text(whole - one)} ms)", Badge.DERIVED)
+            for one in saved
+        ]
+        rows.append(doc.row_of(name, fmt.ms_cell(value, badge_of(column.runs)), fmt.share_cell(value / whole), *cells))
     heads = (f"saves at {'∞' if math.isinf(factor) else f'{factor:g}{TIMES}'}" for factor in FACTORS)
     caption = (
-        f"{data.name(column)}: saved of the measured {number_text(whole)} ms when one stage alone gets faster; ∞ is a "
-        "stage without cost"
+        f"{data.name(column)}: saved of the measured {fmt.number_text(whole)} ms when one stage alone gets faster; ∞ "
+        "is a stage without cost"
     )
     return Table(("stage", "now", "share", *heads), tuple(rows), caption)
 
@@ -495,22 +474,23 @@ def _amdahl(column: Configuration, data: ReportData) -> Table | None:
 def _expected(draft: break_even.AnswerPace, target: break_even.AnswerPace, name: str) -> list[Block]:
     def hidden(tokens: int, rate: float) -> Cell:
         found = break_even.parallel_prefill(target, draft, tokens, rate)
-        note = f"{number_text(found.accepted)} of {found.free} free tokens accepted"
-        return Cell(f"{number_text(found.total_ms)} ms ({ratio_text(found.speedup)})", Badge.DERIVED, note=note)
+        note = f"{fmt.number_text(found.accepted)} of {found.free} free tokens accepted"
+        return Cell(f"{fmt.number_text(found.total_ms)} ms ({fmt.ratio_text(found.speedup)})", Badge.DERIVED, note=note)
 
-    table = table_of(
+    table = doc.table_of(
         break_even.OUTPUT_LENGTHS,
         [
-            ("tokens", lambda tokens: count_cell(tokens, badge=Badge.THEORETICAL)),
-            (f"{name} alone", lambda tokens: ms_cell(target.total_ms(tokens), Badge.DERIVED)),
-            *((f"a = {share_text(rate)}", partial(hidden, rate=rate)) for rate in ASSUMED_RATES),
+            ("tokens", lambda tokens: fmt.count_cell(tokens, badge=Badge.THEORETICAL)),
+            (f"{name} alone", lambda tokens: fmt.ms_cell(target.total_ms(tokens), Badge.DERIVED)),
+            *((f"a = {fmt.share_text(rate)}", partial(hidden, rate=rate)) for rate in ASSUMED_RATES),
         ],
         "Expected totals by output length with one block drafted while the target prefills, on a device of its own; "
         "a is the assumed acceptance of every token",
     )
     free = break_even.free_tokens(target.prefix_ms, draft)
     text = (
-        f"While the target prefills ({number_text(target.prefix_ms)} ms, from its own start), a draft on a second "
-        f"device without contention gives {free} tokens; it needs {number_text(draft.prefix_ms)} ms until its first."
+        f"While the target prefills ({fmt.number_text(target.prefix_ms)} ms, from its own start), a draft on a second "
+        f"device without contention gives {free} tokens; it needs {fmt.number_text(draft.prefix_ms)} ms until its "
+        "first."
     )
     return [table, Paragraph(text, badge=Badge.DERIVED)]

@@ -11,22 +11,12 @@ from evprof.core.records import COVERS, DRAFT, STAGES, TARGET, TensorRecord
 from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
+from evprof.export.report import figures as fmt
+from evprof.export.report import parts as doc
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData, badge_of
-from evprof.export.report.figures import (
-    bytes_cell,
-    count_cell,
-    interval_cell,
-    ms_cell,
-    nothing_measured,
-    number_cell,
-    rate_cell,
-    rows_cell,
-    share_cell,
-)
 from evprof.export.report.pairs import firsts_of_models
 from evprof.export.report.parts import (
-    STACKED,
     Badge,
     Block,
     Bullets,
@@ -37,10 +27,6 @@ from evprof.export.report.parts import (
     ReportPlot,
     Section,
     Table,
-    headed,
-    row_of,
-    section_of,
-    table_of,
 )
 from evprof.export.report.readings import UNATTRIBUTED, ReportReading, part_title
 from evprof.metrics.arithmetic.statistics import Summary, summarize
@@ -86,7 +72,7 @@ def overview(data: ReportData) -> Section:
 
     def per_second(column: Configuration) -> Cell:
         summary = data.summary(column, total)
-        return number_cell(1000 / summary.mean if summary and summary.mean else None, badge=Badge.DERIVED)
+        return fmt.number_cell(1000 / summary.mean if summary and summary.mean else None, badge=Badge.DERIVED)
 
     text = (
         f"Totals count {BASIS_WORDS[data.basis]}. Means of all runs of a configuration ± their standard deviation "
@@ -103,7 +89,7 @@ def _moments(data: ReportData) -> list[tuple[str, ReportReading]]:
 
 
 def _runs(column: Configuration) -> Cell:
-    return rows_cell(len(column.runs))
+    return fmt.rows_cell(len(column.runs))
 
 
 def lengths(data: ReportData) -> list[Block]:
@@ -129,10 +115,10 @@ def inputs(data: ReportData) -> Table:
         return facts.name if (facts := info.models.get(info.role)) else ""
 
     def frames(column: Configuration) -> Cell:
-        return count_cell(frames_shown(column.runs[0]), badge=badge_of(column.runs))
+        return fmt.count_cell(frames_shown(column.runs[0]), badge=badge_of(column.runs))
 
     def samples(column: Configuration) -> Cell:
-        return rows_cell(len(column.samples()))
+        return fmt.rows_cell(len(column.samples()))
 
     columns: ColumnsOf[Configuration] = [("model", model), ("frames", frames), ("samples", samples), ("runs", _runs)]
     return data.table(columns, "Inputs", text_columns=2)
@@ -145,9 +131,9 @@ def section(data: ReportData) -> Section:
         blocks += [_plot(data), _bases(data)]
         if pieces := _pieces(data):
             blocks += [Paragraph("Measured in one piece, and never split by guess:"), Bullets(pieces)]
-        blocks += [*shares(data), *headed("Operations of every stage", operations(data))]
-        blocks += headed("Loading", loading(data))
-    return section_of("Stages", blocks, "Runs with at least one measured stage.")
+        blocks += [*shares(data), *doc.headed("Operations of every stage", operations(data))]
+        blocks += doc.headed("Loading", loading(data))
+    return doc.section_of("Stages", blocks, "Runs with at least one measured stage.")
 
 
 def _parts(data: ReportData, basis: str) -> list[str]:
@@ -170,14 +156,14 @@ def _plot(data: ReportData) -> ReportPlot:
         caption += " Hatched: time that no stage covers."
     if any(COVERS in entry.color for entry in series):
         caption += " Striped: several stages that were measured in one piece."
-    return ReportPlot(STACKED, "Where the time goes", tuple(series), tuple(data.names), unit="ms", caption=caption)
+    return ReportPlot(doc.STACKED, "Where the time goes", tuple(series), tuple(data.names), unit="ms", caption=caption)
 
 
 def _bases(data: ReportData) -> Table:
     def cell(column: Configuration, basis: str) -> Cell:
         total = data.summary(column, readings.total(basis))
         note = "" if total else "a stage of it was not measured, or only in one piece with others"
-        return ms_cell(total, badge_of(column.runs), has_unit=False, note=note)
+        return fmt.ms_cell(total, badge_of(column.runs), has_unit=False, note=note)
 
     columns = [(basis.replace("-", " "), partial(cell, basis=basis)) for basis in BASES]
     return data.table(columns, "Totals on three bases, ms")
@@ -227,21 +213,21 @@ def _times(data: ReportData, column: Configuration) -> list[tuple[Cell, ...]]:
         (title, one.badge(own), summary) for title, one in _moments(data) if (summary := data.summary(column, one))
     ]
     return [
-        row_of(
+        doc.row_of(
             "" if index else data.name(column),
             title,
-            ms_cell(summary, badge, has_unit=False),
-            interval_cell(summary.ci95, has_unit=False),
-            share_cell(summary.mean / whole if whole else None, note=note) if index < shared else "",
+            fmt.ms_cell(summary, badge, has_unit=False),
+            fmt.interval_cell(summary.ci95, has_unit=False),
+            fmt.share_cell(summary.mean / whole if whole else None, note=note) if index < shared else "",
             *(
-                ms_cell(value, badge, has_unit=False)
+                fmt.ms_cell(value, badge, has_unit=False)
                 for value in (
                     summary.minimum,
                     *(summary.percentiles[percent] for percent in SPREAD),
                     summary.maximum,
                 )
             ),
-            rows_cell(summary.count),
+            fmt.rows_cell(summary.count),
         )
         for index, (title, badge, summary) in enumerate(measured)
     ]
@@ -262,8 +248,8 @@ def _operations(data: ReportData, column: Configuration) -> Table:
     def add(title: str, words: str, span: Span | None, spent: Summary | None) -> None:
         share = spent.mean / total.mean if spent and total and total.mean else None
         outputs = [record.nbytes for record in span.tensors if record.direction == "out"] if span else []
-        size = bytes_cell(sum(outputs), own) if outputs else ""
-        rows.append(row_of(title, words, *_tensors(span), size, ms_cell(spent, own), share_cell(share)))
+        size = fmt.bytes_cell(sum(outputs), own) if outputs else ""
+        rows.append(doc.row_of(title, words, *_tensors(span), size, fmt.ms_cell(spent, own), fmt.share_cell(share)))
 
     for part in readings.parts_of(first, data.basis):
         covered = tuple(part.split(COVERS))
@@ -337,46 +323,50 @@ def loading(data: ReportData) -> list[Block]:
 
     def amount(row: Row) -> Cell:
         if (events := loaded(row, "events", lambda found: found.facts.events)) is not None:
-            return count_cell(events, "events")
+            return fmt.count_cell(events, "events")
         frames = loaded(row, "frames", lambda found: found.facts.frames)
-        return nothing_measured() if frames is None else count_cell(frames, "frames" if frames.mean != 1 else "frame")
+        return (
+            fmt.nothing_measured()
+            if frames is None
+            else fmt.count_cell(frames, "frames" if frames.mean != 1 else "frame")
+        )
 
     def rate(row: Row) -> Cell:
         events = loaded(row, "Mev/s", lambda found: found.events_per_s and found.events_per_s / 1e6)
         if events is not None:
-            return rate_cell(events, "Mev/s")
-        return rate_cell(loaded(row, "frames/s", lambda found: found.frames_per_s), "frames/s")
+            return fmt.rate_cell(events, "Mev/s")
+        return fmt.rate_cell(loaded(row, "frames/s", lambda found: found.frames_per_s), "frames/s")
 
     def load(row: Row) -> Summary | None:
         return data.summary(row[0], ReportReading(f"load {row[1]}", lambda run: stage_ms(run, "load", row[1])))
 
     def share(row: Row) -> Cell:
         spent, total = load(row), data.summary(row[0], readings.total(END_TO_END))
-        return share_cell(None if spent is None or total is None or not total.mean else spent.mean / total.mean)
+        return fmt.share_cell(None if spent is None or total is None or not total.mean else spent.mean / total.mean)
 
     def part(row: Row, part: str) -> Cell:
         spent = loaded(row, f"part {part}", lambda found: found.part_ms.get(part))
-        return Cell("") if spent is None else ms_cell(spent, has_unit=False)
+        return Cell("") if spent is None else fmt.ms_cell(spent, has_unit=False)
 
     loadings = (loading_of(run, role) for column, role in rows for run in column.runs)
     names = dict.fromkeys(part for found in loadings if found for part in found.part_ms)
-    read = table_of(
+    read = doc.table_of(
         rows,
         [
             ("configuration", name),
             ("with", lambda row: _decoders(row[0].runs, row[1])),
             ("what", amount),
-            ("read", lambda row: bytes_cell(loaded(row, "bytes", lambda found: found.facts.bytes_read))),
-            ("from disk", lambda row: bytes_cell(loaded(row, "disk", lambda found: found.facts.bytes_from_disk))),
+            ("read", lambda row: fmt.bytes_cell(loaded(row, "bytes", lambda found: found.facts.bytes_read))),
+            ("from disk", lambda row: fmt.bytes_cell(loaded(row, "disk", lambda found: found.facts.bytes_from_disk))),
             ("rate", rate),
-            ("load, ms", lambda row: ms_cell(load(row), has_unit=False)),
+            ("load, ms", lambda row: fmt.ms_cell(load(row), has_unit=False)),
             ("of the total", share),
         ],
         "Input of stage load, means over samples and repeats; bytes from a disk were not in the page cache",
         text_columns=2,
     )
     parts: ColumnsOf[Row] = [("configuration", name), *((one, partial(part, part=one)) for one in names)]
-    return [read, table_of(rows, parts, "Parts of stage load, ms")]
+    return [read, doc.table_of(rows, parts, "Parts of stage load, ms")]
 
 
 def _decoders(runs: Sequence[RunLog], role: str) -> str:
