@@ -245,7 +245,9 @@ class RunSamplers:
         self._pid = pid
         self._grid = SampleGrid(clock)
         self._power = PowerSampler(meters, clock=clock)
-        self._nvml, self._handles = nvml or _nvml()
+        library, handles = nvml or _nvml()
+        self._nvml: Any = library
+        self._handles: list[Any] = handles
         import psutil
 
         self._gone = psutil.Error
