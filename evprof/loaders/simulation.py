@@ -1,8 +1,9 @@
 """Turns video frames into camera events: a contrast-threshold sensor, frame after frame with bounded memory.
 
-An ideal sensor (E. Mueggler et al., IJRR 2017; H. Rebecq et al., ESIM, CoRL 2018) with thresholds that differ from
-pixel to pixel. A pixel fires each time its log intensity has moved by its threshold since its last event. Between two
-frames log intensity is linear in time: 30 frames/s give events that are linear within 33 ms.
+An ideal sensor (E. Mueggler et al., IJRR 2017; H. Rebecq et al., ESIM, CoRL 2018) with the two imperfections that
+matter for timing: thresholds that differ from pixel to pixel, and a refractory time. A pixel fires each time its log
+intensity has moved by its threshold since its last event. Between two frames log intensity is taken as linear in time,
+so times are as exact as the frames are close: 30 frames/s give events that are linear within 33 ms.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class ContrastSimulator:
     """A sensor of width x height pixels that is shown pictures and answers with events. Not for two threads at once.
 
     `positive` and `negative` are the log-intensity steps of brighter and darker events; each pixel's own are drawn once
-    from a normal distribution of standard deviation `spread` around them. The same `seed` gives the same events.
+    from a normal distribution of standard deviation `spread` around them. For `refractory_us` after an event a pixel
+    is blind: what it crosses meanwhile moves its reference but is not told. The same `seed` gives the same events.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class ContrastSimulator:
         positive: float = 0.2,
         negative: float = 0.2,
         spread: float = 0.0,
+        refractory_us: int = 0,
         seed: int = 0,
     ) -> None:
         for size in (width, height):
@@ -65,13 +68,18 @@ class ContrastSimulator:
                 raise UserError(f"A contrast threshold must be {LEAST_THRESHOLD:g} or more, not {threshold:g}.")
         if not 0 <= spread <= 100:
             raise UserError(f"The spread of the contrast thresholds must be 0 or more, not {spread:g}.")
+        if refractory_us < 0:
+            raise UserError(f"The refractory time must be 0 µs or more, not {refractory_us}.")
         self.width, self.height = width, height
         random = np.random.default_rng(seed)
         self._positive = self._thresholds(random, positive, spread)
         self._negative = self._thresholds(random, negative, spread)
+        self._refractory_us = refractory_us
         self._t_us: int | None = None
         self._level: Doubles = np.empty(0)
         self._reference: Doubles = np.empty(0)
+        # No event yet: long enough ago for any refractory time, near enough for differences to fit.
+        self._fired_us: Times = np.full(width * height if refractory_us else 0, -(2**62), dtype=np.int64)
 
     def frame(self, picture: npt.NDArray[np.uint8], t_us: int) -> EventArray:
         """Events after the last frame, up to and at `t_us`, sorted by time; the first frame has none.
@@ -126,6 +134,9 @@ class ContrastSimulator:
         first_share = (self._reference[active] - before[active]) / rise
         offset_us = _offsets(first_share[owner], (step / rise)[owner], nth, stop_us - start_us)
         self._reference[active] += step * crossings
+        if self._refractory_us:
+            kept = self._seen(active, crossings, offset_us + start_us)
+            owner, offset_us = owner[kept], offset_us[kept]
         # Offsets of 16 bits are sorted by counting, several times faster than by comparing.
         order = np.argsort(offset_us.astype(np.uint16) if stop_us - start_us < 1 << 16 else offset_us, kind="stable")
         owner = owner[order]
@@ -136,6 +147,24 @@ class ContrastSimulator:
             offset_us[order] + start_us,
             (change > 0).astype(np.uint8)[owner],
         )
+
+    def _seen(self, active: Indices, crossings: Indices, t_us: Times) -> Indices:
+        """Crossings that do not fall in the refractory time after an event told before them, also in this very step.
+
+        Each turn looks at one crossing of every pixel that has one left, in the order of their times.
+        """
+        next_one = np.cumsum(crossings) - crossings
+        end = next_one + crossings
+        kept: list[Indices] = []
+        while len(active):
+            now = t_us[next_one]
+            told = now - self._fired_us[active] >= self._refractory_us
+            self._fired_us[active[told]] = now[told]
+            kept.append(next_one[told])
+            next_one = next_one + 1
+            left = next_one < end
+            active, next_one, end = active[left], next_one[left], end[left]
+        return np.sort(np.concatenate(kept))
 
     def _thresholds(self, random: np.random.Generator, mean: float, spread: float) -> Doubles:
         pixels = self.width * self.height

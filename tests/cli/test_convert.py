@@ -79,7 +79,7 @@ def test_frames_are_those_that_the_model_sees(evprof, tmp_path: Path) -> None:
 
 
 def test_simulated_events_are_told_as_such(evprof, video: Path, tmp_path: Path) -> None:
-    words = ("--seed", 5, "--threshold", 0.3, "--simulate-width", 80)
+    words = ("--seed", 5, "--threshold", 0.3, "--refractory-us", 200, "--simulate-width", 80)
     found = evprof("convert", video, "-o", tmp_path / "a.npy", *words)
     assert found.code == 0
     assert "simulated events" in found.output
@@ -142,6 +142,7 @@ def test_nothing_is_replaced_unasked(evprof, recording: Path, video: Path, tmp_p
         ["-o", "out.npy", "--start-ms", "nan"],
         ["-o", "out.npy", "--jobs", "0"],
         ["-o", "out.dat", "--raw-format", "evt3"],
+        ["-o", "out", "--every", "2"],
         ["-o", "out", "--fps", "30"],
         ["-o", "out", "--frames", "0"],
         ["-o", "out", "--window-ms", "0"],
@@ -201,7 +202,7 @@ def test_a_list_whose_rows_fail_in_part(evprof, recording: Path, tmp_path: Path)
         [],
         ["--to", "npy", "--threshold", 0.3],
         ["--to", "mp4", "--window-ms", 5],
-        ["--to", "mp4", "--only", "events", "--threshold", 0.3],
+        ["--to", "mp4", "--only", "events", "--every", 2],
         ["--to", "frames", "--only", "video", "--rendering", "count"],
         ["--to", "npy", "--start-ms", 5],
         ["--to", "npy", "--clip-ms", 5],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.recording import EventsInMemory
-from evprof.loaders.events.windows import windows_by_time
+from evprof.loaders.events.windows import windows_by_count, windows_by_time
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, PALETTES, Palette
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter
 
@@ -40,6 +40,7 @@ def test_senseless_numbers_are_refused() -> None:
     events = events_of([(0, 0, 0, 1)])
     for call in (
         lambda: list(windows_by_time(events, 0)),
+        lambda: list(windows_by_count(events, 0)),
         lambda: Painter(4, 4, rendering="nothing"),
         lambda: Painter(0, 4),
     ):
@@ -66,6 +67,14 @@ def test_every_event_is_in_exactly_one_time_window(rows: Rows, window_us: int, i
         assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
 
 
+@given(rows_of_events, st.integers(1, 90))
+def test_windows_of_a_number_of_events(rows: Rows, count: int) -> None:
+    parts = list(windows_by_count(events_of(rows), count))
+    assert [len(part.events) for part in parts[:-1]] == [count] * (len(parts) - 1)
+    assert np.concatenate([part.events.t_us for part in parts]).tolist() == [t for _, _, t, _ in rows]
+    assert all((part.events.t_us >= part.start_us).all() and (part.events.t_us < part.stop_us).all() for part in parts)
+
+
 class InChunks(EventsInMemory):
     """A recording that hands out small chunks, as formats that stream do."""
 
@@ -75,15 +84,16 @@ class InChunks(EventsInMemory):
             yield whole.slice_count(start, start + 7)
 
 
-@given(rows_of_events, st.integers(1, 400))
-def test_windows_of_an_open_recording_are_those_of_its_events(rows: Rows, window_us: int) -> None:
+@given(rows_of_events, st.integers(1, 400), st.integers(1, 20))
+def test_windows_of_an_open_recording_are_those_of_its_events(rows: Rows, window_us: int, count: int) -> None:
     events = events_of(sorted(rows, key=lambda row: row[2]))
     recording = InChunks(__file__, "npy", events)
-    streamed, held = (
-        [(part.start_us, part.stop_us, part.events.t_us.tolist()) for part in windows_by_time(source, window_us)]
-        for source in (recording, events)
-    )
-    assert streamed == held
+    for streamed, held in (
+        (windows_by_time(recording, window_us), windows_by_time(events, window_us)),
+        (windows_by_count(recording, count), windows_by_count(events, count)),
+    ):
+        found = [(part.start_us, part.stop_us, part.events.t_us.tolist()) for part in streamed]
+        assert found == [(part.start_us, part.stop_us, part.events.t_us.tolist()) for part in held]
 
 
 def test_a_little_lateness_is_put_right_and_much_is_told() -> None:

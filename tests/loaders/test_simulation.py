@@ -54,28 +54,41 @@ def test_crossings_at_whole_microseconds_are_not_rounded_away() -> None:
     assert simulator.log_frame(np.ones((1, 1)), 1500).t_us.tolist() == list(range(600, 1501, 100))
 
 
-def one_by_one(greys: list[list[int]], threshold: float, step_us: int) -> list[tuple[int, ...]]:
+def one_by_one(greys: list[list[int]], refractory_us: int, threshold: float, step_us: int) -> list[tuple[int, ...]]:
     """The reference: pixel by pixel, crossing by crossing."""
     found = []
     for pixel in range(6):
         level = [math.log(0.01 + grey[pixel] / 255) for grey in greys]
-        reference = level[0]
+        reference, fired = level[0], -(10**15)
         for index in range(1, len(level)):
             sign = 1 if level[index] > reference else -1
             while abs(level[index] - reference) >= threshold * (1 - 1e-9):
                 reference += sign * threshold
                 share = (reference - level[index - 1]) / (level[index] - level[index - 1])
                 t = (index - 1) * step_us + max(0, math.ceil(min(1, max(0, share)) * step_us - 1e-6))
-                found.append((t, pixel % 3, pixel // 3, int(sign > 0)))
+                if t - fired >= refractory_us:
+                    found.append((t, pixel % 3, pixel // 3, int(sign > 0)))
+                    fired = t
     return sorted(found)
 
 
-@given(pictures, st.sampled_from([0.15, 0.4]))
-def test_events_equal_a_loop_over_pixels_and_crossings(greys: list[list[int]], threshold: float) -> None:
-    simulator = ContrastSimulator(3, 2, positive=threshold, negative=threshold)
+@given(pictures, st.sampled_from([0, 1, 30, 400, 1500, 10_000]), st.sampled_from([0.15, 0.4]))
+def test_events_equal_a_loop_over_pixels_and_crossings(
+    greys: list[list[int]], refractory_us: int, threshold: float
+) -> None:
+    simulator = ContrastSimulator(3, 2, positive=threshold, negative=threshold, refractory_us=refractory_us)
     found = rows(shown(simulator, greys))
-    assert sorted(found) == one_by_one(greys, threshold, 1000)
+    assert sorted(found) == one_by_one(greys, refractory_us, threshold, 1000)
     assert [t for t, *_ in found] == sorted(t for t, *_ in found)
+
+
+@given(pictures, st.integers(1, 5000))
+def test_a_pixel_is_silent_for_its_refractory_time(greys: list[list[int]], refractory_us: int) -> None:
+    simulator = ContrastSimulator(3, 2, spread=0.05, refractory_us=refractory_us, seed=4)
+    last: dict[tuple[int, int], int] = {}
+    for t, x, y, _ in rows(shown(simulator, greys)):
+        assert t - last.get((x, y), -(10**9)) >= refractory_us
+        last[x, y] = t
 
 
 @given(pictures, st.sampled_from([(0.2, 0.2), (0.1, 0.35)]))
@@ -121,7 +134,7 @@ def test_thresholds_spread_as_asked_and_keep_their_floor() -> None:
 
 
 def test_what_cannot_be_simulated_is_said() -> None:
-    for options in ({"positive": 0.0}, {"negative": float("nan")}, {"spread": -1.0}):
+    for options in ({"positive": 0.0}, {"negative": float("nan")}, {"spread": -1.0}, {"refractory_us": -5}):
         with pytest.raises(UserError):
             ContrastSimulator(4, 4, **options)
     with pytest.raises(UserError, match="0 x 4"):
@@ -139,11 +152,14 @@ def test_what_cannot_be_simulated_is_said() -> None:
             call()
 
 
-def test_a_step_of_many_events_is_taken_in_parts_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refractory_us", [0, 40])
+def test_a_step_of_many_events_is_taken_in_parts_with_the_same_result(
+    monkeypatch: pytest.MonkeyPatch, refractory_us: int
+) -> None:
     found = []
     for at_once in (2_000_000, 1000):
         monkeypatch.setattr(simulation, "_AT_ONCE", at_once)
-        simulator = ContrastSimulator(160, 120)
+        simulator = ContrastSimulator(160, 120, refractory_us=refractory_us)
         simulator.frame(moving(2)[0], 0)
         events = simulator.frame(moving(2)[1], 10_000)
         assert events.is_sorted

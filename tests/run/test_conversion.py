@@ -165,6 +165,7 @@ def test_frames_of_a_video(video: Path, tmp_path: Path) -> None:
     wanted = [n * 33 + (n % 7) * 4 for n in range(60)]
     ways: list[tuple[dict[str, Any], list[int]]] = [
         ({}, list(range(60))),
+        ({"every": 7}, list(range(0, 60, 7))),
         ({"frames": 8}, [int(index) for index in np.linspace(0, 59, 8).round()]),
         ({"frames": 100}, list(range(60))),
     ]
@@ -321,7 +322,10 @@ def test_damaged_sources_leave_nothing(recording: Path, video: Path, tmp_path: P
         ("mp4", {"gop": 0}),
         ("mp4", {"crf": 52}),
         ("mp4", {"size": (0, 4)}),
+        ("frames", {"frames": 3, "every": 2}),
+        ("frames", {"every": 2, "fps": "3"}),
         ("frames", {"rendering": "oil"}),
+        ("mp4", {"window_events": 5}),
         ("h5", {"threshold": 0.0}),
         ("h5", {"layout": "dict"}),
         ("raw", {"seed": -1}),

@@ -88,10 +88,12 @@ def _add_events(group: argparse._ArgumentGroup) -> None:
 
 def _add_pictures(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--frames", type=int, metavar="N", help="how many (default: 5 of events, every one of a video)")
+    group.add_argument("--every", type=int, metavar="N", help="a video: every Nth frame")
     group.add_argument(
         "--fps", type=_rate, metavar="FPS", help="frames per second of the result; fractions: 30000/1001"
     )
     group.add_argument("--window-ms", type=float, metavar="MS", help="events: a picture for every MS ms")
+    group.add_argument("--window-events", type=int, metavar="N", help="events: a picture for every N events")
     group.add_argument(
         "--rendering",
         metavar="NAME",
@@ -114,6 +116,7 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--threshold-off", type=float, metavar="X", help="the same for darker (default: as --threshold)")
     group.add_argument("--threshold-spread", type=float, metavar="X", help="its spread over pixels (default: 0.03)")
+    group.add_argument("--refractory-us", type=int, metavar="US", help="a pixel's rest after an event (default: 0)")
     group.add_argument("--seed", type=int, metavar="N", help="seed of the spread (default: 0)")
     group.add_argument("--simulate-width", type=int, metavar="N", help="scale the video to N pixels (default: its own)")
 

@@ -1,4 +1,4 @@
-"""Cuts a recording into consecutive windows of fixed duration; every event is in exactly one."""
+"""Cuts a recording into consecutive windows of fixed duration or fixed event number; every event is in exactly one."""
 
 from __future__ import annotations
 
@@ -37,6 +37,31 @@ def windows_by_time(source: EventRecording | EventArray, window_us: int) -> Iter
     if len(source) == 0:
         return iter(())
     return _streamed((source,), int(source.t_us.min()), window_us, "The recording")
+
+
+def windows_by_count(source: EventRecording | EventArray, count: int) -> Iterator[EventWindow]:
+    """Windows of `count` events each in file order; the last one has what is left. Times span what is in the window."""
+    if count < 1:
+        raise UserError(f"Windows must hold at least 1 event, not {count}.")
+    chunks = source.chunks() if isinstance(source, EventRecording) else iter((source,))
+    return (EventWindow(int(part.t_us.min()), int(part.t_us.max()) + 1, part) for part in _counted(chunks, count))
+
+
+def _counted(chunks: Iterable[EventArray], count: int) -> Iterator[EventArray]:
+    kept: list[EventArray] = []
+    held = 0
+    for chunk in chunks:
+        start = 0
+        while len(chunk) - start >= count - held:
+            stop = start + count - held
+            kept.append(chunk.slice_count(start, stop))
+            yield joined(kept)
+            kept, held, start = [], 0, stop
+        if start < len(chunk):
+            kept.append(chunk.slice_count(start, len(chunk)))
+            held += len(chunk) - start
+    if held:
+        yield joined(kept)
 
 
 def _streamed(chunks: Iterable[EventArray], origin: int, window_us: int, name: str) -> Iterator[EventWindow]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from evprof.core.units import number_text
 from evprof.loaders.clips import clip_events
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import CHUNK_EVENTS, EventRecording
-from evprof.loaders.events.windows import windows_by_time
+from evprof.loaders.events.windows import EventWindow, windows_by_count, windows_by_time
 from evprof.loaders.pictures.render import EVENTGPT_FRAMES, Picture, render_events
 from evprof.loaders.pictures.renderings import Painter
 from evprof.loaders.writers.hdf5 import write_dsec
@@ -53,11 +54,11 @@ RATE = Fraction(30)
 def to_events(task: Task, step: Step) -> Written:
     """All events of the recording, or of its clip, in another format; times stay on the recording's own clock."""
     with _opened(task) as recording:
-        tally, info = Tally(), recording.info
-        step.begin("events", None if task.sample.is_clip else info.events)
-        chunks = tally.seen(step.counted(_chunks(recording, task), len))
-        count = write_events(task.output, chunks, task.recipe, width=info.width, height=info.height)
-        starts_us = (tally.first_us or 0) - recording.origin_us()
+        tally = _Tally(None if task.sample.is_clip else recording.info.events)
+        chunks = tally.passed(_chunks(recording, task), step)
+        size = {"width": recording.info.width, "height": recording.info.height}
+        count = write_events(task.output, chunks, task.recipe, **size)
+        starts_us = tally.starts_us(recording)
         notes = (*recording.info.problems, *tally.notes)
     return Written("events", size_of(task.output), events=count, starts_us=starts_us, notes=notes)
 
@@ -66,16 +67,19 @@ def to_frames(task: Task, step: Step) -> Written:
     from evprof.loaders.writers.frames import write_frames
 
     with _opened(task) as recording:
-        if task.recipe.window_us is None:
+        recipe = task.recipe
+        if recipe.window_us is None and recipe.window_events is None:
             events = clip_events(recording, task.sample)
-            frames = task.recipe.frames or EVENTGPT_FRAMES
-            first_us = int(events.t_us.min())
+            frames = recipe.frames or EVENTGPT_FRAMES
             step.begin("frames", frames)
-            pictures = step.counted(_equal_parts(events, frames, task.recipe))
+            count = write_frames(task.output, step.counted(_equal_parts(events, frames, recipe)))
+            starts_us = int(events.t_us.min()) - recording.origin_us()
         else:
-            first_us, pictures = _windowed(recording, task, step, task.recipe.window_us)
-        count = write_frames(task.output, pictures)
-        starts_us, notes = first_us - recording.origin_us(), recording.info.problems
+            tally = _Tally(recording.info.events)
+            shown = ((start, picture) for start, picture in _windowed(recording, task, tally, step))
+            count = write_frames(task.output, shown)
+            starts_us = tally.starts_us(recording)
+        notes = recording.info.problems
     return Written("frames", size_of(task.output), frames=count, starts_us=starts_us, notes=notes)
 
 
@@ -85,21 +89,24 @@ def to_mp4(task: Task, step: Step) -> Written:
 
     recipe = task.recipe
     with _opened(task) as recording:
-        rate = recipe.rate or RATE
-        is_paced = recipe.fps is not None and recipe.window_us is not None
-        window_us = recipe.window_us or round(1_000_000 / rate)
-        first_us, pictures = _windowed(recording, task, step, window_us)
+        tally = _Tally(recording.info.events)
+        is_paced = recipe.fps is not None and (recipe.window_us is not None or recipe.window_events is not None)
+        base = 1 / (recipe.rate or RATE) if is_paced else Fraction(1, 1_000_000)
+        if recipe.window_us is None and recipe.window_events is None:
+            recipe = replace(recipe, window_us=round(1_000_000 / (recipe.rate or RATE)))
+        encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size, recipe.preset)
+        pictures = _windowed(recording, task, tally, step, recipe)
         frames = (
-            (number if is_paced else start_us - first_us, picture)
+            (number if is_paced else start_us - (tally.first_us or 0), picture)
             for number, (start_us, picture) in enumerate(pictures)
         )
-        encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size, recipe.preset)
-        count = write_mp4(task.output, frames, 1 / rate if is_paced else Fraction(1, 1_000_000), encoding)
+        count = write_mp4(task.output, frames, base, encoding)
         notes = list(recording.info.problems)
-        factor = float(rate * window_us / 1_000_000)
-        if is_paced and abs(factor - 1) > 0.01:
-            notes.append(f"The video plays at {number_text(factor, 3)} times the speed of the recording.")
-        starts_us = first_us - recording.origin_us()
+        if is_paced and recipe.window_us is not None:
+            factor = float(1 / (base * 1_000_000 / recipe.window_us))
+            if abs(factor - 1) > 0.01:
+                notes.append(f"The video plays at {number_text(factor, 3)} times the speed of the recording.")
+        starts_us = tally.starts_us(recording)
     return Written("video", size_of(task.output), frames=count, starts_us=starts_us, notes=tuple(notes))
 
 
@@ -117,23 +124,33 @@ def _opened(task: Task) -> EventRecording:
         raise
 
 
-class Tally:
-    """The earliest time of the events that pass, and whether their times run backwards."""
+class _Tally:
+    """Counts events as they pass and remembers the earliest time."""
 
-    def __init__(self) -> None:
+    def __init__(self, total: int | None) -> None:
         self.first_us: int | None = None
         self._last_us: int | None = None
-        self.notes: tuple[str, ...] = ()
+        self._total = total
+        self._runs_backwards = False
 
-    def seen(self, chunks: Iterable[EventArray]) -> Iterator[EventArray]:
-        for chunk in chunks:
-            if len(chunk):
-                low = int(chunk.t_us.min())
-                self.first_us = low if self.first_us is None else min(low, self.first_us)
-                if not chunk.is_sorted or (self._last_us is not None and low < self._last_us):
-                    self.notes = ("Times run backwards in places; the order of the file was kept.",)
-                self._last_us = int(chunk.t_us[-1])
+    def passed(self, chunks: Iterable[EventArray], step: Step) -> Iterator[EventArray]:
+        """The chunks, each counted when the next one is asked for."""
+        step.begin("events", self._total)
+        for chunk in step.counted(chunks, len):
+            low = int(chunk.t_us.min())
+            self.first_us = low if self.first_us is None else min(low, self.first_us)
+            if not chunk.is_sorted or (self._last_us is not None and low < self._last_us):
+                self._runs_backwards = True
+            self._last_us = int(chunk.t_us[-1])
             yield chunk
+
+    def starts_us(self, recording: EventRecording) -> int:
+        """How long after the recording's zero the earliest event lies: a clip, or a map, may have left some out."""
+        return 0 if self.first_us is None else self.first_us - recording.origin_us()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ("Times run backwards in places; the order of the file was kept.",) if self._runs_backwards else ()
 
 
 def _chunks(recording: EventRecording, task: Task) -> Iterator[EventArray]:
@@ -163,20 +180,30 @@ def _equal_parts(events: EventArray, count: int, recipe: ConversionRecipe) -> It
 
 
 def _windowed(
-    recording: EventRecording, task: Task, step: Step, window_us: int
-) -> tuple[int, Iterator[tuple[int, Picture]]]:
-    """The start of the first window, and (start, picture) of each window, all of one size."""
+    recording: EventRecording, task: Task, tally: _Tally, step: Step, recipe: ConversionRecipe | None = None
+) -> Iterator[tuple[int, Picture]]:
+    """(start, picture) of each window, all of one size; starts increase strictly."""
+    recipe = recipe or task.recipe
     source: EventRecording | EventArray = clip_events(recording, task.sample) if task.sample.is_clip else recording
-    painter = _painter(_sensor_size(recording, source, step), task.recipe)
-    if isinstance(source, EventRecording):
-        first_us, total = recording.origin_us(), recording.info.events
-    else:
-        first_us, total = int(source.t_us.min()), len(source)
+    painter = _painter(_sensor_size(recording, source, step), recipe)
+    tally.first_us = recording.origin_us() if isinstance(source, EventRecording) else int(source.t_us.min())
+    total = len(source) if isinstance(source, EventArray) else recording.info.events
     step.begin("events", total)
-    windows = step.counted(windows_by_time(source, window_us), lambda window: len(window.events))
-    return first_us, (
-        (window.start_us, painter.paint(window.events, window.start_us, window.stop_us)) for window in windows
-    )
+    if recipe.window_us is not None:
+        windows: Iterator[EventWindow] = windows_by_time(source, recipe.window_us)
+    else:
+        windows = _rising(windows_by_count(source, recipe.window_events or 1))
+    for window in step.counted(windows, lambda window: len(window.events)):
+        yield window.start_us, painter.paint(window.events, window.start_us, window.stop_us)
+
+
+def _rising(windows: Iterator[EventWindow]) -> Iterator[EventWindow]:
+    """Windows of so many events may begin in the same µs; a picture needs a time of its own."""
+    last_us: int | None = None
+    for window in windows:
+        start_us = window.start_us if last_us is None else max(window.start_us, last_us + 1)
+        last_us = start_us
+        yield EventWindow(start_us, max(window.stop_us, start_us + 1), window.events)
 
 
 def _painter(size: tuple[int, int], recipe: ConversionRecipe) -> Painter:

@@ -16,7 +16,7 @@ from evprof.loaders.videos.folder import ImageFolder
 from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.source import VideoSource
-from evprof.run.conversion.from_events import Tally, write_events
+from evprof.run.conversion.from_events import write_events
 from evprof.run.conversion.task import ConversionRecipe, Step, Task, Written, size_of
 
 if TYPE_CHECKING:
@@ -82,12 +82,12 @@ def to_events(task: Task, step: Step) -> Written:
         edge = _longest_edge(info.width, info.height, recipe.simulate_width)
         size = _first_size(video, shown.indices[0], edge)
         step.begin("frames", len(shown.indices))
-        tally = Tally()
-        chunks = tally.seen(_simulated(video, shown, _simulator(recipe, size), edge, step))
+        first_us: list[int] = []
+        chunks = _simulated(video, shown, _simulator(recipe, size), edge, step)
+        chunks = (_noted(chunk, first_us) for chunk in chunks)
         count = write_events(task.output, chunks, recipe, width=size[0], height=size[1])
         notes = (*_notes(video, recipe), _simulation_note(shown))
-    starts_us = tally.first_us or 0
-    return Written("events", size_of(task.output), events=count, starts_us=starts_us, is_simulated=True, notes=notes)
+    return Written("events", size_of(task.output), events=count, starts_us=first_us[0], is_simulated=True, notes=notes)
 
 
 def _chosen(video: VideoSource, task: Task) -> _Shown:
@@ -107,9 +107,10 @@ def _chosen(video: VideoSource, task: Task) -> _Shown:
         return _Shown(within, within, 1 / rate)
     if rate is not None:
         return _at_rate(table, within, rate, window)
-    listed: Sequence[int] = within
     if recipe.frames is not None:
         listed = sorted({within[int(place)] for place in uniform_indices(len(within), recipe.frames)})
+    else:
+        listed = list(within[:: recipe.every or 1])
     first = int(table.pts[0])
     return _Shown(listed, [int(table.pts[index]) - first for index in listed], table.time_base)
 
@@ -166,6 +167,7 @@ def _simulator(recipe: ConversionRecipe, size: tuple[int, int]) -> ContrastSimul
         positive=recipe.threshold,
         negative=recipe.threshold if recipe.threshold_off is None else recipe.threshold_off,
         spread=recipe.threshold_spread,
+        refractory_us=recipe.refractory_us,
         seed=recipe.seed,
     )
 
@@ -177,6 +179,13 @@ def _simulated(
         picture: Picture = video.to_rgb(frame, longest_edge=edge)
         yield simulator.frame(picture, shown.time_us(place))
         step.advance(1)
+
+
+def _noted(chunk: EventArray, first_us: list[int]) -> EventArray:
+    """The chunk; the time of the very first event is remembered."""
+    if len(chunk) and not first_us:
+        first_us.append(int(chunk.t_us.min()))
+    return chunk
 
 
 def _simulation_note(shown: _Shown) -> str:

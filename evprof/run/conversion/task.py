@@ -65,10 +65,12 @@ class ConversionRecipe(Plain):
     raw_format: str = _option("evt3", {"raw"})
     sort: bool = _option(False, _EVENT_FILES, source=EVENTS)
     frames: int | None = _option(None, {FRAMES}, 1, 1_000_000)
+    every: int | None = _option(None, {FRAMES}, 1, 1_000_000, source=VIDEO)
     fps: str | None = _option(None, _PICTURES)
     canvas: tuple[int, int] | None = _option(None, _PICTURES, 1, LARGEST_SIDE, source=EVENTS)
     rendering: str | None = _option(None, _PICTURES, source=EVENTS)
     window_us: int | None = _option(None, _PICTURES, 1, 10**12, source=EVENTS)
+    window_events: int | None = _option(None, _PICTURES, 1, 10**9, source=EVENTS)
     gop: int = _option(12, {MP4}, 1, 10_000)
     b_frames: int = _option(2, {MP4}, 0, 16)
     crf: int = _option(20, {MP4}, 0, 51)
@@ -77,6 +79,7 @@ class ConversionRecipe(Plain):
     threshold: float = _option(0.2, _EVENT_FILES, 0.01, 10, source=VIDEO)
     threshold_off: float | None = _option(None, _EVENT_FILES, 0.01, 10, source=VIDEO)
     threshold_spread: float = _option(0.03, _EVENT_FILES, 0, 1, source=VIDEO)
+    refractory_us: int = _option(0, _EVENT_FILES, 0, 10**9, source=VIDEO)
     seed: int = _option(0, _EVENT_FILES, 0, 2**63 - 1, source=VIDEO)
     simulate_width: int | None = _option(None, _EVENT_FILES, 1, LARGEST_SIDE, source=VIDEO)
 
@@ -121,9 +124,11 @@ class ConversionRecipe(Plain):
 
             if self.rendering not in RENDERINGS:
                 raise _wrong(f"--rendering is one of {', '.join(RENDERINGS)}.")
-        self._refuse_both("frames", "window_us")
+        self._refuse_both("frames", "every", "window_us", "window_events")
         if self.to == FRAMES:
-            self._refuse_both("frames", "fps")
+            self._refuse_both("frames", "every", "fps")
+        if self.to == MP4 and self.window_events is not None and self.fps is None:
+            raise _wrong("--window-events needs --fps, because such pictures have no rate of their own.")
 
     def refuse_for(self, source: str) -> None:
         """Raises UserError (exit code 2) for an option that a source, "events" or "video", has no use for."""
