@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evprof.cli import start as main
+from evprof.cli import start
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(start())

@@ -109,7 +109,9 @@ def _begin_anew(application: QApplication, window: MainWindow, session: Path) ->
 
     window.messages.clear()
     for entry in PANELS:
-        window.findChild(QDockWidget, entry.name).setVisible(entry.make is None)
+        dock = window.findChild(QDockWidget, entry.name)
+        if dock is not None:
+            dock.setVisible(entry.make is None)
     window.open_paths([str(session)], waits=True)
     app.settle(application, window)
 

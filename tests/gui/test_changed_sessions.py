@@ -155,7 +155,7 @@ def test_a_session_that_another_window_records_is_not_written(
 ) -> None:
     asked: list[RunRequest] = []
     host = _Resting()
-    host.submit = asked.append  # type: ignore[method-assign]  # notes what is asked of the engine
+    host.submit = asked.append  # type: ignore[method-assign,assignment]  # notes what is asked of the engine
     window.controller.attach_host(host)
     with SessionWriter(read_session(session_file), session_file, skips_existing=True) as other:
         other.claim()

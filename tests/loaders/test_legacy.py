@@ -203,7 +203,13 @@ def test_a_sample_may_fail_for_one_model(legacy_shapes: ModuleType, tmp_path: Pa
 
 
 def test_flat_rows_with_vision_apart(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    row = {"sample_idx": 0, "vision_time": 0.008, "prefill_time": 0.084, "prefill_length": 637, "draft_time": 0.3}
+    row: dict[str, Any] = {
+        "sample_idx": 0,
+        "vision_time": 0.008,
+        "prefill_time": 0.084,
+        "prefill_length": 637,
+        "draft_time": 0.3,
+    }
     row |= {"draft_tokens": 37, "vl_prefill_time": 0.27, "vl_generation_time": 0.97, "output_text": "a road"}
     (draft, target), _ = read(tmp_path, legacy_shapes.with_errors() | {"errors": [], "results": [row]})
     assert [entry.key for entry in draft.intervals] == ["vision_time", "prefill_time", "draft_time"]
