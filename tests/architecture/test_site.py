@@ -141,4 +141,8 @@ def test_the_page_of_files_names_the_variables_that_the_code_reads() -> None:
     read = set(re.findall(r'environ(?:\.get\(|\[|\.setdefault\()\s*"([A-Z_]+)"', text))
     read |= set(re.findall(r'_folder\("([A-Z_]+)"', text)) | set(re.findall(r'^_FOLDER_VARIABLE = "(\w+)"', text, re.M))
     assert read - set(VARIABLES) <= {"KINETO_LOG_LEVEL", "DISPLAY", "WAYLAND_DISPLAY", "RAY_AUTH_MODE"}
-    assert set(VARIABLES) <= set(re.findall(r'"([A-Z_]+)"', text)) | {"PYTORCH_ALLOC_CONF"}
+    assert set(VARIABLES) <= set(re.findall(r'"([A-Z_]+)"', text)) | {
+        "PYTORCH_ALLOC_CONF",
+        "HF_ENDPOINT",
+        "HF_HUB_OFFLINE",
+    }
