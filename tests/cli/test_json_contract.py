@@ -265,6 +265,15 @@ def test_visual_costs_add_up(recorded) -> None:
         assert (costs["decode_ms"] is None) == (run["speculation"] is not None)
 
 
+def test_runs_are_numbered_and_grouped(recorded) -> None:
+    runs = runs_of(recorded)
+    assert [run["run_id"] for run in runs] == [1, 2, 3, 4, 5]
+    assert [run["warmup"] for run in runs] == [True, True, False, False, False]
+    assert len({run["group_id"] for run in runs[:4]}) == 1
+    assert runs[4]["group_id"] != runs[3]["group_id"]
+    assert {run["repeat"] for run in runs} == {0}
+
+
 def test_the_zero_the_wall_and_what_is_left_over(recorded) -> None:
     for run in runs_of(recorded):
         everything = [*run["stages"], *(run["draft"] or {"stages": []})["stages"]]
@@ -330,6 +339,14 @@ def test_what_was_not_measured_is_null(recorded) -> None:
     assert runs_of(recorded)[0]["setup"]["weights_ms"] > 0
     unmeasured = {"import_ms": None, "weights_ms": None, "compile_ms": None, "first_use": False}
     assert runs_of(recorded)[4]["setup"] == unmeasured
+
+
+def test_the_text_leaves_out_the_end_that_the_ids_include(recorded) -> None:
+    for run in runs_of(recorded):
+        if len(run["token_ids"]) < run["settings"]["max_new_tokens"]:
+            assert run["token_pieces"][-1] == ""
+        assert run["text"] == "".join(run["token_pieces"]).strip()
+        assert "</s>" not in run["text"]
 
 
 def test_origins_and_rounds(recorded) -> None:

@@ -19,7 +19,7 @@ _READ = ("plan", "markdown")
 
 _REMOVED = {
     name: f"run tests/benchmarks/run.py {name} in a checkout"
-    for name in ("engine", "ui", "events", "video", "sessions", "coverage", "engine-process")
+    for name in ("engine", "ui", "events", "video", "parts", "sessions", "coverage", "engine-process")
 }
 """Benchmarks of the release before this one, and what to use instead."""
 
