@@ -103,7 +103,7 @@ def span_coverage(
     lengths: Floats = (stops - starts[first:last]) * factor
     column = np.repeat(np.arange(columns), np.diff(edges))
     # Intervals do not overlap: of each column only the last one can go on into others, and the one before the view.
-    rows = np.unique(edges - 1)
+    rows = edges[np.diff(edges, prepend=-1) > 0] - 1
     rows = rows[(rows >= max(0, first - 1)) & (rows < last)]
     own = np.where(rows >= first, column[rows - first] if last > first else 0, -1)
     left: Floats = (starts[rows] - scale.start_ns) * factor
