@@ -9,7 +9,7 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.export.chrome_trace import ChromeTrace
 from evprof.export.report.data import Source
-from evprof.export.tables import COLUMNS, Row, run_tables
+from evprof.export.tables import COLUMNS, Row, table_rows
 
 
 def chrome_trace(runs: Iterable[RunLog]) -> dict[str, Any]:
@@ -20,5 +20,5 @@ def chrome_trace(runs: Iterable[RunLog]) -> dict[str, Any]:
 
 def tables(runs: Iterable[RunLog], session: str = "") -> dict[str, list[Row]]:
     """Table name -> rows of some runs."""
-    found = [run_tables(run, session) for run in runs]
-    return {name: [row for each in found for row in each[name]] for name in COLUMNS}
+    listed = list(runs)
+    return {name: [row for run in listed for row in table_rows(name, run, session)] for name in COLUMNS}

@@ -34,13 +34,8 @@ Columns = dict[str, str | Callable[[Any], Any]]
 """Columns of a table, each with the path of its value in an item ("run.info.mode"), or a function of the item."""
 
 
-def run_tables(run: RunLog, session: str = "") -> dict[str, list[Row]]:
-    """The rows of one run. Each begins with IDENTITY."""
-    return {name: table_rows(name, run, session) for name in _TABLES}
-
-
 def table_rows(name: str, run: RunLog, session: str = "") -> list[Row]:
-    """The rows of one run in one of the tables."""
+    """The rows of one run in one of the tables. Each begins with IDENTITY."""
     items, columns = _TABLES[name]
     imported = run.info.imported
     file = (imported.path, imported.row) if imported else (None, None)

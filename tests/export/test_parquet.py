@@ -13,7 +13,7 @@ from evprof.core.records import STREAMS, TokenRecord, column_kinds
 from evprof.core.run_log import RunLog
 from evprof.export.files import check_name, write_export
 from evprof.export.report.data import Source
-from evprof.export.tables import COLUMNS, run_tables
+from evprof.export.tables import COLUMNS, table_rows
 
 pytestmark = pytest.mark.leaves_threads
 
@@ -47,7 +47,7 @@ def test_every_stream_is_read_back_as_it_was_recorded(folder: Path, listed: list
 def test_runs_hold_what_the_csv_holds(folder: Path, listed: list[RunLog]) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     found = parquet.read_table(folder / "runs.parquet").to_pylist()
-    rows = [row for run in listed for row in run_tables(run, "a.evprof")["runs"]]
+    rows = [row for run in listed for row in table_rows("runs", run, "a.evprof")]
     assert [list(row) for row in found] == [list(COLUMNS["runs"])] * len(rows)
     assert found == [{name: row.get(name) for name in COLUMNS["runs"]} for row in rows]
 

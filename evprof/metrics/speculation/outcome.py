@@ -142,6 +142,11 @@ def acceptance(run: RunLog) -> Acceptance | None:
     )
 
 
+def acceptance_of_all(runs: Iterable[RunLog]) -> Acceptance:
+    """The counts of several runs, summed; zeros where none of them speculates."""
+    return sum((counts for run in runs if (counts := acceptance(run)) is not None), Acceptance())
+
+
 def _reaching(counted: Counter[int]) -> tuple[int, ...]:
     """How many rounds accepted more than 0, 1, … tokens; `counted` says how many accepted exactly so many."""
     return tuple(accumulate(counted[accepted] for accepted in range(max(counted, default=0), 0, -1)))[::-1]
@@ -227,14 +232,9 @@ def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
         drafting = run.info.mode, run.info.settings.speculation
         key = (sample_key(run), drafting, answer_ids(run)) if run.info.imported is None else run.run_id
         known = found.setdefault(key, run)
-        if _drafted(run) > _drafted(known):
+        if acceptance_of_all([run]).drafted > acceptance_of_all([known]).drafted:
             found[key] = run
     return list(found.values())
-
-
-def _drafted(run: RunLog) -> int:
-    found = acceptance(run)
-    return 0 if found is None else found.drafted
 
 
 def acceptance_ceiling(rate: float) -> float | None:

@@ -27,7 +27,7 @@ from evprof.metrics.figures.stages import (
     union_ns,
 )
 from evprof.metrics.speculation.break_even import hidden_break_even_alpha
-from evprof.metrics.speculation.outcome import AcceptanceCeiling, ceiling_json, ceiling_of
+from evprof.metrics.speculation.outcome import AcceptanceCeiling, acceptance_of_all, ceiling_json, ceiling_of
 from evprof.metrics.speculation.payoff import reader_of, step_ms_of
 
 
@@ -76,7 +76,7 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> ParallelPrefillFigu
     if not mode_of(run.info.mode).is_parallel or run.info.imported is not None:
         return None
     hidden = [entry for entry in run.rounds if entry.hidden]
-    drafted, accepted = sum(entry.drafted for entry in hidden), sum(entry.accepted for entry in hidden)
+    counts = acceptance_of_all([run])
     saved = _saved_steps(run, hidden)
     verify_ms = ms_from_ns(sum(entry.verify_ns + entry.rollback_ns for entry in hidden))
     baseline, mine = baseline_of(run, others), repeats_of(run, others)
@@ -88,8 +88,8 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> ParallelPrefillFigu
         prefill_ms=stage_ms(run, "prefill"),
         **_moments(run),
         overlap_ms=_overlap_ms(run, hidden),
-        drafted=drafted,
-        accepted=accepted,
+        drafted=counts.hidden_drafted,
+        accepted=counts.hidden_accepted,
         saved_steps=saved,
         draft_ms=ms_from_ns(sum(entry.draft_ns for entry in hidden)),
         verify_ms=verify_ms,
@@ -103,7 +103,7 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> ParallelPrefillFigu
         net_gain_ms=_net(mine, plain, END_TO_END),
         net_without_load_ms=_net(mine, plain, WITHOUT_LOAD),
         baseline_ids=baseline.run_ids if baseline else (),
-        break_even_alpha=_break_even(run, drafted, step, verify_ms, before),
+        break_even_alpha=_break_even(run, counts.hidden_drafted, step, verify_ms, before),
     )
 
 

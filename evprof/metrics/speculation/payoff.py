@@ -20,7 +20,7 @@ from evprof.metrics.speculation.break_even import OUTPUT_LENGTHS, AnswerPace, Ro
 from evprof.metrics.speculation.clinic import per_position
 from evprof.metrics.speculation.outcome import (
     AcceptanceCeiling,
-    acceptance,
+    acceptance_of_all,
     ceiling_of,
     distinct_answers,
     preparation_ms,
@@ -191,9 +191,7 @@ def prediction_over(
     tokens = round(median(map(answer_length, runs)))
     distinct = distinct_answers(runs)
     by_place = chances_of(distinct)
-    counted = [counts for entry in distinct if (counts := acceptance(entry)) is not None]
-    judged = sum(counts.judged or 0 for counts in counted)
-    alpha = sum(counts.accepted for counts in counted) / judged if judged else None
+    alpha = acceptance_of_all(distinct).token_acceptance_rate
     preparation = median(preparation_ms(entry) for entry in runs)
     return Prediction(
         costs,
@@ -246,8 +244,8 @@ def expected_table(run: RunLog, others: Sequence[RunLog]) -> list[Expected]:
     target = None if baseline is None else pace_over(baseline.runs)
     if target is None:
         return []
-    draft, found, counts = pace_over(draft_alone(run, others)), prediction_of(run, others), acceptance(run)
-    chance = None if counts is None else counts.token_acceptance_rate
+    draft, found, counts = pace_over(draft_alone(run, others)), prediction_of(run, others), acceptance_of_all([run])
+    chance = counts.token_acceptance_rate
     rows = []
     for tokens in OUTPUT_LENGTHS:
         rounds_ms = parallel_ms = None

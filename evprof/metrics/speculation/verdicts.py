@@ -23,7 +23,7 @@ from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.clinic import AGREEMENT, definitions, per_position, plain_answer, round_histogram
 from evprof.metrics.speculation.failure_modes import counts as kinds_of
 from evprof.metrics.speculation.failure_modes import first_rejections
-from evprof.metrics.speculation.outcome import Acceptance, acceptance, ceiling_json, distinct_answers
+from evprof.metrics.speculation.outcome import Acceptance, acceptance, acceptance_of_all, ceiling_json, distinct_answers
 from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
 from evprof.metrics.speculation.payoff import (
     DECODE,
@@ -101,8 +101,8 @@ def _unweighed(run: RunLog) -> str:
 
 
 def _hidden_counts(run: RunLog) -> str:
-    found = acceptance(run)
-    if mode_of(run.info.mode).is_parallel and found is not None and found.hidden_drafted:
+    found = acceptance_of_all([run])
+    if mode_of(run.info.mode).is_parallel and found.hidden_drafted:
         return f"{found.hidden_accepted:,} of {found.hidden_drafted:,} hidden tokens were accepted."
     return ""
 
@@ -142,12 +142,11 @@ def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
         return _window_detail(payoff, window)
     step = step_ms_of(payoff.baseline)
     prediction = None if step is None else prediction_over(payoff.runs, step, payoff.measured)
-    counts = [entry for run in distinct_answers(payoff.runs) if (entry := acceptance(run)) is not None]
-    drafted, accepted = (sum(getattr(entry, name) for entry in counts) for name in ("drafted", "accepted"))
-    if prediction is None or not drafted:
+    counts = acceptance_of_all(distinct_answers(payoff.runs))
+    if prediction is None or counts.draft_acceptance_rate is None:
         return ""
     needed = _break_even_words(payoff, prediction)
-    return f"{percent_text(accepted / drafted)} of {drafted:,} drafted tokens were accepted{needed}."
+    return f"{percent_text(counts.draft_acceptance_rate)} of {counts.drafted:,} drafted tokens were accepted{needed}."
 
 
 def _break_even_words(payoff: Payoff, found: Prediction) -> str:
@@ -238,7 +237,7 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
     return {
         "drafter": _drafter(run, facts),
         **{name: getattr(facts, name) if facts else None for name in _FACTS},
-        **_counts(counts or Acceptance()),
+        **_counts(acceptance_of_all([run])),
         "per_round": [_round(run, entry) for entry in run.rounds],
         "definitions": [entry.to_json() for entry in definitions(run, plain_answer(run, others))],
         "per_position": [entry.to_json() for entry in per_position(run)],

@@ -21,7 +21,7 @@ from evprof.metrics.estimates.estimates import observe, question_of, scene_of, v
 from evprof.metrics.figures.decoding import decode_ms_per_token, matching_ids
 from evprof.metrics.figures.stages import stage_ms, wall_ms
 from evprof.metrics.speculation.break_even import prepare_ms, split_decode
-from evprof.metrics.speculation.outcome import Acceptance, acceptance
+from evprof.metrics.speculation.outcome import Acceptance, acceptance, acceptance_of_all
 
 GAMMAS = tuple(range(1, 9))
 """Draft lengths that predictions are held against."""
@@ -214,8 +214,7 @@ def measured(turns: Sequence[DraftingTurn]) -> dict[str, Any]:
 
 def acceptance_of(runs: Sequence[RunLog]) -> dict[str, Any]:
     """Counts over runs of different questions, and the rates made of them; None where nothing was drafted."""
-    counted = [counts for run in runs if (counts := acceptance(run)) is not None]
-    whole = sum(counted, Acceptance())
+    whole = acceptance_of_all(runs)
     names = ("rounds", "drafted", "accepted", "draft_acceptance_rate", "token_acceptance_rate")
     return {name: getattr(whole, name) for name in (*names, "mean_acceptance_length")} | {
         "hidden_drafted": whole.hidden_drafted,

@@ -28,7 +28,7 @@ from evprof.metrics.figures.stages import END_TO_END, total_ms, unattributed_ms
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.clinic import SHARE, definitions_over, per_position, round_histogram
 from evprof.metrics.speculation.failure_modes import KINDS, counts, first_rejections
-from evprof.metrics.speculation.outcome import distinct_answers, round_count
+from evprof.metrics.speculation.outcome import acceptance_of_all, distinct_answers, round_count
 from evprof.metrics.speculation.parallel_prefill import window_of
 from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, pace_of, prediction_over, step_ms_of
 from evprof.metrics.speculation.verdicts import detail, payoff_sentence
@@ -343,8 +343,8 @@ def hidden_drafts(data: ReportData) -> list[Block]:
 
 def _hidden_sentence(data: ReportData, column: Configuration) -> str:
     distinct, payoff = distinct_answers(column.runs), payoff_in(data, column)
-    hidden = [entry for run in distinct for entry in run.rounds if entry.hidden]
-    drafted, accepted = sum(entry.drafted for entry in hidden), sum(entry.accepted for entry in hidden)
+    counts = acceptance_of_all(distinct)
+    drafted, accepted = counts.hidden_drafted, counts.hidden_accepted
     verdict = payoff_sentence(payoff) if payoff else "the target was not run alone on these samples."
     head = f"{data.name(column)}: {verdict}"
     if not drafted:
