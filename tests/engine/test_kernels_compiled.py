@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
 
 pytest.importorskip("triton")
 
 import recorded_launches
-from engines.decoder.fused_pass import FusedPass, run_fused_layers
-from engines.decoder.kv_cache import StaticKv
-from engines.decoder.llama import LlamaDecoder
-from engines.decoder.quantization import PROJECTIONS, packer
+import step_traffic
 from engines.kernels.elementwise import quantize_rows
-from engines.kernels.packed_weight import MULTIPROCESSORS
 from recorded_launches import Launch
-from small_models import small_text
-
-META = torch.device("meta")
-H100, H200 = 3.35e12, 4.8e12
-"""Bytes a second that their data sheets promise."""
 
 GRANTED = 99 * 1024
 """Bytes of shared memory that a GeForce grants one program; other GPUs grant more."""
@@ -37,52 +26,8 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "triton"))
 
 
-def vicuna(
-    layers: int = 1, *, kv_heads: int = 32, dtype: torch.dtype = torch.bfloat16, quant: str | None = None
-) -> Any:
-    """A decoder of Vicuna-7B's shape, or with fewer heads of keys, that holds nothing."""
-    config = small_text(
-        32000,
-        hidden_size=4096,
-        intermediate_size=11008,
-        num_hidden_layers=layers,
-        num_attention_heads=32,
-        num_key_value_heads=kv_heads,
-        max_position_embeddings=8192,
-    )
-    with META:
-        source: Any = LlamaForCausalLM(config)
-        decoder = LlamaDecoder.take_over(source.to(dtype))
-        if quant is not None:
-            for layer in decoder.layers:
-                for name in PROJECTIONS:
-                    setattr(layer, name, packer(quant)(getattr(layer, name), META))
-    return decoder
-
-
-@torch.inference_mode()
 def step(tokens: int = 1, **shape: Any) -> list[Launch]:
-    """The launches of one step on a GPU of 132 multiprocessors."""
-    decoder = vicuna(**shape)
-    cache = StaticKv(decoder.config, 704, device=META, dtype=decoder.embed_tokens.weight.dtype)
-    ids, start = torch.zeros(1, tokens, dtype=torch.long, device=META), torch.zeros(1, dtype=torch.long, device=META)
-    with (
-        recorded_launches.recorded() as launches,
-        patch("engines.kernels.attention._processors", lambda _: MULTIPROCESSORS),
-    ):
-        FusedPass(decoder)(decoder, ids, start, cache)
-    return launches
-
-
-@torch.inference_mode()
-def prefill_launches(new: int) -> list[Launch]:
-    """Our own kernels' launches in a layer over `new` first positions."""
-    decoder = vicuna(2)
-    cache = StaticKv(decoder.config, new + 64, device=META, dtype=torch.bfloat16)
-    with recorded_launches.recorded() as launches:
-        states = torch.empty(1, new, 4096, dtype=torch.bfloat16, device=META)
-        decoder.trunk(states, cache, long_pass=run_fused_layers)
-    return launches[:4]
+    return step_traffic.launches_of(step_traffic.vicuna(**shape), tokens=tokens)
 
 
 def asked_at_once(launch: Launch, resident: int) -> int:
@@ -132,17 +77,17 @@ def test_every_kernel_of_a_step(tokens: int, capability: int, shape: dict[str, A
             assert any(name.startswith(("HMMA", "HGMMA")) for name in names) == (launch.name != "one_token")
             resident = made.resident(launch.options["num_warps"])
             # The small products of several tokens in four bits have enough for an H100.
-            rate = H100 if launch.arguments.get("BITS") == 4 and tokens > 1 else H200
+            rate = step_traffic.H100 if launch.arguments.get("BITS") == 4 and tokens > 1 else step_traffic.H200
             assert asked_at_once(launch, resident) > rate * LATENCY_S / 132
 
 
 def test_every_kernel_of_a_prefill() -> None:
     """Compiled once for all lengths; nothing spills, and memory is read and written 16 bytes at a time."""
-    launches = prefill_launches(640)
+    launches = step_traffic.prefill_launches(640)
     assert [launch.name for launch in launches] == ["_rotate_and_write", "_add_norm", "_silu_product", "_add_norm"]
     keys = {recorded_launches.compile_key(launch) for launch in launches}
     for length in (17, 4643):
-        assert keys == {recorded_launches.compile_key(launch) for launch in prefill_launches(length)}
+        assert keys == {recorded_launches.compile_key(launch) for launch in step_traffic.prefill_launches(length)}
     for launch in launches[:3]:
         made = recorded_launches.compiled(launch, 90)
         assert made.spilled == 0
