@@ -136,11 +136,22 @@ def row_key(sample: Sample, more: str = "") -> str:
 def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Raises UserError when examples in the folder were made in another way than is asked for now."""
     for name in dict.fromkeys((*before, *now)):
-        if before.get(name) != now.get(name):
-            raise UserError(
-                f"{folder}: its examples were made with another {name.replace('_', ' ')}; ask as before, choose "
-                "another folder, or begin anew with --overwrite."
-            )
+        what, old, new = name, before.get(name), now.get(name)
+        if old == new:
+            continue
+        if isinstance(old, dict) and isinstance(new, dict):
+            part = next(key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key))
+            what, old, new = f"{name} {part}", old.get(part), new.get(part)
+        raise UserError(
+            f"{folder}: its examples were made with another {what.replace('_', ' ')} ({_told(old)}, now {_told(new)}); "
+            "ask as before, choose another folder, or begin anew with --overwrite."
+        )
+
+
+def _told(value: object) -> str:
+    if isinstance(value, dict):
+        return str(value.get("name", "another"))
+    return "none" if value is None else str(value)[:80]
 
 
 def unwritable(folder: Path, error: OSError) -> UserError:

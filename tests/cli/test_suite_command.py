@@ -179,7 +179,7 @@ def test_stopped_and_resumed(
     assert "--resume" in refused.errors
     other = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--warmup", 3)
     assert other.code == 1
-    assert "other are: warmup 1" in other.errors
+    assert "warmup 1 then and 3 now" in other.errors
     second = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--json")
     assert second.code == 0, second.errors
     assert second.document["counts"] == {"planned": 18, "finished": 18, "failed": 0, "missing": 0}
@@ -259,8 +259,8 @@ def test_another_suite_is_refused_before_an_engine_starts(
     found = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--limit", 2, "--max-new-tokens", 9)
     assert found.code == 1
     assert found.errors.splitlines() == [
-        "evprof: --resume: this is not the suite that was begun there (other are: cell 'draft', cell "
-        "'side-by-side'); ask for the same cells and warm-ups, or take another folder."
+        "evprof: --resume: this is not the suite that was begun there (cell 'draft' has other settings; cell "
+        "'side-by-side' has other settings); ask for the same cells and warm-ups, or take another folder."
     ]
 
 
@@ -411,4 +411,4 @@ def test_all_rows_in_each_of_several_processes(evprof: Evprof, grid: Path, tmp_p
     drafted = [run for run in runs if run["speculation"] and not run["warmup"]]
     assert [len(run["baseline"]["run_ids"]) for run in drafted] == [2] * 4
     other = evprof("suite", grid, "-o", tmp_path / "out", "--repeat", 1, "--limit", 2, "--resume")
-    assert "other are: sessions 2" in other.errors
+    assert "sessions 2 then and 1 now" in other.errors

@@ -168,7 +168,7 @@ def test_a_stop_keeps_what_was_collected(collect, samples, tmp_path, stop_after)
 
 def test_other_settings_and_other_folders_are_refused(collect, samples, tmp_path) -> None:
     collect(tmp_path / "data", samples[:1])
-    with pytest.raises(UserError, match="another max new tokens"):
+    with pytest.raises(UserError, match=r"another max new tokens \(5, now 3\)"):
         collect(tmp_path / "data", samples[:1], settings=replace(SETTINGS, max_new_tokens=3))
     with pytest.raises(UserError, match="another draft"):
         collect(tmp_path / "data", samples[:1], draft=None)

@@ -192,17 +192,17 @@ def test_another_suite_is_told_from_the_one_begun() -> None:
     assert fact["planned_runs"] == sum(len(row.roles) for row in plan.rows) > 20
     fewer, longer = {"cells": MIXED["cells"][:4]}, {**MIXED, "settings": {"max_new_tokens": 3}}
     other = [*samples_of(1), Sample("b.npy", "b.mp4", name="sample 1")]
-    with pytest.raises(UserError, match="other are: sample 'sample 1'"):
+    with pytest.raises(UserError, match="sample 'sample 1' is another one"):
         check_goes_on(fact, MIXED, other)
-    with pytest.raises(UserError, match="other are: cell"):
+    with pytest.raises(UserError, match="is gone"):
         check_goes_on(fact, fewer, samples_of(2))
-    with pytest.raises(UserError, match="other are: cell"):
+    with pytest.raises(UserError, match="is new"):
         check_goes_on(begun_as(fewer, samples_of(2)), MIXED, samples_of(2))
-    with pytest.raises(UserError, match="other are: cell"):
+    with pytest.raises(UserError, match="has other settings"):
         check_goes_on(fact, longer, samples_of(2))
-    with pytest.raises(UserError, match="other are: warmup 1"):
+    with pytest.raises(UserError, match="warmup 1 then and 3 now"):
         check_goes_on(fact, MIXED, samples_of(2), warmup=3)
-    with pytest.raises(UserError, match="other are: sessions 1"):
+    with pytest.raises(UserError, match="sessions 1 then and 2 now"):
         check_goes_on(fact, MIXED, samples_of(2), sessions=2)
     with pytest.raises(UserError, match="not of a suite"):
         check_goes_on(None, MIXED, samples_of(2))

@@ -113,8 +113,13 @@ class ExpectedAnswer(Plain):
         return found if is_told else None
 
     def to_facts(self) -> dict[str, Any]:
-        lists = {"also": list(self.also), "choices": list(self.choices)}
-        return {**lists, "right": self.right, "letter": self.letter or None, "task": self.task}
+        return {
+            "also": list(self.also),
+            "choices": list(self.choices),
+            "right": self.right,
+            "letter": self.letter or None,
+            "task": self.task,
+        }
 
 
 def with_choices(question: str, choices: Sequence[str]) -> str:

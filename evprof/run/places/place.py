@@ -13,9 +13,9 @@ from evprof.core.protocols import EngineChanged, Message, RequestEnded, RunDescr
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
 from evprof.core.request import RunRequest
-from evprof.core.run_info import FAILED, PLACE, PLACES_AT_WORK, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, PLACE, PLACES_AT_WORK, RunInfo
 from evprof.core.sample import Sample
-from evprof.run.processes.open_runs import NO_PROGRESS
+from evprof.run.processes.open_runs import NO_PROGRESS, OpenRuns
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
 from evprof.version import __version__
 
@@ -189,6 +189,15 @@ class SeatTerms:
     neighbours: int = 1
 
 
+@dataclass(frozen=True)
+class SeatAnswer:
+    """The result of a request. `lost`: why its engine process ended unexpectedly."""
+
+    arrival: Arrival
+    lost: str | None = None
+    is_cold: bool = False
+
+
 class EngineSeat:
     """Carries out one request at a time; `stop` may be called meanwhile, from another thread."""
 
@@ -204,7 +213,7 @@ class EngineSeat:
     def describe(self) -> dict[str, Any]:
         return {PLACE: self._environment[PLACE], "evprof": __version__, "pid": os.getpid()}
 
-    def carry_out(self, values: dict[str, Any], *, is_fresh: bool = False) -> Ended:
+    def carry_out(self, values: dict[str, Any], *, is_fresh: bool = False) -> SeatAnswer:
         """The request of these values (`RunRequest.to_json`), in a new engine process where it `is_fresh`."""
         asked = replace(RunRequest.from_json(values), first_run_id=FIRST_RUN_ID)
         recording = RecordLog()
@@ -212,9 +221,9 @@ class EngineSeat:
         self._place.begin(HERE, asked, is_fresh=is_fresh)
         ended = self._place.next_ended(self._look)
         if not ended.is_begun:
-            return ended
+            return self._stopped(asked)
         arrival = Arrival.of(recording).told(asked.sample, self._environment)
-        return replace(ended, arrival=arrival, lost=self._loss(arrival) if ended.is_cold else None)
+        return SeatAnswer(arrival, self._loss(arrival) if ended.is_cold else None, ended.is_cold)
 
     def stop(self) -> None:
         self._stop.set()
@@ -226,6 +235,14 @@ class EngineSeat:
     def _look(self) -> None:
         if self._stop.is_set():
             self._place.stop()
+
+    def _stopped(self, request: RunRequest) -> SeatAnswer:
+        """A request that no engine received still has a run."""
+        recording, begun = RecordLog(), OpenRuns()
+        begun.begin(request)
+        for message in begun.close(CANCELLED, "Stopped before it began."):
+            recording.post(message)
+        return SeatAnswer(Arrival.of(recording).told(request.sample, self._environment))
 
     def _loss(self, arrival: Arrival) -> str | None:
         """Why the engine process ended, unless a person or a limit had it ended."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +20,13 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import PLACE
 from evprof.core.sample import Sample
-from evprof.run.places.place import Ended
+from evprof.run.places.place import Ended, SeatAnswer
 from evprof.version import __version__
 
 LOOK_S = 0.05
+
+SLOW_START_S = 30.0
+"""After so long without a place a person is told what is waited for."""
 
 MOST_STARTS = 3
 """Attempts to put a place on a machine in a row before the place is given up."""
@@ -104,6 +108,7 @@ class RayPlaces:
         self._say = say
         self._is_stopping = False
         self._busy: set[int] = set()
+        self._slow_at: float | None = time.monotonic() + SLOW_START_S
         for place in self._actors.idle():
             self._actors.ask(place, "describe")
 
@@ -132,12 +137,17 @@ class RayPlaces:
             if self._is_stopping and not self._busy:
                 return None
             if not self._actors.is_waiting:
-                if self.free():
-                    return None
-                raise UserError("No machine of the cluster is left; what was measured is kept, go on with --resume.")
+                if not self.free():
+                    raise UserError(
+                        "No machine of the cluster is left; what was measured is kept, go on with --resume."
+                    )
+                return None
             answer = self._actors.next_answer()
             if answer is not None:
                 return self._ended(answer)
+            if self._slow_at is not None and time.monotonic() > self._slow_at:
+                self._slow_at = None
+                self._say(f"no place has answered for {SLOW_START_S:.0f} s: the cluster may be busy with others' work")
 
     def stop(self) -> None:
         self._is_stopping = True
@@ -161,12 +171,13 @@ class RayPlaces:
         if not was_busy:
             self._greet(place, answer.value)
             return None
-        result: Ended = answer.value
-        return replace(result, place=place)
+        result: SeatAnswer = answer.value
+        return Ended(place, result.arrival, result.lost, is_cold=result.is_cold)
 
     def _greet(self, place: int, description: dict[str, Any]) -> None:
         """Raises UserError for a machine that has another version of evprof."""
         name = self._names[place] = description[PLACE]
+        self._slow_at = None
         if description["evprof"] != __version__:
             raise UserError(f"{name} has evprof {description['evprof']}, and here is {__version__}; install the same.")
 

@@ -81,14 +81,27 @@ def check_same(fact: Any, asked: Mapping[str, Any]) -> None:
     before = _table(fact, "fingerprint")
     if not before:
         raise UserError("--resume: the session there is not of a suite, or of an older version; take another folder.")
-    samples, then, now = _table(before, "samples"), _table(before, "cells"), asked["cells"]
-    changed = [f"{name} {before.get(name)}" for name in ("sessions", "warmup") if before.get(name) != asked[name]]
-    changed += [f"sample '{name}'" for name, digest in asked["samples"].items() if samples.get(name, digest) != digest]
-    changed += [f"cell '{label}'" for label in dict.fromkeys((*then, *now)) if then.get(label) != now.get(label)]
-    if changed:
+    differences = [
+        f"{name} {before.get(name)} then and {asked[name]} now"
+        for name in ("sessions", "warmup")
+        if before.get(name) != asked[name]
+    ]
+    samples = _table(before, "samples")
+    differences += [
+        f"sample '{name}' is another one"
+        for name, digest in asked["samples"].items()
+        if samples.get(name, digest) != digest
+    ]
+    then, now = _table(before, "cells"), asked["cells"]
+    for label in dict.fromkeys((*then, *now)):
+        if then.get(label) != now.get(label):
+            change = "is gone" if label not in now else "is new" if label not in then else "has other settings"
+            differences.append(f"cell '{label}' {change}")
+    if differences:
+        said = "; ".join(differences[:4]) + ("; …" if len(differences) > 4 else "")
         raise UserError(
-            f"--resume: this is not the suite that was begun there (other are: {', '.join(changed[:4])}); ask for the "
-            "same cells and warm-ups, or take another folder."
+            f"--resume: this is not the suite that was begun there ({said}); ask for the same cells and warm-ups, or "
+            "take another folder."
         )
 
 
