@@ -175,7 +175,7 @@ def test_a_gpu_of_this_machine_by_what_is_free_on_it(monkeypatch: pytest.MonkeyP
     found = describe_fit(FitQuestion(first, second))
     assert found["free_bytes"] == {"cuda:0": 20 * GIB, "cuda:1": 14 * GIB}
     assert found["placement"] == REFUSED
-    assert found["sentence"].startswith("random:7b-video-llava needs 15.80 GiB on cuda:1")
+    assert found["sentence"].startswith("random:7b-video-llava needs 15.87 GiB on cuda:1")
     assert found["advice"][0]["change"] == "--target-device cuda:0"
 
 
