@@ -19,7 +19,7 @@ RUN_TIMEOUT_S = 300
 def run_in_engine_process(program: list[str]) -> str:
     """Runs the bundled demo's first request in the program's own engine process, as the window does; its answer."""
     from evprof.core.recording import RecordLog
-    from evprof.core.run_book import RunBook
+    from evprof.core.run_log import RunBook
     from evprof.run.processes.engine_host import EngineHost
     from evprof.run.requests import demo_requests
 

@@ -11,9 +11,8 @@ from typing import Any
 from evprof.core.protocols import RequestEnded, RunEnded, RunStarted, Sink, StopFlag
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.run.suites.plan import INTERLEAVED, SuitePlan, SuiteRow, plan_suite
 from evprof.run.suites.record import RowOutcomes, fingerprint, suite_fact

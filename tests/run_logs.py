@@ -7,8 +7,7 @@ from typing import Any
 
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 
 
 def runs_of(engine: Any, request: RunRequest, stop: Any = None) -> list[RunLog]:

@@ -27,7 +27,7 @@ from evprof.core.vocabulary.settings import settings_from_json
 from evprof.loaders.legacy.family import LegacyFile, open_legacy
 from evprof.loaders.legacy.rows import NUMBERED, LegacyRow, shortened
 from evprof.metrics.arithmetic.statistics import warmup_count
-from evprof.run.kept_figures import kept_figures, runs_of
+from evprof.run.session_target import kept_figures, runs_of
 from evprof.session.presence import reserved
 from evprof.session.store import Commit, SessionFile
 

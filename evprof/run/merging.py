@@ -21,7 +21,7 @@ from evprof.core.protocols import StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
 from evprof.core.run_info import ENGINE_SESSION, RunInfo
-from evprof.run.kept_figures import kept_figures, runs_of
+from evprof.run.session_target import kept_figures, runs_of
 from evprof.session.facts import MARKS, MERGED
 from evprof.session.opened import OpenedSession, open_session
 from evprof.session.presence import is_written, reserved

@@ -6,6 +6,8 @@ It is used by one thread, the session writer's.
 from __future__ import annotations
 
 import contextlib
+import sqlite3
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,10 @@ from evprof.core.records import STREAMS
 from evprof.core.rows.blocks import blocks_by_run
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
+from evprof.metrics.configurations.baselines import choose_baselines
 from evprof.session.presence import Hold
 from evprof.session.store import Commit, SessionFile
+from evprof.session.validation import has_impossible_numbers, readable
 
 MOST_HASHED_BYTES = 2 << 30
 """Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
@@ -97,7 +101,6 @@ class SessionTarget:
 
         Raises what `commit` does; the runs are looked at again next time.
         """
-        from evprof.run.kept_figures import kept_figures
 
         over = [run for run in self._logs.values() if run.info.is_over]
         if self.file is not None and over:
@@ -132,3 +135,46 @@ class SessionTarget:
                         info.sample = replace(info.sample, **found)
                         self._dirty.add(info.run_id)
         self._unhashed.clear()
+
+
+def runs_of(recording: RecordLog, infos: Iterable[RunInfo]) -> list[RunLog]:
+    runs = {info.run_id: RunLog(info) for info in infos}
+    for stream in recording.streams.values():
+        for run_id, block in blocks_by_run(stream, 0, len(stream)):
+            runs[run_id].take(*block)
+    return list(runs.values())
+
+
+def kept_figures(runs: Iterable[RunLog]) -> dict[int, dict[str, Any]]:
+    """By run; without runs whose facts or rows no reader would accept.
+
+    The facts of the runs become those that a reader knows.
+    """
+    from evprof.metrics.run_summary import summary_of
+
+    kept: dict[int, dict[str, Any]] = {}
+    for run in runs:
+        if (info := readable(run.info)) is not None and not has_impossible_numbers(run):
+            run.info = info
+            kept[run.run_id] = summary_of(run)
+    return kept
+
+
+def note_baselines(path: Path, made: Collection[int] | None = None) -> None:
+    """Stores the baselines of the runs `made` (default: of all) in a session that nobody writes at present.
+
+    Raises UserError when it cannot be written.
+    """
+    file = SessionFile(path)
+    try:
+        infos = file.infos()
+        chosen = choose_baselines(infos, made)
+        changed = [info for info in infos if chosen.get(info.run_id, info.baseline) != info.baseline]
+        for info in changed:
+            info.baseline = chosen[info.run_id]
+        if changed:
+            file.commit({}, Commit(infos=changed))
+    except (sqlite3.Error, ValueError) as error:
+        raise UserError(f"The baselines of {path} cannot be noted: {error}.") from error
+    finally:
+        file.close()

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.session.opening import check_header, is_cut, logs, opened
 from evprof.session.reading import SessionReading, attempted, fingerprint
 from evprof.session.tables import FACT_PREFIX, DamageError

@@ -21,7 +21,7 @@ HEAVY = {
     *("PySide6", "pyqtgraph", "av", "PIL", "h5py", "psutil", "pynvml", "matplotlib", "jinja2"),
 }
 LIGHT = (
-    *("evprof", "evprof.cli", "evprof.cli.commands", "evprof.__main__", "evprof.core.run_book", "engines"),
+    *("evprof", "evprof.cli", "evprof.cli.commands", "evprof.__main__", "evprof.core.run_log", "engines"),
     *("evprof.session.store", "evprof.session.reading", "evprof.metrics.document", "evprof.notebook.session"),
     *("evprof.export.chrome_trace", "evprof.loaders.probe", "evprof.loaders.bundled", "evprof.view.lanes"),
 )

@@ -22,13 +22,13 @@ import numpy as np
 from evprof.core.recording import RecordLog
 from evprof.core.records import TARGET, MemoryRecord, column_kinds
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, FINISHED, LengthFacts, MemoryFacts, RunInfo
+from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.run.kept_figures import kept_figures, runs_of
 from evprof.run.places.place import Arrival
+from evprof.run.session_target import kept_figures, runs_of
 from evprof.session.store import Commit, SessionFile
 from scripted_engine import ScriptedEngine
 

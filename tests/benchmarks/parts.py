@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.moving_edges import HEIGHT, WIDTH, moving_edges
 from benchmarks.part_files import write_manifest, write_results
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter

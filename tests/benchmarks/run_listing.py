@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.session.opened import open_session
 from ui.runs.run_entries import CELL, RunEntries
 

@@ -343,7 +343,7 @@ def test_a_folder_is_cut_into_clips(evprof: Evprof, room: FakeRoom, tmp_path: Pa
     found = evprof("suite", grid, *words, "-o", tmp_path / "out")
     assert found.code == 0, found.errors
     runs = load_session(tmp_path / "out" / "suite.evprof").recording
-    from evprof.core.run_book import RunBook
+    from evprof.core.run_log import RunBook
 
     book = RunBook(runs)
     book.update()

@@ -12,8 +12,7 @@ import pytest
 from evprof.cli.suite import command
 from evprof.cli.suite.progress import SuiteProgress, cell_documents, print_cells, suite_document
 from evprof.cli.terminal.console import Console
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.export.report.data import Source
 from evprof.run.suites.plan import plan_suite

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import RUNNING
+from evprof.core.run_log import RunBook
 from evprof.export.report.data import Source, gather
 from evprof.session.store import WRITER_GONE
 from whole_session import load_session

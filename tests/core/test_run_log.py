@@ -21,9 +21,8 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import LengthFacts, RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from run_logs import content
 
 

@@ -10,9 +10,8 @@ from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
 from evprof.core.rows.spans import IntTable, Span
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 
 NAMES = ["load", "vision", "vision+prefill", "step", "tower"]
 RECORDS = st.builds(

@@ -18,8 +18,7 @@ from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStart
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.metrics.figures.kv_cache import formula_bytes
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms

@@ -25,9 +25,8 @@ from evprof.core.records import (
     TokenRecord,
 )
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import ModelFacts, RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.export.report.data import ReportData

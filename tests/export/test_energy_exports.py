@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.export.report.data import Source, gather
 from evprof.export.report.sections.memory import energy
 from evprof.view.range_figures import power_line

@@ -10,9 +10,8 @@ import pytest
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, SETTLED, SpanRecord
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import LoadingFacts, RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Table

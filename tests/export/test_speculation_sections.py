@@ -10,8 +10,7 @@ import pytest
 
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings

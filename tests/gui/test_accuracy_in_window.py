@@ -11,8 +11,8 @@ import pytest
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
+from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.scoring import ExpectedAnswer
 from evprof.run.session_writer import SessionWriter

@@ -11,9 +11,8 @@ from PySide6.QtTest import QTest
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.view.columns import ShownModel, columns_of
 from ui.columns.model_pair import ModelPair

@@ -10,9 +10,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import ImportedFacts
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.view.columns import ShownModel
 from evprof.view.lanes import Track
 from ui.columns.stage_strip import HEIGHT, StageStrip

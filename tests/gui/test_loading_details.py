@@ -8,9 +8,8 @@ import pytest
 
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import LoadingFacts
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.view.columns import ShownModel
 from ui.runs.run_details import DetailSection, span_sections, summary_sections
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evprof.core.recording import RecordLog
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.metrics.speculation.payoff import payoff_of, payoff_over
 from evprof.run.requests import demo_requests
 from scripted_engine import ScriptedEngine

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, STAGES, TARGET, RoundRecord, SpanRecord, TokenRecord
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunBook
 from evprof.view.columns import ShownModel, columns_of
 from evprof.view.lanes import Track
 from fake_nvml import powered_recording

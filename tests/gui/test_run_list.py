@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QInputDialog
 
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.core.vocabulary.settings import with_value
 from evprof.metrics.document import run_document
 from evprof.metrics.speculation.payoff import payoff_of

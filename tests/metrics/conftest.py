@@ -9,9 +9,8 @@ import pytest
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TensorRecord, TokenRecord
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SetupFacts
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from told import told
 
 MS = 1_000_000

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, END, SETTLED, STAGES, TARGET, PowerRecord, SpanRecord
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.vocabulary.figures import ENERGY, FIGURES
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.document import run_document

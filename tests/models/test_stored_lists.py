@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.many_runs import ManyRuns, write_many_runs
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.session.opened import open_session
 from ui.runs.run_entries import CELL, RunEntries
 from whole_session import load_session

@@ -9,7 +9,7 @@ import pytest
 
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.processes.engine_host import EngineHost, EngineProcess

@@ -13,8 +13,8 @@ from evprof.core.protocols import RequestEnded, RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
+from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.places.place import Arrival

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.recording import RecordLog
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.metrics.figures.stages import wall_ms
 from evprof.run.requests import demo_requests
 from evprof.run.session_writer import SessionWriter

@@ -16,7 +16,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.protocols import RequestEnded
 from evprof.core.recording import RecordLog
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.run.processes.channel import ListeningChannel, apply_part
 from evprof.run.processes.engine_host import EngineProcess
 from scripted_process import engine_argv

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.many_runs import ManyRuns, write_many_runs
 from evprof.core.errors import Cancelled
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.export.report.data import Source, gather
 from evprof.export.report.rendering import html
 from evprof.export.report.writing import build_report

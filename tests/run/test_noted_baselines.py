@@ -9,11 +9,11 @@ from typing import Any
 
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.noted_baselines import note_baselines
+from evprof.run.session_target import note_baselines
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
 from whole_session import load_session

@@ -21,8 +21,8 @@ import driven_suites
 from driven_suites import Listening, plan_of, runs_of
 from evprof.core.errors import UserError
 from evprof.core.records import STREAMS
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, ENGINE_SESSION, FAILED, FINISHED, PLACE
+from evprof.core.run_log import RunBook
 from evprof.metrics.configurations.gathering import last_attempts
 from evprof.run.places.place import SeatTerms
 from evprof.run.places.ray_cluster import LOCAL, RayCluster

@@ -17,8 +17,8 @@ from benchmarks.processes import run_argv
 from evprof.core.errors import UserError
 from evprof.core.protocols import EngineChanged, RequestEnded, RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunBook
 from evprof.run import session_writer
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.metrics.figures.energy import energy_j
 from evprof.metrics.figures.stages import total_ms
 from evprof.session import migrations, opened, reading, tables

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evprof.core.protocols import RunDescribed
-from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunBook
 from evprof.run.session_writer import SessionWriter
 from evprof.session.store import changed_session
 from whole_session import load_session

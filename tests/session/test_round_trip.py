@@ -17,8 +17,8 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS, column_kinds
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import MemoryFacts, RunInfo
+from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.speculation import SpeculationSettings

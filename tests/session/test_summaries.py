@@ -11,9 +11,8 @@ import pytest
 
 from benchmarks.many_runs import ManyRuns, write_many_runs
 from evprof.core.errors import UserError
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.metrics import run_summary
 from evprof.metrics.document import run_document
 from evprof.metrics.figures import kept

@@ -26,8 +26,8 @@ from evprof.core.records import (
     TokenRecord,
 )
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.view.columns import ShownModel, columns_of, pair_for

@@ -19,9 +19,8 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.session.facts import LONGEST_NOTE, MOST_MARKS, Mark, marks_of
 from evprof.view.columns import pair_for
 from ui.state.selection import Selection, TimeRange

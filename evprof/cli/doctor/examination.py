@@ -92,8 +92,8 @@ def _engine() -> dict[str, Any]:
     from evprof.cli.run.recorded_session import make_engine
     from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
-    from evprof.core.run_book import RunBook
     from evprof.core.run_info import FINISHED
+    from evprof.core.run_log import RunBook
     from evprof.loaders.bundled import bundled_sample
     from evprof.run.processes.runner import LocalRunner
     from evprof.run.requests import BUNDLED_DRAFT

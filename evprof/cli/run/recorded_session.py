@@ -29,9 +29,8 @@ from evprof.core.protocols import (
 from evprof.core.recording import RecordLog
 from evprof.core.records import BatchRow
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.units import count_text, ms_from_ns, ms_text
 from evprof.metrics.figures.stages import wall_ms
 from evprof.run.processes.interrupts import stop_flag
@@ -150,7 +149,7 @@ class RecordedSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        from evprof.run.noted_baselines import note_baselines
+        from evprof.run.session_target import note_baselines
 
         try:
             if kind is None or not issubclass(kind, KeyboardInterrupt):

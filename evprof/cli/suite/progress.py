@@ -13,9 +13,8 @@ from evprof.cli.terminal.progress import Progress
 from evprof.cli.terminal.tables import print_rows
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import STAGES
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, FINISHED, REFERENCE
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.export.report.data import Source
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.accuracy import accuracy_of, by_task, rules_document

@@ -11,9 +11,8 @@ from typing import Any
 from evprof.core.errors import UsageError, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.figures.stages import wall_ms
 from evprof.run.processes.runner import ProcessRunner

@@ -19,9 +19,8 @@ from evprof.core.errors import EngineLost, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest, TraceSettings
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_sample

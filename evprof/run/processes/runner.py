@@ -15,9 +15,8 @@ from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import READY, Closing, Engine, EngineChanged, RequestEnded, StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RunBook, RunLog
 from evprof.run.meters.samplers import RunSamplers
 from evprof.run.processes.channel import Part, QueueSink, apply_part, carry_out
 from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost

@@ -18,14 +18,13 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, RowKey
-from evprof.core.run_log import RunLog
-from evprof.run.noted_baselines import note_baselines
+from evprof.core.run_log import RunBook, RunLog
 from evprof.run.places.place import Ended, OnePlace
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
+from evprof.run.session_target import note_baselines
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.plan import INTERLEAVED, RowDeck, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.ready import VideoTrials
