@@ -8,7 +8,7 @@ from evprof.cli.doctor.cuda import bundle_folder, packages_folder
 if (bundle := bundle_folder()) is not None and (packages := packages_folder(bundle)) is not None:
     sys.path.insert(0, str(packages))
 
-from evprof.cli import start
+from evprof.__main__ import main
 
 if __name__ == "__main__":
-    raise SystemExit(start())
+    raise SystemExit(main())

@@ -9,7 +9,7 @@ from whole_session import read_session
 
 DRIVER = """
 import sys
-from evprof.cli import start as main
+from evprof.__main__ import main
 from evprof.cli.run import recorded_session
 sys.path.append({tests!r})
 from scripted_process import engine_of

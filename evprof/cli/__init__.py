@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
-import threading
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import NoReturn
 
 from evprof.cli.command import Command, CommandExample, CommandHelp, CommandParser, add_command, add_commands, epilog
-from evprof.cli.terminal.crash import open_missing_streams, output_problem, report_crash, sentence_of, tell
+from evprof.cli.terminal.crash import output_problem, report_crash, sentence_of, tell
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 
 DEFAULT_COMMAND = "gui"
@@ -30,22 +28,6 @@ EXAMPLES = (
     ),
     CommandExample("evprof doctor", "look for what does not work here"),
 )
-
-
-def start() -> int:
-    """The installed program: `main` on this process's arguments."""
-    open_missing_streams()
-    try:
-        code = main()
-    except KeyboardInterrupt:  # after the end of the command, which has said what stopped it
-        code = CANCELLED
-    if any(thread.name.startswith(("evprof-engine", "evprof-convert")) for thread in threading.enumerate()):
-        # A second Ctrl-C left it in the middle of its work; Python would wait for it or crash in it.
-        with contextlib.suppress(OSError):
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
-        os._exit(code)
-    return code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

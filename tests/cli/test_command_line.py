@@ -90,7 +90,7 @@ def test_gui_without_a_display_says_what_to_do(evprof, monkeypatch) -> None:
 
 
 def test_a_closed_pipe_is_no_defect() -> None:
-    code = "import sys; from evprof.cli import start as main; sys.exit(main())"
+    code = "import sys; from evprof.__main__ import main; sys.exit(main())"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "inspect", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

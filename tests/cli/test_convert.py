@@ -256,7 +256,7 @@ def test_a_folder_with_both_is_cut_into_clips(evprof, sequence: Path, tmp_path: 
 def test_a_disk_that_fills_up(to: str, recording: Path, tmp_path: Path) -> None:
     """A limit on the size of files fails in the middle of writing, as a full disk does."""
     code = (
-        "import resource, sys; from evprof.cli import start as main\n"
+        "import resource, sys; from evprof.__main__ import main\n"
         "import evprof.run.conversion.from_events\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700)); sys.exit(main())"
     )
@@ -281,7 +281,7 @@ def run_python(code: str, words: list[str], home: Path) -> subprocess.CompletedP
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_ctrl_c_in_a_single_conversion(tmp_path: Path) -> None:
     code = (
-        "import sys; from evprof.cli import start as main; from evprof.run.conversion import workers\n"
+        "import sys; from evprof.__main__ import main; from evprof.run.conversion import workers\n"
         "real = workers.convert\n"
         "def told(task, step): print('begun', flush=True); return real(task, step)\n"
         "workers.convert = told; sys.exit(main())"
@@ -305,7 +305,7 @@ def test_ctrl_c_in_a_single_conversion(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_a_second_ctrl_c_ends_the_process(recording: Path, tmp_path: Path) -> None:
     code = (
-        "import sys, time; from evprof.cli import start as main; from evprof.run.conversion import workers\n"
+        "import sys, time; from evprof.__main__ import main; from evprof.run.conversion import workers\n"
         "def deaf(task, step): print('deaf', flush=True); time.sleep(3600)\n"
         "workers.convert = deaf; sys.exit(main())"
     )

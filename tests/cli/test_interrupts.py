@@ -66,7 +66,7 @@ def test_it_leaves_no_traceback_while_the_command_line_is_loaded_or_ends(place: 
     """An impatient Ctrl-C outside the command itself."""
     program = (
         "import sys, threading\n"
-        "from evprof.cli import start as main\n"
+        "from evprof.__main__ import main\n"
         "from evprof.cli.terminal import crash\n"
         "def interrupt(): raise KeyboardInterrupt\n"
         "if sys.argv.pop() == 'loading': crash.open_missing_streams = interrupt\n"
