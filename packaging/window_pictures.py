@@ -63,6 +63,7 @@ def main(out: Path, words: list[str]) -> int:
 
 
 def _import(path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "tests"))
     from benchmarks.part_files import write_results
     from evprof.run.legacy_import import import_files
 

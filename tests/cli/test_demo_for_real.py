@@ -59,8 +59,8 @@ def _shape(printed: str) -> list[str]:
 
     A slow machine also prints progress every five seconds.
     """
-    whole = [line for line in printed.splitlines() if not re.match(r"starting the engine|loading the |run \d+ · ", line)]
-    lines = [re.sub(r"×.* \(", "× … (", line) for line in whole]
+    progress = re.compile(r"starting the engine|loading the |run \d+ · ")
+    lines = [re.sub(r"×.* \(", "× … (", line) for line in printed.splitlines() if not progress.match(line)]
     return [" ".join(re.sub(r"[\d.,]+( (ms|µs|s)\b)?", "N", re.sub(r"/\S*/", "", line)).split()) for line in lines]
 
 
