@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-MOST_LINES = {"evprof": 57_700, "ui": 20_450, "engines": 20_900, "packaging": 4_800, "tests": 67_700}
+MOST_LINES = {"evprof": 57_700, "ui": 20_450, "engines": 20_900, "packaging": 4_800, "tests": 68_000}
 MOST_FILES = 592
 """Python files of evprof, ui and engines together."""
 PRODUCT = ("evprof", "ui", "engines")
