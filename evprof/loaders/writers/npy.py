@@ -67,7 +67,9 @@ def columns_of(path: Path, chunks: Iterable[EventArray]) -> dict[str, npt.NDArra
                 "memory; write HDF5 or RAW, or a part."
             )
     events = joined(parts)
-    return {"x": events.x, "y": events.y, "t": events.t_us, "p": events.p}
+    columns = {"x": events.x, "y": events.y, "t": events.t_us, "p": events.p}
+    # A pickle of an array that is mapped from a file would name numpy.memmap, which readers refuse.
+    return {name: np.asarray(column) for name, column in columns.items()}
 
 
 def write_npz(
