@@ -9,7 +9,7 @@ import pytest
 
 import bench_check
 from bench_check import BENCHES, Bound, judged
-from benchmarks.command import OwnBenchmarks
+from benchmarks.table import OwnBenchmarks
 from evprof.cli import build_parser
 
 DOCUMENT = {"summary": {"speed": 1.5, "gone": None}, "rows": [{"format": "csv", "ratio": 0.5}, {"format": "dat"}]}

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks.table import BENCHMARKS
-from evprof.cli.bench.command import BenchCommand
-from evprof.cli.command import CommandHelp, CommandParser
-from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, UserError
-
-
-class OwnBenchmarks(BenchCommand):
-    """Measure evprof itself: its readers, its window, its sessions and its statistics."""
-
-    benchmarks = BENCHMARKS
-    examples = ()
 
 
 def main(words: Sequence[str]) -> int:
@@ -25,28 +13,15 @@ def main(words: Sequence[str]) -> int:
     try:
         if words and words[0] in _PARTS:
             return _PARTS[words[0]](list(words[1:]))
-        return _measure(list(words))
+        # Imported here: a window whose first paint is timed imports what `evprof gui` does.
+        from benchmarks.table import measure
+
+        return measure(list(words))
     except UserError as error:
         sys.stderr.write(f"{error.sentence}\n")
         return error.exit_code
     except KeyboardInterrupt:
         return CANCELLED
-
-
-def _measure(words: list[str]) -> int:
-    parser = CommandParser(
-        prog="tests/benchmarks/run.py",
-        description=OwnBenchmarks.description(),
-        formatter_class=CommandHelp,
-        allow_abbrev=False,
-    )
-    parser.set_defaults(quiet=False)
-    command = OwnBenchmarks()
-    command.add_options(parser)
-    options = parser.parse_args(words)
-    console = Console(is_json=options.json, is_quiet=options.quiet)
-    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
-        return command.run(options, console)
 
 
 def _paint(words: list[str]) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from benchmarks import options as own
 from benchmarks.processes import run_argv
 from evprof.cli.bench import benchmarks as takes
 from evprof.cli.bench.benchmarks import BENCH_SHAPE, Benchmark
-from evprof.cli.command import CommandExample
+from evprof.cli.bench.command import BenchCommand
+from evprof.cli.command import CommandExample, CommandHelp, CommandParser
 from evprof.cli.terminal.console import Console
 
 
@@ -206,3 +209,27 @@ BENCHMARKS = {
     ),
 }
 """By name, in the order of the help."""
+
+
+class OwnBenchmarks(BenchCommand):
+    """Measure evprof itself: its readers, its window, its sessions and its statistics."""
+
+    benchmarks = BENCHMARKS
+    examples = ()
+
+
+def measure(words: list[str]) -> int:
+    """Runs a benchmark and returns its exit code."""
+    parser = CommandParser(
+        prog="tests/benchmarks/run.py",
+        description=OwnBenchmarks.description(),
+        formatter_class=CommandHelp,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(quiet=False)
+    command = OwnBenchmarks()
+    command.add_options(parser)
+    options = parser.parse_args(words)
+    console = Console(is_json=options.json, is_quiet=options.quiet)
+    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+        return command.run(options, console)

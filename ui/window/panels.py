@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
-from ui.costs.kv_panel import KvPanel
-from ui.costs.visual_panel import VisualPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -35,12 +33,25 @@ class PanelEntry:
     make: MakePanel | None = None
 
 
+def _kv(controller: RunController, selection: Selection, holder: ThemeHolder) -> QWidget:
+    # Imported when the panel opens: the arithmetic of costs would delay the first picture of the window.
+    from ui.costs.kv_panel import KvPanel
+
+    return KvPanel(controller, selection, holder)
+
+
+def _visual(controller: RunController, selection: Selection, holder: ThemeHolder) -> QWidget:
+    from ui.costs.visual_panel import VisualPanel
+
+    return VisualPanel(controller, selection, holder)
+
+
 PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples, runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
     PanelEntry("marks", "Marks", LEFT, "Ctrl+M", MarkPanel),
-    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", KvPanel),
-    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", VisualPanel),
+    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", _kv),
+    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", _visual),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""
