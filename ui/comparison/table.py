@@ -102,6 +102,8 @@ class ComparisonTable(QTableView):
         self.setModel(self._model)
         self.setAccessibleName("Comparison of configurations")
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setCornerButtonEnabled(False)
+        self.setShowGrid(False)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         heads, names = self.horizontalHeader(), self.verticalHeader()
@@ -129,10 +131,12 @@ class ComparisonTable(QTableView):
         column, places = self.currentIndex().column(), [bar.value() for bar in bars]
         self._model.show_sheet(sheet)
         for place, row in enumerate(sheet.rows):
-            self.setRowHeight(place, _LINE if row.is_setting else _FIGURE if row.cells else _SECTION)
+            has_change = any(cell.change for cell in row.cells)
+            self.setRowHeight(place, _FIGURE if has_change else _LINE if row.cells else _SECTION)
         self._fit_columns()
         if sheet.heads:
-            self.setCurrentIndex(self._model.index(0, min(max(0, column), len(sheet.heads) - 1)))
+            first = next((place for place, row in enumerate(sheet.rows) if row.cells), 0)
+            self.setCurrentIndex(self._model.index(first, min(max(0, column), len(sheet.heads) - 1)))
         for bar, place in zip(bars, places, strict=True):
             bar.setValue(place)
         self.setAccessibleDescription(sheet.as_text())

@@ -123,7 +123,7 @@ class ComparisonDialog(QDialog):
         )
         self.empty.activated.connect(self.browse)
         self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
-        self.table = ComparisonTable(themes)
+        self.table = in_role(ComparisonTable(themes), "sheet")
         self.table.baseline_chosen.connect(self._choose_baseline)
         self.table.removed.connect(self._remove)
         self.table.menu_asked.connect(self._offer_column)

@@ -96,6 +96,8 @@ QTreeView, QListView, QTableView, QListWidget, QTreeWidget, QTableWidget { backg
 QHeaderView { background: transparent; border: none; }
 QHeaderView::section { background: transparent; color: $text_dim; border: none; border-bottom: 1px solid $line;
     padding: 4px 7px; font-size: ${small_pt}pt; }
+QTableCornerButton::section { background: transparent; border: none; border-bottom: 1px solid $line; }
+QTableView[role="sheet"] QHeaderView::section:vertical { border: none; }
 QTableView::item, QTreeView::item, QListView::item { padding: 3px 4px; border: none; }
 QTableView[role="figures"]::item { padding: 2px 0; }
 QTableView[role="figures"] QHeaderView::section { padding: 0; border: none; }
