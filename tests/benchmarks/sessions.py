@@ -41,6 +41,7 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
     "report": lambda session, folder: ["report", str(session), "-o", str(folder / "report.html")],
     "export": lambda session, folder: ["export", str(session), "--format", "csv", "-o", str(folder / "runs.csv")],
     "merge": lambda session, folder: [
+        "session",
         "merge",
         str(session),
         str(folder / "other.evprof"),
