@@ -97,6 +97,15 @@ def test_every_kernel_of_a_prefill() -> None:
         assert all("128" in name for name in stores)
 
 
+def test_a_layer_has_the_launches_that_the_page_of_the_decode_step_states() -> None:
+    counts = [
+        step_traffic.operations_of_a_layer(1),
+        step_traffic.operations_of_a_layer(640),
+        step_traffic.operations_of_a_layer(640, is_fused=True),
+    ]
+    assert [sum(operations.values()) for operations in counts] == [17, 17, 9]
+
+
 @pytest.mark.parametrize("capability", [89, 90])
 def test_rows_become_floats_of_eight_bits_in_one_launch(capability: int) -> None:
     with recorded_launches.recorded() as launches:
