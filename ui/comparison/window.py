@@ -165,6 +165,7 @@ class ComparisonDialog(QDialog):
         self._key = key
         if listed:
             sessions = dict(book.sessions)
+            say(self.notes, "Computing the comparison …")
             self.errand.ask(lambda: sheet(listed, baseline, basis, sessions, differences_only=only))
         else:
             self.errand.forget()
