@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from evprof.core.errors import UsageError
 from evprof.core.plain import Plain
+from evprof.core.run_info import Turn
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.drafters import LORA
 from evprof.core.vocabulary.families import EVENTS, READ_BY
@@ -38,6 +39,7 @@ class RunRequest(Plain):
 
     `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them. `cell` and
     `first_repeat` place the runs within a suite; `keeps_frames`: the pictures the models saw are recorded, too.
+    `turn` is the place of a request that a scheduler made as one run of a turn.
     """
 
     mode: str
@@ -64,6 +66,7 @@ class RunRequest(Plain):
     cell: str = ""
     first_repeat: int = 0
     keeps_frames: bool = True
+    turn: Turn | None = None
 
     def validate(self, *, has_cuda: bool = True) -> None:
         """Raises UserError (exit code 2) for an input or model that is missing, and for settings that cannot be used.

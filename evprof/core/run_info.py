@@ -236,6 +236,19 @@ class RowKey(NamedTuple):
     warmup: bool = False
 
 
+@dataclass(frozen=True)
+class Turn(Plain):
+    """The place of a run among the runs that are compared. Each turn of a `series` runs every configuration once, in a
+    random order.
+
+    `number` counts the turns of the series, `place` the runs of the turn; both start at 0.
+    """
+
+    series: str
+    number: int
+    place: int
+
+
 @dataclass
 class RunInfo:
     """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
@@ -246,6 +259,7 @@ class RunInfo:
     the run. `is_deleted`: somebody deleted it; it is kept, so that this can be undone, and no reader is shown it.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
     of the run. They are None until known. `started_at` is ISO 8601 UTC. `clocks` are by the name of their device.
+    `turn` is None for runs that were not scheduled in turns, warm-ups and profiled runs.
 
     `given` names the settings that an imported file or an older session tells; None: all were chosen or taken by us.
     """
@@ -284,6 +298,7 @@ class RunInfo:
     name: str = ""
     note: str = ""
     is_deleted: bool = False
+    turn: Turn | None = None
     given: frozenset[str] | None = None
 
     @property

@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +24,8 @@ from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion import workers
 from evprof.run.conversion.dataset import JOURNAL, LOCK, MANIFEST, DatasetEnd, convert_list, read_journal
 from evprof.run.conversion.plan import plan_rows
-from evprof.run.conversion.task import ConversionRecipe, Step
+from evprof.run.conversion.task import ConversionRecipe, Step, Task
+from evprof.run.conversion.workers import Outcome
 from made_conversions import ConversionNotes, some_events
 
 ROWS = 40
@@ -157,6 +160,23 @@ def test_what_a_kill_left_unfinished_is_removed(listed: Path, tmp_path: Path) ->
     (out / "drive_4" / "my thesis.part").write_bytes(b"-")
     convert(listed, out, ConversionRecipe("npy"))
     assert tree(out) == wanted | {"drive_4/my thesis.part": b"-"}
+
+
+def test_what_a_lost_worker_left_unfinished_is_removed(listed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def loses_a_worker(tasks: Sequence[Task], stop: threading.Event) -> Iterator[Outcome | None]:
+        for task in tasks:
+            task.output.parent.mkdir(parents=True, exist_ok=True)
+            (task.output.parent / ".evprof-0123456789abcdef.part").write_bytes(b"half")
+        yield from workers.in_threads(tasks, stop)
+
+    convert_list(
+        plan_rows(read_manifest(listed).samples, out, ConversionRecipe("npy"), None),
+        ConversionNotes(),
+        pool=loses_a_worker,
+    )
+    assert not list(out.rglob("*.part"))
 
 
 def test_a_row_that_fails_stops_nothing_else(listed: Path, tmp_path: Path) -> None:

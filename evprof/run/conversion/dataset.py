@@ -130,9 +130,7 @@ def convert_list(
 
 
 def _convert(plan: ConversionPlan, watcher: ConversionWatcher, pool: Pool) -> DatasetEnd:
-    for place in {(plan.folder / output).parent for output in plan.tasks}:
-        for part in filter(is_part, place.glob(".*.part")):
-            part.unlink()  # left by a killed conversion
+    _remove_parts(plan)
     end, stop = DatasetEnd(), threading.Event()
     entries, keys = read_journal(plan.folder), _keys(plan)
     for output in plan.tasks:
@@ -163,10 +161,18 @@ def _convert(plan: ConversionPlan, watcher: ConversionWatcher, pool: Pool) -> Da
                 end.failed[output] = outcome.error
                 hopeless = hopeless or (outcome.error if outcome.is_hopeless else None)
             watcher.end(outcome)
+    _remove_parts(plan)
     if hopeless is not None:
         raise UserError(f"{hopeless.rstrip('.')}; the same command then goes on.")
     end.is_stopped = stop.is_set()
     return end
+
+
+def _remove_parts(plan: ConversionPlan) -> None:
+    """Removes the unfinished files of killed conversions and killed workers."""
+    for folder in {(plan.folder / output).parent for output in plan.tasks}:
+        for part in filter(is_part, folder.glob(".*.part")):
+            part.unlink(missing_ok=True)
 
 
 def _conclude(plan: ConversionPlan, end: DatasetEnd) -> list[Sample]:
