@@ -69,7 +69,10 @@ def _tensorboard(words: list[str]) -> int:
 
 
 def end_with_parent() -> None:
-    """Ends this process at once when its standard input, a pipe from its parent, ends."""
+    """Ends this process at once when its standard input, a pipe from its parent, ends.
+
+    The leader of a process group ends the whole group: what it started would stay otherwise.
+    """
     if sys.stdin is not None and not sys.stdin.isatty():
         threading.Thread(target=_wait, args=(sys.stdin.fileno(),), name="evprof-lifeline", daemon=True).start()
 
@@ -79,6 +82,8 @@ def _wait(descriptor: int) -> None:
         while os.read(descriptor, 4096):
             pass
     finally:
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
         os._exit(0)
 
 

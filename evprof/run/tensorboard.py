@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -35,15 +37,15 @@ class TensorBoard:
     process: subprocess.Popen[bytes]
 
     def close(self) -> None:
+        """Ends it with the processes that it started."""
         if self.process.stdin is not None:
             self.process.stdin.close()
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        elif self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
 
 
 def open_tensorboard(
@@ -67,6 +69,7 @@ def open_tensorboard(
             stdin=subprocess.PIPE,
             stdout=errors,
             stderr=errors,
+            start_new_session=True,
         )
         board = TensorBoard(f"http://{HOST}:{port}/{PAGE}", process)
         try:

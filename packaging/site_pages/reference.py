@@ -16,7 +16,7 @@ from evprof.core.vocabulary.setting import EFFECT_WORDS, Setting
 from evprof.core.vocabulary.settings import SETTINGS
 from evprof.session import chunk, tables
 from site_pages.markdown import code, plain, prose, table
-from ui.window.actions import ENTRIES, MOUSE, TIMELINE, ActionEntry
+from ui.window.actions import ENTRIES, FOCUSED, MOUSE, TIMELINE, ActionEntry
 
 _SETTINGS = """# Every setting
 
@@ -146,8 +146,6 @@ def models_page() -> str:
 _KEYS = """# Keys and mouse
 
 `?` in the window shows this list. Everything in the menu can be done with the keyboard; Tab moves between views.
-Views with keys of their own (the track below the players, the comparison, the acceptance clinic) name them in
-[the window](../window.md).
 """
 
 
@@ -156,6 +154,7 @@ def keys_page() -> str:
     groups = {
         "Menu": _keys_rows(entry for entry in keyed if entry.below != TIMELINE),
         TIMELINE: _keys_rows(entry for entry in keyed if entry.below == TIMELINE),
+        "Focused part": [(plain(keys), plain(meaning)) for keys, meaning in FOCUSED],
         "Mouse": [(plain(gesture), plain(meaning)) for gesture, meaning in MOUSE],
     }
     parts = [f"## {head}\n\n{table(('', ''), rows)}" for head, rows in groups.items()]

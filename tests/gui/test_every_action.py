@@ -170,7 +170,7 @@ PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
     "stop": busy,
     "zoom_selection": all_in_sight,
     "next_span": on_the_first_stage,
-    "restore_runs": deleted,
+    **dict.fromkeys(("undo", "restore_runs"), deleted),
     **dict.fromkeys(("align_start", "align_first_token", "align_span"), beside),
 }
 """What has to be so before an action can do anything."""

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.loaders import bundled
-from ui.help.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
+from ui.help.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages, SourceDialog
 
 PAGES = (CONTENTS, TROUBLESHOOTING)
 
@@ -48,7 +49,14 @@ def test_the_built_page_comes_first(name: str, program: Path, opened: list[str])
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_checkout_shows_the_source(name: str, program: Path, opened: list[str]) -> None:
-    source = put(program / "docs" / f"{name}.md")
-    HelpPages(pytest.fail).open(name)
-    assert opened == [source]
+def test_a_checkout_shows_the_source_in_a_window(
+    name: str, program: Path, opened: list[str], application: QApplication
+) -> None:
+    put(program / "docs" / f"{name}.md")
+    window = QWidget()
+    HelpPages(pytest.fail, window).open(name)
+    (dialog,) = window.findChildren(SourceDialog)
+    assert dialog.text.toPlainText() == "a page"
+    assert not opened
+    dialog.close()
+    window.deleteLater()

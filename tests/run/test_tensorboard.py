@@ -20,7 +20,8 @@ from evprof.run import tensorboard
 HERE = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
 SERVER = """
-import http.server, sys
+import http.server, subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 port = int(sys.argv[sys.argv.index("--port") + 1])
 host = sys.argv[sys.argv.index("--host") + 1]
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -31,7 +32,11 @@ http.server.HTTPServer((host, port), Answer).serve_forever()
 """
 
 
-def test_it_answers_when_it_is_returned_and_is_gone_when_closed(tmp_path: Path) -> None:
+def is_gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_it_answers_when_it_is_returned_and_is_gone_when_closed(tmp_path: Path, wait_until: Callable[..., Any]) -> None:
     board = tensorboard.open_tensorboard(tmp_path, argv=[sys.executable, "-c", SERVER])
     try:
         assert board.url.startswith("http://127.0.0.1:")
@@ -39,8 +44,10 @@ def test_it_answers_when_it_is_returned_and_is_gone_when_closed(tmp_path: Path) 
             words = answer.read().decode()
         assert f"--logdir {tmp_path}" in words
     finally:
+        started = psutil.Process(board.process.pid).children()
         board.close()
     assert board.process.poll() is not None
+    wait_until(lambda: all(map(is_gone, started)))
 
 
 def test_one_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:
@@ -76,6 +83,8 @@ def test_it_goes_away_with_a_program_that_is_killed(tmp_path: Path, wait_until: 
     assert started.stdout is not None
     with started.stdout:
         board = psutil.Process(int(started.stdout.readline()))
+        processes = [board, *board.children()]
         started.kill()
         started.wait()
-    wait_until(lambda: not board.is_running() or board.status() == psutil.STATUS_ZOMBIE)
+    assert len(processes) == 2
+    wait_until(lambda: all(map(is_gone, processes)))

@@ -1,12 +1,13 @@
-"""What the *Help* menu opens: pages in the browser, from this disk, and the list of keys."""
+"""What the *Help* menu opens: pages from this disk, and the list of keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
+from PySide6.QtGui import QDesktopServices, QTextDocument
+from PySide6.QtWidgets import QDialog, QHeaderView, QTextBrowser, QTreeWidget, QTreeWidgetItem, QWidget
 
 from evprof.loaders.bundled import page_source, site_page
 from ui.style.screen_fit import resize_in_room
@@ -20,10 +21,11 @@ HOW_TO_BUILD = "The help pages are not built here; run make docs in the checkout
 
 
 class HelpPages:
-    """Opens pages by name: those of the site, else their source, and says so. `tell` shows a sentence."""
+    """Opens pages by name: those of the site in the browser, else their source in a window. `tell` shows a sentence."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
+    def __init__(self, tell: Callable[[str], object], window: QWidget | None = None) -> None:
         self._tell = tell
+        self._window = window
 
     def contents(self) -> None:
         """Opens the first page."""
@@ -35,11 +37,28 @@ class HelpPages:
 
     def open(self, name: str) -> None:
         """Opens a page, or says in a sentence why not."""
-        page = site_page(name) or page_source(name)
-        if page is None:
+        page, source = site_page(name), page_source(name)
+        if page is not None and QDesktopServices.openUrl(QUrl.fromLocalFile(str(page))):
+            return
+        if source is not None:
+            SourceDialog(source, self._window).show()
+        elif page is not None:
+            self._tell(f"No browser opens the page. It is in {page}.")
+        else:
             self._tell(HOW_TO_BUILD)
-        elif not QDesktopServices.openUrl(QUrl.fromLocalFile(str(page))):
-            self._tell(f"No program here opens {page}; open it in a browser.")
+
+
+class SourceDialog(QDialog):
+    """A Markdown page, whose links open in it. Does not block the window."""
+
+    def __init__(self, page: Path, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Help")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.text = QTextBrowser()
+        self.text.setSource(QUrl.fromLocalFile(str(page)), QTextDocument.ResourceType.MarkdownResource)
+        stacked(self.text, on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
+        resize_in_room(self, 800, 720)
 
 
 Gesture = tuple[str, str]

@@ -75,12 +75,11 @@ class LookButton(QToolButton):
 
     def _restyle(self, *_: object) -> None:
         theme = self._themes.theme
-        ground = theme.alpha(theme.panel, 0.8).name(theme.panel.NameFormat.HexArgb)
-        text, accent = theme.text.name(), theme.accent.name()
+        ground, text, accent = theme.panel.name(), theme.text.name(), theme.accent.name()
         self.setStyleSheet(
             f"QToolButton {{ min-height: 0; padding: 1px 3px; border: 1px solid transparent; border-radius: 4px;"
-            f" background: {ground}; color: {theme.text_dim.name()}; font-size: {points(_LABEL_PX):.2f}pt }}"
-            f"QToolButton:hover, QToolButton:focus {{ color: {text}; border-color: {accent} }}"
+            f" background: {ground}; color: {text}; font-size: {points(_LABEL_PX):.2f}pt }}"
+            f"QToolButton:hover, QToolButton:focus {{ border-color: {accent} }}"
         )
         self._show_choice()
 

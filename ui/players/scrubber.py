@@ -105,9 +105,6 @@ class ScrubTrack(Drawn):
             for one in () if pictures is None else pictures.slices:
                 left, right = scale.x(one.start_us), scale.x(one.stop_us)
                 painter.fillRect(QRectF(left, top, max(2.0, right - left - 1.5), 3), theme.alpha(theme.text_dim, 0.7))
-        if self.hasFocus():
-            painter.setBrush(theme.alpha(theme.accent, 0.3))
-            painter.drawRoundedRect(QRectF(x - 5, 10, 10, 18), 4, 4)
         painter.setBrush(theme.accent)
         painter.drawRoundedRect(QRectF(x - 2, 11, 4, 16), 2, 2)
 

@@ -5,6 +5,7 @@ Views say what a widget is with dynamic properties and never with colours:
     QLabel[role="dim"]      secondary text;  "title" a model's name;  "good"/"bad"/"warn" a judgement
     QLabel[role="chip"]     a small outlined tag;  "warn-chip" one that has to be seen;  "warn-bar" a warning
     QPushButton[role="primary"]  the one main action;  [role="quiet"] text only;  [role="link"] accent text
+    QFrame[role="focus"]    the ring on what has the keyboard
     QFrame[role="rule"]     a one-pixel line;  QFrame[role="panel"] a panel's ground;  QFrame[role="card"] raised ground
 
 Labels that Qt makes itself, those of tool tips and dialogs, show plain text by a line of the sheet: Qt would take a
@@ -40,6 +41,7 @@ QLabel[role="warn-bar"] { color: $warn; background: $raised; border: none; borde
     padding: 6px 10px; }
 QFrame[role="rule"] { background: $line; border: none; max-height: 1px; min-height: 1px; }
 QFrame[role="vrule"] { background: $line; border: none; max-width: 1px; min-width: 1px; }
+QFrame[role="focus"] { background: transparent; border: 2px solid $accent; border-radius: 4px; }
 QFrame[role="panel"], QWidget[role="panel"] { background: $panel; }
 QFrame[role="card"] { background: $raised; border: 1px solid $line; border-radius: 6px; }
 QPushButton, QToolButton { background: $raised; color: $text; border: 1px solid $line; border-radius: 5px;

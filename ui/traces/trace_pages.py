@@ -29,11 +29,11 @@ class TracePages(QObject):
         runs = self._controller.runs
         shown = (self._controller.run(run_id) for run_id in reversed(self._selection.runs))
         newest = (run for run_id in sorted(runs, reverse=True) if (run := runs[run_id]).info.profiled)
-        found = (trace_file(run) for run in chain(shown, newest) if run is not None)
-        self.show_trace(next((path for path in found if path is not None), None))
+        found = ((trace_file(run), f"run {run.run_id}") for run in chain(shown, newest) if run is not None)
+        self.show_trace(*next(((path, name) for path, name in found if path is not None), (None, "")))
 
-    def show_trace(self, path: Path | None) -> None:
-        """Opens a trace; None: asks for one."""
+    def show_trace(self, path: Path | None, name: str = "") -> None:
+        """Opens a trace, called `name` or by its file's name; None: asks for one."""
         from ui.traces.window import TraceDialog
 
         dialog = next((shown for shown in self._window.findChildren(TraceDialog) if shown.isVisible()), None)
@@ -42,7 +42,7 @@ class TracePages(QObject):
         dialog.show()
         dialog.activateWindow()
         if path is not None:
-            dialog.open_trace(path)
+            dialog.open_trace(path, name)
 
 
 def trace_file(run: RunLog) -> Path | None:

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from evprof.core.errors import UserError
+from evprof.core.texts import plain
 from evprof.core.units import percent_text
 from evprof.metrics.traces.tables import DEVICE, KERNELS, OPERATORS, OPERATORS_BY_SHAPES, Column
 from ui.state.newest_errand import NewestErrand
@@ -128,9 +129,12 @@ class TraceDialog(QDialog):
     def _folder(self) -> str:
         return str(self.read_trace.path.parent) if self.read_trace is not None else ""
 
-    def open_trace(self, path: Path) -> None:
+    def open_trace(self, path: Path, name: str = "") -> None:
+        """Reads a trace; its title is `name`, or the file's name."""
         self.read_trace = None
-        say(self.name, path.name)
+        say(self.name, name[:1].upper() + name[1:] or path.name)
+        self.name.setToolTip(plain(str(path)))
+        self.setWindowTitle(f"Torch trace · {name or path.name}")
         self.reading.read(path)
         self._show_progress(0.0, 0)
         self._show_state()
@@ -149,7 +153,8 @@ class TraceDialog(QDialog):
         page = self.waiting if self.reading.is_busy else self.empty if self.read_trace is None else self.pages
         self.body.setCurrentWidget(page)
         self.open_button.setVisible(page is not self.empty)  # which has a button of its own
-        self.tensorboard_button.setVisible(page is self.pages and ".pt.trace.json" in self.name.text())
+        is_torch = self.read_trace is not None and ".pt.trace.json" in self.read_trace.path.name
+        self.tensorboard_button.setVisible(page is self.pages and is_torch)
 
     def _fail(self, told: str) -> None:
         self.messages.post(told)

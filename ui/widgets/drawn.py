@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QHelpEvent, QKeyEvent
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QHelpEvent, QKeyEvent
+from PySide6.QtWidgets import QApplication, QFrame, QToolTip, QWidget
+from shiboken6 import isValid
 
 from evprof.core.texts import plain
 from ui.style.theme import ThemeHolder
+from ui.widgets.boxes import in_role
 
 
 def show_tip(event: QEvent, widget: QWidget, tip_at: Callable[[QPoint], str]) -> bool:
@@ -49,3 +51,43 @@ def asks_for_escape(event: QEvent) -> bool:
 
 def is_escape(event: QEvent) -> bool:
     return isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+
+
+class FocusRing(QObject):
+    """Draws a ring on the widget that has the keyboard, in every window, from the first Tab until the next click.
+
+    The ring is a child of that widget, so that it moves, is clipped and goes away with it.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._ring: QFrame | None = None
+        self._is_wanted = False
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            application.focusChanged.connect(self._follow)
+
+    def _follow(self, old: QWidget | None, new: QWidget | None) -> None:
+        if self._ring is not None and isValid(self._ring):
+            if old is not None:
+                old.removeEventFilter(self)
+            self._ring.hide()
+            self._ring.deleteLater()
+        self._ring = None
+        if QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton:
+            self._is_wanted = False
+        elif new is not None and new.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange):
+            self._is_wanted = True
+        if new is None or not self._is_wanted:
+            return
+        self._ring = in_role(QFrame(new), "focus")
+        self._ring.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._ring.setGeometry(new.rect())
+        self._ring.show()
+        self._ring.raise_()
+        new.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and isinstance(watched, QWidget) and self._ring is not None:
+            self._ring.setGeometry(watched.rect())
+        return False

@@ -1,23 +1,23 @@
-"""Messages that don't block: one line at a time over the views, the next when it is dismissed or has been read."""
+"""Messages that don't block: the newest lies over the views, earlier ones behind it."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from ui.style.icons import SIZE, icon, pixmap
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
 from ui.widgets.drawn import asks_for_escape, is_escape
-from ui.widgets.label import Label
+from ui.widgets.label import Label, elided_text, literal
 
 READING_MS = 8000
-"""How long information stays; everything else stays until it is dismissed."""
+"""How long information without an action stays; everything else stays until it is dismissed."""
 
 FAILURE, WARNING, INFO, KEPT = "bad", "warn", "info", "kept"
 """Kinds of notices. KEPT is information that somebody may still need in an hour, such as an address."""
@@ -40,22 +40,21 @@ class Notice:
 
 
 class MessageBar(QFrame):
-    """The bar; hidden while there is nothing to say. The same sentence is not queued twice."""
+    """The bar; hidden while there is nothing to say."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._themes = themes
-        self._waiting: deque[Notice] = deque()
-        self.shown: Notice | None = None
-        """The notice on display."""
-
+        self._notices: list[Notice] = []
         self._ground: QWidget | None = None
         self._sign = Label()
         self._text = Label()
         self._text.setWordWrap(True)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self._more = in_role(Label(), "small")
+        self._more = in_role(QPushButton(), "link")
+        self._more.setAccessibleDescription("Lists earlier messages")
+        self._more.clicked.connect(self._list_earlier)
         self._action = in_role(QPushButton(), "link")
         self._action.clicked.connect(self.act)
         self._dismiss = in_role(QToolButton(), "quiet")
@@ -70,6 +69,11 @@ class MessageBar(QFrame):
         self._reading.timeout.connect(self.dismiss)
         themes.changed.connect(self._restyle)
         self.hide()
+
+    @property
+    def shown(self) -> Notice | None:
+        """The notice on display."""
+        return self._notices[-1] if self._notices else None
 
     def float_over(self, ground: QWidget) -> None:
         """Lies over the foot of `ground`, as its sibling, so that a raised panel does not cover it."""
@@ -113,68 +117,76 @@ class MessageBar(QFrame):
         *,
         about: str = "",
     ) -> None:
-        """Shows a sentence, or queues it after the one on display.
-
-        A sentence is not shown twice at a time; of two with an action the newer one counts. A notice replaces earlier
-        ones `about` the same thing.
-        """
-        if about:
-            self._drop(lambda older: older.about == about)
-        if any(notice.sentence == sentence for notice in (*self._waiting, *([self.shown] if self.shown else []))):
-            if not action:
-                return
-            self.retract(sentence)
-        self._waiting.append(Notice(sentence, kind, action, on_action, about))
-        if self.shown is None:
-            self._next()
-        else:
-            self._count()
+        """Shows a sentence; earlier ones stay behind it. A notice replaces those with its sentence or `about` its
+        subject."""
+        replaced = [
+            notice for notice in self._notices if notice.sentence == sentence or (about and notice.about == about)
+        ]
+        self._keep(
+            [
+                *(notice for notice in self._notices if notice not in replaced),
+                Notice(sentence, kind, action, on_action, about),
+            ]
+        )
 
     def dismiss(self) -> None:
-        self.shown = None
-        self._next()
+        self._keep(self._notices[:-1])
 
     def retract(self, sentence: str) -> None:
-        self._drop(lambda notice: notice.sentence == sentence)
+        self._keep([notice for notice in self._notices if notice.sentence != sentence])
 
     def withdraw(self, action: str) -> None:
-        self._drop(lambda notice: notice.action == action)
-
-    def _drop(self, is_meant: Callable[[Notice], bool]) -> None:
-        self._waiting = deque(notice for notice in self._waiting if not is_meant(notice))
-        if self.shown is not None and is_meant(self.shown):
-            self.dismiss()
-        else:
-            self._count()
+        self._keep([notice for notice in self._notices if notice.action != action])
 
     def clear(self) -> None:
-        self._waiting.clear()
-        self.dismiss()
+        self._keep([])
 
-    def _next(self) -> None:
-        self._reading.stop()
-        if not self._waiting:
+    def _keep(self, notices: list[Notice]) -> None:
+        """Shows the last of these notices. Information without an action goes after `READING_MS`."""
+        before, self._notices = self.shown, notices
+        if (shown := self.shown) is None:
+            self._reading.stop()
             self.hide()
             return
-        self.shown = self._waiting.popleft()
-        self._text.setText(self.shown.sentence)
-        self._action.setText(self.shown.action)
-        self._action.setVisible(bool(self.shown.action))
-        self._count()
+        earlier = len(notices) - 1
+        self._more.setText(f"{earlier} earlier")
+        self._more.setVisible(earlier > 0)
+        if shown is before:
+            return
+        self._text.setText(shown.sentence)
+        self._action.setText(shown.action)
+        self._action.setVisible(bool(shown.action))
         self._restyle()
         self._place()
         self.show()
-        if self.shown.kind == INFO:
+        self._reading.stop()
+        if shown.kind == INFO and not shown.action:
             self._reading.start(READING_MS)
 
-    def _count(self) -> None:
-        self._more.setText(f"{len(self._waiting)} more" if self._waiting else "")
+    def _list_earlier(self) -> None:
+        """A menu of the earlier notices, the newest first; the chosen one comes to the front."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for notice in reversed(self._notices[:-1]):
+            text = elided_text(self.fontMetrics(), notice.sentence, Qt.TextElideMode.ElideRight, self.width() / 2)
+            menu.addAction(literal(text)).triggered.connect(partial(self._bring_forward, notice))
+        menu.popup(self._more.mapToGlobal(QPoint(0, -menu.sizeHint().height())))
+
+    def _bring_forward(self, notice: Notice, _: bool = False) -> None:
+        self._keep([*(other for other in self._notices if other is not notice), notice])
 
     def act(self) -> None:
         notice = self.shown
         self.dismiss()
         if notice is not None and notice.on_action is not None:
             notice.on_action()
+
+    def undo(self) -> None:
+        """Undoes what the newest notice with Undo is about, whether it is on display or not."""
+        notice = next((notice for notice in reversed(self._notices) if notice.action == UNDO), None)
+        if notice is not None:
+            self._bring_forward(notice)
+            self.act()
 
     def _restyle(self) -> None:
         theme = self._themes.theme

@@ -63,14 +63,15 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("rename_run", "Rename the chosen run…", "F2", below="Runs"),
     ActionEntry("note_run", "Write a note on the chosen run…", "Shift+F2", below="Runs"),
     ActionEntry("delete_run", "Delete the chosen run", "Ctrl+Del", below="Runs"),
+    ActionEntry("undo", "Undo the last deletion", "Ctrl+Z", below="Runs"),
     ActionEntry("restore_runs", "Bring deleted runs back", below="Runs"),
     ActionEntry("weigh_run", "Choose what the run is weighed against…", "Ctrl+Shift+W", below="Runs"),
-    ActionEntry("run_alone", "Run its target alone ×3", "Ctrl+Alt+R", below="Runs"),
+    ActionEntry("run_alone", "Run its target alone ×3", "Ctrl+Shift+X", below="Runs"),
     ActionEntry("filter_runs", "Filter runs…", "Ctrl+Shift+F", below="Runs"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D", below="Analysis"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A", below="Analysis"),
     ActionEntry("compare", "Compare…", "Ctrl+K", below="Analysis"),
-    ActionEntry("torch_trace", "Torch trace…", "Ctrl+Alt+T", below="Analysis"),
+    ActionEntry("torch_trace", "Torch trace…", "Ctrl+Shift+T", below="Analysis"),
     ActionEntry("align_start", "Align at the start", "Alt+1", below="Runs A and B"),
     ActionEntry("align_first_token", "Align at the first token", "Alt+2", below="Runs A and B"),
     ActionEntry("align_span", "Align at the selected span", "Alt+3", below="Runs A and B"),
@@ -95,12 +96,25 @@ MOUSE = (
     ("double-click", "zoom to it; beside everything: fit"),
     ("right-click", "zoom, copy, mark, collapse lanes"),
     ("click a lane's name", "collapse the lane, or open it"),
-    ("click a bar, an area", "select its stage; so do ← → and Enter"),
+    ("click a bar, an area", "select its stage"),
     ("drag a run", "onto the left or right column: show it as A or B"),
     ("Ctrl+click a run", "show it beside the one clicked before"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
 )
 """What the mouse does."""
+
+FOCUSED = (
+    ("Tab", "go to the next part of the window"),
+    ("← →", "previous or next token, bar, or moment of the track; close or open a line of a list"),
+    ("Shift+← →", "10 ms back or forward on the track"),
+    ("Home, End", "beginning or end of the track"),
+    ("Space", "play or pause on the track; tick a line"),
+    ("I, O", "the part to run begins or ends here, on the track"),
+    ("Enter", "select the bar"),
+    ("Delete", "delete the run or mark of the line; on the track: run the whole sample"),
+    ("Ctrl+C", "copy the answer or the table"),
+)
+"""Keys of the part of the window that has the keyboard."""
 
 
 class WindowActions(QObject):
@@ -147,4 +161,9 @@ class WindowActions(QObject):
             if entry is not None and entry.keys:
                 head = entry.below if entry.below in groups else WINDOW
                 groups[head].append((entry.keys, entry.text.rstrip("…")))
-        return [(TIMELINE, groups[TIMELINE]), ("Mouse", list(MOUSE)), (WINDOW, groups[WINDOW])]
+        return [
+            (TIMELINE, groups[TIMELINE]),
+            ("Focused part", list(FOCUSED)),
+            ("Mouse", list(MOUSE)),
+            (WINDOW, groups[WINDOW]),
+        ]

@@ -47,6 +47,7 @@ from ui.traces.trace_pages import TracePages
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, rule, side_panel, stacked
 from ui.widgets.column_drop import ColumnDrop
+from ui.widgets.drawn import FocusRing
 from ui.widgets.following import FollowingPanel
 from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
@@ -93,6 +94,7 @@ class MainWindow(WindowParts):
         self.session.refusal_to_leave = self._refusal_to_leave
         self.following = RunFollowing(self.controller, self.selection)
         self.actions_by_name = WindowActions(self)
+        self._ring = FocusRing(self)
         self._make_views()
         self._make_parts()
         self._connect()
@@ -151,7 +153,7 @@ class MainWindow(WindowParts):
         post = self.messages.post
         self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, post)
-        self.help = HelpPages(post)
+        self.help = HelpPages(post, self)
         self.trace_pages = TracePages(self, self.controller, self.selection, self.holder)
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
         self.opener.listed.connect(self.sample_opened)
@@ -195,6 +197,7 @@ class MainWindow(WindowParts):
             "compare": self.dialogs.show_comparison,
             "torch_trace": self.trace_pages.show_newest,
             "queue": self.long_work.show_queue,
+            "undo": self.messages.undo,
             "theme": self.holder.toggle,
             "palette": self.finding.show,
             "contents": self.help.contents,

@@ -51,7 +51,7 @@ PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
     PanelEntry("marks", "Marks", LEFT, "Ctrl+M", MarkPanel),
-    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", _kv),
-    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", _visual),
+    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Shift+K", _kv),
+    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Shift+V", _visual),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""
