@@ -82,9 +82,9 @@ class LocalEngine:
 
 def plan_runs(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[RunPlan]:
     run_id = request.first_run_id
-    for role, repeat in run_order(request, is_warm):
+    for role, repeat, turn in run_order(request, is_warm):
         number = repeat if repeat < 0 else request.first_repeat + repeat
-        yield RunPlan(run_id, role, number, request.settings)
+        yield RunPlan(run_id, role, number, request.settings, turn=turn)
         run_id += 1
     extras = {RANGES: request.settings} if request.nvtx else {}
     if request.trace is not None:

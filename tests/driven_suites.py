@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -33,7 +34,7 @@ def plan_of(
     repeat: int = 2, count: int = 2, order: str = INTERLEAVED, grid: dict[str, Any] | None = None, sessions: int = 1
 ) -> SuitePlan:
     spec = parse_suite(grid or GRID, "grid", repeat=repeat)
-    return plan_suite(replace(spec, sessions=sessions), samples_of(count), order)
+    return plan_suite(replace(spec, sessions=sessions), samples_of(count), order, drawing=random.Random(1))
 
 
 class InstantEngine:
@@ -76,6 +77,7 @@ class InstantEngine:
             sample=request.sample,
             warmup=repeat < 0,
             cell=request.cell,
+            turn=None if repeat < 0 else request.turn,
         )
         sink.post(RunStarted(run_id, info))
         time.sleep(self._pause_s)

@@ -48,6 +48,7 @@ from evprof.core.run_info import (
     RunInfo,
     SetupFacts,
     SpeculationFacts,
+    Turn,
 )
 from evprof.core.texts import join_pieces
 from evprof.core.units import NS_PER_MS
@@ -160,7 +161,7 @@ class ScriptedEngine:
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
         """Plays the runs of `request.mode`, warm-up and repetitions included."""
         order = run_order(request, lambda role: self._models(request, role) <= self._warm)
-        for run_id, (role, repeat) in enumerate(order, request.first_run_id):
+        for run_id, (role, repeat, turn) in enumerate(order, request.first_run_id):
             play = _Play(
                 script=self._script,
                 speed=self._speed,
@@ -168,6 +169,7 @@ class ScriptedEngine:
                 run_id=run_id,
                 role=role,
                 repeat=repeat,
+                turn=turn,
                 environment=self._environment,
                 sink=sink,
                 stop=stop,
@@ -189,6 +191,7 @@ class _Play(ScriptedRecords):
     """One run of the script."""
 
     repeat: int
+    turn: Turn | None
     environment: dict[str, Any]
     _rolled_back: int = 0
     _rounds: int = 0
@@ -269,6 +272,7 @@ class _Play(ScriptedRecords):
             warmup=self.repeat < 0,
             environment=dict(self.environment),
             cell=self.request.cell,
+            turn=self.turn,
         )
 
     def _set_up(self, role: str, warm: set[str]) -> None:

@@ -159,7 +159,7 @@ class MeasuredRun:
             profiled=plan.profiled,
             environment=self._environment,
             cell=request.cell,
-            turn=None if plan.repeat < 0 or plan.profiled else request.turn,
+            turn=plan.turn,
         )
 
     # Setup, before the run's zero.

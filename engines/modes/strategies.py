@@ -34,7 +34,7 @@ from engines.tokens.uploads import upload
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, ORIGIN_DRAFT, ORIGIN_TARGET, TARGET, JudgementRecord
 from evprof.core.request import roles_of
-from evprof.core.run_info import SpeculationFacts
+from evprof.core.run_info import SpeculationFacts, Turn
 from evprof.core.sample import Sample
 from evprof.core.units import percent_text
 from evprof.core.vocabulary.drafters import DRAFTERS
@@ -63,7 +63,7 @@ DRAFTER_MAKERS: dict[str, Callable[[DraftSide], Drafter]] = {
 class RunPlan:
     """One run: the answering role, the repetition (negative for a warm-up), its settings.
 
-    `extra` is TRACE or RANGES for a profiled run, "" for a measured run.
+    `extra` is TRACE or RANGES for a profiled run, "" for a measured run. `turn` is None for runs outside of turns.
     """
 
     run_id: int
@@ -71,6 +71,7 @@ class RunPlan:
     repeat: int
     settings: GenerationSettings
     extra: str = ""
+    turn: Turn | None = None
 
     @property
     def profiled(self) -> bool:

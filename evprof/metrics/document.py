@@ -99,6 +99,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
         "name": info.name,
         "note": info.note,
         "repeat": info.repeat,
+        "turn": info.turn.to_json() if info.turn else None,
         "role": info.role,
         "mode": info.mode,
         "status": info.status,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest, roles_of
-from evprof.core.run_info import ModelFacts
+from evprof.core.run_info import ModelFacts, Turn
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.bundled import bundled_sample
+from evprof.run.turns import TurnSchedule
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -32,24 +35,41 @@ def _choice(model: ModelFacts | None) -> ModelChoice | None:
     return None if model is None else ModelChoice(model.name, model.device, model.dtype, model.quantization)
 
 
-def run_order(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
-    """(role, repeat) of every measured run and every warm-up, whose repeat is negative.
+def run_order(
+    request: RunRequest, is_warm: Callable[[str], bool], order: random.Random | None = None
+) -> Iterator[tuple[str, int, Turn | None]]:
+    """(role, repeat, turn) of every measured run and every warm-up, whose repeat is negative and turn None.
 
     `is_warm` says whether all models that a role's runs take are loaded and, on a GPU, were run like this before; it is
-    asked on the way. Without a number of warm-ups in the request there is one wherever that is not so. Two models that
+    asked on the way. Without a number of warm-ups in the request there is one wherever that is not so. Both roles of a
+    repeated request, and of a request that is part of a turn, run in an order that `order` draws. Two models that
     cannot stay loaded together are repeated one after the other, because in turn each run would load its model again.
     """
     roles = mode_of(request.mode).answering
     warm_ups = {role: _warm_ups(request, is_warm=is_warm(role)) for role in roles}
     most = max(warm_ups.values())
-    yield from ((role, repeat) for repeat in range(-most, 0) for role in roles if repeat >= -warm_ups[role])
+    yield from ((role, repeat, None) for repeat in range(-most, 0) for role in roles if repeat >= -warm_ups[role])
     if not most or all(is_warm(role) for role in roles):
-        yield from ((role, repeat) for repeat in range(request.repeat) for role in roles)
+        yield from _measured(request, roles, order)
         return
     for role in reversed(roles):
         if not is_warm(role):  # the one that was loaded last still is
-            yield from ((role, repeat) for repeat in range(-_warm_ups(request, is_warm=False), 0))
-        yield from ((role, repeat) for repeat in range(request.repeat))
+            yield from ((role, repeat, None) for repeat in range(-_warm_ups(request, is_warm=False), 0))
+        yield from ((role, repeat, None) for repeat in range(request.repeat))
+
+
+def _measured(
+    request: RunRequest, roles: Sequence[str], order: random.Random | None
+) -> Iterator[tuple[str, int, Turn | None]]:
+    """The measured runs of models that stay loaded."""
+    if len(roles) == 1 or (request.repeat == 1 and request.turn is None):
+        yield from ((role, repeat, request.turn) for repeat in range(request.repeat) for role in roles)
+        return
+    schedule = TurnSchedule(order)
+    for repeat in range(request.repeat):
+        for turn, role in schedule.draw(roles):
+            asked = request.turn
+            yield role, repeat, turn if asked is None else replace(asked, place=asked.place + turn.place)
 
 
 def _warm_ups(request: RunRequest, *, is_warm: bool) -> int:

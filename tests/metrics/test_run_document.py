@@ -25,7 +25,7 @@ RUN_KEYS = set(
 def test_keys_are_the_contract(plain_run) -> None:
     document = run_document(plain_run)
     assert set(document) >= RUN_KEYS
-    later = {"started_at", "warnings", "trace_path", "cell", "imported", "loading"}
+    later = {"turn", "started_at", "warnings", "trace_path", "cell", "imported", "loading"}
     assert set(document) - RUN_KEYS == later | {
         *("cold", "engine_session", "baseline"),
         *(

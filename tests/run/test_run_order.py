@@ -2,37 +2,69 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from evprof.core.request import RunRequest
+from evprof.core.run_info import Turn
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.requests import run_order
 
+Ordered = tuple[str, int, Turn | None]
 
-def order(mode: str, loaded: set[str], *, room: int = 2, **changes: int | None) -> list[str]:
-    """The runs as words, made by an engine that has room for so many models: a capital letter is a warm-up."""
-    request = RunRequest(mode, Sample(), ModelChoice("a"), ModelChoice("b"), **changes)  # type: ignore[arg-type]
+
+def runs_of(mode: str, loaded: set[str], *, room: int = 2, **changes: Any) -> list[Ordered]:
+    """The runs that are made by an engine that has room for so many models."""
+    request = RunRequest(mode, Sample(), ModelChoice("a"), ModelChoice("b"), **changes)
     held: list[Any] = [role for role in ("draft", "target") if role in loaded]
-    said = []
-    for role, repeat in run_order(request, held.__contains__):
+    made = []
+    for role, repeat, turn in run_order(request, held.__contains__, random.Random(1)):
         held[:] = [*(other for other in held if other != role), role][-room:]
-        said.append(role[0].upper() if repeat < 0 else role[0])
-    return said
+        made.append((role, repeat, turn))
+    return made
+
+
+def order(mode: str, loaded: set[str], **changes: Any) -> list[str]:
+    runs = runs_of(mode, loaded, **changes)
+    turns: dict[int, list[str]] = {}
+    for role, _, turn in runs:
+        if turn is not None:
+            turns.setdefault(turn.number, []).append(role)
+    assert all(sorted(roles) == ["draft", "target"] for roles in turns.values())
+    plain = [role[0].upper() if repeat < 0 else role[0] for role, repeat, turn in runs if turn is None]
+    return plain + ["dt"] * len(turns)
 
 
 def test_only_models_that_had_to_be_loaded_warm_up() -> None:
-    assert order("side-by-side", set(), warmup=None, repeat=2) == list("DTdtdt")
+    assert order("side-by-side", set(), warmup=None, repeat=2) == ["D", "T", "dt", "dt"]
     assert order("side-by-side", {"draft"}, warmup=None) == list("Tdt")
     assert order("side-by-side", {"draft", "target"}, warmup=None) == list("dt")
     assert order("target", set(), warmup=None) == list("Tt")
 
 
 def test_as_many_warm_ups_as_were_asked_for() -> None:
-    assert order("side-by-side", set(), warmup=0, repeat=2) == list("dtdt")
+    assert order("side-by-side", set(), warmup=0, repeat=2) == ["dt", "dt"]
     assert order("side-by-side", {"draft", "target"}, warmup=2) == list("DTDTdt")
 
 
 def test_without_room_for_both_each_model_is_repeated_while_it_is_warm() -> None:
     assert order("side-by-side", set(), room=1, warmup=None, repeat=2) == list("DTttDdd")
-    assert order("side-by-side", set(), room=1, warmup=0, repeat=2) == list("dtdt")
+
+
+def test_repetitions_of_side_by_side_are_turns_in_both_orders() -> None:
+    runs = runs_of("side-by-side", {"draft", "target"}, warmup=0, repeat=20)
+    turns = [turn for *_, turn in runs if turn is not None]
+    assert [(turn.number, turn.place) for turn in turns] == [divmod(number, 2) for number in range(40)]
+    assert [repeat for _, repeat, _ in runs] == [turn.number for turn in turns]
+    assert {role for role, _, turn in runs if turn and turn.place == 0} == {"draft", "target"}
+    assert len({turn.series for turn in turns}) == 1
+
+
+def test_a_request_alone_is_no_turn_and_one_of_a_turn_keeps_it() -> None:
+    assert [turn for *_, turn in runs_of("target", {"target"}, warmup=0, repeat=3)] == [None] * 3
+    assert [turn for *_, turn in runs_of("side-by-side", {"draft", "target"}, warmup=0)] == [None, None]
+    asked = Turn("series", 4, 2)
+    assert [turn for *_, turn in runs_of("target", set(), warmup=1, turn=asked)] == [None, asked]
+    both = runs_of("side-by-side", {"draft", "target"}, warmup=0, turn=asked)
+    assert [turn for *_, turn in both] == [asked, Turn("series", 4, 3)]

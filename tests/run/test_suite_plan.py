@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -52,7 +53,9 @@ def info_of(
 
 
 plans = st.builds(
-    lambda repeat, count, order: plan_suite(spec_of(MIXED, repeat), samples_of(count), order),
+    lambda repeat, count, order: plan_suite(
+        spec_of(MIXED, repeat), samples_of(count), order, drawing=random.Random(repeat)
+    ),
     st.integers(1, 4),
     st.integers(1, 4),
     st.sampled_from([INTERLEAVED, BLOCKS]),
@@ -87,13 +90,21 @@ def test_every_cell_is_warmed_up_once_for_each_time_it_is_loaded(plan: SuitePlan
         loaded = row.weights if loaded is None or not row.weights <= loaded else loaded
 
 
-def test_cells_take_turns_and_change_direction() -> None:
-    plan = plan_suite(spec_of({"axes": {"mode": ["draft", "target", "speculative"]}}), samples_of(2))
-    turns = [[row.cell.label for row in plan.rows[start : start + 3]] for start in range(0, 12, 3)]
-    forwards = ["draft", "target", "speculative"]
-    assert turns == [forwards, forwards[::-1], forwards, forwards[::-1]]
-    assert [row.sample.name for row in plan.rows[::3]] == ["sample 0", "sample 1"] * 2
-    assert [row.repeat for row in plan.rows[::3]] == [0, 0, 1, 1]
+@given(plans)
+def test_a_turn_holds_every_row_of_a_sample_and_repetition_that_its_block_has(plan: SuitePlan) -> None:
+    turns: dict[tuple[str, int], list[SuiteRow]] = {}
+    for row in plan.rows:
+        if row.turn is not None:
+            turns.setdefault((row.turn.series, row.turn.number), []).append(row)
+    assert len({series for series, _ in turns}) == 1
+    for rows in turns.values():
+        assert len({(row.session, row.sample.name, row.repeat) for row in rows}) == 1
+        assert [row.turn.place for row in rows if row.turn] == [
+            sum(len(before.roles) for before in rows[:number]) for number in range(len(rows))
+        ]
+        if plan.order == INTERLEAVED:
+            assert {row.cell.label for row in rows} == {cell.label for cell in plan.spec.cells}
+    assert all((row.turn is None) == (row.cell.label == REFERENCE) for row in plan.rows)
 
 
 def test_blocks_hold_one_set_of_weights_with_the_reference_around_them() -> None:
@@ -248,6 +259,7 @@ def test_every_session_measures_all_rows_anew() -> None:
         for session in range(3):
             found = Counter((row.cell.label, row.sample.name) for row in rows if row.session == session)
             assert found == Counter((row.cell.label, row.sample.name) for row in alone)
-        # Every other session goes backwards, so that no cell always comes first.
-        assert rows[0].cell.label == alone[0].cell.label
-        assert rows[len(alone)].cell.label == alone[-1].cell.label
+        numbers = [{row.turn.number for row in rows if row.turn and row.session == session} for session in range(3)]
+        assert len(set.union(*numbers)) == sum(map(len, numbers)), "no turn spans two processes"
+        if order == BLOCKS:
+            assert rows[1].cell.label != rows[len(alone) + 1].cell.label, "no block always comes first"

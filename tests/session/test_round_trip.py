@@ -17,7 +17,7 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS, column_kinds
-from evprof.core.run_info import MemoryFacts, RunInfo
+from evprof.core.run_info import MemoryFacts, RunInfo, Turn
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
@@ -129,10 +129,11 @@ def test_a_session_that_was_read_and_goes_on_is_not_written_twice(write_session)
     recording = read_session(path)
     with SessionWriter(recording, path, skips_existing=True) as writer:
         assert writer.next_run_id == 2
-        recording.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target")))
+        recording.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target", turn=Turn("series", 3, 1))))
         recording.extend("kv", [(2, "target", 5, 6, 7)])
         recording.post(RunEnded(2, "finished"))
     again = read_session(path)
+    assert [run.info.turn for run in runs_of(again).values()] == [None, Turn("series", 3, 1)]
     assert again.row_count == recording.row_count
     assert contents(again) == contents(recording)
 

@@ -1,12 +1,13 @@
 """The rows of a suite in the order they are measured; values in, values out.
 
-Interleaved: for every repetition and sample all cells take turns, forwards and backwards by turns, so that a machine
-that slowly changes changes all alike. In blocks, where the models of all cells do not stay loaded together: everything
-that one set of weights is needed for, then the next, with one row measured again before, between and after.
+Interleaved: every repetition of a sample is a turn of all cells, in an order drawn at random. In blocks, where the
+models of all cells do not stay loaded together: everything that one set of weights is needed for, then the next, with
+one row measured again before, between and after.
 """
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +15,14 @@ from itertools import groupby
 
 from evprof.core.errors import UsageError, UserError
 from evprof.core.request import RunRequest
-from evprof.core.run_info import REFERENCE, RowKey
+from evprof.core.run_info import REFERENCE, RowKey, Turn
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import with_choices
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import SuiteSpec
+from evprof.run.turns import TurnSchedule
 
 INTERLEAVED, BLOCKS = "interleaved", "blocks"
 
@@ -29,13 +31,16 @@ MOST_ROWS = 500_000
 
 Weights = frozenset[tuple[str, ModelChoice]]
 
+SamplesOfCells = dict[str, dict[int, Sample]]
+"""By label: the samples that the cell has, by their numbers in the list."""
+
 
 @dataclass(frozen=True)
 class SuiteRow:
     """One cell on one sample once. `roles`: whose runs it leaves; one of two where the other is a row of its own.
 
     `sample` carries the prompt that is asked; `keeps_frames`: the pictures the models see are recorded. `session`
-    counts the engine processes: rows of another one want a fresh process.
+    counts the engine processes: rows of another one want a fresh process. `turn` is that of its first run.
     """
 
     cell: SuiteConfiguration
@@ -44,6 +49,7 @@ class SuiteRow:
     roles: tuple[str, ...]
     keeps_frames: bool = False
     session: int = 0
+    turn: Turn | None = None
 
     @property
     def keys(self) -> tuple[RowKey, ...]:
@@ -74,7 +80,7 @@ class SuiteRow:
         request = self.cell.request(self.sample)
         if self.is_half:
             request = replace(request, mode=self.roles[0])
-        return replace(request, warmup=warmup, first_repeat=self.repeat, keeps_frames=self.keeps_frames)
+        return replace(request, warmup=warmup, first_repeat=self.repeat, keeps_frames=self.keeps_frames, turn=self.turn)
 
 
 @dataclass(frozen=True)
@@ -91,16 +97,18 @@ def plan_suite(
     samples: Sequence[Sample],
     order: str = INTERLEAVED,
     shown: Callable[[SuiteConfiguration, Sample], Sample] = lambda _, sample: sample,
+    drawing: random.Random | None = None,
 ) -> SuitePlan:
-    """The rows of a suite. `shown` gives the sample as a cell is shown it (other files, the same name).
+    """The rows of a suite. `shown` gives the sample as a cell is shown it (other files, the same name); `drawing` the
+    orders of the turns.
 
     Raises UserError when no sample has what any cell reads.
     """
     problems: list[str] = []
-    pairs: dict[str, list[Sample]] = {}
+    pairs: SamplesOfCells = {}
     for cell in spec.cells:
-        usable = [sample for sample in samples if cell.lacks(sample) is None]
-        pairs[cell.label] = [_asked(cell, shown(cell, sample)) for sample in usable]
+        usable = {index: sample for index, sample in enumerate(samples) if cell.lacks(sample) is None}
+        pairs[cell.label] = {index: _asked(cell, shown(cell, sample)) for index, sample in usable.items()}
         left_out = [sample for sample in samples if cell.lacks(sample) is not None]
         if left_out:
             problems.append(_left_out(cell, left_out))
@@ -111,19 +119,16 @@ def plan_suite(
         raise UsageError(
             f"The suite has {count:,} rows and may have {MOST_ROWS:,}; take fewer samples, cells or repetitions."
         )
-    by_sample = {sample.name: index for index, sample in enumerate(samples)}
-    rows = list(_blocks(spec, pairs, by_sample) if order == BLOCKS else _in_turns(spec, spec.cells, pairs, by_sample))
-    return SuitePlan(spec, tuple(samples), order, tuple(_with_pictures(_in_sessions(rows, spec))), tuple(problems))
-
-
-def _in_sessions(rows: Sequence[SuiteRow], spec: SuiteSpec) -> Iterator[SuiteRow]:
-    """All rows for every engine process, every other time backwards.
-
-    The processes take turns in the numbers of repeats, so that a row keeps its number when repeats are added.
-    """
+    schedule = TurnSchedule(drawing)
+    rows: list[SuiteRow] = []
     for session in range(spec.sessions):
-        for row in rows if session % 2 == 0 else reversed(rows):
-            yield replace(row, repeat=row.repeat * spec.sessions + session, session=session)
+        if order == BLOCKS:
+            whole = _blocks(spec, pairs, schedule, is_backwards=session % 2 == 1)
+        else:
+            whole = _in_turns(spec.repeat, spec.cells, pairs, schedule)
+        # The processes take turns in the numbers of repeats, so that a row keeps its number when repeats are added.
+        rows += [replace(row, repeat=row.repeat * spec.sessions + session, session=session) for row in whole]
+    return SuitePlan(spec, tuple(samples), order, tuple(_with_pictures(rows)), tuple(problems))
 
 
 def _asked(cell: SuiteConfiguration, sample: Sample) -> Sample:
@@ -139,26 +144,25 @@ def _left_out(cell: SuiteConfiguration, samples: Sequence[Sample]) -> str:
 
 
 def _in_turns(
-    spec: SuiteSpec,
+    repeats: int,
     cells: Sequence[SuiteConfiguration],
-    pairs: dict[str, list[Sample]],
-    by_sample: dict[str, int],
+    pairs: SamplesOfCells,
+    schedule: TurnSchedule,
     roles: tuple[str, ...] | None = None,
 ) -> Iterator[SuiteRow]:
-    """All cells in turn for every repetition and sample; every other turn goes backwards."""
-    of_cell = {cell.label: {by_sample[sample.name]: sample for sample in pairs[cell.label]} for cell in cells}
-    indices = sorted({index for found in of_cell.values() for index in found})
-    turn = 0
-    for repeat in range(spec.repeat):
+    """A turn for every repetition and sample, of the cells that have the sample."""
+    indices = sorted({index for cell in cells for index in pairs[cell.label]})
+    for repeat in range(repeats):
         for index in indices:
-            for cell in cells if turn % 2 == 0 else reversed(cells):
-                sample = of_cell[cell.label].get(index)
-                if sample is not None:
-                    yield SuiteRow(cell, sample, repeat, roles or cell.answering)
-            turn += 1
+            having = [cell for cell in cells if index in pairs[cell.label]]
+            rows = [SuiteRow(cell, pairs[cell.label][index], repeat, roles or cell.answering) for cell in having]
+            for turn, row in schedule.draw(rows, lambda row: len(row.roles)):
+                yield replace(row, turn=turn)
 
 
-def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str, int]) -> Iterator[SuiteRow]:
+def _blocks(
+    spec: SuiteSpec, pairs: SamplesOfCells, schedule: TurnSchedule, *, is_backwards: bool
+) -> Iterator[SuiteRow]:
     """A block for every set of weights; side by side is a block of drafts and one of targets."""
     blocks: dict[Weights, list[tuple[SuiteConfiguration, tuple[str, ...]]]] = {}
     for cell in spec.cells:
@@ -167,22 +171,23 @@ def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str
             blocks.setdefault(half.weights, []).append((cell, roles))
     listed = [block for block in blocks.values() if any(pairs[cell.label] for cell, _ in block)]
     reference = _reference(listed[0], pairs)
-    for number, block in enumerate(listed):
+    for number, block in enumerate(reversed(listed) if is_backwards else listed):
         yield replace(reference, repeat=number)
         by_roles: dict[tuple[str, ...], list[SuiteConfiguration]] = {}
         for cell, roles in block:
             by_roles.setdefault(roles, []).append(cell)
         # A speculative cell and its weights make a block of their own, so a block has rows of one kind nearly always.
         for roles, cells in by_roles.items():
-            yield from _in_turns(spec, cells, pairs, by_sample, roles)
+            yield from _in_turns(spec.repeat, cells, pairs, schedule, roles)
     yield replace(reference, repeat=len(listed))
 
 
-def _reference(block: Sequence[tuple[SuiteConfiguration, tuple[str, ...]]], pairs: dict[str, list[Sample]]) -> SuiteRow:
+def _reference(block: Sequence[tuple[SuiteConfiguration, tuple[str, ...]]], pairs: SamplesOfCells) -> SuiteRow:
     """The row that is measured again and again: the first cell's first sample."""
     cell, roles = next((cell, roles) for cell, roles in block if pairs[cell.label])
     mode = cell.mode if mode_of(cell.mode).is_paired else roles[0]
-    return SuiteRow(replace(cell, label=REFERENCE, mode=mode, axes={}), pairs[cell.label][0], 0, roles)
+    sample = next(iter(pairs[cell.label].values()))
+    return SuiteRow(replace(cell, label=REFERENCE, mode=mode, axes={}), sample, 0, roles)
 
 
 def _with_pictures(rows: Iterable[SuiteRow]) -> Iterator[SuiteRow]:
