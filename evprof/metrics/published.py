@@ -1,12 +1,13 @@
 """What an imported file's own report printed, computed again from its rows, beside the same rows by our definitions.
 
 *As published*: every row, warm-up too, under the file's own names, totals of the stages that its report sums, spreads
-of the population. *By our definitions*: warm-up apart, every stage that was measured. It knows no texts and no tables.
+of the population. *By our definitions*: warm-up apart, and totals over the rows that have every stage of the column.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures import decoding, kv_cache
-from evprof.metrics.figures.partition import Block, StagePartition, ordered, partition
+from evprof.metrics.figures.partition import Block, StagePartition, measured_ms, ordered, partition, shape_of
 from evprof.metrics.figures.stages import covered_ms, imported_ms, stage_ms
 
 
@@ -54,6 +55,8 @@ class PublishedCell:
     """One configuration of a file.
 
     `total_with_warmup_ms` is ours with the warm-up rows in; `figures` are means of the other numbers its rows give.
+    `lacking` counts the rows of `runs` without a stage that others have; these rows are in no total.
+    `has_partial_ids` counts the rows whose ids hold less than their text.
     """
 
     label: str
@@ -70,15 +73,21 @@ class PublishedCell:
     decode_tok_s: Both
     output_tokens: Both
     has_own_total: bool = False
+    has_partial_ids: int = 0
     figures: Mapping[str, Average] = field(default_factory=dict)
+    lacking: Mapping[str, int] = field(default_factory=dict)
+    runs: Sequence[RunLog] = ()
 
     def time(self, stage: str) -> PublishedTime | None:
         return next((entry for entry in self.times if entry.covers[-1] == stage), None)
 
     def within(self, block: Sequence[str]) -> Both:
-        """The time of several stages together: the sum of the times that account for them."""
-        parts = [entry.time_ms for entry in self.times if set(entry.accounts_for) & set(block)]
-        return Both(_sum([part.published for part in parts]), _sum([part.ours for part in parts]))
+        """The time of several stages together, over the rows that have all of them."""
+        times = [(run, measured_ms(run, shape_of(run), tuple(block))) for run in self.runs]
+        return Both(
+            _average(duration for _, duration in times),
+            _average(duration for run, duration in times if not run.info.warmup),
+        )
 
     @property
     def stages(self) -> list[str]:
@@ -128,6 +137,7 @@ def published_files(runs: Iterable[RunLog], imports: object) -> list[PublishedFi
 def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> PublishedCell:
     done = [run for run in runs if run.info.status == FINISHED]
     steady = [run for run in done if not run.info.warmup]
+    whole, lacking = _whole(done)
     info = runs[0].info
     model = info.models.get(info.role)
     summed = _strings(_part(facts, "totals").get(info.role))
@@ -142,8 +152,8 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
         failed=len(runs) - len(done),
         warmups=len(done) - len(steady),
         times=times,
-        total_ms=Both(_average(own), _average(map(covered_ms, steady))),
-        total_with_warmup_ms=_average(map(covered_ms, done)) if len(steady) < len(done) else None,
+        total_ms=Both(_average(own), _average(covered_ms(run) for run in whole if not run.info.warmup)),
+        total_with_warmup_ms=_average(map(covered_ms, whole)) if len(steady) < len(done) else None,
         prefill_length=Both(length, _average(map(decoding.input_length, steady))),
         kv_bytes=Both(_average(map(kv_cache.measured_bytes, done)), _average(map(kv_cache.measured_bytes, steady))),
         decode_tok_s=Both(
@@ -152,8 +162,27 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
         ),
         output_tokens=Both(_average(map(_published_tokens, done)), _average(map(decoding.output_length, steady))),
         has_own_total=any("published_total_ms" in _figures(run) for run in done),
+        has_partial_ids=sum(
+            "published_output_tokens" in _figures(run) and decoding.output_length(run) is None for run in done
+        ),
         figures=_figure_averages(done),
+        lacking=lacking,
+        runs=done,
     )
+
+
+def _whole(runs: Sequence[RunLog]) -> tuple[list[RunLog], dict[str, int]]:
+    """The runs that have every interval which any of them has, and how many runs lack each interval."""
+    held = [_intervals(run) for run in runs]
+    wanted: set[str] = set().union(*held)
+    lacking = Counter(name for names in held for name in sorted(wanted - names))
+    return [run for run, names in zip(runs, held, strict=True) if names == wanted], dict(lacking)
+
+
+def _intervals(run: RunLog) -> set[str]:
+    """The names of the run's intervals, those of a second model with its role."""
+    others = [span for span in run.stages() if span.role != run.info.role] if len(run.info.models) > 1 else []
+    return set(imported_ms(run)) | {f"{span.role} {span.name}" for span in others}
 
 
 def _times(runs: Sequence[RunLog], facts: Mapping[str, Any], summed: Sequence[str]) -> tuple[PublishedTime, ...]:
@@ -222,14 +251,6 @@ def _average(values: Iterable[float | None]) -> Average | None:
         return None
     mean = math.fsum(known) / len(known)
     return Average(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in known) / len(known)), len(known))
-
-
-def _sum(parts: Sequence[Average | None]) -> Average | None:
-    """Means add up; spreads do not, and are not told."""
-    known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts):
-        return None
-    return Average(math.fsum(part.mean for part in known), 0.0, min(part.count for part in known))
 
 
 def _part(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:

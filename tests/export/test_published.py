@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,6 +98,150 @@ def test_times_of_different_stages_have_no_ratio_of_ours(legacy_shapes: ModuleTy
     assert row_of(table, "Prefill length")[5:8] == ["637", "n/a", "n/a"]
     (file,) = published_files(data.sources[0].runs, data.sources[0].facts["imports"])
     assert common_blocks(file.cells) == [("load",), ("preprocess",), ("vision", "prefill"), ("decode",)]
+
+
+def uneven(legacy_shapes: ModuleType) -> dict[str, Any]:
+    """Five stages of twelve rows that differ a little, so that a total over other rows is another number."""
+    value: dict[str, Any] = legacy_shapes.five_stages(12)
+    for row in value["results"]:
+        for own in (row["eventgpt"], row["videollava"]):
+            own |= {key: own[key] * (1 + row["sample_idx"] / 100) for key in STAGES}
+            own["total_time"] = sum(own[key] for key in STAGES)
+    return value
+
+
+STAGES = tuple(f"stage{place}_time" for place in range(1, 6))
+
+
+def change(value: dict[str, Any], rows: Iterable[int], side: str, *keys: str, factor: Any = None) -> None:
+    """Sets times of these rows to a value, or multiplies them by a number."""
+    for row in rows:
+        own = value["results"][row][side]
+        own |= {key: own[key] * factor if isinstance(factor, int) else factor for key in keys}
+
+
+EVERY = range(12)
+VARIANTS: dict[str, tuple[Callable[[dict[str, Any]], object], list[int], list[int], str]] = {
+    "whole": (lambda value: None, [*EVERY], [*EVERY], ""),
+    "strings": (
+        lambda value: change(value, (1, 3, 5, 7, 9), "eventgpt", STAGES[4], factor="0.4"),
+        [0, 2, 4, 6, 8, 10, 11],
+        [*EVERY],
+        "stage5_time is no number (5 of 12 rows: rows 1, 3, 5, 7, 9).",
+    ),
+    "NaN": (
+        lambda value: change(value, [4], "eventgpt", STAGES[4], factor=math.nan),
+        [row for row in EVERY if row != 4],
+        [*EVERY],
+        "stage5_time is null (1 of 12 rows: row 4).",
+    ),
+    "Infinity": (
+        lambda value: change(value, [0], "videollava", STAGES[3], factor=math.inf),
+        [*EVERY],
+        [*EVERY][1:],
+        "1 of 12 rows lack vision + prefill: not in the total.",
+    ),
+    "negative": (
+        lambda value: change(value, [4], "eventgpt", STAGES[4], factor=-1),
+        [row for row in EVERY if row != 4],
+        [*EVERY],
+        "1 of 12 rows lack decode: not in the total.",
+    ),
+    "no prefill": (
+        lambda value: [value["results"][row]["eventgpt"].pop(STAGES[3]) for row in (2, 5, 8, 11)],
+        [0, 1, 3, 4, 6, 7, 9, 10],
+        [*EVERY],
+        "4 of 12 rows lack prefill: not in the total.",
+    ),
+    "null": (
+        lambda value: change(value, [0], "videollava", STAGES[3]),
+        [*EVERY],
+        [*EVERY][1:],
+        "stage4_time is null (1 of 12 rows: row 0).",
+    ),
+    "one row in ms": (
+        lambda value: change(value, [6], "eventgpt", *STAGES, "total_time", factor=1000),
+        [row for row in EVERY if row != 6],
+        [*EVERY],
+        "stage1_time is probably no time in seconds, so no time of the row was taken (1 of 12 rows: row 6).",
+    ),
+    "one time in ms": (
+        lambda value: change(value, [6], "eventgpt", STAGES[3], factor=1000),
+        [row for row in EVERY if row != 6],
+        [*EVERY],
+        "stage4_time is probably no time in seconds",
+    ),
+    "copies": (
+        lambda value: value.update(results=value["results"][3:4] * 12),
+        [3],
+        [3],
+        "copies of an earlier row were left out, so that it counts once (11 of 12 rows: rows 1, 2,",
+    ),
+    "a wrong total": (
+        lambda value: change(value, [2], "eventgpt", "total_time", factor=9.0),
+        [*EVERY],
+        [*EVERY],
+        "total_time is not the sum of its parts (1 of 12 rows: row 2).",
+    ),
+    "ids that are fewer": (
+        lambda value: change(value, EVERY, "eventgpt", "output_text", factor="a road with cars"),
+        [*EVERY],
+        [*EVERY],
+        "the ids of 12 are not all of their text.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_totals_are_over_rows_that_have_every_stage(name: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    variant, *kept, words = VARIANTS[name]
+    plain, value = uneven(legacy_shapes), uneven(legacy_shapes)
+    variant(value)
+    found = section(gathered(tmp_path, value))
+    means = []
+    for side, rows in zip(("eventgpt", "videollava"), kept, strict=True):
+        skipped = STAGES[2] if side == "videollava" else ""
+        whole = [sum(plain["results"][row][side][key] for key in STAGES if key != skipped) for row in rows if row]
+        means.append(1000 * sum(whole) / len(whole))
+    total = row_of(tables(found)[0], "Total, ms")
+    assert total[5:8] == [*(f"{mean:.2f}" for mean in means), f"{means[1] / means[0]:.2f}×"]
+    assert words in texts(found)
+
+
+@pytest.mark.parametrize(
+    ("factors", "sentence"),
+    [
+        ({"eventgpt": STAGES, "videollava": STAGES}, "a time of the row is in another unit than its key says"),
+        ({"videollava": STAGES[4:]}, "no time of the row was taken (12 of 12 rows)"),
+    ],
+)
+def test_times_in_another_unit_make_no_ratio(
+    factors: dict[str, Any], sentence: str, legacy_shapes: ModuleType, tmp_path: Path
+) -> None:
+    value = uneven(legacy_shapes)
+    for side, keys in factors.items():
+        change(value, EVERY, side, *keys, factor=1000)
+    if len(factors) == 2:
+        with pytest.raises(UserError, match=sentence):
+            gathered(tmp_path, value)
+    else:
+        found = section(gathered(tmp_path, value))
+        assert "ratio" not in tables(found)[0].heads
+        assert sentence in texts(found)
+
+
+def test_models_under_each_others_keys_are_refused(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    value = uneven(legacy_shapes)
+    for row in value["results"]:
+        row |= {"eventgpt": row["videollava"], "videollava": row["eventgpt"]}
+    with pytest.raises(UserError, match="the row names the model Video-LLaVA"):
+        gathered(tmp_path, value)
+
+
+def test_ids_with_the_prompt_are_not_called_fewer(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+    words = texts(section(gathered(tmp_path, legacy_shapes.four_stages())))
+    assert "without the prompt's ids." in words
+    assert "not all of their text" not in words
 
 
 def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes: ModuleType, tmp_path: Path) -> None:

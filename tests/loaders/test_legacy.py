@@ -159,7 +159,7 @@ def test_a_verified_draft_counts_everything_that_was_timed(legacy_shapes: Module
     assert sum(entry.duration_ms for entry in drafted.intervals) == pytest.approx(90 + 300 + 315 + 65 + 220)
     assert [entry.role for entry in drafted.intervals] == ["draft", "draft", "target", "target"]
     assert (drafted.figures["drafted_tokens"], drafted.figures["accepted_tokens"]) == (4, 0)
-    assert "not lossless (3 of 3 rows, first row 0)" in problems
+    assert "not lossless (3 of 3 rows)" in problems
 
 
 def test_answers_without_known_times_have_figures_and_no_stages(legacy_shapes: ModuleType, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_sample_may_fail_for_one_model(legacy_shapes: ModuleType, tmp_path: Pa
     assert (target.error, target.intervals) == ("'NoneType' object has no attribute", ())
     assert (first.error or "").startswith("CUDA out of memory")
     assert first.cell == "both models"
-    assert "errors: failed samples: CUDA out of memory. Tried to allocate … MiB. (2 of 3 rows, first row 0)" in problems
+    assert "errors: failed samples: CUDA out of memory. Tried to allocate … MiB. (2 of 3 rows: rows 0, 1)" in problems
     value = legacy_shapes.five_stages(2)
     value["results"][1]["videollava"] = {"error": "out of memory", "traceback": "…"}
     value["errors"] = [{"sample_idx": 2, "egpt_error": None, "vl_error": "no file"}]
@@ -307,7 +307,10 @@ def test_anything_anywhere_may_be_wrong(shape: str, legacy_shapes: ModuleType, t
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda value: value["videollava"]["samples"][0].update(s4_time=568.13), "s4_time is more than 300 s"),
+        (
+            lambda value: value["videollava"]["samples"][0].update(s4_time=568.13),
+            "s4_time is probably no time in s",
+        ),
         (
             lambda value: value["eventgpt"]["samples"][2].update(total_time=9.0),
             "total_time is not the sum of its parts",

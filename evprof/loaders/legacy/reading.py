@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any, ClassVar
 
 from evprof.core.records import DRAFT, TARGET
@@ -12,10 +13,12 @@ from evprof.loaders.legacy.json_rows import DOCUMENTS, ERRORS, JsonRows, Place, 
 from evprof.loaders.legacy.rows import (
     NO_TIME,
     SIDE_BY_SIDE,
+    WRONG_UNIT,
     FileProblems,
     LegacyRow,
     RowCheck,
     error_kind,
+    finite,
     mapping,
     sample_name,
 )
@@ -141,6 +144,8 @@ class AnswerReading(Reading):
     def __init__(self, preview: Preview, shape: Shape) -> None:
         super().__init__(preview)
         self._shape = shape
+        self._seen: set[tuple[Place, int]] = set()
+        self._typical: dict[str, dict[str, float]] = {}
         self.covers = shape.covers or {answer.role: answer.times() for answer in shape.answers if answer.covers}
         self.totals = shape.totals or {role: list(keys) for role, keys in self.covers.items()}
         self.names = dict(shape.names)
@@ -155,6 +160,11 @@ class AnswerReading(Reading):
         if not isinstance(raw, dict) or not answers:
             self.problems.of_row("a row is no sample of a known kind and was left out", number)
             return []
+        content = place, hash(repr(raw))
+        if content in self._seen:
+            self.problems.of_row("copies of an earlier row were left out, so that it counts once", number)
+            return []
+        self._seen.add(content)
         return [
             self._answer(answer, number, raw)
             for answer in answers
@@ -165,7 +175,7 @@ class AnswerReading(Reading):
         own = mapping(raw.get(answer.part)) if answer.part else raw
         if not own:
             own = {answer.error: "the file holds nothing of this model for this sample"}
-        check = RowCheck(own, number, self.problems, answer.side)
+        check = RowCheck(own, number, self.problems, answer.side, self._typical_times(answer))
         error = check.text(answer.error)
         row = LegacyRow(
             row=number,
@@ -184,7 +194,19 @@ class AnswerReading(Reading):
             row = _answered(row, check, answer)
         else:
             check.tell(f"failed: {error_kind(error)}")
-        return row if answer.refine is None else answer.refine(row, check, raw)
+        row = row if answer.refine is None else answer.refine(row, check, raw)
+        if check.has_other_unit:
+            row = replace(row, intervals=(), figures={}, error=WRONG_UNIT)
+        return row
+
+    def _typical_times(self, answer: Answer) -> Mapping[str, float]:
+        """The median of each of the answer's times in the preview."""
+        if answer.cell not in self._typical:
+            rows = self.preview.objects(answer.place)
+            parts = [mapping(row.get(answer.part)) if answer.part else row for row in rows]
+            times = {key: [time for part in parts if (time := finite(part.get(key)))] for key in answer.covers}
+            self._typical[answer.cell] = {key: median(values) for key, values in times.items() if values}
+        return self._typical[answer.cell]
 
     def _sample(self, raw: dict[str, Any], number: int) -> str:
         values = [raw.get(key) for key in self._shape.index]

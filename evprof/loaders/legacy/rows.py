@@ -15,6 +15,7 @@ DEFAULT_PROMPT = "What are the key elements in this scene?"
 
 SIDE_BY_SIDE = "side-by-side"
 NO_TIME = "the row holds no time that was measured"
+WRONG_UNIT = "a time of the row is in another unit than its key says"
 
 SIDES = {"eventgpt": DRAFT, "egpt": DRAFT, "videollava": TARGET, "vl": TARGET, "llava": TARGET}
 """Names of the two models in the files."""
@@ -31,6 +32,9 @@ SHORTEST_MS = 0.05
 LONGEST_S = 300.0
 """A longer stage of a 7B model is in other units than its key says."""
 
+OTHER_UNIT = (500.0, 2000.0)
+"""A time that is so many times the typical one of its key, or the typical one of it, is in another unit."""
+
 SUM_TOLERANCE = 2e-3
 """Allowed relative difference of a total and the sum of its parts: scripts read the clock between stages."""
 
@@ -39,6 +43,9 @@ _ENORMOUS = 1e100
 
 MOST_SENTENCES = 100
 """Different findings about one file. Later ones are counted as one."""
+
+MOST_NAMED = 12
+"""Rows of one finding that are named."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +154,7 @@ class FileProblems:
     """Sentences about a file in order of appearance, each with the number of rows that it applies to."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._first: dict[str, int] = {}
+        self._rows: dict[str, list[int]] = {}
         self._of_row: list[str] = []
 
     def taken(self) -> list[str]:
@@ -158,42 +164,42 @@ class FileProblems:
     def of_row(self, sentence: str, row: int) -> None:
         """Adds a row to `sentence`, which has no full stop."""
         self._of_row.append(sentence)
-        sentence = self._known(sentence)
-        self._counts[sentence] += 1
-        self._first.setdefault(sentence, row)
+        self._known(sentence).append(row)
 
     def of_file(self, sentence: str) -> None:
         self._known(sentence)
 
-    def _known(self, sentence: str) -> str:
-        if sentence not in self._counts and len(self._counts) >= MOST_SENTENCES:
+    def _known(self, sentence: str) -> list[int]:
+        if sentence not in self._rows and len(self._rows) >= MOST_SENTENCES:
             sentence = "other findings, too many to list"
-        self._counts.setdefault(sentence, 0)
-        return sentence
+        return self._rows.setdefault(sentence, [])
 
     def sentences(self, rows: int) -> list[str]:
         listed = []
-        for sentence, count in self._counts.items():
-            if count == 0:
-                listed.append(f"{sentence}.")
-            elif count == 1:
-                listed.append(f"{sentence} (1 of {rows:,} rows: row {self._first[sentence]}).")
-            else:
-                listed.append(f"{sentence} ({count:,} of {rows:,} rows, first row {self._first[sentence]}).")
+        for sentence, numbers in self._rows.items():
+            which = ""
+            if len(numbers) < rows:
+                which = f": {'rows' if len(numbers) > 1 else 'row'} {', '.join(map(str, numbers[:MOST_NAMED]))}"
+            if len(numbers) > MOST_NAMED and which:
+                which += f" and {len(numbers) - MOST_NAMED:,} more"
+            listed.append(f"{sentence} ({len(numbers):,} of {rows:,} rows{which})." if numbers else f"{sentence}.")
         return listed
 
 
 @dataclass
 class RowCheck:
-    """Reads one row, or one model's part of it. `name` is the model in sentences.
+    """Reads one row, or one model's part of it. `name` is the model in sentences, `typical` the median of each time.
 
-    A value that fails a check becomes None and is reported. Nothing is repaired.
+    A value that fails a check becomes None and is reported. Nothing is repaired. `has_other_unit`: one of the times is
+    in another unit, so that no time of the row is known.
     """
 
     raw: Mapping[str, Any]
     row: int
     problems: FileProblems
     name: str
+    typical: Mapping[str, float] = field(default_factory=dict)
+    has_other_unit: bool = False
 
     def tell(self, what: str) -> None:
         self.problems.of_row(f"{self.name}: {what}", self.row)
@@ -219,13 +225,17 @@ class RowCheck:
         value = self.number(key, is_expected=is_expected)
         if value is None:
             return None
-        is_ms = key.endswith("_ms")
-        duration_ms = value if is_ms else value * MS_PER_S
+        duration_ms = value if key.endswith("_ms") else value * MS_PER_S
+        typical = self.typical.get(key, value)
         if value < 0:
             self.tell(f"{key} is negative and was left out")
-        elif duration_ms > LONGEST_S * MS_PER_S:
-            unit = "milliseconds" if is_ms else "seconds"
-            self.tell(f"{key} is more than {LONGEST_S:.0f} s, so it is probably no time in {unit}, and was left out")
+        elif duration_ms > LONGEST_S * MS_PER_S or (
+            min(value, typical) > 0 and OTHER_UNIT[0] < max(value / typical, typical / value) < OTHER_UNIT[1]
+        ):
+            unit = "milliseconds" if key.endswith("_ms") else "seconds"
+            if not self.has_other_unit:
+                self.tell(f"{key} is probably no time in {unit}, so no time of the row was taken")
+            self.has_other_unit = True
         elif duration_ms < SHORTEST_MS:
             amount = "0.0" if duration_ms == 0 else f"below {SHORTEST_MS}"
             self.tell(f"{key} is {amount} ms: no measurement, so that stage is absent")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from evprof.core.records import COVERS
 from evprof.core.units import MIB, TIMES
 from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData
@@ -71,14 +72,16 @@ def _lines(cell: PublishedCell, blocks: Sequence[tuple[str, ...]]) -> Iterator[t
         yield time.covers[-1], Line(f"{time.name}, ms", time.time_ms, 2, 2, time.covers, time.accounts_for)
     for block in blocks:
         yield _listed(block), Line(f"{_listed(block).capitalize()}, ms", cell.within(block))
-    yield "total", Line("Total, ms", cell.total_ms)
+    stages = tuple(cell.stages)
+    yield "total", Line("Total, ms", cell.total_ms, accounts_for=stages)
     if cell.total_with_warmup_ms is not None:
-        yield "warm-up", Line("Total with warm-up, ms", Both(None, cell.total_with_warmup_ms))
+        both = Both(None, cell.total_with_warmup_ms)
+        yield "warm-up", Line("Total with warm-up, ms", both, accounts_for=stages)
     prefill = cell.time("prefill")
     if prefill is not None:
         yield "prefill rate", Line("Prefill, tok/s", _rate(cell.prefill_length, prefill.time_ms), 0)
     yield "decode rate", Line("Decode, tok/s", cell.decode_tok_s, 1)
-    yield "samples", Line("Samples/s", _mapped(cell.total_ms, lambda mean: 1000 / mean))
+    yield "samples", Line("Samples/s", _mapped(cell.total_ms, lambda mean: 1000 / mean), accounts_for=stages)
     yield "cache", Line("KV cache, MiB", _mapped(cell.kv_bytes, lambda mean: mean / MIB), 1, 1)
     yield "tokens", Line("Generated tokens", cell.output_tokens, 1)
 
@@ -128,7 +131,7 @@ def _row(draft: Line, target: Line) -> tuple[Cell, ...]:
         one, two = (getattr(side.both, kind) for side in (draft, target))
         cells += [_value(one, line.digits, has_spread=bool(holds)), _value(two, line.digits, has_spread=bool(holds))]
         if kind == "ours" and draft.accounts_for != target.accounts_for:
-            cells.append(Cell("n/a", tone="dim", note="the two times do not cover the same stages"))
+            cells.append(Cell("n/a", tone="dim", note="the two do not cover the same stages"))
         elif one is None or two is None or not one.mean:
             cells.append(doc.not_available())
         elif kind == "published" and line.ratio_digits == 1:
@@ -195,6 +198,8 @@ def _differences(cell: PublishedCell) -> Iterator[str]:
         again = f"; {_listed(rest)} is a second pass of what is timed apart as well" if rest else ""
         if len(entry.covers) > 1:
             yield f"“{entry.name}” ({entry.key}) covers {_listed(entry.covers)}{again}."
+    for name, count in cell.lacking.items():
+        yield f"{count:,} of {len(cell.runs):,} rows lack {name.replace(COVERS, ' + ')}: not in the total."
     if "load" not in cell.stages and cell.times:
         yield "loading was not measured, so there is no end-to-end total."
     if cell.prefill_length.published is not None and cell.prefill_length.ours is None:
@@ -204,9 +209,8 @@ def _differences(cell: PublishedCell) -> Iterator[str]:
         )
     counted, whole = cell.output_tokens.published, cell.output_tokens.ours
     if counted is not None and "published_output_tokens" in cell.figures:
-        left = cell.figures["published_output_tokens"].count
-        rest_text = "no row" if whole is None else f"{whole.count:,} rows ({whole.mean:,.1f} tokens)"
-        yield (
-            f"the published length is of all {counted.count:,} rows ({counted.mean:,.1f} tokens); ours is of "
-            f"{rest_text}: the ids of {left:,} are not all of their text."
-        )
+        of_rows = "no row" if whole is None else f"{whole.count:,} rows ({whole.mean:,.1f} tokens)"
+        left = cell.has_partial_ids
+        why = f": the ids of {left:,} are not all of their text." if left else ", without the prompt's ids."
+        of_all = f"all {counted.count:,} rows ({counted.mean:,.1f} tokens)"
+        yield f"the published length is of {of_all}; ours is of {of_rows}{why}"
