@@ -146,6 +146,7 @@ COMPARISON = keys(
     basis=one_of("end-to-end without-load model-only"),
     rows=[keys("metric unit str, values ratio [num?], ci95 [list?]?")],
     contributions=[keys("stage str, delta_ms num, share num?")],
+    why=keys("sentence str", parts=[keys("stage str, delta_ms num, is_clear bool")]),
     generation=keys("token_count_ratio time_per_token_ratio product num?"),
     token_match=keys("definition str, matched compared int, rate num?"),
 )

@@ -65,9 +65,10 @@ def test_contributions_of_002(published: ReportData, basis: str, shares: tuple[s
     section = contributions(replace(published, basis=basis, _kept={}))
     rows = rows_of(tables(section)[0])
     assert tuple(rows[stage][2] for stage in ("prefill", "vision", "decode")) == shares
-    assert rows["prefill"][0] == "502.0 ms"
+    assert rows["prefill"][0] == "502.0"
     assert any(name.startswith(f"total (ratio {ratio}") for name in rows)
-    assert f"most of it for prefill (502.0 ms, {shares[0]})" in said(section)
+    assert "prefill +502 ms" in said(section)
+    assert f"Most of it is prefill, {shares[0]}." in said(section)
     assert "no total end-to-end" in said(contributions(published))
 
 
@@ -76,7 +77,17 @@ def test_a_difference_that_may_be_none_has_no_bottleneck(report_data: MakeData, 
     noisy = same.with_(stages={"preprocess": 3.6, "vision": 5.9, "prefill": 66.1, "decode": 92.7})
     text = said(contributions(replace(report_data(cell_runs.DRAFT_002, noisy), basis=WITHOUT_LOAD, _kept={})))
     assert "cannot be told apart" in text
-    assert "most of it" not in text
+    assert "ost of it" not in text
+
+
+def test_too_few_runs_name_no_slower_side_and_no_bottleneck(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """Without an interval the difference is not called, and its largest part is not most of it."""
+    one = cell_runs.DRAFT_002.with_(samples=1, is_imported=False)
+    other = cell_runs.TARGET_002.with_(samples=1, is_imported=False)
+    text = said(contributions(replace(report_data(one, other), basis=WITHOUT_LOAD, _kept={})))
+    assert ", not called: " in text
+    assert "The largest part is prefill" in text
+    assert "slower" not in text
 
 
 def test_generation_of_003(report_data: MakeData, cell_runs: ModuleType) -> None:

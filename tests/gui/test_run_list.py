@@ -17,6 +17,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
 from evprof.core.vocabulary.settings import with_value
+from evprof.metrics.comparison.differences import difference_of
 from evprof.metrics.document import run_document
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.run.requests import demo_requests
@@ -171,6 +172,11 @@ def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWind
             assert shown[name].cells[2] in two.change, name
             assert shown[name].roles[2] == (two.judgement or "dim"), name
     assert window.comparison.means.text() == "Means: A over runs 3, 5, 7, B over runs 4, 6, 8."
+    # The sentence above the answers is of the same runs, and goes with them.
+    assert window.pair.why.text() == difference_of(*listed).why()
+    assert "uns 4, 6, 8" in window.pair.why.text()
+    window.selection.set_runs(5, None)
+    assert window.pair.why.isHidden()
 
 
 # What a person says of runs.

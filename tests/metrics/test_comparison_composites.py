@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evprof.core.records import STAGES
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.differences import common_blocks, configuration_contributions
+from evprof.metrics.comparison.differences import common_blocks, difference_of
 from evprof.metrics.comparison.document import compare_document, setting_rows
 from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows
 from evprof.metrics.configurations.gathering import Configuration
@@ -78,8 +78,8 @@ def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> No
 
 def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> None:
     old = imported(2, ("preprocess", 40), ("vision+prefill", 110), ("decode", 45))
-    parts = configuration_contributions(alone(plain_run), alone(old), "without-load")
-    by_stage = {part["stage"]: part["delta_ms"] for part in parts}
+    parts = difference_of(alone(plain_run), alone(old), "without-load").parts
+    by_stage = {part.stage: part.delta_ms for part in parts}
     # The file has no wall of its own, so the 5 ms that none of our stages covers have no counterpart.
     assert by_stage == {"preprocess": 20, "vision+prefill": 55, "decode": -45, "remainder": -5}
     assert sum(by_stage.values()) == (stages.total_ms(old, "without-load") or 0) - 170
@@ -135,9 +135,7 @@ def test_overlapping_stages_are_told_as_overlap(script, plain_run) -> None:
     for name, start, end in (("load", 0, 10), ("preprocess", 10, 30), ("vision", 20, 60), ("prefill", 60, 85)):
         run.span(name, start, end)
     run.span("decode", 85, 175)
-    parts = {
-        part["stage"]: part["delta_ms"] for part in configuration_contributions(alone(plain_run), alone(run.end(180)))
-    }
+    parts = {part.stage: part.delta_ms for part in difference_of(alone(plain_run), alone(run.end(180))).parts}
     # Vision took 10 ms more, which lay within preprocessing.
     assert parts["vision"] == 10
     assert parts["overlap"] == -10

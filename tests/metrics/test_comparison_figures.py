@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from evprof.core.errors import UserError
+from evprof.core.run_info import Turn
 from evprof.metrics.comparison.differences import (
     configuration_token_match,
+    difference_of,
+    names_of,
 )
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.comparison.rows import comparison_rows
@@ -56,6 +60,54 @@ def test_document_and_bases(pair) -> None:
     against_second = compare_document([first, second], second, "model-only")
     assert against_second["baseline"] == 2
     assert against_second["rows"][0]["ratio"] == [0.5, 1]
+
+
+def scaled(script, plain_writer, first: int, scales: Sequence[float], mode: str = "target") -> Configuration:
+    """Runs of one request, a turn each, whose stages take `scales` times the plain run's."""
+    runs = []
+    for place, scale in enumerate(scales):
+        run = plain_writer(script(first + place, mode=mode, role=mode), scale=scale)
+        run.info.environment["engine_session"] = f"{place}"
+        run.info.turn = Turn("series", place, first > 50)
+        runs.append(run)
+    return Configuration(tuple(runs))
+
+
+SIX = (1.0, 1.02, 0.98, 1.01, 0.99, 1.0)
+
+
+def test_a_clear_difference_is_explained_by_its_largest_stages(script, plain_writer) -> None:
+    """In the order of size, with the sign of the side that takes longer, whichever of both is the baseline."""
+    short = scaled(script, plain_writer, 1, SIX, "draft")
+    long = scaled(script, plain_writer, 101, [2.01 * scale for scale in SIX])
+    parts = ": decode +90.9 ms. Runs 101, 102, 103, 104, 105, 106 against runs 1, 2, 3, 4, 5, 6."
+    for sides in ((short, long), (long, short)):
+        difference = difference_of(*sides)
+        assert difference.why(("A", "B") if sides[0] is short else ("B", "A")).startswith("B takes 2.01")
+        assert difference.why().endswith(parts)
+        assert sum(part.delta_ms for part in difference.parts) == pytest.approx(difference.total.delta)
+
+
+def test_the_reason_stands_where_a_difference_is_not_called(pair) -> None:
+    one, other = (Configuration((run,)) for run in pair)
+    sentence = difference_of(one, other).why(("A", "B"))
+    assert sentence.startswith("B takes 2.00× as long as A (+180 ms: decode +90.0 ms), not called: ")
+    assert sentence.endswith("Run 2 against run 1.")
+
+
+def test_equal_sides_cannot_be_told_apart(script, plain_writer) -> None:
+    one, other = scaled(script, plain_writer, 1, SIX), scaled(script, plain_writer, 101, SIX[::-1])
+    sentence = difference_of(one, other).why(("A", "B"))
+    assert "cannot be told apart: " in sentence
+    assert "decode" not in sentence
+
+
+def test_both_models_together_are_under_no_model_name(script, plain_writer) -> None:
+    """The times of a speculative run are of draft and target."""
+    names = names_of(
+        *(Configuration((plain_writer(script(n, mode=mode)),)) for n, mode in enumerate(("target", "speculative"), 1))
+    )
+    assert names[1] == "Speculative (both models)"
 
 
 def test_token_match_counts_equal_places(pair) -> None:

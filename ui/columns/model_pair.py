@@ -16,6 +16,7 @@ from ui.players.scrubber import Scrubber
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role
+from ui.widgets.panel_parts import say, sentence
 
 _LOW_PX = 640
 """In a window lower than this, not all rows have the height they ask for."""
@@ -47,6 +48,8 @@ class ModelPair(QWidget):
         self.left = ModelColumn(DRAFT, selection, themes, self.clock, look=self.look)
         self.right = ModelColumn(TARGET, selection, themes, self.clock, look=self.look)
         self.scrubber = Scrubber(themes, self.clock)
+        self.why = sentence("")
+        self.why.setAccessibleName("Why one takes longer")
         for column in (self.left, self.right):
             for player in column.players:
                 player.failed.connect(self.failed)
@@ -58,24 +61,25 @@ class ModelPair(QWidget):
         divider = in_role(QFrame(), "vrule")
         grid.addWidget(divider, 0, 1, 2, 1)
         lower = in_role(QFrame(), "vrule")
-        grid.addWidget(lower, 3, 1, 5, 1)
+        grid.addWidget(lower, 4, 1, 5, 1)
         for place, column in ((0, self.left), (2, self.right)):
             grid.addWidget(column.head, 0, place)
             grid.addWidget(column.input, 1, place)
-            grid.addWidget(column.strip, 3, place)
-            grid.addWidget(column.counters, 4, place)
-            grid.addWidget(column.failure, 5, place)
-            grid.addWidget(column.answer, 6, place)
-            grid.addWidget(column.expected, 7, place)
+            grid.addWidget(column.strip, 4, place)
+            grid.addWidget(column.counters, 5, place)
+            grid.addWidget(column.failure, 6, place)
+            grid.addWidget(column.answer, 7, place)
+            grid.addWidget(column.expected, 8, place)
             grid.setColumnStretch(place, 1)
         grid.addWidget(self.scrubber, 2, 0, 1, 3)
-        grid.setRowStretch(6, 1)
+        grid.addWidget(self.why, 3, 0, 1, 3)
+        grid.setRowStretch(7, 1)
         self._set_low(False)
 
     def _set_low(self, is_low: bool) -> None:
         for column in (self.left, self.right):
             column.set_low(is_low)
-        self._grid.setRowMinimumHeight(6, 40 if is_low else 72)
+        self._grid.setRowMinimumHeight(7, 40 if is_low else 72)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -98,6 +102,10 @@ class ModelPair(QWidget):
         self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
         self.sample_shown.emit()
+
+    def explain(self, why: str) -> None:
+        """Says why one model takes longer than the other, above the answers."""
+        say(self.why, why)
 
     def _give_room(self, *, is_alone: bool) -> None:
         """Before a run there is nothing but the inputs to look at: they get what frames and text will take."""

@@ -180,6 +180,7 @@ class PairFigures:
     """A comparison of the two columns, with its sentences. `differences` is None within one run."""
 
     rows: list[FigureRow]
+    why: str = ""
     means: str = ""
     generation: str = ""
     settings: tuple[str, ...] = ()
@@ -189,14 +190,16 @@ class PairFigures:
 def pair_figures(a: Column, b: Column, basis: str, cells: Cells) -> PairFigures:
     """Compares the columns; may take a second where they stand for thousands of runs."""
     from evprof.metrics.comparison.comparability import comparability
+    from evprof.metrics.comparison.differences import difference_of
     from evprof.metrics.configurations.settings_text import differences
 
     rows, means = compare(a, b, basis, cells), means_sentence(a, b, cells)
     if a is None or b is None or a.run is b.run:
-        return PairFigures(rows, means)
+        return PairFigures(rows, means=means)
     sides = _sides(a, b, cells)
     settings = tuple(f"{mine.name}: {mine.text} → {other.text}" for mine, other in differences(a, b))
-    return PairFigures(rows, means, generation_text(*sides), settings, comparability(sides))
+    why = difference_of(*sides, basis).why() if a.run.info.is_over and b.run.info.is_over else ""
+    return PairFigures(rows, why, means, generation_text(*sides), settings, comparability(sides))
 
 
 def means_sentence(a: Column, b: Column, cells: Cells) -> str:

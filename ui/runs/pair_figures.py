@@ -37,9 +37,10 @@ class ComparisonPanel(QWidget):
 
     Signals:
         more_asked(): the comparison window is wanted.
+        explained(str): why one column takes longer than the other; "" while that is not known.
     """
 
-    more_asked = Signal()
+    more_asked, explained = Signal(), Signal(str)
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -109,7 +110,7 @@ class ComparisonPanel(QWidget):
         if not has_figures:
             self._show(PairFigures([]))
         elif sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
-            self._show(PairFigures([], "Computing the means …"))
+            self._show(PairFigures([], means="Computing the means …"))
             self.errand.ask(work)
         else:
             self._show(work())
@@ -120,6 +121,7 @@ class ComparisonPanel(QWidget):
         if all(column.run.info.is_over for column in self._pair if column):
             self.table.reset_widths()
         self.table.show_rows(list(map(_table_row, result.rows)), (*heads_of(*self._pair), "B / A"))
+        self.explained.emit(result.why)
         say(self.means, result.means)
         settings, count = " · ".join(result.settings), len(result.settings)
         say(self.settings, settings if count <= MOST_SETTINGS else "")

@@ -39,6 +39,7 @@ class PairViews(QObject):
         self._controller, self._selection, self._pair = controller, selection, pair
         self._comparison, self._speculation, self._inspector = panels
         self._follow = follow
+        self._comparison.explained.connect(pair.explain)
         selection.runs_changed.connect(self.show)
 
     def show(self, *_: object) -> None:

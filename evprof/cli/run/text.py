@@ -13,6 +13,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.texts import plain
 from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.comparison.differences import difference_of, pairs_side_by_side
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.configurations.gathering import (
     Configuration,
@@ -56,6 +57,10 @@ def print_runs(
 
     `has_rounds`: every round of speculation has a line of its own.
     """
+    for pair in pairs_side_by_side(configurations_of([run for run in runs if run.info.is_over])):
+        if why := difference_of(*pair).why():
+            console.wrapped(why)
+            console.print()
     beside = by_sample(known or runs)
     for index, run in enumerate(runs):
         if index:

@@ -176,6 +176,9 @@ def print_comparison(document: Document, out: Console) -> None:
         labels = [f"#{column['run_ids'][0]}" for column in columns]
     for label, column in zip(labels, columns, strict=True):
         out.line((label, "bold"), f": {_column_text(column, has_sessions=has_sessions)}")
+    for sentence in filter(None, (pair["why"]["sentence"] for pair in document["pairs"])):
+        out.print()
+        out.wrapped(sentence)
     settings = [
         [setting["name"], *(value or "n/a" for value in setting["values"])]
         for setting in document["settings"]

@@ -15,6 +15,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.metrics.claims.evidence import Evidence
+from evprof.metrics.comparison.differences import Difference, difference_of, pairs_side_by_side
 from evprof.metrics.configurations.baselines import RunPool, baseline_over
 from evprof.metrics.configurations.gathering import Configuration, without_reference
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
@@ -63,12 +64,7 @@ def _pairs(columns: Sequence[Configuration]) -> list[ConfigurationPair]:
 
 def _within(columns: Sequence[Configuration]) -> list[ConfigurationPair]:
     """Pairs of one session."""
-    by_request: dict[tuple[str, int], list[Configuration]] = {}
-    for column in columns:
-        if mode_of(_mode(column)).is_side_by_side:
-            info = column.runs[0].info
-            by_request.setdefault((info.cell, 0 if info.cell else info.group_id), []).append(column)
-    found = [pair for together in by_request.values() for pair in _roles(together)] or _roles(columns)
+    found = [ConfigurationPair(*sides) for sides in pairs_side_by_side(columns)] or _roles(columns)
     runs = RunPool(run for column in columns for run in column.runs)
     for column in columns:
         if mode_of(_mode(column)).drafts and (plain := _plain_of(column, columns, runs)) is not None:
@@ -140,6 +136,12 @@ def evidence_of(data: ReportData) -> Evidence:
             ceilings=read_ceilings(data.facts("ceilings")),
         ),
     )
+
+
+def difference_in(data: ReportData, pair: ConfigurationPair) -> Difference:
+    """What makes up the difference of a pair on the report's basis."""
+    key = (id(pair.base), id(pair.other), "difference")
+    return data.once(key, lambda: difference_of(pair.base, pair.other, data.basis))
 
 
 def payoff_in(data: ReportData, column: Configuration) -> Payoff | None:

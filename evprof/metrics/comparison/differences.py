@@ -5,24 +5,26 @@ Every difference is one of means over the samples that both measured, so that pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from evprof.core.records import COVERS, DRAFT, TARGET
 from evprof.core.run_log import RunLog
+from evprof.core.units import ms_text, ratio_digits, times_text
+from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.comparison.figures import stages_of
+from evprof.metrics.configurations.baselines import runs_text
 from evprof.metrics.configurations.gathering import Configuration, on_machines_of_both
-from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.estimates.estimates import Read, Verdict
 from evprof.metrics.estimates.paired import compare
 from evprof.metrics.figures import decoding
 from evprof.metrics.figures.partition import Block, measured_ms, name_of, partition, shape_of
-from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, total_ms, unattributed_ms
-
-if TYPE_CHECKING:
-    from evprof.metrics.configurations.gathering import Configuration
-
+from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD, total_ms, unattributed_ms
+from evprof.view.columns import takes_draft_model
+from evprof.view.labels import model_title
 
 TOKEN_MATCH_DEFINITION = "same id at the same position"
 
@@ -30,7 +32,143 @@ UNATTRIBUTED, OVERLAP, REMAINDER = "unattributed", "overlap", "remainder"
 """Parts of a difference besides stages: time outside all stages; time of several stages at once (negative); and what
 only one side measured."""
 
+TITLES = {
+    UNATTRIBUTED: "time outside all stages",
+    OVERLAP: "time of several stages at once",
+    REMAINDER: "time that only one side divides",
+}
+
+BOTH_MODELS = "both models"
+
+SEPARATOR = " · "
+"""Between the parts of a configuration's label."""
+
+LEAST_SHARE = 0.2
+"""The sentence names the largest part, and every part that is at least this share of the difference."""
+
 _NOTHING_MS = 1e-6
+
+_COUNTED = {END_TO_END: "", WITHOUT_LOAD: "Without loading, ", MODEL_ONLY: "In the models alone, "}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a stage (of all roles) adds to the difference other - baseline.
+
+    `share` is of the difference of the totals, None while that is unknown or 0; `interval` is 95 % of `delta_ms`.
+    `is_clear`: the stage by itself may be called longer or shorter.
+    """
+
+    stage: str
+    delta_ms: float
+    share: float | None
+    interval: Interval | None = None
+    is_clear: bool = False
+
+    @property
+    def title(self) -> str:
+        return TITLES.get(self.stage, self.stage.replace(COVERS, " + "))
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of `contributions`."""
+        ends = None if self.interval is None else list(self.interval)
+        return {"stage": self.stage, "delta_ms": self.delta_ms, "share": self.share, "ci95": ends}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference other - baseline of the totals on a basis, and its parts, which add up to it.
+
+    `total` is None where a side has no total on this basis.
+    """
+
+    baseline: Configuration
+    other: Configuration
+    basis: str
+    total: Verdict | None
+    parts: tuple[Part, ...]
+
+    @property
+    def main_parts(self) -> list[Part]:
+        """The parts that the sentence names, largest first."""
+        ranked = sorted(self.parts, key=lambda part: -abs(part.delta_ms))
+        return ranked[:1] + [part for part in ranked[1:] if abs(part.share or 0.0) >= LEAST_SHARE]
+
+    def why(self, names: Sequence[str] = ()) -> str:
+        """Which side takes longer, by how much and in which stages, or the reason why that is not called; its runs.
+
+        "" without a ratio of the totals. `names` are those of baseline and other (default: `names_of`).
+        """
+        total = self.total
+        if total is None or not total.ratio:
+            return ""
+        sign = 1 if total.delta >= 0 else -1
+        shorter, longer = (names or names_of(self.baseline, self.other))[::sign]
+        ends = total.interval and sorted(end**sign for end in total.interval)
+        digits = ratio_digits(total.ratio**sign, ends[1] - ends[0] if ends else 0.0)
+        interval = f" [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]" if ends else ""
+        times = f"{longer} takes {times_text(total.ratio**sign, digits)}{interval} as long"
+        delta = f"+{ms_text(abs(total.delta))}"
+        clear, unclear = (self._parts_text(sign, is_clear=is_clear) for is_clear in (True, False))
+        if total.is_clear:
+            text = f"{times} as {shorter} ({delta}): {'; not clear: '.join(filter(None, (clear, unclear)))}"
+        elif ends is not None and ends[0] <= 1 <= ends[1]:
+            text = f"{longer} and {shorter} cannot be told apart: {times} ({delta})"
+            text += f"; parts that differ: {clear}" if clear else ""
+        else:
+            parts = ", ".join(filter(None, (clear, unclear)))
+            text = f"{times} as {shorter} ({delta}: {parts}), not called" + ("" if total.reason else ": too few runs")
+        reason = total.reason.removeprefix("not called: ").removeprefix("no interval: ")
+        if reason:
+            text += f": {reason}" if ends is None else f". {reason[0].upper()}{reason[1:]}"
+        runs = [runs_text(run.run_id for run in side.runs) for side in (self.baseline, self.other)[::sign]]
+        return f"{_COUNTED[self.basis]}{text}. {runs[1].capitalize()} against {runs[0]}."
+
+    def _parts_text(self, sign: int, *, is_clear: bool) -> str:
+        """`decode +235 ms, prefill +163 ms`."""
+        listed = [(part.title, sign * part.delta_ms) for part in self.main_parts if part.is_clear is is_clear]
+        return ", ".join(f"{title} {'−' if delta < 0 else '+'}{ms_text(abs(delta))}" for title, delta in listed)
+
+    def to_json(self) -> dict[str, Any]:
+        """`why` of the `compare` document."""
+        parts = [{**part.to_json(), "is_clear": part.is_clear} for part in self.main_parts]
+        return {"sentence": self.why(), "parts": parts}
+
+
+def names_of(*sides: Configuration) -> list[str]:
+    """The shortest names that distinguish these: of their models or modes, or else their labels."""
+    for name in (_model_name, _mode_name):
+        names = list(map(name, sides))
+        if len(set(names)) == len(sides) and not any(side.is_cell for side in sides):
+            return names
+    parts = [side.label.split(SEPARATOR) for side in sides]
+    while len({part[-1] for part in parts}) == 1 and all(len(part) > 1 for part in parts):
+        parts = [part[:-1] for part in parts]
+    return list(map(SEPARATOR.join, parts))
+
+
+def has_both_models(column: Configuration) -> bool:
+    """Whether both models compute in its runs, so that its times are of both together."""
+    return any(map(takes_draft_model, column.runs))
+
+
+def _model_name(column: Configuration) -> str:
+    return _mode_name(column) if has_both_models(column) else model_title(column.runs[0], column.runs[0].info.role)
+
+
+def _mode_name(column: Configuration) -> str:
+    title = mode_of(column.runs[0].info.mode).title
+    return f"{title} ({BOTH_MODELS})" if has_both_models(column) else title
+
+
+def pairs_side_by_side(columns: Iterable[Configuration]) -> list[tuple[Configuration, Configuration]]:
+    """The draft's and the target's configuration of every request or cell that ran side by side."""
+    requests: dict[object, dict[str, Configuration]] = {}
+    for column in columns:
+        info = column.runs[0].info
+        if mode_of(info.mode).is_side_by_side:
+            requests.setdefault(info.cell or info.group_id, {}).setdefault(info.role, column)
+    return [(request[DRAFT], request[TARGET]) for request in requests.values() if {DRAFT, TARGET} <= set(request)]
 
 
 def same_questions(baseline: Configuration, other: Configuration) -> list[tuple[RunLog, RunLog]]:
@@ -54,43 +192,36 @@ def part_reader(block: Block) -> Read:
     return lambda run: measured_ms(run, shape_of(run), block)
 
 
-def configuration_contributions(
+def difference_of(
     baseline: Configuration, other: Configuration, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
-) -> list[dict[str, Any]]:
+) -> Difference:
     """What each stage (all roles), and the time outside all stages, adds to the difference other - baseline.
 
-    By `blocks` of stages (default: the finest that both can answer). `share` is of the difference of the totals on this
-    basis, None while that is unknown or 0; `ci95` is the 95 % interval of `delta_ms`. Parts that only one side measured
-    stand in "remainder", so that the parts add up to the difference of the totals.
+    By `blocks` of stages (default: the finest that both can answer). Parts that only one side measured stand in
+    REMAINDER, so that the parts add up to the difference of the totals.
     """
     divided = common_blocks((baseline, other), basis) if blocks is None else blocks
     total = partial(total_ms, basis=basis)
     totals = compare(baseline, other, total)
     whole = None if totals is None else totals.delta
-    sides = [[run for run in side.runs if totals is None or total(run) is not None] for side in (baseline, other)]
-    kept = [replace(side, runs=tuple(runs)) for side, runs in zip((baseline, other), sides, strict=True)]
+    kept = [
+        replace(side, runs=tuple(run for run in side.runs if totals is None or total(run) is not None))
+        for side in (baseline, other)
+    ]
     readers = {name_of(block): part_reader(block) for block in divided}
     if basis != MODEL_ONLY:
         readers[UNATTRIBUTED] = unattributed_ms
     found, has_all_parts = [], {name for block in divided for name in block} >= set(stages_of(basis))
     for name, read in readers.items():
-        known = [[read(run) is not None for run in side] for side in sides]
+        known = [[read(run) is not None for run in side.runs] for side in kept]
         if all(map(all, known)) and (part := compare(kept[0], kept[1], read)) is not None:
-            found.append(_entry(name, part.delta, whole, part.delta_interval))
+            share = part.delta / whole if whole else None
+            found.append(Part(name, part.delta, share, part.delta_interval, part.is_clear))
         elif any(map(any, known)):
             has_all_parts = False
-    if whole is not None and abs(left := whole - sum(part["delta_ms"] for part in found)) > _NOTHING_MS:
-        found.append(_entry(OVERLAP if has_all_parts else REMAINDER, left, whole, None))
-    return found
-
-
-def _entry(name: str, delta_ms: float, whole: float | None, interval: Interval | None) -> dict[str, Any]:
-    return {
-        "stage": name,
-        "delta_ms": delta_ms,
-        "share": delta_ms / whole if whole else None,
-        "ci95": None if interval is None else list(interval),
-    }
+    if whole is not None and abs(left := whole - sum(part.delta_ms for part in found)) > _NOTHING_MS:
+        found.append(Part(OVERLAP if has_all_parts else REMAINDER, left, left / whole if whole else None))
+    return Difference(kept[0], kept[1], basis, totals, tuple(found))
 
 
 def ratio_of(value: float | None, base: float | None) -> float | None:

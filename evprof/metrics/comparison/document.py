@@ -17,9 +17,9 @@ from evprof.metrics.comparison.answers import diff_of, is_answer_told
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
     common_blocks,
-    configuration_contributions,
     configuration_generation,
     configuration_token_match,
+    difference_of,
     same_questions,
 )
 from evprof.metrics.comparison.rows import comparison_rows
@@ -105,7 +105,7 @@ def compare_document(
         "columns": [_column_document(column, column is baseline) for column in listed],
         "settings": [row.to_json() for row in setting_rows(listed) if row.differs or not differences_only],
         "rows": [row.to_json() for row in rows],
-        **{key: pairs[0][key] for key in ("contributions", "generation", "token_match", "text_diff")},
+        **{key: pairs[0][key] for key in ("why", "contributions", "generation", "token_match", "text_diff")},
         "accuracy": accuracy_document(listed, basis),
         "pairs": pairs,
     }
@@ -124,13 +124,14 @@ def pair_document(
     """
     pairs = same_questions(baseline, other)
     is_counted = (baseline.is_cell or other.is_cell) and bool(pairs)
-    right = paired_accuracy(baseline, other)
+    right, difference = paired_accuracy(baseline, other), difference_of(baseline, other, basis, blocks)
     return {
         "run_id": other.run_id,
         "label": other.label,
         "session": other.session or None,
         "samples": len(pairs) if is_counted else None,
-        "contributions": configuration_contributions(baseline, other, basis, blocks),
+        "why": difference.to_json(),
+        "contributions": [part.to_json() for part in difference.parts],
         "generation": configuration_generation(baseline, other),
         "token_match": configuration_token_match(baseline, other),
         "mcnemar": None if right is None else right.to_json(),

@@ -12,14 +12,13 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report import figures as fmt
 from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of
-from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, listed, model_pairs, pairs_of
+from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, difference_in, listed, model_pairs, pairs_of
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.differences import (
-    OVERLAP,
-    REMAINDER,
-    UNATTRIBUTED,
-    configuration_contributions,
+    BOTH_MODELS,
+    Difference,
+    has_both_models,
     part_reader,
 )
 from evprof.metrics.comparison.rows import TOTAL, comparison_rows
@@ -42,12 +41,6 @@ LANGUAGE = ("prefill", "decode")
 """LLM decoding in files of four stages."""
 
 MOST_ROWS = 40
-
-PARTS = {
-    UNATTRIBUTED: "covered by no stage",
-    OVERLAP: "covered by several stages at once",
-    REMAINDER: "what only one side measured",
-}
 
 
 def section(data: ReportData) -> Section:
@@ -122,45 +115,40 @@ def contributions(data: ReportData) -> list[Block]:
 
 def _parts_of(pair: ConfigurationPair, data: ReportData) -> list[Block]:
     base, other = map(data.name, pair.sides)
-    parts = configuration_contributions(pair.base, pair.other, data.basis)
-    whole = compare(pair.base, pair.other, partial(total_ms, basis=data.basis))
-    if not parts:
+    difference = difference_in(data, pair)
+    total = difference.total
+    if not difference.parts:
         return [Paragraph(f"{base} and {other} have no stage that both measured.", tone="warn")]
+    listed = [(part.title, part.delta_ms, part.interval, part.share) for part in difference.parts]
+    if total is not None:
+        listed.append((f"total (ratio {fmt.verdict_cell(total).text})", total.delta, total.delta_interval, 1.0))
     rows = [
         doc.row_of(
-            PARTS.get(part["stage"], part["stage"]),
-            fmt.ms_cell(part["delta_ms"], Badge.DERIVED),
-            fmt.interval_cell(part["ci95"]),
-            fmt.share_cell(part["share"] if whole else None),
+            title,
+            fmt.ms_cell(delta_ms, Badge.DERIVED, has_unit=False),
+            fmt.interval_cell(ends, has_unit=False, note=total.reason if total else ""),
+            fmt.share_cell(share),
         )
-        for part in parts
+        for title, delta_ms, ends, share in listed
     ]
-    caption = f"{other} less {base}, {data.basis}, mean over the samples that both measured"
-    heads = ("stage", "difference", "95 % of the difference", "share")
-    if whole is None:
+    caption = f"{other} less {base}, {data.basis}, ms, mean over the samples that both measured"
+    if any(map(has_both_models, pair.sides)):
+        caption += f"; stages of {BOTH_MODELS} together"
+    table = Table(("stage", "difference", "95 % of the difference", "share"), tuple(rows), caption)
+    if total is None:
         text = f"Of {base} and {other} there is no total {data.basis}; the differences stand for themselves."
-        return [Table(heads, tuple(rows), caption), Paragraph(text)]
-    title = f"total (ratio {fmt.verdict_cell(whole).text})"
-    rows.append(
-        doc.row_of(
-            title, fmt.ms_cell(whole.delta, Badge.DERIVED), fmt.interval_cell(whole.delta_interval), fmt.share_cell(1.0)
-        )
-    )
-    stages = [part for part in parts if part["stage"] not in (OVERLAP, REMAINDER)]
-    ends = [(whole.delta_interval, 0), (whole.interval, 1)]
-    if not stages or any(interval is not None and interval[0] <= same <= interval[1] for interval, same in ends):
-        text = f"{base} and {other} cannot be told apart."
-    else:
-        sign = 1 if whole.delta > 0 else -1
-        slower, faster = (other, base) if sign > 0 else (base, other)
-        largest = max(stages, key=lambda part: sign * part["delta_ms"])
-        share = f", {fmt.share_text(largest['share'])}" if largest["share"] is not None else ""
-        longer, most = (fmt.number_text(value) for value in (abs(whole.delta), sign * largest["delta_ms"]))
-        text = (
-            f"Counted {data.basis}, {slower} takes {longer} ms longer than {faster}, most of it for "
-            f"{PARTS.get(largest['stage'], largest['stage'])} ({most} ms{share})."
-        )
-    return [Table(heads, tuple(rows), caption), Paragraph(text, badge=Badge.DERIVED)]
+        return [table, Paragraph(text)]
+    return [table, Paragraph(f"{difference.why((base, other))}{_largest(difference)}", badge=Badge.DERIVED)]
+
+
+def _largest(difference: Difference) -> str:
+    """A sentence about the largest part and its share, where there is a difference to share."""
+    part, total = difference.main_parts[0], difference.total
+    is_even = total is None or (total.interval is not None and total.interval[0] <= 1 <= total.interval[1])
+    if is_even or part.share is None or not 0 < part.share < 1:
+        return ""
+    is_most = part.share > 0.5 and part.is_clear
+    return f" {'Most of it' if is_most else 'The largest part'} is {part.title}, {fmt.share_text(part.share)}."
 
 
 def fewer_or_faster_tokens(data: ReportData) -> list[Block]:
@@ -201,9 +189,9 @@ def _ratios(compared: Iterable[tuple[ConfigurationPair, Generation]], data: Repo
             ("of it the count's, in logarithms", count_share),
             ("ms per token, baseline", partial(step, side=0)),
             ("ms per token, other", partial(step, side=1)),
-            ("samples", lambda entry: fmt.rows_cell(entry[1].tokens.count)),
+            ("n", lambda entry: fmt.rows_cell(entry[1].tokens.count)),
         ],
-        "Ratios with 95 % intervals over samples in pairs",
+        "Ratios with 95 % intervals; n counts samples in pairs, or runs of one sample",
         text_columns=2,
     )
 

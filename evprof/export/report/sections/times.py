@@ -15,7 +15,7 @@ from evprof.export.report import figures as fmt
 from evprof.export.report import parts as doc
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData, badge_of
-from evprof.export.report.pairs import firsts_of_models
+from evprof.export.report.pairs import MOST_PAIRS, difference_in, firsts_of_models, model_pairs
 from evprof.export.report.parts import (
     Badge,
     Block,
@@ -80,7 +80,9 @@ def overview(data: ReportData) -> Section:
         "2…n, of both models where a file timed the draft's decoding apart."
     )
     times = data.table([("runs", _runs), ("total", total), *_moments(data), ("samples/s", per_second)], "Times")
-    return Section("Overview", (Paragraph(text), times, *lengths(data)))
+    reasons = [difference_in(data, pair).why(tuple(map(data.name, pair.sides))) for pair in model_pairs(data)]
+    why = (Paragraph(reason, badge=Badge.DERIVED) for reason in reasons[:MOST_PAIRS] if reason)
+    return Section("Overview", (*why, Paragraph(text), times, *lengths(data)))
 
 
 def _moments(data: ReportData) -> list[tuple[str, ReportReading]]:
