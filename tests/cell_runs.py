@@ -14,7 +14,7 @@ from told import told
 
 MS = 1_000_000
 SCATTER = (1.0, 1.02, 0.98, 1.01, 0.99, 1.0)
-"""What a sample's times are multiplied with: 1 on average, the same in every configuration."""
+"""What a sample's times are multiplied with, unless a cell says otherwise: 1 on average, in every configuration."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Cell:
     model: dict[str, Any] = field(default_factory=dict)
     weights: int | None = None
     samples: int = 6
+    scatter: dict[str, Sequence[float]] = field(default_factory=dict)
+    """By stage."""
     is_imported: bool = True
     family: str = "one-vs-eight"
     figures: dict[str, float] = field(default_factory=dict)
@@ -63,7 +65,8 @@ class Cell:
         run = RunLog(self._info(run_id, place))
         at = number = 0
         for name, duration in self.stages.items():
-            length = round(duration * MS * SCATTER[place % len(SCATTER)])
+            factors = self.scatter.get(name, SCATTER)
+            length = round(duration * MS * factors[place % len(factors)])
             run.absorb(SpanRecord(run_id, number, -1, SETTLED, self.role, name, at, at + length))
             if name.split(COVERS)[-1] == "vision":
                 for part, child in enumerate(self.vision_parts, start=number + 100):

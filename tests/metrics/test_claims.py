@@ -26,6 +26,8 @@ def evidence_of(*cells: Cell, pairs: tuple[tuple[int, int], ...] = (), **more: A
     joined = [(columns[one], columns[other]) for one, other in pairs]
     if not pairs and len(cells) == 2 and {cell.role for cell in cells} == {"draft", "target"}:
         joined = [(columns[0], columns[1])]
+    if any(cell.mode == "speculative" for cell in cells):
+        joined.append((columns[0], columns[-1]))
     return Evidence(columns, joined, **more)
 
 
@@ -87,6 +89,12 @@ def by(kind: str, adapter: str | None = None, **facts: Any) -> SpeculationFacts:
     return SpeculationFacts(kind, kind, adapter=adapter, **facts)
 
 
+def noisy(stage: str, factors: tuple[float, ...], **stages: float) -> tuple[Cell, Cell]:
+    """Document 002's pair over as many samples as there are factors of one stage of the target."""
+    draft = DRAFT_002.with_(samples=len(factors))
+    return draft, staged(TARGET_002, **stages).with_(samples=len(factors), scatter={stage: factors})
+
+
 def through(total: float, accepted: float) -> tuple[Cell, Cell]:
     """A file's adapter, and its target alone."""
     plain = TARGET_002.with_(mode="target", stages={"vision+prefill": 327.0, "decode": 710.0})
@@ -106,6 +114,7 @@ def packed(decode: float) -> tuple[Cell, Cell]:
 
 
 PAIR = (DRAFT_002, TARGET_002)
+UNEVEN = TARGET_002.with_(scatter={"decode": (1.01, 0.99)})
 TREE = drafted(102.4, (14, 3, 0), name="tree", speculation=by("eagle", "a", tree="2,2,2"))
 CHAIN = drafted(102.4, (10, 9, 0), name="map", speculation=by("hidden", "m"))
 MAPPED = drafted(600.0, (4, 3, 0), speculation=by("hidden", "a"))
@@ -116,8 +125,11 @@ OWN = drafted(500.0, name="self", speculation=by("self"))
 NAIVE = drafted(1500.0, name="naive", speculation=by("model"))
 
 CASES: list[tuple[str, tuple[Cell, ...], str, tuple[str, ...]]] = [
-    ("feature_caching", PAIR, REFUTED, ("29.5 ms",)),
-    ("feature_caching", tuple(staged(cell, vision=180.0) for cell in PAIR), NOT_MEASURED, ("180 ms",)),
+    ("feature_caching", PAIR, REFUTED, ("at most 30.1 ms", "(6 and 6 runs of 6 samples)")),
+    ("feature_caching", tuple(staged(cell, vision=180.0) for cell in PAIR), NOT_MEASURED, ("184 ms",)),
+    # The mean is 77 ms, and one sample took 150.
+    ("feature_caching", noisy("vision", (1.4, 0.6, 1.95, 0.6, 0.45), vision=76.7), NOT_MEASURED, ("at most 150 ms",)),
+    ("feature_caching", tuple(cell.with_(samples=3) for cell in PAIR), NOT_MEASURED, ("fewer than 5 scenes",)),
     ("feature_caching", cached(150.0), CONFIRMED, ("saves",)),
     ("feature_caching", cached(30.0)[::-1], REFUTED, ("saves",)),
     ("bfloat16", formats(1000, 100.0), REFUTED, ("1.000 times the bytes",)),
@@ -145,27 +157,31 @@ CASES: list[tuple[str, tuple[Cell, ...], str, tuple[str, ...]]] = [
     ("tokenizers", spoken("a road", (9, 1)), NOT_MEASURED, ()),
     ("eventgpt_context", (DRAFT_002.with_(prompt=641, frame_tokens=200),), REFUTED, ("641",)),
     ("eventgpt_context", (DRAFT_002.with_(prompt=310, frame_tokens=200),), CONFIRMED, ("310",)),
-    ("eventgpt_context", (DRAFT_002.with_(prompt=310, model={"layers": 4}),), NOT_MEASURED, ("another layout",)),
+    *(
+        ("smaller_cache", noisy("decode", factors), NOT_MEASURED, ("A step takes 1.5", f"{len(factors)} and "))
+        for factors in ((0.6, 1.0, 1.4), (0.5, 1.0, 1.5, 0.7, 1.3))
+    ),
     # Bytes grow 1.16 times against 1.55: a third of it; copying the cache to grow would be five sixths.
     ("smaller_cache", PAIR, NOT_MEASURED, ("1.55 times", "1.16 times", "explains 33 %", "explain 83 %")),
     ("smaller_cache", decoding("static", 107.3), CONFIRMED, ()),  # 1.157 times the time for 1.155 times the bytes
     ("smaller_cache", decoding("static", 143.9), REFUTED, ()),
     ("smaller_cache", decoding("dynamic", 143.9), CONFIRMED, ()),
     ("smaller_cache", decoding("dynamic", 250.0), REFUTED, ()),
-    ("smaller_cache", decoding("static", 92.7), REFUTED, ("not slower for sure",)),
+    ("smaller_cache", decoding("static", 92.7), NOT_MEASURED, ("cannot be told apart",)),
     # 002: decode read 544 GB/s, so the prefill's bytes are 5 % of its time.
-    ("memory_bound_prefill", PAIR, REFUTED, ("544 GB/s", "take 5 %")),
-    ("memory_bound_prefill", (staged(TARGET_002, decode=2000.0),), CONFIRMED, ()),
-    ("memory_bound_prefill", (TARGET_002.with_(prompt=700, frames=1),), NOT_MEASURED, ("700 positions, not 4,643",)),
+    ("memory_bound_prefill", (UNEVEN,), REFUTED, ("544 GB/s", "take 5 %")),
+    ("memory_bound_prefill", (staged(UNEVEN, decode=2000.0),), CONFIRMED, ()),
+    ("memory_bound_prefill", (UNEVEN.with_(prompt=700, frames=1),), NOT_MEASURED, ("does not have 4,643 positions",)),
     # 45.5 against 102.4 tokens in 977 and 2533 ms: 2.25 x 1.15 = 2.59, 85 % of it the count.
     ("fewer_tokens", generated(2533.0), REFUTED, ("2.25 times the tokens x 1.15 times the time", "85 %")),
     ("fewer_tokens", generated(977.0 * 205 / 91), CONFIRMED, ("100 %",)),
     ("fewer_tokens", generated(2533.0, settings={"max_new_tokens": 205}), NOT_MEASURED, ("as long as allowed",)),
     ("fewer_tokens", generated(2533.0, settings={"ignore_eos": True}), NOT_MEASURED, ("own choice",)),
-    ("fewer_tokens", tuple(cell.with_(samples=2) for cell in generated(2533.0)), NOT_MEASURED, ("told apart",)),
+    ("fewer_tokens", tuple(cell.with_(samples=2) for cell in generated(2533.0)), NOT_MEASURED, ("not called",)),
     ("vision_share", (DRAFT_002, staged(TARGET_002, vision=29.5)), REFUTED, ("of difference",)),
     ("vision_share", (DRAFT_002, staged(TARGET_002, vision=110.0)), CONFIRMED, ()),
     ("vision_share", (DRAFT_002, staged(TARGET_002, vision=400.0)), REFUTED, ()),
+    ("vision_share", noisy("vision", (0.2, 0.76, 2.04), vision=76.7), NOT_MEASURED, ("3 and 3 runs of 3 samples",)),
     ("vision_per_frame", (staged(DRAFT_002, vision=5.9), TARGET_002), REFUTED, ("A frame takes",)),
     ("vision_per_frame", (staged(DRAFT_002, vision=2.0), TARGET_002), CONFIRMED, ()),
     ("vision_per_frame", (staged(DRAFT_002, vision=29.5 / 8), TARGET_002), NOT_MEASURED, ()),
@@ -173,7 +189,7 @@ CASES: list[tuple[str, tuple[Cell, ...], str, tuple[str, ...]]] = [
         "naive_speed",
         (PLAIN, drafted(1500.0)),
         CONFIRMED,
-        ("the target alone: spec (drafter model, chain), 6 runs, against runs 1, 2",),
+        ("the target alone: spec (drafter model, chain) against runs 1, 2", "(6 and 6 runs of 6 samples)"),
     ),
     ("naive_speed", (PLAIN, drafted(1000.0)), REFUTED, ()),
     ("naive_speed", (PLAIN, PLAIN.with_(name="spec", mode="speculative", rounds=((1, 0, 0),))), NOT_MEASURED, ()),
@@ -188,8 +204,8 @@ CASES: list[tuple[str, tuple[Cell, ...], str, tuple[str, ...]]] = [
     ("draft_speed", (PLAIN, OWN), NOT_MEASURED, ("not run on the same samples", "drafter self, chain 2.40×")),
     ("parallel_prefill_speed", (PLAIN, drafted(1100.0, (5, 1, 1))), REFUTED, ("1.09×",)),
     ("parallel_prefill_speed", (PLAIN, drafted(500.0, (5, 1, 1))), CONFIRMED, ("2.40×",)),
-    # 002: 28 tokens fit the window, four are accepted, and 50 tokens come 1.05 times as fast.
-    ("parallel_prefill_speed", PAIR, REFUTED, ("28 tokens fit", "of which 4.0", "1.05 and 1.03")),
+    # The paces of both models alone say nothing of how many drafts are accepted.
+    ("parallel_prefill_speed", PAIR, NOT_MEASURED, ("Nothing was drafted inside a prefill",)),
     ("adapter_acceptance", through(1680.0, 0.0), REFUTED, ("0 of 30 drafted",)),
     ("adapter_acceptance", through(1680.0, 4.5), CONFIRMED, ("27 of 30 drafted",)),
     ("adapter_acceptance", tuple(cell.with_(samples=2) for cell in through(1680.0, 4.5)), NOT_MEASURED, ("2 samples",)),
@@ -200,8 +216,9 @@ CASES: list[tuple[str, tuple[Cell, ...], str, tuple[str, ...]]] = [
     ("adapter_speed", (PLAIN, MAPPED, ADAPTED), CONFIRMED, ("2.99×", "kv (", "not the target's")),
     ("length_ratio", (DRAFT_002, TARGET_002.with_(rounds=((1000, 137, 0),))), CONFIRMED, ("13.7 %",)),
     ("length_ratio", (DRAFT_002, TARGET_002.with_(rounds=((5, 2, 0),))), REFUTED, ()),
-    ("length_ratio", PAIR, REFUTED, ("no acceptance",)),
-    ("length_ratio", (DRAFT_002, TARGET_002.with_(prompt=6000)), NOT_MEASURED, ()),
+    ("length_ratio", PAIR, NOT_MEASURED, ("13.7 %", "no token was drafted")),
+    # A plain and a speculative configuration are no two models.
+    *((key, (PLAIN, NAIVE), NOT_MEASURED, ("No ",)) for key in ("length_ratio", "tokenizers", "vision_per_frame")),
     ("pruned_time", pruned(0.85), CONFIRMED, ("Keeping 50 %", "0.85 times")),
     ("pruned_time", pruned(0.6)[::-1], REFUTED, ()),
     ("quantized_speed", packed(350.0), CONFIRMED, ("With int8 weights",)),
@@ -213,6 +230,7 @@ CASES: list[tuple[str, tuple[Cell, ...], str, tuple[str, ...]]] = [
 def test_a_claim_is_judged(key: str, cells: tuple[Cell, ...], verdict: str, words: tuple[str, ...]) -> None:
     finding = judged(key, evidence_of(*cells))
     assert (finding.verdict, finding.measured_on) == (verdict, ""), finding
+    assert finding.sentence.endswith(".")
     assert all(word in finding.sentence for word in words), finding
 
 
@@ -228,6 +246,7 @@ def test_a_claim_is_judged(key: str, cells: tuple[Cell, ...], verdict: str, word
             ),
             "random",
         ),
+        ("eventgpt_context", (DRAFT_002.with_(prompt=310, model={"layers": 4}),), "eventgpt-7b"),
         ("adapter_speed", through(360.0, 0), "an adapter that drafts"),
         ("adapter_speed", (PLAIN, MAPPED), "an adapter that drafts"),
         *(
@@ -252,13 +271,11 @@ def test_nothing_measures_nothing() -> None:
 
 def test_document_002_against_its_own_rows() -> None:
     """All verdicts of the file of 002."""
-    found = {answer.claim.text: answer.finding.verdict for answer in answer_claims(evidence_of(*PAIR))}
+    found = {answer.claim.text: answer.finding.verdict for answer in answer_claims(evidence_of(DRAFT_002, UNEVEN))}
     assert {text[:24]: verdict for text, verdict in found.items() if verdict != NOT_MEASURED} == {
         "Feature caching saves 10": REFUTED,
         "EventGPT's context is ~3": REFUTED,
         "The prefill ratio (8.59×": REFUTED,
-        '"13.7 % acceptance equiv': REFUTED,
-        "Parallel prefill makes i": REFUTED,
         "Vision makes up ~15 % of": REFUTED,
         "EventGPT's vision is fas": REFUTED,
         "EventGPT's prefill of ~6": CONFIRMED,
@@ -271,7 +288,7 @@ def test_prefill_against_measured_ceilings(bandwidth: float, verdict: str) -> No
     ceiling = DeviceCeiling("cuda:0", "float16", 1, bandwidth, 1.6e14)
     finding = judged("memory_bound_prefill", evidence_of(target, ceilings=[ceiling]))
     assert finding.verdict == verdict
-    assert f"above {1.6e14 / bandwidth:,.1f}" in finding.sentence
+    assert f"At the measured bandwidth, {bandwidth / 1e9:,.0f} GB/s" in finding.sentence
 
 
 @pytest.mark.parametrize(("prefill", "of_000", "of_002"), [(66.1, REFUTED, CONFIRMED), (100.0, CONFIRMED, REFUTED)])
@@ -280,15 +297,20 @@ def test_two_figures_for_one_prefill(prefill: float, of_000: str, of_002: str) -
     cold = DRAFT_002.with_(stages={"prefill": 114.4}, samples=1, is_warmup=True).runs(500)
     found = judged("warm_prefill_000", evidence_of(draft, warmups=cold))
     assert found.verdict == of_000
-    assert "cold pass took 114.4 ms, as 000 says; GPU clocks are not known." in found.sentence
+    assert "cold pass took 114.4 ms, as 000 says; GPU clocks are not known" in found.sentence
     clocked = draft.with_(**HERE, environment={"gpu": {"clocks_mhz": 1410}})
     found = judged("warm_prefill_002", evidence_of(clocked))
     assert (found.verdict, "GPU clocks 1,410 MHz" in found.sentence) == (of_002, True)
+    for factors in ((0.6, 1.0, 1.42), (0.6, 1.0, 1.42, 0.8, 1.1)):
+        few = evidence_of(draft.with_(samples=len(factors), scatter={"prefill": factors}))
+        assert {judged(f"warm_prefill_{key}", few).verdict for key in ("000", "002")} == {NOT_MEASURED}
     for change in ({"model": {"quantization": "nf4"}}, {"model": {"dtype": "float32"}}, {"prompt": 900}):
         assert judged("warm_prefill_002", evidence_of(draft.with_(**change))).verdict == NOT_MEASURED
 
 
-@pytest.mark.parametrize(("prefill", "verdict"), [(81.0, CONFIRMED), (100.0, REFUTED), (75.0, REFUTED)])
+@pytest.mark.parametrize(
+    ("prefill", "verdict"), [(81.0, CONFIRMED), (100.0, REFUTED), (75.0, NOT_MEASURED), (70.0, REFUTED)]
+)
 def test_seven_percent_more_tokens(prefill: float, verdict: str) -> None:
     """641 against 597 positions are 7.4 % more and 7.4 % more operations; 000's 100 against 75 ms are a third more."""
     draft = DRAFT_002.with_(prompt=641, frame_tokens=582, stages={"prefill": prefill})

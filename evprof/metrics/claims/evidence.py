@@ -6,6 +6,7 @@ and confirm or refute nothing.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +17,25 @@ from typing import Any
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
-from evprof.core.units import number_text, percent_text, times_text
+from evprof.core.units import count_text, number_text, percent_text, times_text
+from evprof.core.vocabulary.figures import WIDEST
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.baselines import RunPool, pools_of
 from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.estimates.estimates import Estimate, Read, Verdict, mean_of, observe
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, is_7b
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
 
+APART = "the times cannot be told apart"
+PARTLY = "the interval lies only partly in the claimed range"
+WIDE = f"the interval spans more than a factor of {WIDEST:g}"
+
 RANDOM = "random:"
 
-DOCUMENTS_FAMILIES = ("eventgpt", "llava")
+EVENTGPT = "eventgpt"
+DOCUMENTS_FAMILIES = (EVENTGPT, "llava")
 _16_BIT = ("float16", "bfloat16")
 
 LIST: dict[str, Any] = tomllib.loads((Path(__file__).parent / "claims.toml").read_text(encoding="utf-8"))
@@ -51,13 +59,21 @@ class Evidence:
     def _pools(self) -> dict[str, RunPool]:
         return pools_of(self.columns)
 
+    @cached_property
+    def model_pairs(self) -> list[tuple[Configuration, Configuration]]:
+        """The pairs of EventGPT and a video model, each of them alone."""
+        return [
+            pair
+            for pair in self.pairs
+            if all(map(is_alone, pair)) and _families(pair)[0] == EVENTGPT != _families(pair)[1]
+        ]
+
     def plain(self, family: str | None = None) -> list[Configuration]:
         """Configurations without speculation, of one family of models or of all."""
-        plain = (column for column in self.columns if not mode_of(column.runs[0].info.mode).is_paired)
         return [
             column
-            for column in plain
-            if family is None or ((model := answering_model(column)) is not None and model.family == family)
+            for column in self.columns
+            if is_alone(column) and (family is None or _families([column]) == [family])
         ]
 
     def twins(self, key: str) -> Iterator[tuple[Configuration, Configuration]]:
@@ -88,22 +104,29 @@ Words = dict[str, Any]
 
 @dataclass(frozen=True)
 class Measured:
-    """A quantity of a claim, over `columns`, with its 95 % interval; None judges nothing.
+    """A quantity of a claim over the runs of `columns`, with its 95 % interval; None for `reason` judges nothing.
 
     `words` are the values in the sentences named `parts` of `claims.toml`. `whose` names what was measured, where that
     is not what the claim is about.
     """
 
     words: Words
-    columns: tuple[Configuration, ...] = ()
-    value: float = 0.0
-    interval: Interval | None = None
-    parts: tuple[str, ...] = ()
+    columns: tuple[Configuration, ...]
+    interval: Interval | None
+    parts: tuple[str, ...]
+    reason: str = ""
     whose: str = ""
 
     @property
     def sentence(self) -> str:
-        return _WORDS.vformat("".join(LIST["sentences"][part] for part in self.parts), (), self.words)
+        """The sentence with the number of runs and samples that it is over."""
+        text = _WORDS.vformat("".join(LIST["sentences"][part] for part in self.parts), (), self.words)
+        if not self.columns:
+            return text
+        runs = " and ".join(str(len(column.runs)) for column in self.columns)
+        samples = len(set().union(*(column.samples() for column in self.columns)))
+        counted = count_text(samples, "sample")
+        return f"{text} ({runs} {'run' if runs == '1' else 'runs'} of {counted})"
 
 
 class _Words(Formatter):
@@ -116,8 +139,11 @@ class _Words(Formatter):
             return number_text(value, 3)
         if format_spec == "times":
             return times_text(value)
-        if format_spec == "interval":
-            return "" if value is None else f" [{value[0]:.2f}, {value[1]:.2f}]"
+        if format_spec in ("interval", "span"):
+            digits = 2 if format_spec == "interval" else 1
+            return "" if value is None else f" [{value[0]:,.{digits}f}, {value[1]:,.{digits}f}]"
+        if format_spec == "part":
+            return " to ".join(dict.fromkeys(percent_text(end) for end in value))
         return str(super().format_field(value, format_spec))
 
 
@@ -125,13 +151,32 @@ _WORDS = _Words()
 
 
 def exact(part: str, value: float, /, *columns: Configuration, **words: Any) -> Measured:
-    """A quantity without an interval: a count, or a bound."""
-    return Measured(words, columns, value, (value, value), (part,))
+    """A quantity without an interval: a count."""
+    return Measured(words, columns, (value, value), (part,))
 
 
-def open_(*parts: str, **words: Any) -> Measured:
-    """A measurement that judges nothing."""
-    return Measured(words, parts=parts)
+def compared(figure: Verdict, /, *parts: str, columns: tuple[Configuration, ...], **words: Any) -> Measured:
+    """The ratio of a comparison."""
+    words |= {"ratio": figure.ratio, "interval": figure.interval}
+    return Measured(words, columns, figure.interval, parts, figure.reason)
+
+
+def estimated(column: Configuration, read: Read) -> Estimate | None:
+    """A figure of a configuration with its interval; None where no run has it."""
+    return mean_of(observe(column.runs, read, column.session))
+
+
+def quotient(part: Interval | None, whole: Interval | None) -> Interval | None:
+    """All quotients of two intervals; None without them, and where the second holds 0."""
+    if part is None or whole is None or whole[0] <= 0 <= whole[1]:
+        return None
+    ends = [above / below for above in part for below in whole]
+    return min(ends), max(ends)
+
+
+def logarithms(interval: Interval | None) -> Interval | None:
+    """The logarithms of the ends of a ratio's interval."""
+    return None if interval is None else (math.log(interval[0]), math.log(interval[1]))
 
 
 Quantity = Callable[[Evidence], Iterable[Measured]]
@@ -141,9 +186,8 @@ Quantity = Callable[[Evidence], Iterable[Measured]]
 class Claim:
     """What a document says: a quantity, and the range that it claims.
 
-    `neutral` is the value that must lie outside the interval of a confirmed claim. `is_of_texts`: random weights judge
-    nothing; `is_of_times`: the models compute in 16 bit, and, with `is_absolute`, on a GPU. `wanted` says what to
-    measure, `nothing` what is said where it was not.
+    `is_of_texts`: random weights judge nothing; `is_of_times`: the models compute in 16 bit, and, with `is_absolute`,
+    on a GPU. `wanted` says what to measure, `nothing` what is said where it was not.
     """
 
     key: str
@@ -153,7 +197,6 @@ class Claim:
     quantity: Quantity
     claimed: Interval
     nothing: str
-    neutral: float | None = None
     is_of_texts: bool = False
     is_of_times: bool = True
     is_absolute: bool = False
@@ -175,26 +218,26 @@ def judge(claim: Claim, evidence: Evidence) -> Finding:
 
 
 def _judged(claim: Claim, measured: Measured) -> Finding:
-    """Confirmed when the value lies in the claimed range and its interval leaves the neutral value out, refuted when
-    the interval lies outside that range; else, and of other models than the claim's, not measured."""
+    """Confirmed when the whole interval lies in the claimed range, refuted when it lies outside; else, and of other
+    models than the claim's, not measured."""
     sentence, interval = measured.sentence, measured.interval
     if measured.whose:
         return _on_others(sentence, measured.whose)
     if interval is None:
-        few = "" if not measured.columns else " There are fewer than three samples."
-        return Finding(NOT_MEASURED, f"{sentence}{few}")
-    (low, high), (least, most), neutral = interval, claim.claimed, claim.neutral
+        return Finding(NOT_MEASURED, f"{sentence}; {measured.reason or APART}.")
+    (low, high), (least, most) = interval, claim.claimed
     is_refuted = high < least or low > most
-    is_confirmed = least <= measured.value <= most and (neutral is None or not low <= neutral <= high)
-    if not is_refuted and not is_confirmed:
-        return Finding(NOT_MEASURED, f"{sentence} Too few samples to tell.")
+    if not is_refuted and not least <= low <= high < most:
+        return Finding(NOT_MEASURED, f"{sentence}; {PARTLY}.")
+    if 0 < WIDEST * low < high:
+        return Finding(NOT_MEASURED, f"{sentence}; {WIDE}.")
     if not _is_of_claims_models(claim, measured.columns):
         return _on_others(sentence, models_text(*measured.columns))
-    return Finding(REFUTED if is_refuted else CONFIRMED, sentence)
+    return Finding(REFUTED if is_refuted else CONFIRMED, f"{sentence}.")
 
 
 def _on_others(sentence: str, whose: str) -> Finding:
-    return Finding(NOT_MEASURED, f"{sentence} Measured on {whose}, which the claim is not about.", whose)
+    return Finding(NOT_MEASURED, f"{sentence}. Measured on {whose}, which the claim is not about.", whose)
 
 
 def _is_of_claims_models(claim: Claim, columns: Sequence[Configuration]) -> bool:
@@ -203,9 +246,14 @@ def _is_of_claims_models(claim: Claim, columns: Sequence[Configuration]) -> bool
     return are_claims_models(*columns, needs_text=claim.is_of_texts, needs_times=claim.is_of_times)
 
 
-def is_told(interval: Interval | None, from_: float) -> bool:
-    """Whether an interval leaves a value out."""
-    return interval is not None and not interval[0] <= from_ <= interval[1]
+def is_alone(column: Configuration) -> bool:
+    """Whether one model answers, without another that drafts for it."""
+    return not mode_of(column.runs[0].info.mode).is_paired
+
+
+def _families(columns: Iterable[Configuration]) -> list[str]:
+    """The families of the answering models; "" where a file names no model."""
+    return [model.family if (model := answering_model(column)) else "" for column in columns]
 
 
 def answering_model(column: Configuration) -> ModelFacts | None:

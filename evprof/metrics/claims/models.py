@@ -4,40 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
-from statistics import fmean
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.claims.evidence import (
+    EVENTGPT,
     Evidence,
     Measured,
     Words,
     answering_model,
     are_claims_models,
     are_claims_times,
+    compared,
+    estimated,
     exact,
-    is_told,
-    models_text,
-    open_,
+    logarithms,
+    quotient,
 )
 from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.estimates.estimates import FEWEST_SCENES, THESE_SAMPLES, scene_of
 from evprof.metrics.estimates.paired import compare, fewer_or_faster, is_mostly_cut_off, mean_of, values_of
 from evprof.metrics.figures.decoding import answer_text, decode_ms_per_token, input_length
 from evprof.metrics.figures.kv_cache import bytes_per_position
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.sizes import ModelSizes, ceiling_of, sizes_of
-from evprof.metrics.limits.workload import MEMORY, Work, decode_work, linear_share, prefill_flops, prefill_work, typical
+from evprof.metrics.limits.workload import Work, decode_work, linear_share, prefill_flops, prefill_work, typical
 
 CACHE_HIT = "vision cache hit"
 """The part of stage vision that stands for a hit."""
 
 LESS = 0.99
 """Below this share of the other's bytes is less memory."""
-
-EXPLAINED = 0.8
-"""The part of a ratio's logarithm that a cause must give to be its cause."""
 
 LENGTHS_000, COLD_000 = (600, 700), (90.0, 115.0)
 LONG_PROMPT, MOST_ANSWERS = 4000, 50
@@ -54,22 +53,21 @@ def _is_hit(run: RunLog) -> bool:
 
 
 def feature_caching(evidence: Evidence) -> Iterator[Measured]:
-    """Vision saved by a hit, ms; without a hit, the whole cost of vision, which bounds it."""
+    """Vision saved by a hit, ms; without a hit, the longest vision of any sample, which bounds it."""
     for one, other in evidence.twins("vision_cache"):
         missed, hit = (one, other) if all(map(_is_hit, other.runs)) else (other, one)
-        compared = compare(hit, missed, _vision)
-        if compared is None or not all(map(_is_hit, hit.runs)) or any(map(_is_hit, missed.runs)):
-            continue
-        words = {"saved": compared.delta}
-        yield Measured(words, (hit, missed), compared.delta, compared.delta_interval, ("hit",))
-        return
-    costs = [(cost, column) for column in evidence.plain() if (cost := mean_of(column, _vision)) is not None]
+        saved = compare(hit, missed, _vision)
+        if saved is not None and all(map(_is_hit, hit.runs)) and not any(map(_is_hit, missed.runs)):
+            words = {"saved": saved.delta, "interval": saved.delta_interval}
+            yield Measured(words, (hit, missed), saved.delta_interval, ("hit",), saved.reason)
+            return
+    costs = [(max(known), column) for column in evidence.plain() if (known := values_of(column, _vision))]
+    own = [(cost, column) for cost, column in costs if are_claims_times(column)]
     if costs:
-        cost, column = max(costs, key=lambda pair: pair[0])
-        if are_claims_times(column):
-            yield Measured({"cost": cost}, (column,), cost, (0.0, cost), ("vision_cost",))
-        else:
-            yield open_("vision_cost", "of_models", cost=cost, models=models_text(column))
+        cost = max(cost for cost, _ in own or costs)
+        columns = tuple(column for _, column in own or costs)
+        is_enough = len({scene_of(run) for column in columns for run in column.runs}) >= FEWEST_SCENES
+        yield Measured({"cost": cost}, columns, (0.0, cost) if is_enough else None, ("vision_cost",), THESE_SAMPLES)
 
 
 def bfloat16(evidence: Evidence) -> Iterator[Measured]:
@@ -78,22 +76,18 @@ def bfloat16(evidence: Evidence) -> Iterator[Measured]:
         kinds = {column.runs[0].info.models[column.runs[0].info.role].dtype: column for column in (one, other)}
         if set(kinds) != {"bfloat16", "float16"}:
             continue
-        bf16, fp16 = kinds["bfloat16"], kinds["float16"]
-        weights = [mean_of(column, lambda run: run.info.memory.weights_bytes) for column in (bf16, fp16)]
-        speed = compare(fp16, bf16, decode_ms_per_token)
-        if weights[0] is None or not weights[1] or speed is None or speed.ratio is None:
-            continue
-        share = weights[0] / weights[1]
-        words = {"share": share, "ratio": speed.ratio, "interval": speed.interval}
-        if share < LESS:
-            yield Measured(words, (bf16, fp16), speed.ratio, speed.interval, ("bfloat16",))
-        else:
-            yield exact("bfloat16", share, bf16, fp16, **words)
+        sides = kinds["bfloat16"], kinds["float16"]
+        weights = [mean_of(column, lambda run: run.info.memory.weights_bytes) for column in sides]
+        speed = compare(sides[1], sides[0], decode_ms_per_token)
+        if weights[0] and weights[1] and speed is not None and speed.ratio is not None:
+            share = weights[0] / weights[1]
+            found = compared(speed, "bfloat16", columns=sides, share=share)
+            yield found if share < LESS else replace(found, interval=(share, share))
 
 
 def tokenizers(evidence: Evidence) -> Iterator[Measured]:
     """The share of both models' ids that stand for the same text, or of common words that have the same ids."""
-    for draft, target in evidence.pairs:
+    for draft, target in evidence.model_pairs:
         same, shared = _equal_pieces(draft, target)
         if shared >= FEWEST_IDS:
             yield exact("ids", same / shared, draft, target, shared=shared, same=same)
@@ -139,24 +133,20 @@ def _common(one: list[object], other: list[object]) -> int:
 
 
 def eventgpt_context(evidence: Evidence) -> Iterator[Measured]:
-    """Positions of EventGPT's prompt."""
-    lengths = [
-        (length, one) for one in evidence.plain("eventgpt") if (length := mean_of(one, input_length)) is not None
-    ]
-    mine = [(length, column) for length, column in lengths if are_claims_models(column, needs_times=False)]
-    positions = ", ".join(map(str, sorted({round(length) for length, _ in mine or lengths})))
-    if mine:
-        value = fmean(length for length, _ in mine)
-        yield exact("context", value, *(column for _, column in mine), positions=positions)
-    elif lengths:
-        yield open_("other_context", positions=positions, models=models_text(lengths[0][1]))
+    """Positions of EventGPT's prompts, the fewest and the most."""
+    known = [column for column in evidence.plain(EVENTGPT) if values_of(column, input_length)]
+    columns = tuple(column for column in known if are_claims_models(column, needs_times=False)) or tuple(known)
+    lengths = sorted({round(length) for column in columns for length in values_of(column, input_length)})
+    if lengths:
+        words = {"positions": ", ".join(map(str, lengths))}
+        yield Measured(words, columns, (lengths[0], lengths[-1]), ("context",))
 
 
 def _sizes(evidence: Evidence, column: Configuration) -> ModelSizes | None:
     return sizes_of(answering_model(column), evidence.models)
 
 
-def _decode_work(evidence: Evidence, column: Configuration) -> Work | None:
+def _step_work(evidence: Evidence, column: Configuration) -> Work | None:
     sizes = _sizes(evidence, column)
     return None if sizes is None else typical([work for run in column.runs if (work := decode_work(run, sizes))])
 
@@ -173,7 +163,7 @@ def smaller_cache(evidence: Evidence) -> Iterator[Measured]:
     """
     kin = [pair for key in ("frames", "event_frames") for pair in evidence.twins(key)]
     pairs = []
-    for pair in (*kin, *evidence.pairs):
+    for pair in (*kin, *evidence.model_pairs):
         sizes, lengths = [_sizes(evidence, one) for one in pair], [mean_of(one, input_length) for one in pair]
         if sizes[0] and sizes[1] and lengths[0] and lengths[1] and _is_as_large(sizes[0], sizes[1]):
             shorter, longer = sorted(pair, key=lambda one: mean_of(one, input_length) or 0)
@@ -183,27 +173,24 @@ def smaller_cache(evidence: Evidence) -> Iterator[Measured]:
     ratio, shorter, longer = max(pairs, key=lambda one: one[0])
     if ratio == 1:
         return
-    works = _decode_work(evidence, shorter), _decode_work(evidence, longer)
+    works = [_step_work(evidence, column) for column in (shorter, longer)]
     times = compare(shorter, longer, decode_ms_per_token)
     if works[0] is None or works[1] is None or times is None or not times.ratio:
         return
-    reading = works[1].bytes / works[0].bytes
-    copying = (works[1].bytes + 2 * _cache_bytes(longer)) / (works[0].bytes + 2 * _cache_bytes(shorter))
-    words = {"ratio": times.ratio, "reading": reading}
-    words |= {"longer": mean_of(longer, input_length) or 0.0, "shorter": mean_of(shorter, input_length) or 0.0}
-    if times.interval is None:
-        yield open_("steps", "few", **words)
-    elif times.interval[0] <= 1:
-        yield Measured(words, (shorter, longer), 0.0, (0.0, 0.0), ("steps", "not_slower"))
-    else:
-        read, copied = (math.log(grown) / math.log(times.ratio) for grown in (reading, copying))
-        words |= {"read": read, "copied": copied}
-        kinds = {_cache_kind(shorter), _cache_kind(longer)}
-        if kinds not in ({"dynamic"}, {"static"}) and read < EXPLAINED <= copied:
-            yield open_("steps", "explained", "cache_unknown", **words)
-        else:
-            value = copied if kinds == {"dynamic"} else read
-            yield Measured(words, (shorter, longer), value, (value, value), ("steps", "explained"))
+    extra = [2 * _cache_bytes(column) for column in (shorter, longer)]
+    grown = [(works[1].bytes + copies * extra[1]) / (works[0].bytes + copies * extra[0]) for copies in (0, 1)]
+    shares = [quotient((math.log(each), math.log(each)), logarithms(times.interval)) for each in grown]
+    lengths = [mean_of(column, input_length) or 0.0 for column in (shorter, longer)]
+    found = compared(times, "steps", columns=(shorter, longer), reading=grown[0], longer=lengths[1], shorter=lengths[0])
+    if shares[0] is None or shares[1] is None:
+        yield replace(found, interval=None)
+        return
+    kinds = {_cache_kind(shorter), _cache_kind(longer)}
+    # A static cache is not copied to grow, a dynamic one is; of another it is not known.
+    possible = shares[:1] if kinds == {"static"} else shares[1:] if kinds == {"dynamic"} else shares
+    ends = [end for share in possible if share for end in share]
+    words = found.words | {"read": shares[0], "copied": shares[1]}
+    yield replace(found, words=words, interval=(min(ends), max(ends)), parts=("steps", "explained"))
 
 
 def _cache_bytes(column: Configuration) -> float:
@@ -217,62 +204,58 @@ def _cache_kind(column: Configuration) -> str | None:
 
 
 def memory_bound_prefill(evidence: Evidence) -> Iterator[Measured]:
-    """The part of the longest prefill that memory explains: by the roofline, or by the rate of its own decode steps."""
-    works = []
-    for column in evidence.plain():
-        sizes, length = _sizes(evidence, column), mean_of(column, input_length)
-        each = (prefill_work(run, sizes) for run in column.runs) if sizes and length else ()
-        work = typical([one for one in each if one is not None])
-        if sizes and length and work:
-            works.append((length, column, sizes, work))
-    if not works:
+    """The part of the longest prefill that its bytes take at the measured bandwidth, or at that of its decode steps."""
+    columns = [one for one in evidence.plain() if _sizes(evidence, one) and estimated(one, _prefill)]
+    column = max(columns, key=lambda one: mean_of(one, input_length) or 0, default=None)
+    sizes = _sizes(evidence, column) if column else None
+    if column is None or sizes is None:
         return
-    length, column, sizes, work = max(works, key=lambda one: one[0])
-    words = {"positions": round(length), "linear": linear_share(sizes, round(length)), "intensity": work.intensity}
     ceiling = ceiling_of(column.runs[0], column.runs[0].info.role, evidence.ceilings)
-    decode = _decode_work(evidence, column)
-    if are_claims_models(column) and words["positions"] < LONG_PROMPT:
-        yield open_("short_prompt", **words)
-    elif ceiling is not None:
-        words |= {"balance": ceiling.balance, "mfu": work.mfu(ceiling), "mbu": work.mbu(ceiling)}
-        yield exact("roofline", float(work.bound(ceiling) == MEMORY), column, **words)
-    elif decode is not None:
-        share = work.bytes / decode.bytes_s / work.seconds
-        yield exact("bandwidth", share, column, share=share, rate=decode.bytes_s / 1e9, **words)
-    else:
-        yield open_("no_bandwidth", **words)
+
+    def rate(run: RunLog) -> float | None:
+        step = decode_work(run, sizes)
+        return ceiling.bandwidth_bytes_s if ceiling else step.bytes_s if step else None
+
+    def share(run: RunLog) -> float | None:
+        work, bytes_s = prefill_work(run, sizes), rate(run)
+        return work.bytes_s / bytes_s if work and bytes_s else None
+
+    found, bytes_s = estimated(column, share), mean_of(column, rate)
+    positions = round(mean_of(column, input_length) or 0)
+    if found is None or not bytes_s or not positions:
+        return
+    words: Words = {"positions": positions, "linear": linear_share(sizes, positions), "share": found.value}
+    words |= {"rate": bytes_s / 1e9, "source": "the measured bandwidth" if ceiling else "its decode steps' rate"}
+    is_short = are_claims_models(column) and positions < LONG_PROMPT
+    reason = "the longest prompt here does not have 4,643 positions" if is_short else found.note
+    yield Measured(words, (column,), None if is_short else found.interval, ("bandwidth",), reason)
 
 
 def warm_prefill(evidence: Evidence) -> Iterator[Measured]:
     """EventGPT's warm prefill at about 640 positions, ms."""
     known = [
         (spent, column)
-        for column in evidence.plain("eventgpt")
+        for column in evidence.plain(EVENTGPT)
         if LENGTHS_000[0] <= (mean_of(column, input_length) or 0) <= LENGTHS_000[1]
-        and (spent := mean_of(column, _prefill)) is not None
+        and (spent := estimated(column, _prefill)) is not None
     ]
-    mine = [(spent, column) for spent, column in known if are_claims_times(column)]
-    if not mine:
-        for spent, column in known[:1]:
-            yield open_("other_prefill", models=models_text(column), spent=spent)
-        return
-    spent, column = mine[0]
-    values = values_of(column, _prefill)
-    cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
-    gpu = column.runs[0].info.environment.get("gpu") or {}
-    clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None
-    is_known = isinstance(clocks, int | float) and clocks > 0
-    parts = ["warm", *(["cold"] if cold else [])]
-    parts += ["as_000"] if cold and COLD_000[0] <= cold[0] <= COLD_000[1] else []
-    parts += ["clocks" if is_known else "no_clocks"]
-    words = {"spent": spent, "least": min(values), "most": max(values), "count": len(values), "clocks": clocks}
-    interval = (spent, spent) if len(values) >= FEWEST else None
-    yield Measured(words | {"cold": cold[0] if cold else None}, (column,), spent, interval, tuple(parts))
+    for spent, column in [entry for entry in known if are_claims_times(entry[1])][:1] or known[:1]:
+        values = [ms for run in column.runs if (ms := _prefill(run)) is not None]
+        cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
+        gpu = column.runs[0].info.environment.get("gpu") or {}
+        clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None
+        is_known = isinstance(clocks, int | float) and clocks > 0
+        parts = ["warm", *(["cold"] if cold else [])]
+        parts += ["as_000"] if cold and COLD_000[0] <= cold[0] <= COLD_000[1] else []
+        words: Words = {"spent": spent.value, "least": min(values), "most": max(values), "clocks": clocks}
+        words |= {"cold": cold[0] if cold else None}
+        parts += ["clocks" if is_known else "no_clocks"]
+        yield Measured(words, (column,), spent.interval, tuple(parts), spent.note)
 
 
 def seven_percent(evidence: Evidence) -> Iterator[Measured]:
     """The part of two prefills' ratio that their operations give, of about as many tokens, EventGPT's more."""
-    for draft, target in evidence.pairs:
+    for draft, target in evidence.model_pairs:
         sizes = _sizes(evidence, draft), _sizes(evidence, target)
         lengths = mean_of(draft, input_length), mean_of(target, input_length)
         times = compare(target, draft, _prefill)
@@ -284,18 +267,15 @@ def seven_percent(evidence: Evidence) -> Iterator[Measured]:
         flops = prefill_flops(sizes[0].text, round(lengths[0])) / prefill_flops(sizes[1].text, round(lengths[1]))
         visual = [run.info.lengths.get(run.info.role) for run in (draft.runs[0], target.runs[0])]
         parts = f" (visual {visual[0].visual} and {visual[1].visual})" if visual[0] and visual[1] else ""
-        words = {"tokens": tokens - 1, "visual": parts, "flops": flops - 1, "ratio": times.ratio}
-        words |= {"interval": times.interval}
-        if times.interval is not None and times.interval[0] > 1:
-            yield exact("more_tokens", math.log(flops) / math.log(times.ratio), draft, target, **words)
-        else:
-            value = None if times.interval is None else (0.0, 0.0)
-            yield Measured(words, (draft, target), 0.0, value, ("more_tokens", *(["not_for_sure"] if value else [])))
+        words: Words = {"tokens": tokens - 1, "visual": parts, "flops": flops - 1}
+        found = compared(times, "more_tokens", columns=(draft, target), **words)
+        share = quotient((math.log(flops), math.log(flops)), logarithms(times.interval))
+        yield replace(found, interval=share)
 
 
 def fewer_tokens(evidence: Evidence) -> Iterator[Measured]:
     """The token counts' part of the logarithm of the generation time's ratio."""
-    for draft, target in evidence.pairs:
+    for draft, target in evidence.model_pairs:
         told = fewer_or_faster(draft, target)
         if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
             continue
@@ -303,46 +283,39 @@ def fewer_tokens(evidence: Evidence) -> Iterator[Measured]:
         if any(entry.ignore_eos for entry in settings) or told.tokens.means[0] == told.tokens.means[1]:
             continue
         if any(map(is_mostly_cut_off, (draft, target))):
-            yield open_("cut_off")
+            yield Measured({}, (draft, target), None, ("cut_off",), "their length is the limit's, not their own")
             continue
-        whole, share = told.total_ms.ratio, told.token_share
-        words: Words = {"tokens": told.tokens.ratio, "step": told.step_ratio, "whole": whole, "share": share}
-        words |= {"name": told.name, "count": told.tokens.count}
-        if told.step_interval is None or not is_told(told.total_ms.interval, 1):
-            yield open_("count", "not_apart", **words)
-            continue
+        words: Words = {"tokens": told.tokens.ratio, "step": told.step_ratio, "whole": told.total_ms.ratio}
+        words |= {"share": told.token_share, "name": told.name}
         # The count gives what the time per token leaves of the logarithm.
-        low, high = sorted(1 - math.log(end) / math.log(whole) for end in told.step_interval)
-        yield Measured(words, (draft, target), share, (low, high), ("count",))
+        rest = quotient(logarithms(told.step_interval), logarithms(told.total_ms.interval))
+        share = None if rest is None else (1 - rest[1], 1 - rest[0])
+        yield Measured(words, (draft, target), share, ("count",), told.total_ms.reason)
 
 
 def vision_share(evidence: Evidence) -> Iterator[Measured]:
     """Vision's part of the difference of vision, prefill and decode together."""
-    for draft, target in evidence.pairs:
+    for draft, target in evidence.model_pairs:
         vision, whole = compare(draft, target, _vision), compare(draft, target, _model_ms)
-        if vision is None or whole is None or not whole.delta:
-            continue
-        words = {"part": vision.delta, "whole": whole.delta, "share": vision.delta / whole.delta}
-        if is_told(whole.delta_interval, 0):
-            yield exact("vision_share", words["share"], draft, target, **words)
-        else:
-            yield open_("vision_share", "not_apart", **words)
+        if vision is not None and whole is not None and whole.delta:
+            words = {"part": vision.delta, "whole": whole.delta, "share": vision.delta / whole.delta}
+            share = quotient(vision.delta_interval, whole.delta_interval)
+            yield Measured(words, (draft, target), share, ("vision_share",), whole.reason)
+
+
+def vision_per_frame(evidence: Evidence) -> Iterator[Measured]:
+    """Vision time of one frame, EventGPT's / the video model's."""
+    for draft, target in evidence.model_pairs:
+        times = compare(target, draft, _frame_ms)
+        if times is not None and times.ratio is not None:
+            theirs, mine = times.means
+            yield compared(times, "frame", columns=(draft, target), mine=mine, theirs=theirs)
 
 
 def _model_ms(run: RunLog) -> float | None:
     parts = [stage_ms(run, name) for name in ("vision", "prefill", "decode")]
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
-
-
-def vision_per_frame(evidence: Evidence) -> Iterator[Measured]:
-    """Vision time of one frame, EventGPT's / the video model's."""
-    for draft, target in evidence.pairs:
-        compared = compare(target, draft, _frame_ms)
-        if compared is not None and compared.ratio is not None:
-            theirs, mine = compared.means
-            words = {"mine": mine, "theirs": theirs, "ratio": compared.ratio, "interval": compared.interval}
-            yield Measured(words, (draft, target), compared.ratio, compared.interval, ("frame",))
 
 
 def _frame_ms(run: RunLog) -> float | None:

@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text, times_text
+from evprof.core.units import times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
-from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
-from evprof.metrics.claims.evidence import Evidence, Measured, Words, open_
+from evprof.metrics.arithmetic.statistics import ratio_interval
+from evprof.metrics.claims.evidence import Evidence, Measured, compared
 from evprof.metrics.configurations.baselines import RunPool, baseline_over, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Configuration, sample_key
-from evprof.metrics.estimates.estimates import Verdict, observe, verdict
+from evprof.metrics.estimates.estimates import FEWEST_SCENES, THESE_SAMPLES, Verdict, observe, scene_of, verdict
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
-from evprof.metrics.speculation.break_even import ParallelPrefillEstimate, parallel_prefill
 from evprof.metrics.speculation.outcome import acceptance
-from evprof.metrics.speculation.payoff import pace_of
-
-EQUIVALENT, TOLERANCE = 0.137, 0.005
-ADAPTER_RATE = 0.8
-LENGTHS = (50, 100)
-"""Output lengths at which 002 expects twice the speed."""
 
 MOST_APART = 3
 """Other drafters that a sentence tells of."""
 
 
 def length_ratio_as_acceptance(evidence: Evidence) -> Iterator[Measured]:
-    """The distance of the ratio of two prompt lengths from the acceptance of chains; 1 where nothing was drafted."""
-    for draft, target in evidence.pairs[:1]:
+    """The distance of the ratio of two prompt lengths from the acceptance of chains."""
+    for draft, target in evidence.model_pairs[:1]:
         one, two = mean_of(draft, input_length), mean_of(target, input_length)
+        drafting = [column for column in evidence.columns if _drafts_chains(column.runs[0])]
         if not one or not two:
             return
-        drafting = [column for column in evidence.columns if _drafts_chains(column.runs[0])]
-        counted = [_counts_of(runs[0]) for column in drafting for runs in column.samples().values()]
-        accepted, drafted = (sum(both[side] for both in counted) for side in (0, 1))
-        words = {"share": one / two, "accepted": accepted, "drafted": drafted}
-        if drafted:
-            rate = accepted / drafted
-            distance, words["rate"] = abs(rate - one / two), rate
-            yield Measured(words, (draft, target), distance, (distance, distance), ("lengths", "accepted_of"))
-        elif abs(one / two - EQUIVALENT) <= TOLERANCE:
-            yield Measured(words, (draft, target), 1.0, (1.0, 1.0), ("lengths", "equivalent"))
-        else:
-            yield open_("lengths", "none_drafted", **words)
+        found = _acceptance(drafting)
+        if found is None:
+            yield Measured({"share": one / two}, (draft, target), None, ("lengths",), "no token was drafted")
+            return
+        distances = [abs(rate - one / two) for rate in found.interval or ()]
+        if found.interval and found.interval[0] <= one / two <= found.interval[1]:
+            distances.append(0.0)
+        distance = (min(distances), max(distances)) if distances else None
+        parts = ("lengths", "accepted_of")
+        yield replace(found, words=found.words | {"share": one / two}, interval=distance, parts=parts)
 
 
 def _counts_of(run: RunLog) -> tuple[float, float]:
@@ -82,18 +73,11 @@ class Speed:
 
     def measured(self, *parts: str, whose: str = "", **words: Any) -> Measured:
         """The quantity of a claim, with more parts of its sentence."""
-        runs, plain = self.estimate.counts
-        column, interval = self.column, self.estimate.interval
-        counted = f"{count_text(runs, 'run')}" + (f" and {plain}" if plain != runs else "")
+        column = self.column
         own = column.cell or runs_text([run.run_id for run in column.runs])
-        words |= {
-            "ratio": self.ratio,
-            "interval": interval,
-            "name": f"{own} ({_who(column)})" + (f", {counted}," if column.cell else ""),
-            "against": runs_text([run.run_id for run in self.base.runs]),
-        }
-        few = () if interval else ("few_runs",)
-        return Measured(words, (column, self.base), self.ratio, interval, ("speed", *few, *parts), whose)
+        words |= {"name": f"{own} ({_who(column)})", "against": runs_text([run.run_id for run in self.base.runs])}
+        found = compared(self.estimate, "speed", *parts, columns=(column, self.base), **words)
+        return replace(found, whose=whose)
 
 
 def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only: bool = False) -> list[Speed]:
@@ -204,35 +188,39 @@ def adapter_speed(evidence: Evidence) -> Iterator[Measured]:
 
 
 def adapter_acceptance(evidence: Evidence) -> Iterator[Measured]:
-    """Accepted of drafted tokens through the best adapter of the draft, in chains; every sample counts once."""
-    rates = [
-        (accepted / drafted, accepted, drafted, interval, column)
+    """Accepted of drafted tokens through the best adapter of the draft, in chains."""
+    found = [
+        rate
         for column in evidence.columns
-        if mode_of(column.runs[0].info.mode).drafts and _is_adapted(column.runs[0])
-        if _drafts_chains(column.runs[0])
-        for accepted, drafted, interval in _rate(column)
+        if mode_of(column.runs[0].info.mode).drafts and _is_adapted(column.runs[0]) and _drafts_chains(column.runs[0])
+        if (rate := _acceptance([column])) is not None
     ]
-    if rates:
-        rate, accepted, drafted, interval, column = max(rates, key=lambda one: one[0])
-        words: Words = {"rate": rate, "accepted": accepted, "drafted": drafted}
-        words["name"] = column.cell or runs_text([run.run_id for run in column.runs])
-        words["samples"] = count_text(len(column.samples()), "sample")
-        parts = ("chains",) if interval else ("chains", "few_for_80")
-        yield Measured(words, (column,) if interval else (), rate, interval, parts)
+    if found:
+        yield max(found, key=lambda one: one.words["rate"])
 
 
-def _rate(column: Configuration) -> Iterator[tuple[float, float, Interval | None]]:
-    """Accepted and drafted tokens over one run of every sample, and the 95 % interval of their quotient."""
-    counted = [_counts_of(runs[0]) for runs in column.samples().values()]
-    accepted, drafted = [one[0] for one in counted], [one[1] for one in counted]
-    if sum(drafted) and not sum(accepted):
-        yield 0.0, sum(drafted), (0.0, 0.0) if len(counted) >= FEWEST else None
-    elif sum(drafted):
-        yield sum(accepted), sum(drafted), ratio_interval(drafted, accepted)
+def _acceptance(columns: Sequence[Configuration]) -> Measured | None:
+    """Accepted / drafted tokens over one run of every sample, with an interval over scenes; None where none was
+    drafted."""
+    scenes: dict[Hashable, tuple[float, float]] = {}
+    for run in (runs[0] for column in columns for runs in column.samples().values()):
+        before, counts = scenes.get(scene_of(run), (0.0, 0.0)), _counts_of(run)
+        scenes[scene_of(run)] = before[0] + counts[0], before[1] + counts[1]
+    accepted, drafted = ([counts[side] for counts in scenes.values()] for side in (0, 1))
+    whole, right = sum(drafted), sum(accepted)
+    if not whole:
+        return None
+    names = "; ".join(column.cell or runs_text([run.run_id for run in column.runs]) for column in columns)
+    words = {"rate": right / whole, "accepted": right, "drafted": whole, "name": names}
+    interval = None
+    if len(scenes) >= FEWEST_SCENES:
+        # With nothing accepted, the largest share of scenes that leaves such a sample a chance of 2.5 %.
+        interval = ratio_interval(drafted, accepted) if right else (0.0, 1 - 0.025 ** (1 / len(scenes)))
+    return Measured(words, tuple(columns), interval, ("chains",), THESE_SAMPLES)
 
 
 def parallel_prefill_speed(evidence: Evidence) -> Iterator[Measured]:
-    """Hidden drafting as measured, or else the most that measured paces allow at 002's own acceptance."""
+    """The fastest answers with drafts inside the target's prefill against the target alone."""
     measured = [
         row
         for row in speeds(evidence)
@@ -242,32 +230,6 @@ def parallel_prefill_speed(evidence: Evidence) -> Iterator[Measured]:
     best = _best([row for row in measured if _drafts_chains(row.column.runs[0])])
     if best is not None:
         yield best.measured()
-        return
-    bounds = [
-        (most, draft, target)
-        for draft in evidence.plain()
-        for target in evidence.plain()
-        if (draft.runs[0].info.role, target.runs[0].info.role, draft.session) == (DRAFT, TARGET, target.session)
-        if (most := _most(draft, target)) is not None
-    ]
-    if not bounds:
-        return
-    most, draft, target = max(bounds, key=lambda bound: max(entry.speedup for entry in bound[0]))
-    words: Words = {"lengths": LENGTHS, "speeds": [entry.speedup for entry in most]}
-    words |= {"free": most[0].free, "accepted": most[0].accepted}
-    if min(len(draft.runs), len(target.runs)) < FEWEST:
-        yield open_("window", "few_paces", **words)
-    else:
-        speed = max(words["speeds"])
-        yield Measured(words, (draft, target), speed, (0.0, speed), ("window",))
-
-
-def _most(draft: Configuration, target: Configuration) -> list[ParallelPrefillEstimate] | None:
-    """The most that drafting inside the prefill can give at 002's acceptance, by output length."""
-    paces = pace_of(draft), pace_of(target)
-    if paces[0] is None or paces[1] is None:
-        return None
-    return [parallel_prefill(paces[1], paces[0], tokens, ADAPTER_RATE) for tokens in LENGTHS]
 
 
 def draft_speed(evidence: Evidence) -> Iterator[Measured]:
@@ -280,7 +242,8 @@ def draft_speed(evidence: Evidence) -> Iterator[Measured]:
     if best is not None:
         yield best.measured(*(("others",) if others else ()), others=apart)
     elif others:
-        yield open_("not_run", "others", others=apart)
+        columns = tuple(row.column for row in others)
+        yield Measured({"others": apart}, columns, None, ("not_run",), "another drafter is not the draft model")
 
 
 def pruned_time(evidence: Evidence) -> Iterator[Measured]:
@@ -288,10 +251,9 @@ def pruned_time(evidence: Evidence) -> Iterator[Measured]:
     for one, other in evidence.twins("visual_keep"):
         kept = [column.runs[0].info.settings.switches.visual_keep for column in (one, other)]
         whole, pruned = (one, other) if kept[0] == 1.0 else (other, one)
-        compared = compare(whole, pruned, _whole_ms) if 1.0 in kept else None
-        if compared is not None and compared.ratio is not None:
-            words = {"share": min(kept), "ratio": compared.ratio, "interval": compared.interval}
-            yield Measured(words, (whole, pruned), compared.ratio, compared.interval, ("pruned",))
+        times = compare(whole, pruned, _whole_ms) if 1.0 in kept else None
+        if times is not None and times.ratio is not None:
+            yield compared(times, "pruned", columns=(whole, pruned), share=min(kept))
 
 
 def quantized_speed(evidence: Evidence) -> Iterator[Measured]:
@@ -299,15 +261,14 @@ def quantized_speed(evidence: Evidence) -> Iterator[Measured]:
     for one, other in evidence.twins("quantization"):
         kinds = [column.runs[0].info.models[column.runs[0].info.role].quantization for column in (one, other)]
         whole, packed = (one, other) if kinds[0] is None else (other, one)
-        compared = compare(packed, whole, decode_ms_per_token) if None in kinds else None
-        if compared is not None and compared.ratio is not None:
-            words = {"kind": next(kind for kind in kinds if kind is not None), "ratio": compared.ratio}
-            words |= {"interval": compared.interval}
+        times = compare(packed, whole, decode_ms_per_token) if None in kinds else None
+        if times is not None and times.ratio is not None:
             # The documents' weights are not packed: what is packed here has to be theirs.
-            yield Measured(words, (whole,), compared.ratio, compared.interval, ("packed",))
+            yield compared(times, "packed", columns=(whole,), kind=next(kind for kind in kinds if kind is not None))
 
 
 def batched_speed(evidence: Evidence) -> Iterator[Measured]:
     """Runs hold one sample each, so that no session measures it; a server may have answered others beside."""
-    alone = sum(_is_known(run) for column in evidence.columns for run in column.runs)
-    yield open_("alone" if alone else "servers", count=alone)
+    alone = tuple(column for column in evidence.columns if any(map(_is_known, column.runs)))
+    part = "alone" if alone else "servers"
+    yield Measured({}, alone, None, (part,), "no batch was run")

@@ -7,37 +7,12 @@ from typing import Any
 from evprof.metrics.claims import models, speculation
 from evprof.metrics.claims.evidence import LIST, CheckedClaim, Claim, Evidence, judge
 
-QUANTITIES = {
-    quantity.__name__: quantity
-    for quantity in (
-        models.bfloat16,
-        models.eventgpt_context,
-        models.feature_caching,
-        models.fewer_tokens,
-        models.memory_bound_prefill,
-        models.seven_percent,
-        models.smaller_cache,
-        models.tokenizers,
-        models.vision_per_frame,
-        models.vision_share,
-        models.warm_prefill,
-        speculation.adapter_acceptance,
-        speculation.adapter_speed,
-        speculation.batched_speed,
-        speculation.draft_speed,
-        speculation.length_ratio_as_acceptance,
-        speculation.naive_speed,
-        speculation.parallel_prefill_speed,
-        speculation.pruned_time,
-        speculation.quantized_speed,
-    )
-}
-"""The quantities of claims by name."""
+_QUANTITIES = {**vars(models), **vars(speculation)}
 
 
 def _claim(entry: dict[str, Any]) -> Claim:
     least, most = entry["claimed"]
-    return Claim(**entry | {"quantity": QUANTITIES[entry["quantity"]], "claimed": (least, most)})
+    return Claim(**entry | {"quantity": _QUANTITIES[entry["quantity"]], "claimed": (least, most)})
 
 
 CLAIMS = tuple(map(_claim, LIST["claims"]))
