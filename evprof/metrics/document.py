@@ -17,6 +17,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
+from evprof.metrics.configurations.parts import parts_document
 from evprof.metrics.costs.sweeps import visual_document
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.energy import energy_document, is_throttled, throttled_devices
@@ -81,6 +82,7 @@ def session_document(
         "evprof_version": __version__,
         "environment": environment,
         "runs": StreamedList(len(listed), documents) if is_streamed else list(documents()),
+        "time_by_part": parts_document(listed),
         "batches": [row.to_json() for row in batches],
         "marks": list(marks),
     }

@@ -20,9 +20,9 @@ from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.tables import Column, time_of
 from ui.state.selection import TimeRange
 from ui.style.theme import ThemeHolder
-from ui.traces.record_table import RecordTable
 from ui.traces.slice_lane import SliceHit, SliceLane
 from ui.traces.window import TraceDialog
+from ui.widgets.record_table import RecordTable
 
 US = 1_000
 

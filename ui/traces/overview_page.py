@@ -13,11 +13,11 @@ from evprof.metrics.traces.memory import MemoryCurve
 from evprof.metrics.traces.tables import ALLOCATIONS, DEVICES, OPERATOR_MEMORY, share_text, time_of
 from ui.style.theme import GRID, ThemeHolder
 from ui.traces.reading import ReadTrace
-from ui.traces.record_table import RecordTable
 from ui.widgets.boxes import beside, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import EmptyState, WordSwitch, say, scrolling, section_head, sentence
 from ui.widgets.plots import PlotView
+from ui.widgets.record_table import RecordTable
 
 _TABLE_PX = 420
 

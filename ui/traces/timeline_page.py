@@ -18,11 +18,11 @@ from ui.timeline.axis import AxisHead
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.traces.reading import ReadTrace
-from ui.traces.record_table import RecordTable
 from ui.traces.slice_lane import SliceHit, SliceLane, SliceLooks, shortened
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.panel_parts import say, scrolling, section_head, sentence
+from ui.widgets.record_table import RecordTable
 
 _SIDE_PX = 320
 _MOST_OPERATORS = 200

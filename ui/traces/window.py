@@ -27,11 +27,11 @@ from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.traces.overview_page import MemoryPage, OverviewPage
 from ui.traces.reading import ReadTrace, TraceReading
-from ui.traces.record_table import RecordTable
 from ui.traces.timeline_page import TimelinePage
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.message_bar import KEPT, MessageBar
 from ui.widgets.panel_parts import EmptyState, WordSwitch, say, sentence
+from ui.widgets.record_table import RecordTable
 
 if TYPE_CHECKING:
     from evprof.run.tensorboard import TensorBoard

@@ -46,6 +46,18 @@ def _visual(controller: RunController, selection: Selection, holder: ThemeHolder
     return VisualPanel(controller, selection, holder)
 
 
+def _parts(controller: RunController, selection: Selection, holder: ThemeHolder) -> QWidget:
+    from ui.timeline.parts_panel import PartsPanel
+
+    return PartsPanel(controller, selection, holder)
+
+
+def _spans(controller: RunController, selection: Selection, holder: ThemeHolder) -> QWidget:
+    from ui.timeline.span_panel import SpanPanel
+
+    return SpanPanel(controller, selection, holder)
+
+
 PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples, runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
@@ -53,5 +65,7 @@ PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("marks", "Marks", LEFT, "Ctrl+M", MarkPanel),
     PanelEntry("kv", "KV cache", LOWER, "Ctrl+Shift+K", _kv),
     PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Shift+V", _visual),
+    PanelEntry("parts", "Where time goes", LOWER, "Ctrl+Shift+B", _parts),
+    PanelEntry("spans", "Spans", LOWER, "Ctrl+Shift+G", _spans),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""

@@ -27,7 +27,7 @@ class RecordModel(QAbstractTableModel):
     def __init__(self, columns: Sequence[Column], parent: QWidget) -> None:
         super().__init__(parent)
         self.columns = tuple(columns)
-        self.records: list[Any] = []
+        self.records: Sequence[Any] = []
         self._all: Sequence[Any] = ()
         self._word = ""
         self._order: tuple[int, Qt.SortOrder] | None = None
@@ -46,18 +46,26 @@ class RecordModel(QAbstractTableModel):
         self._fill(self.columns)
 
     def _fill(self, columns: Sequence[Column]) -> None:
-        texts = [column.text for column in columns if column.is_text]
-        found = [one for one in self._all if any(self._word in text(one).casefold() for text in texts)]
+        found = self.matching(columns)
         if self._order is not None and self._order[0] < len(columns):
             place, order = self._order
-            value = columns[place].value
-            unknown = [record for record in found if value(record) is None]
-            known = [record for record in found if value(record) is not None]
-            known.sort(key=value, reverse=order == Qt.SortOrder.DescendingOrder)
-            found = known + unknown
+            found = self.ordered(found, columns[place], is_down=order == Qt.SortOrder.DescendingOrder)
         self.beginResetModel()
         self.records, self.columns = found, tuple(columns)
         self.endResetModel()
+
+    def matching(self, columns: Sequence[Column]) -> Sequence[Any]:
+        """The records in which a text holds the filter's word."""
+        texts = [column.text for column in columns if column.is_text]
+        return [one for one in self._all if any(self._word in text(one).casefold() for text in texts)]
+
+    def ordered(self, records: Sequence[Any], column: Column, *, is_down: bool) -> Sequence[Any]:
+        """Records in the order of a column, unknown values last."""
+        value = column.value
+        unknown = [record for record in records if value(record) is None]
+        known = [record for record in records if value(record) is not None]
+        known.sort(key=value, reverse=is_down)
+        return known + unknown
 
     def rowCount(self, parent: _Index | None = None) -> int:
         return 0 if parent is not None and parent.isValid() else len(self.records)
@@ -103,11 +111,16 @@ class RecordTable(QWidget):
     """A line to filter by, the number of records, and the table."""
 
     def __init__(
-        self, name: str, columns: Sequence[Column], *beside_filter: QWidget, empty: QWidget | None = None
+        self,
+        name: str,
+        columns: Sequence[Column],
+        *beside_filter: QWidget,
+        empty: QWidget | None = None,
+        model: type[RecordModel] = RecordModel,
     ) -> None:
         """`beside_filter` are before the line to filter by; `empty` replaces all this while there is nothing."""
         super().__init__()
-        self.model = RecordModel(columns, self)
+        self.model = model(columns, self)
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter")
         self.filter.setAccessibleName(f"Filter {name}")
@@ -142,8 +155,8 @@ class RecordTable(QWidget):
             self.view.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.model.show_records(records, self.model.columns if columns is None else columns)
         if self.empty is not None:
-            self.empty.setVisible(not records)
-            self.table.setVisible(bool(records))
+            self.empty.setVisible(not len(records))
+            self.table.setVisible(bool(len(records)))
         self._fit()
 
     def _fit(self) -> None:

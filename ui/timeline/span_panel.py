@@ -1,0 +1,194 @@
+"""The panel of spans: every measured interval of the shown runs as a line that sorts, filters and copies."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from PySide6.QtCore import QItemSelectionModel, QSize, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QPushButton
+
+from evprof.core.run_log import RunLog
+from evprof.core.units import ms_text
+from evprof.view.lanes import Floats, Ints
+from evprof.view.span_lines import SpanLines, span_lines
+from ui.run_facts.run_text import NOTHING
+from ui.state.selection import SpanRef
+from ui.style.theme import GRID, ThemeHolder
+from ui.timeline.stage_lane import color_name
+from ui.widgets.boxes import in_role, stacked
+from ui.widgets.following import FollowingPanel
+from ui.widgets.panel_parts import EmptyState
+from ui.widgets.record_table import RecordModel, RecordTable
+
+
+@dataclass(frozen=True, eq=False)
+class SpanColumn:
+    """A column of all spans: numbers, or with `words` codes of texts. A record is a place in `values`."""
+
+    head: str
+    key: str
+    tip: str
+    values: Ints | Floats
+    write: Callable[[float], str] = str
+    words: tuple[str, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        return bool(self.words)
+
+    def text(self, place: int) -> str:
+        value = self.values[place]
+        if self.words:
+            return self.words[int(value)]
+        return NOTHING if np.isnan(value) else self.write(float(value))
+
+    def plain(self, place: int) -> Any:
+        """The value for a file: a text, a number, or nothing."""
+        value = self.values[place]
+        return self.words[int(value)] if self.words else "" if np.isnan(value) else f"{value:.15g}"
+
+
+class SpanModel(RecordModel):
+    """Spans by their places; words are compared once each and columns sorted as arrays."""
+
+    themes: ThemeHolder
+
+    def data(self, index: Any, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """The colour of the stage stands before the name."""
+        if role != Qt.ItemDataRole.DecorationRole or index.column():
+            return super().data(index, role)
+        span, stage = (self.columns[column].text(self.records[index.row()]) for column in (0, 1))
+        return self.themes.theme.stage(color_name(span, stage))
+
+    def matching(self, columns: Sequence[Any]) -> Sequence[Any]:
+        fits = np.zeros(len(self._all), dtype=bool)
+        for column in columns:
+            if column.is_text:
+                fits |= np.array([self._word in word.casefold() for word in column.words])[column.values]
+        return np.flatnonzero(fits)
+
+    def ordered(self, records: Sequence[Any], column: Any, *, is_down: bool) -> Sequence[Any]:
+        values = column.values[records]
+        if column.is_text:
+            values = np.argsort(np.argsort(column.words, kind="stable"))[values]
+        order = np.argsort(-values if is_down else values, kind="stable")
+        found: Sequence[Any] = np.asarray(records)[order]
+        return found
+
+    def as_csv(self) -> str:
+        """All lines as they stand, with numbers in full."""
+        out = io.StringIO()
+        lines = csv.writer(out, lineterminator="\n")
+        lines.writerow([column.key for column in self.columns])
+        lines.writerows([column.plain(place) for column in self.columns] for place in self.records)
+        return out.getvalue()
+
+
+class SpanPanel(FollowingPanel):
+    """Follows the shown runs and the selected span; a line selects its span."""
+
+    is_slow = True
+
+    def make_views(self, themes: ThemeHolder) -> None:
+        empty = EmptyState(
+            "No spans yet",
+            "Every measured interval of the shown runs appears here: stages and their parts, with start, duration, "
+            "time of their own and tokens. Run a sample, or choose a run in the list.",
+        )
+        self.copy = in_role(QPushButton("Copy as CSV"), "link")
+        self.copy.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.copy.setToolTip("Copies the lines that are shown, in their order; times in ms")
+        self.copy.clicked.connect(self.copy_csv)
+        self.table = RecordTable("Spans", _columns([]), self.copy, empty=empty, model=SpanModel)
+        self.model: SpanModel = self.table.model  # type: ignore[assignment]  # made as one
+        self.model.themes = themes
+        self.table.view.setIconSize(QSize(4, 12))
+        stacked((self.table, 1), on=self, margins=(2 * GRID, GRID, GRID, GRID))
+        self._known: object = None
+        self._refs: tuple[Ints, Ints] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        self._is_marking = False
+        self.table.view.selectionModel().currentRowChanged.connect(self._pick)
+        self.model.modelAboutToBeReset.connect(partial(setattr, self, "_is_marking", True))
+        self.model.modelReset.connect(self._mark)
+        self._selection.chosen_changed.connect(self._mark)
+
+    def show_runs(self) -> None:
+        """Reads the spans again where there are more, or more is known of them."""
+        runs = list(dict.fromkeys(shown.run for _, shown in self.shown_models()))
+        known = tuple((id(run), run.version) for run in runs)
+        if known == self._known:
+            return
+        self._known = known
+        listed = [(run, span_lines(run, _zero_of(run))) for run in runs if run.has_spans]
+        run_ids = [np.full(len(lines.ids), run.run_id) for run, lines in listed]
+        ids = [lines.ids for _, lines in listed]
+        if listed:
+            self._refs = np.concatenate(run_ids), np.concatenate(ids)
+        self.table.show_records(range(sum(map(len, ids))), _columns(listed))
+
+    def copy_csv(self) -> None:
+        QGuiApplication.clipboard().setText(self.model.as_csv())
+
+    def _pick(self, index: Any, _before: object) -> None:
+        if index.isValid() and not self._is_marking:
+            place = self.model.records[index.row()]
+            self._selection.select(SpanRef(int(self._refs[0][place]), int(self._refs[1][place])))
+
+    def _mark(self, *_: object) -> None:
+        """Marks the line of the selected span, and brings it into view."""
+        chosen, view = self._selection.span, self.table.view
+        rows = np.zeros(0, dtype=np.int64)
+        if chosen is not None and len(self.model.records):
+            places = np.asarray(self.model.records)
+            rows = np.flatnonzero((self._refs[0][places] == chosen.run_id) & (self._refs[1][places] == chosen.span_id))
+        self._is_marking = True
+        if not len(rows):
+            view.selectionModel().clear()
+        elif view.currentIndex().row() != rows[0] or not view.selectionModel().hasSelection():
+            flags = QItemSelectionModel.SelectionFlag
+            index = self.model.index(int(rows[0]), 0)
+            view.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
+            view.scrollTo(index)
+        self._is_marking = False
+
+
+def _zero_of(run: RunLog) -> int:
+    first = run.first_stage
+    return run.info.start_ns if run.info.start_ns is not None else 0 if first is None else first.start_ns
+
+
+def _columns(listed: Sequence[tuple[RunLog, SpanLines]]) -> list[Any]:
+    """The columns over the spans of all these runs; texts have the words of all of them."""
+
+    def number(head: str, key: str, tip: str, field: str, write: Callable[[float], str]) -> SpanColumn:
+        values = np.concatenate([getattr(lines, field) for _, lines in listed] or [np.zeros(0)])
+        return SpanColumn(head, key, tip, values, write)
+
+    def text(head: str, key: str, tip: str, field: str, words_field: str = "words") -> SpanColumn:
+        known: dict[str, int] = {}
+        codes = [np.zeros(0, dtype=np.int64)]
+        for _, lines in listed:
+            own = [known.setdefault(word, len(known)) for word in getattr(lines, words_field)]
+            codes.append(np.array(own, dtype=np.int64)[getattr(lines, field)])
+        return SpanColumn(head, key, tip, np.concatenate(codes), words=tuple(known) or ("",))
+
+    runs = np.concatenate([np.full(len(lines.ids), float(run.run_id)) for run, lines in listed] or [np.zeros(0)])
+    own = "duration without the parts inside, overlaps once"
+    handled = "visual tokens of vision, the prompt's of prefill, the answer's of decode and of each verification"
+    return [
+        text("span", "span", "a stage or a part of one", "names"),
+        text("stage", "stage", "the stage that it is, or that it is a part of", "stages"),
+        text("model", "role", "draft or target", "roles", "role_words"),
+        SpanColumn("run", "run", "number of the run", runs, "{:.0f}".format),
+        number("start", "start_ms", "from the run's zero", "starts", "{:,.3f} ms".format),
+        number("duration", "duration_ms", "from its start to its end", "durations", ms_text),
+        number("self", "self_ms", own, "own", ms_text),
+        number("tokens", "tokens", handled, "tokens", "{:,.0f}".format),
+    ]
