@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QLineF, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -17,6 +17,7 @@ from evprof.view.labels import widest_that_fits
 from evprof.view.timescale import Timescale
 from ui.style.theme import SMALL_PX
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.widgets.drawn import show_tip
 from ui.widgets.label import elided_text
 
 Shades: TypeAlias = "npt.NDArray[np.uint32]"
@@ -108,6 +109,9 @@ class Lane(QWidget):
     is_folded = False
     """Whether only its name is shown."""
 
+    tip = ""
+    """What the lane shows and in which unit, for the tool tip of its name."""
+
     def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.scene = scene
@@ -158,6 +162,10 @@ class Lane(QWidget):
         """What lies at `pos` (canvas coordinates)."""
         raise NotImplementedError
 
+    def reading(self, t_ns: int) -> str | None:
+        """The value under the pointer with its unit, `NOTHING` where there is none; None: the lane has no values."""
+        return None
+
     def scale_marks(self) -> Sequence[tuple[float, str]]:
         """Heights and texts of the value axis, written at the gutter's right edge."""
         return ()
@@ -170,9 +178,25 @@ class Lane(QWidget):
             left = GUTTER_PX if self._gutter() == self._written else 0
             self.update(QRect(left, 0, self.width() - left, self.height()))
 
-    def _gutter(self) -> tuple[object, tuple[str, str], Sequence[tuple[float, str]]]:
-        """All that the gutter's picture depends on, beside the lane's size."""
-        return self.scene.theme, self.names(), () if self.is_folded else self.scale_marks()
+    def refresh_reading(self) -> None:
+        """Paints the gutter again where the value under the pointer is another one."""
+        if not self.isHidden() and self._gutter() != self._written:
+            self.update(0, 0, GUTTER_PX, self.height())
+
+    def _gutter(self) -> tuple[object, tuple[str, str], str | None, Sequence[tuple[float, str]]]:
+        """All that the gutter's picture depends on, beside the lane's size: names, the pointer's value, the axis."""
+        at_px = self.scene.pointer_px
+        read = None if at_px is None else self.reading(self.scene.scale.t(at_px))
+        return self.scene.theme, self.names(), read, () if self.is_folded else self.scale_marks()
+
+    def event(self, event: QEvent) -> bool:
+        return show_tip(event, self, self._tip_at) or super().event(event)
+
+    def _tip_at(self, point: QPoint) -> str:
+        if point.x() >= GUTTER_PX or not self.tip:
+            return ""
+        name = ": ".join(filter(None, self.names()))
+        return f"{name}\n{self.tip}\nA click {'opens' if self.is_folded else 'collapses'} the lane."
 
     @property
     def canvas_width(self) -> float:
@@ -201,7 +225,7 @@ class Lane(QWidget):
     def _paint_gutter(self, painter: QPainter) -> None:
         """The arrow that collapses the lane, its names, and the value axis."""
         theme = self.scene.theme
-        self._written = _, (name, second), marks = self._gutter()
+        self._written = _, (name, second), read, marks = self._gutter()
         painter.fillRect(GUTTER_PX - 1, 0, 1, self.height(), theme.line)
         painter.setPen(theme.text_dim)
         taken = []
@@ -210,9 +234,11 @@ class Lane(QWidget):
             room = QRectF(GUTTER_PX - 8 - width, min(max(y - 7.0, 1.0), self.height() - 16.0), width, 14)
             theme.write(painter, room, text, _SCALE_PX)
             taken.append(room)
-        lines = [(name, 7.0, theme.font(weight=500), theme.text), (second, 24.0, theme.font(SMALL_PX), theme.text_dim)]
+        value, small = theme.font(SMALL_PX, 500), theme.font(SMALL_PX)
+        lines = [(name, 7.0, theme.font(weight=500), theme.text)]
+        lines += [(second, 24.0, small, theme.text_dim) if read is None else (read, 24.0, value, theme.accent)]
         if self.is_folded:
-            lines = [(name, 2.0, theme.font(SMALL_PX), theme.text_dim)]
+            lines = [(name, 2.0, small, theme.text_dim) if read is None else (read, 2.0, value, theme.accent)]
         for text, top, font, color in lines:
             room = QRectF(_NAME_LEFT, top, GUTTER_PX - _NAME_LEFT - 8, 17)
             for mark in taken:

@@ -234,12 +234,17 @@ class LaneStack(QWidget):
 
     def point_at(self, pos: QPointF) -> None:
         self.card.show_hit(self.hit_at(pos)[1], self.mapTo(self.card.ground, pos.toPoint()))
-        self.overlay.set_pointer(pos.x() - GUTTER_PX if pos.x() >= GUTTER_PX else None)
-        self.pointer_moved.emit()
+        self._set_pointer(pos.x() - GUTTER_PX if pos.x() >= GUTTER_PX else None)
 
     def point_nowhere(self) -> None:
         self.card.show_hit(None, QPoint())
-        self.overlay.set_pointer(None)
+        self._set_pointer(None)
+
+    def _set_pointer(self, x_px: float | None) -> None:
+        """Moves the line over all lanes; each lane shows its value there beside its name."""
+        self.overlay.set_pointer(x_px)
+        for lane in self.lanes:
+            lane.refresh_reading()
         self.pointer_moved.emit()
 
     def leaveEvent(self, event: QEvent) -> None:
@@ -281,7 +286,7 @@ class LaneStack(QWidget):
         pos = QPointF(event.pos())
         lane, hit = self.hit_at(pos)
         self.card.show_hit(None, QPoint())
-        self.overlay.set_pointer(pos.x() - GUTTER_PX if pos.x() >= GUTTER_PX else None)
+        self._set_pointer(pos.x() - GUTTER_PX if pos.x() >= GUTTER_PX else None)
         self.menu_asked.emit(lane, hit, event.globalPos())
 
     def wheelEvent(self, event: QWheelEvent) -> None:

@@ -14,6 +14,7 @@ from evprof.core.units import ms_text
 from evprof.view.decimate import nearest_row, nice_ceiling, tallest_stems
 from evprof.view.lanes import ORIGINS, Track
 from evprof.view.timescale import time_text
+from ui.run_facts.run_text import NOTHING
 from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
@@ -36,6 +37,7 @@ class LatencyLane(Lane):
 
     lane_height_px = 52
     grows = True
+    tip = "Time since the token before, in ms: one stem for each token. Tips show accepted, bonus and drafted tokens."
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)
@@ -43,6 +45,17 @@ class LatencyLane(Lane):
 
     def names(self) -> tuple[str, str]:
         return "Token latency", "ms"
+
+    def reading(self, t_ns: int) -> str:
+        """The last token of each answer at that moment, and of a single answer its latency."""
+        texts = []
+        for band in self._bands():
+            times, values = band.track.latencies_ms()
+            row = int(np.searchsorted(times, t_ns, side="right")) - 1
+            is_shown = row >= 0 and t_ns <= band.track.end_ns(self.scene.clock_ns)
+            latency = f" · {ms_text(float(values[row]))}" if len(self._bands()) == 1 else ""
+            texts.append(f"{band.track.token_positions()[row + 1]}{latency}" if is_shown else NOTHING)
+        return f"token {' / '.join(texts)}" if set(texts) - {NOTHING} else NOTHING
 
     def is_wanted(self) -> bool:
         return self.scene.is_running or bool(self._bands())

@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor, QPainter
 from evprof.core.units import MIB, amount_text, bytes_text
 from evprof.view.decimate import Floats, Ints, column_levels, nice_ceiling
 from evprof.view.timescale import time_text
+from ui.run_facts.run_text import NOTHING
 from ui.state.selection import TokenRef
 from ui.timeline.lane import Lane, blended, paint_bands, pixels_per_px
 from ui.timeline.scene import Hit
@@ -68,6 +69,16 @@ class LevelLane(Lane):
     def exact_text(self, level: float) -> str:
         """The same for the card beside the pointer."""
         return f"{bytes_text(level)}  ({int(level):,} B)"
+
+    def reading(self, t_ns: int) -> str:
+        """The level of each line in one unit, in the order of the names."""
+        drawn = self._drawn()
+        unit, name = self.unit(self._top(drawn))
+        texts = []
+        for one in drawn:
+            row = int(np.searchsorted(one.times, t_ns, side="right")) - 1
+            texts.append(f"{one.levels[row] / unit:.3g}" if row >= 0 and t_ns <= one.end_ns else NOTHING)
+        return f"{' / '.join(texts)} {name}" if set(texts) - {NOTHING} else NOTHING
 
     def _drawn(self) -> list[LevelSeries]:
         return [one for one in self.series() if len(one.times)]
@@ -150,7 +161,7 @@ class LevelLane(Lane):
 class KvLane(LevelLane):
     """Logical bytes of each model's KV cache, both on one scale."""
 
-    hint = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
+    hint = tip = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
 
     def names(self) -> tuple[str, str]:
         return "KV cache", "both models"
@@ -178,7 +189,7 @@ class KvLane(LevelLane):
 class MemoryLane(LevelLane):
     """Resident bytes of the engine process and, dashed, the GPU's."""
 
-    hint = "Memory of the engine process, ten samples a second; GPU memory dashed."
+    hint = tip = "Memory of the engine process, ten samples a second; GPU memory dashed."
 
     def names(self) -> tuple[str, str]:
         return "Memory", "engine process"
@@ -198,6 +209,8 @@ class MemoryLane(LevelLane):
 
 class PowerLane(LevelLane):
     """Watts of each sampled device, dashed where no model computed on it."""
+
+    tip = "Watts of whole devices, ten samples a second; dashed where no model computed."
 
     def is_wanted(self) -> bool:
         return any(track.power_watts() for _, track in self.scene.shown)

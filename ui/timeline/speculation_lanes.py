@@ -12,6 +12,7 @@ from evprof.view.decimate import Ints, merged_bars
 from evprof.view.lanes import Track
 from evprof.view.overlap import Overlap, overlap_of
 from evprof.view.timescale import time_text
+from ui.run_facts.run_text import NOTHING
 from ui.state.selection import RoundRef, TimeRange
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane, blended
@@ -59,12 +60,20 @@ class OverlapLane(Lane):
     """The free window of parallel prefill."""
 
     lane_height_px = 30
+    tip = "The time in which the draft can work while the target still reads, and what it drafted in it."
 
     def is_wanted(self) -> bool:
         return any(mode_of(track.run.info.mode).is_parallel and track.is_answer for _, track in self.scene.shown)
 
     def names(self) -> tuple[str, str]:
         return "Overlap", ""
+
+    def reading(self, t_ns: int) -> str:
+        """In the window what it yielded."""
+        if (shown := shown_overlap(self.scene)) is None:
+            return NOTHING
+        track, overlap = shown
+        return wordings(overlap)[-1] if overlap.start_ns <= t_ns + track.zero_ns <= overlap.end_ns else NOTHING
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """A bar from the draft's first possible token to the end of the target's prefill, and its counts."""
@@ -112,6 +121,7 @@ class RoundLane(Lane):
     """The rounds of the run in a column, if its model gave the answer."""
 
     lane_height_px = 44
+    tip = "Rounds: drafting and verification. Discs are accepted tokens, crosses rejected ones."
 
     def __init__(self, scene: TimelineScene, column: int) -> None:
         self.column = column
@@ -139,6 +149,22 @@ class RoundLane(Lane):
             return "Speculation", "no round yet"
         *_, drafted, accepted, _, _ = track.rounds()
         return self.scene.header(self.column) or "Speculation", f"{accepted.sum():,} of {drafted.sum():,} accepted"
+
+    def _round_at(self, t_ns: int, slack: float = 0.0) -> int | None:
+        """The place of the round at a moment."""
+        if self.track is None:
+            return None
+        starts, _, _, ends, *_ = self.track.rounds()
+        index = int(np.searchsorted(starts, t_ns + slack, side="right")) - 1
+        return None if index < 0 or ends[index] < t_ns - slack else index
+
+    def reading(self, t_ns: int) -> str:
+        """The round, and how much of it was accepted."""
+        index = self._round_at(t_ns)
+        if self.track is None or index is None:
+            return NOTHING
+        *_, drafted, accepted, numbers, _ = self.track.rounds()
+        return f"round {int(numbers[index]) + 1} · {accepted[index]:,} of {drafted[index]:,}"
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """Draft and verify bars; below them a mark per drafted token, or the accepted share of narrow rounds."""
@@ -216,13 +242,10 @@ class RoundLane(Lane):
 
     def hit(self, pos: QPointF) -> Hit | None:
         track = self.track
-        if track is None:
+        index = self._round_at(self.scene.scale.t(pos.x()), 2 * self.scene.scale.ns_per_px)
+        if track is None or index is None:
             return None
         starts, drafts, verifies, ends, drafted, accepted, numbers, begins = track.rounds()
-        t_ns, slack = self.scene.scale.t(pos.x()), 2 * self.scene.scale.ns_per_px
-        index = int(np.searchsorted(starts, t_ns + slack, side="right")) - 1
-        if index < 0 or ends[index] < t_ns - slack:
-            return None
         record = track.run.rounds[index]
         facts = [
             ("drafted", str(int(drafted[index]))),

@@ -17,7 +17,7 @@ from evprof.view.decimate import Ints, merged_bars, span_coverage
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in
 from evprof.view.lanes import PROVISIONAL, RUNNING, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
-from ui.run_facts.run_text import energy_text
+from ui.run_facts.run_text import NOTHING, energy_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane, blended, paint_row, palette_of, pixels_per_px
@@ -43,6 +43,7 @@ class StageLane(Lane):
     """One model's five stages. `column` is the place of its track."""
 
     lane_height_px = 50
+    tip = "The stages of one model, below them their parts; time from the run's zero."
 
     def __init__(self, scene: TimelineScene, column: int) -> None:
         self.column = column
@@ -75,6 +76,15 @@ class StageLane(Lane):
         if running is not None:
             now = f"{'drafting' if is_drafting(track.run, track.role, running.name) else running.name} …"
         return (header, f"{model} · {now}") if header else (model, now)
+
+    def reading(self, t_ns: int) -> str:
+        """The stage and the part of it."""
+        track, names = self.track, []
+        for table in () if track is None else (track.stages, track.parts):
+            row = table.rows(track.zero_ns, track.now(self.scene.clock_ns))
+            if (place := _place_at(row, t_ns)) is not None:
+                names.append(stage_title(table.names[int(row.names[place])]))
+        return " › ".join(names) or NOTHING
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         track = self.track
@@ -192,10 +202,7 @@ class StageLane(Lane):
         """The span at a position, or one within 2 px of it, so that thin spans can be hit."""
         row = table.rows(track.zero_ns, track.now(self.scene.clock_ns))
         t_ns, slack = self.scene.scale.t(x), 2.0 * self.scene.scale.ns_per_px
-        index = int(np.searchsorted(row.starts, t_ns, side="right")) - 1
-        near = [place for place in (index, index + 1) if 0 <= place < len(row.starts)]
-        place = next((i for i in near if row.starts[i] - slack <= t_ns <= row.ends[i] + slack), None)
-        if place is None:
+        if (place := _place_at(row, t_ns, slack)) is None:
             return None
         stage = table.names[int(row.stages[place])]
         span = track.run.spans[int(row.ids[place])]
@@ -224,6 +231,13 @@ class StageLane(Lane):
             range=when,
             swatch=span.name if is_striped(span.name) else "",
         )
+
+
+def _place_at(row: SpanRow, t_ns: int, slack: float = 0.0) -> int | None:
+    """The span at a moment, or one that begins or ended a hair away."""
+    index = int(np.searchsorted(row.starts, t_ns, side="right")) - 1
+    near = [place for place in (index, index + 1) if 0 <= place < len(row.starts)]
+    return next((i for i in near if row.starts[i] - slack <= t_ns <= row.ends[i] + slack), None)
 
 
 def _note(track: Track, span: Span) -> str:
