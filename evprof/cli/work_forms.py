@@ -1,45 +1,31 @@
-"""The commands that the window can have carried out, as forms made of their own options."""
+"""What the window needs to have commands carried out in processes of their own."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from evprof.core.errors import UserError
-from evprof.run.works.work_form import (
-    FILE,
-    FLAG,
-    FOLDER,
-    LIST,
-    OFFERS,
-    PLACE,
-    WORD,
-    WorkField,
-    WorkForm,
-    WorkOffer,
-    Works,
-)
+from evprof.core.units import count_text
+from evprof.run.works.work_form import Works, WorkSize
 
-_NOT_ASKED = frozenset({"help", "json", "debug", "quiet", "version", "plan", "markdown"})
-_KINDS = {
-    **dict.fromkeys(("IN", "MANIFEST", "FILE", "MAP.h5", "MANIFEST|DIR", "S.evprof"), FILE),
-    **dict.fromkeys(("DIR", "ADAPTER"), FOLDER),
-}
+_NAMED = 3
+"""Samples that a sentence names."""
 
 
 def works(make_parser: Callable[[], argparse.ArgumentParser]) -> Works:
-    """What the window needs to have them carried out; `make_parser` makes the program's own, when that is needed."""
+    """`make_parser` makes the program's parser, when it is first needed."""
     from evprof.cli.terminal.program import program_argv
 
     parser = cache(make_parser)
     return Works(
-        lambda: forms(parser()), lambda words: program_argv("_work", *words), lambda words: check(parser(), words)
+        lambda words: program_argv("_work", *words),
+        lambda words: check(parser(), words),
+        lambda words: suite_size(parser(), words),
+        _suites,
     )
-
-
-def forms(parser: argparse.ArgumentParser) -> list[WorkForm]:
-    return [_form(offer, _below(parser, offer.words)) for offer in OFFERS]
 
 
 def check(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
@@ -50,53 +36,29 @@ def check(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
     return ""
 
 
-def _below(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.ArgumentParser:
-    for word in words:
-        commands = next(act for act in parser._actions if isinstance(act, argparse._SubParsersAction))
-        parser = commands.choices[word]
-    return parser
+def _suites() -> list[tuple[str, str]]:
+    from evprof.run.suites.ready import READY
+
+    return [(name, str(grid["title"])) for name, grid in READY.items()]
 
 
-def _form(offer: WorkOffer, parser: argparse.ArgumentParser) -> WorkForm:
-    text = (parser.description or "").split("\n\n")[0].replace("\n", " ")
-    fields = tuple(_fields(parser))
-    return WorkForm(offer, text, fields)
+def suite_size(parser: argparse.ArgumentParser, words: Sequence[str]) -> WorkSize:
+    """What `evprof suite …` would measure. Reads its grid and its list of samples; why it cannot is the sentence."""
+    from evprof.cli.suite.options import question_of, samples_of, spec_of
+    from evprof.run.suites.plan import plan_suite
 
-
-def _fields(parser: argparse.ArgumentParser) -> Iterator[WorkField]:
-    formatter = parser._get_formatter()
-    for group in parser._action_groups:
-        for action in group._group_actions:
-            if action.help == argparse.SUPPRESS or action.dest in _NOT_ASKED:
-                continue
-            yield WorkField(
-                name=action.dest,
-                option=action.option_strings[-1] if action.option_strings else "",
-                help=formatter._expand_help(action) if action.help else "",
-                kind=_kind(action),
-                choices=tuple(map(str, action.choices or _suggested(parser.prog.split()[-1], action.dest))),
-                is_required=bool(action.required),
-                default=_default(action),
-                group="" if action.required or group in parser._action_groups[:2] else group.title or "",
-                short=action.option_strings[0] if len(action.option_strings) > 1 else "",
-            )
-
-
-def _suggested(command: str, option: str) -> Sequence[str]:
-    if (command, option) != ("suite", "suite"):
-        return ()
-    from evprof.run.suites.ready import READY  # not for the window's start
-
-    return tuple(READY)
-
-
-def _kind(action: argparse.Action) -> str:
-    if action.nargs == 0:
-        return FLAG
-    if isinstance(action, argparse._AppendAction) or action.nargs in ("*", "+"):
-        return LIST
-    return _KINDS.get(str(action.metavar), PLACE if action.dest == "output" else WORD)
-
-
-def _default(action: argparse.Action) -> str:
-    return "" if action.default in (None, False, []) or action.nargs == 0 else str(action.default)
+    try:
+        options = parser.parse_args(list(words))
+        question = question_of(options)
+        spec = spec_of(question, options, lambda _: None)
+        samples, _ = samples_of(question, spec)
+        plan = plan_suite(spec, samples)
+    except UserError as error:
+        return WorkSize(error.sentence)
+    runs = Counter(role for row in plan.rows for role in row.roles)
+    runs.update(role for cell in spec.cells for role in cell.answering * spec.warmup)
+    names = ", ".join(sample.name for sample in samples[:_NAMED]) + (", …" if len(samples) > _NAMED else "")
+    cells, times = count_text(len(spec.cells), "configuration"), count_text(spec.repeat, "time")
+    total, warm = count_text(sum(runs.values()), "run"), spec.warmup * sum(len(cell.answering) for cell in spec.cells)
+    where = f"{count_text(len(samples), 'sample')} ({names})"
+    return WorkSize(f"{cells} on {where}, {times} each: {total}, {warm} of them warm-up.", runs)

@@ -1,20 +1,23 @@
-"""Long work from the window: forms made of the commands' own options, the queue, and a process that can be stopped."""
+"""Long work from the window: forms in plain words, the queue, and a process that can be stopped."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QApplication, QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.core.recording import RecordLog
-from evprof.run.works.work_form import FLAG, OFFERS, ON, PLACE, WorkField, WorkForm, WorkOffer, Works
+from evprof.loaders.manifests.manifest import read_manifest
+from evprof.run.works.work_form import COLLECT, FORMS, MORE, ON, PLACE, TRAIN, WorkField, WorkForm, Works
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import MessageBar
+from ui.window.main_window import MainWindow
 from ui.work.long_work import LongWork
 from ui.work.queue_dialog import QueueDialog
 from ui.work.work_dialog import WorkDialog
@@ -36,15 +39,17 @@ print("counted")
 """
 
 FORM = WorkForm(
-    WorkOffer("count", "Count", ("count",), ""),
+    "count",
+    "Count",
+    ("count",),
     "Count things.",
     (
-        WorkField("what", "", "what is counted", is_required=True),
-        WorkField("output", "--output", "where to", kind=PLACE, is_required=True),
-        WorkField("wait", "--wait", "wait for a word", kind=FLAG, group="manners"),
-        WorkField("fail", "--fail", "fail at once. Whatever it is.", kind=FLAG, group="manners"),
-        WorkField("resume", "--resume", "go on", kind=FLAG, group="manners"),
+        WorkField("what", "", "Things"),
+        WorkField("output", "--output", "Output folder", kind=PLACE),
+        WorkField("more", "", "More options", kind=MORE),
     ),
+    "",
+    can_resume=True,
 )
 
 
@@ -56,7 +61,7 @@ def _argv(words: Sequence[str]) -> list[str]:
 def queue(application: object) -> Iterator[WorkQueue]:
     controller = RunController(RecordLog())
     made = WorkQueue(controller, controller)
-    made.works = Works(lambda: [FORM], _argv, lambda _: "")
+    made.works = Works(_argv, lambda _: "")
     yield made
     made.close()
     controller.close()
@@ -67,7 +72,7 @@ def test_work_is_done_one_after_the_other_and_tells_how_far_it_is(
 ) -> None:
     told: list[str] = []
     first = queue.add(FORM, {"what": "a"})
-    second = queue.add(FORM, {"what": "b", "fail": ON})
+    second = queue.add(FORM, {"what": "b", "more": "--fail"})
     queue.changed.connect(lambda: told.append(first.told()))
     assert (first.state, second.state) == (WORKING, WAITING)
     wait_until(lambda: first.is_over)
@@ -82,7 +87,7 @@ def test_work_is_done_one_after_the_other_and_tells_how_far_it_is(
 
 
 def test_what_is_stopped_keeps_what_is_done_and_can_go_on(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:
-    item = queue.add(FORM, {"what": "a", "wait": ON})
+    item = queue.add(FORM, {"what": "a", "more": "--wait"})
     wait_until(lambda: item.progress is not None)
     queue.stop()
     assert item.told().startswith("stopping")
@@ -96,7 +101,7 @@ def test_what_is_stopped_keeps_what_is_done_and_can_go_on(queue: WorkQueue, wait
 
 
 def test_a_program_that_is_not_there_is_told(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:
-    queue.works = Works(lambda: [FORM], lambda _: ["/nowhere/at/all"], lambda _: "")
+    queue.works = Works(lambda _: ["/nowhere/at/all"], lambda _: "")
     item = queue.add(FORM, {"what": "a"})
     wait_until(lambda: item.is_over)
     assert item.state == FAILED
@@ -111,14 +116,18 @@ def test_what_failed_can_be_tried_again_with_what_was_given(
     work = LongWork(
         window, controller, themes, MessageBar(themes, window), open_paths=lambda _: None, show=lambda *_: None
     )
-    work.offer(Works(lambda: [FORM], _argv, lambda _: ""))
-    work.begin(FORM, {"what": "a", "output": "b", "fail": ON})
+    work.offer(Works(_argv, lambda _: ""))
+    work.begin(FORM, {"what": "a", "output": "b", "more": "--fail"})
     wait_until(lambda: work.queue.items[0].is_over)
     (queue,) = window.findChildren(QueueDialog)
     again = next(button for button in queue.findChildren(QPushButton) if button.text() == "Try again…")
     again.click()
     (form,) = window.findChildren(WorkDialog)
-    assert {name: value for name, value in form.values.items() if value} == {"what": "a", "output": "b", "fail": ON}
+    assert {name: value for name, value in form.values.items() if value} == {
+        "what": "a",
+        "output": "b",
+        "more": "--fail",
+    }
     work.close()
     controller.close()
     window.deleteLater()
@@ -126,63 +135,83 @@ def test_what_failed_can_be_tried_again_with_what_was_given(
 
 def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(application: object, themes: ThemeHolder) -> None:
     given: list[dict[str, str]] = []
-    dialog = WorkDialog(
-        FORM, lambda words: "" if "a" in words else "Not that.", lambda v: given.append(dict(v)), themes
-    )
+    works = Works(_argv, lambda words: "" if "a" in words else "--output: must be another folder.")
+    dialog = WorkDialog(FORM, works, lambda values: given.append(dict(values)), themes)
     dialog.start()
-    assert dialog.problem.text == "Say what this is to be: What, Output."
+    assert dialog.problem.text == "Please choose: things and output folder."
     dialog.rows["what"].give("b")
     dialog.rows["output"].give("-x")
     dialog.start()
-    assert dialog.problem.text == "Not that."
+    assert dialog.problem.text == "Output folder: must be another folder."
     dialog.rows["what"].give("a")
-    dialog.rows["wait"].give(ON)
-    assert dialog.command.text() == "evprof count a --output=-x --wait"
-    dialog.search.setText("word")
-    assert [name for name, row in dialog.rows.items() if not row.isHidden()] == ["what", "output", "wait"]
+    dialog.rows["more"].give("--wait --note 'two words'")
+    assert dialog.command.text() == "evprof count a --output=-x --wait --note 'two words'"
     dialog.start()
     assert given[0]["what"] == "a"
     dialog.deleteLater()
 
 
-def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_every_field_is_an_option_of_its_command_and_is_asked_once(form: WorkForm) -> None:
     from evprof.cli import build_parser
     from evprof.cli.work_forms import works
 
-    offered = works(build_parser)
-    found, check = {form.offer.name: form for form in offered.forms()}, offered.check
-    assert list(found) == [offer.name for offer in OFFERS]
-    suite = found["measure_suite"]
-    assert {"suite", "output"} == {field.name for field in suite.fields if field.is_required}
-    gamma = next(field for field in suite.fields if field.name == "gamma")
-    assert "draft proposes" in gamma.help
-    words = suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "2"})
-    assert check(words) == ""
-    assert found["train_adapter"].made({"data": "examples", "output": "adapter"}) is None
-    assert "must be a whole number" in check(suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "two"}))
+    titles = [field.title for field in form.fields]
+    assert len(titles) == len(set(titles))
+    taken = {"kind": "eagle", "repeat": "2", "overwrite": ON, "more": "--limit 3" if form.name != TRAIN else "--seed 3"}
+    values = {field.name: taken.get(field.name, f"a {field.name}") for field in form.fields}
+    assert works(build_parser).check(form.argv(values)) == ""
+    assert all(works(build_parser).check(form.argv({**values, field.name: ""})) for field in form.missing({}))
 
 
-def test_a_form_says_itself_what_is_wrong_with_an_option(application: QApplication) -> None:
+def test_the_suite_form_measures_what_is_open_and_says_how_much(
+    window: MainWindow,
+    session_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wait_until: Callable[..., Any],
+) -> None:
     from evprof.cli import build_parser
     from evprof.cli.work_forms import works
 
-    offered = works(build_parser)
-    form = next(form for form in offered.forms() if form.offer.name == "convert")
-    started: list[object] = []
-    dialog = WorkDialog(form, offered.check, started.append, ThemeHolder())
-    dialog.show()
-    for name, value in {"input": "a.raw", "output": "b.npz", "start_ms": "soon"}.items():
-        dialog.rows[name].give(value)
-    row = dialog.rows["start_ms"]
-    assert row.isHidden()
-    dialog.start()
-    assert dialog.problem.text == "Start ms: must be a number, not 'soon'."
-    assert row.isVisible()
-    dialog.activateWindow()
-    application.processEvents()
-    assert dialog.focusWidget() is row.editor
-    assert not started
+    monkeypatch.setattr("ui.work.suite_form.autosave_folder", lambda: tmp_path / "sessions")
+    window.open_paths([str(session_file)], waits=True)
+    window.long_work.offer(works(build_parser))
+    chosen = window.samples.samples[1]
+    window.show_sample(chosen)
+    window.long_work.ask("measure_suite", {"draft": "scripted-eventgpt", "target": "scripted-video-llava"})
+    (dialog,) = window.findChildren(WorkDialog)
+    wait_until(lambda: bool(dialog.size_line.text()))
+    told = dialog.size_line.text()
+    assert f"1 configuration on 1 sample ({chosen.name}), 10 times each: 22 runs, 2 of them warm-up." in told
+    assert re.search(r"About .*, by 4 runs of this session", told)
+    assert read_manifest(dialog.values["data"]).samples[0].prompt == chosen.prompt
+    assert works(build_parser).check(dialog.form.argv(dialog.values)) == ""
+    dialog.rows["target"].give("another-model")
+    wait_until(lambda: "The time is not known" in dialog.size_line.text())
+    dialog.rows["repeat"].give("two")
+    wait_until(lambda: "must be a whole number" in dialog.size_line.text())
     dialog.close()
+
+
+def test_training_takes_the_folder_that_was_collected(
+    application: object, themes: ThemeHolder, wait_until: Callable[..., Any]
+) -> None:
+    window, controller = QWidget(), RunController(RecordLog())
+    bar = MessageBar(themes, window)
+    work = LongWork(window, controller, themes, bar, open_paths=lambda _: None, show=lambda *_: None)
+    work.offer(Works(_argv, lambda _: ""))
+    work.begin(next(form for form in FORMS if form.name == COLLECT), {"manifest": "a.csv", "output": "/x/examples"})
+    wait_until(lambda: bar.shown is not None)
+    assert bar.shown is not None
+    assert bar.shown.action == "Train an adapter…"
+    bar.act()
+    (dialog,) = window.findChildren(WorkDialog)
+    assert (dialog.form.name, dialog.values["data"]) == (TRAIN, "/x/examples")
+    dialog.close()
+    work.close()
+    controller.close()
+    window.deleteLater()
 
 
 def test_what_was_made_is_opened_in_the_window(
@@ -199,7 +228,7 @@ def test_what_was_made_is_opened_in_the_window(
         open_paths=lambda paths: opened.append(paths[0]),
         show=lambda *_: None,
     )
-    work.offer(Works(lambda: [FORM], _argv, lambda _: ""))
+    work.offer(Works(_argv, lambda _: ""))
     made = tmp_path / "made.txt"
     made.write_text("x")
     work.begin(FORM, {"what": "a", "output": str(made)})

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
-from evprof.run.works.work_form import OFFERS
+from evprof.run.works.work_form import FORMS
 from ui.window.panels import PANELS
 
 
@@ -75,8 +75,8 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("align_start", "Align at the start", "Alt+1", below="Runs A and B"),
     ActionEntry("align_first_token", "Align at the first token", "Alt+2", below="Runs A and B"),
     ActionEntry("align_span", "Align at the selected span", "Alt+3", below="Runs A and B"),
-    ActionEntry("queue", "Queue…", "Ctrl+J", below="Long work"),
-    *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
+    ActionEntry("queue", "Queue…", "Ctrl+J", below="Tasks"),
+    *(ActionEntry(form.name, f"{form.title}…", below="Tasks") for form in FORMS),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L", below=WINDOW),
     ActionEntry("palette", "Find…", "Ctrl+Shift+P"),
     None,

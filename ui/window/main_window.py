@@ -17,11 +17,13 @@ from PySide6.QtWidgets import QDialog, QToolButton, QWidget
 from evprof.core.errors import UserError
 from evprof.core.protocols import EngineChanged, Message, RunEnded, RunWarned
 from evprof.core.recording import RecordLog
+from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
 from evprof.core.texts import one_line
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.bundled import bundled_samples
-from evprof.run.works.work_form import OFFERS
+from evprof.run.works.work_form import FORMS
 from evprof.session.facts import MARKS, Mark
 from evprof.view.timescale import time_text
 from ui.columns.answer_comparison import AnswerComparison
@@ -162,7 +164,13 @@ class MainWindow(WindowParts):
         self.dialogs = WindowDialogs(self)
         self.finding = WindowPalette(self)
         self.long_work = LongWork(
-            self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
+            self,
+            self.controller,
+            self.holder,
+            self.messages,
+            open_paths=self.open_paths,
+            show=self.status.show_work,
+            opened=self._opened,
         )
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
 
@@ -178,7 +186,7 @@ class MainWindow(WindowParts):
         return {
             **{entry.name: partial(self._show_panel, entry.name) for entry in PANELS},
             **{name: partial(self._do_in_sight, work) for name, work in in_sight.items()},
-            **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
+            **{form.name: partial(self.long_work.ask, form.name) for form in FORMS},
             "start_page": self.welcome.open,
             "open_events": open_input.browse_events,
             "open_video": open_input.browse_video,
@@ -228,6 +236,12 @@ class MainWindow(WindowParts):
         `waits`: opens before returning and raises UserError instead (pictures).
         """
         (self.opener.open_now if waits else self.opener.open)(paths)
+
+    def _opened(self) -> tuple[list[Sample], dict[str, ModelChoice]]:
+        """The samples, the current one first, and the models that are chosen."""
+        form, current = self.toolbar.form, self.toolbar.sample
+        others = [sample for sample in self.samples.samples if identity(sample) != identity(current)]
+        return [current, *others], {DRAFT: form.draft, TARGET: form.target}
 
     def _make_menu(self) -> None:
         self.menu_button = in_role(QToolButton(), "quiet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,10 @@ from PySide6.QtWidgets import QApplication, QWidget
 from evprof.core.errors import UserError
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.requests import demo_requests
-from evprof.run.works.work_form import WorkForm, Works
+from evprof.run.works.work_form import FORMS, MEASURE_SUITE, WorkForm, Works
 from ui.samples.clip_choice import identity
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
@@ -43,44 +45,55 @@ class LongWork:
         *,
         open_paths: Callable[[Sequence[str]], None],
         show: Callable[[str, float | None], object],
+        opened: Callable[[], tuple[Sequence[Sample], Mapping[str, ModelChoice]]] = lambda: ((), {}),
     ) -> None:
-        """`show` takes what is at work, in words, and how much of it is done."""
+        """`show` takes what is at work, in words, and how much of it is done. `opened` gives the samples, the current
+        one first, and the models that are chosen."""
         self._window = window
         self._controller = controller
         self._holder = holder
         self._messages = messages
         self._open_paths = open_paths
-        self._forms: dict[str, WorkForm] = {}
         self.queue = WorkQueue(controller, window)
         self.queue.ended.connect(self._tell)
         self.queue.changed.connect(self._show)
         self._show_text = show
+        self._opened = opened
         self._busy_since = time.monotonic()
         controller.busy_changed.connect(self._note_busy)
 
     def offer(self, works: Works) -> None:
         self.queue.works = works
 
-    def form(self, name: str) -> WorkForm | None:
-        if not self._forms and self.queue.works is not None:
-            self._forms = {form.offer.name: form for form in self.queue.works.forms()}
-        return self._forms.get(name)
-
     def ask(self, name: str, given: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Asks what a kind of work is to do, and has it done; `given` stands in its fields at first."""
+        """Opens the form of a kind of work; `given` is in its fields at first."""
+        self._ask(next(form for form in FORMS if form.name == name), given)
+
+    def _ask(self, form: WorkForm, given: Mapping[str, str]) -> None:
         from ui.work.work_dialog import WorkDialog
 
-        form, works = self.form(name), self.queue.works
-        if form is None or works is None:
-            self._messages.post("Long work is started from the program's own window; run evprof.", WARNING)
+        if (works := self.queue.works) is None:
+            self._messages.post("Long work needs the program's own window: run evprof.", WARNING)
             return
-        dialog = WorkDialog(form, works.check, lambda values: self.begin(form, values), self._holder, self._window)
-        for field, value in given.items():
-            dialog.rows[field].give(value)
+        values = self._made_before(form)
+        if form.name == MEASURE_SUITE:
+            from ui.work.suite_form import suite_form
+
+            form, values = suite_form(form, works.suites(), *self._opened())
+        dialog = WorkDialog(form, works, lambda chosen: self.begin(form, chosen), self._holder, self._window)
+        dialog.runs = self._controller.runs
+        for field, value in {**values, **given}.items():
+            if field in dialog.rows:
+                dialog.rows[field].give(value)
         dialog.show()
 
+    def _made_before(self, form: WorkForm) -> dict[str, str]:
+        """Fields whose value earlier work of the queue made."""
+        made = {item.form.name: item.values.get("output", "") for item in self.queue.items}
+        return {field.name: made[field.comes_from] for field in form.fields if field.comes_from in made}
+
     def _ask_again(self, item: WorkItem) -> None:
-        self.ask(item.form.offer.name, {name: value for name, value in item.values.items() if value})
+        self._ask(item.form, {name: value for name, value in item.values.items() if value})
 
     def begin(self, form: WorkForm, values: Mapping[str, str]) -> None:
         self.queue.add(form, values)
@@ -101,8 +114,12 @@ class LongWork:
         kind = {FAILED: FAILURE, STOPPED: WARNING}.get(item.state, INFO)
         reason = f": {item.sentence}" if item.state == FAILED and item.sentence else "."
         sentence = f"{item.title}: {item.state}{reason}"
+        following = next((form for form in FORMS if form.name == item.form.follows_up), None)
         if item.made is not None:
             self._messages.post(sentence, kind, "Open", lambda: self._open(item), about=item.title)
+        elif following is not None and kind == INFO:
+            ask = partial(self.ask, following.name)
+            self._messages.post(sentence, kind, f"{following.title}…", ask, about=item.title)
         else:
             self._messages.post(sentence, kind, "Queue", self.show_queue, about=item.title)
         QApplication.alert(self._window)

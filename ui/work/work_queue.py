@@ -38,7 +38,7 @@ class WorkItem:
     @property
     def title(self) -> str:
         first = next((self.values.get(entry.name, "") for entry in self.form.fields if not entry.option), "")
-        return " · ".join(part for part in (self.form.offer.title, first.strip()) if part)
+        return " · ".join(part for part in (self.form.title, first.strip()) if part)
 
     @property
     def is_over(self) -> bool:
@@ -61,8 +61,7 @@ class WorkItem:
 
     @property
     def again(self) -> Mapping[str, str]:
-        can_resume = any(entry.name == "resume" for entry in self.form.fields)
-        return {**self.values, "resume": ON} if can_resume else self.values
+        return {**self.values, "resume": ON} if self.form.can_resume else self.values
 
 
 class WorkProcess(QProcess):

@@ -1,48 +1,24 @@
-"""What a command can be asked for, as plain data: a window makes a form of it without knowing the command line."""
+"""What the window can have done by a command, as plain data: forms in words of their own, and lines of progress."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evprof.core.plain import Plain
+from evprof.core.vocabulary.drafters import KINDS
 
 SUITE_SESSION = "suite.evprof"
 
+MEASURE_SUITE, COLLECT, TRAIN = "measure_suite", "collect_examples", "train_adapter"
 
-@dataclass(frozen=True)
-class WorkOffer:
-    """A kind of work: its name in the code, what the menu calls it, the words that begin its command.
-
-    `result` is what of the place it writes to, the value of `output`, can be opened, relative to that place; None:
-    nothing.
-    """
-
-    name: str
-    title: str
-    words: tuple[str, ...]
-    result: str | None = None
-
-
-OFFERS = (
-    WorkOffer("measure_suite", "Measure a suite", ("suite",), SUITE_SESSION),
-    WorkOffer("convert", "Convert recordings", ("convert",), ""),
-    WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
-    WorkOffer("train_adapter", "Train an adapter", ("adapter", "train")),
-    WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),
-    WorkOffer("measure_overhead", "Measure the observer effect", ("bench", "overhead")),
-)
-"""In menu order."""
-
-
-FILE, FOLDER, PLACE, WORD = "file", "folder", "place", "word"
-"""Kinds of values: a file that is there, a folder, a place to write to, any other word."""
-
-FLAG, LIST = "flag", "list"
-"""Kinds of fields: nothing but yes or no; several values, a line each."""
+FILE, FOLDER, PLACE, WORD, FLAG, MORE = "file", "folder", "place", "word", "flag", "more"
+"""Kinds of values: a file that is there, a folder, a place to write to, any other word, yes or no; MORE are words of
+the command line."""
 
 ON = "yes"
 
@@ -52,80 +28,196 @@ _SEE_HELP = re.compile(r"; see evprof [\w -]+ --help\.$")
 
 @dataclass(frozen=True)
 class WorkField:
-    """One thing that can be given. `option` is "" for what is told by its place, `short` its other spelling, if any;
-    `choices` () is anything."""
+    """A value of a form. `option` is "" for a value that the command line knows by its position.
+
+    `choices` are pairs of value and text. `comes_from` names the work whose output the value is.
+    """
 
     name: str
     option: str
-    help: str
+    title: str
+    help: str = ""
     kind: str = WORD
-    choices: tuple[str, ...] = ()
-    is_required: bool = False
-    default: str = ""
-    group: str = ""
-    short: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    comes_from: str = ""
 
     @property
-    def title(self) -> str:
-        words = (self.option.lstrip("-") or self.name).replace("-", " ").replace("_", " ")
-        return f"{words[:1].upper()}{words[1:]}"
+    def is_required(self) -> bool:
+        """Whether the command needs it: what it knows by its position, its output, and what trains."""
+        return self.kind != MORE and (not self.option or self.option in _REQUIRED)
+
+
+_REQUIRED = ("--output", "--kind")
+_MORE = WorkField("more", "", "More options", "options of the command line, such as --limit 5", MORE)
 
 
 @dataclass(frozen=True)
 class WorkForm:
-    """One kind of long work: what is offered, the command's own words about it, and what it can be asked for."""
+    """A kind of work: its name in the code, what the menu calls it, the words that begin its command, and its fields.
 
-    offer: WorkOffer
+    `result` is what of the place it writes to, the value of `output`, can be opened, relative to that place; None:
+    nothing. `is_sized`: what it would measure can be said before. `follows_up` takes what this one made.
+    """
+
+    name: str
+    title: str
+    words: tuple[str, ...]
     text: str
     fields: tuple[WorkField, ...]
+    result: str | None = None
+    can_resume: bool = False
+    is_sized: bool = False
+    follows_up: str = ""
 
     def argv(self, values: Mapping[str, str]) -> list[str]:
         """The command's words for the values given, by field name. What is empty is not given."""
-        words, places = list(self.offer.words), list[str]()
-        for field in self.fields:
-            value = values.get(field.name, "").strip()
+        options, places = list[str](), list[str]()
+        for entry in self.fields:
+            value = values.get(entry.name, "").strip()
             if not value:
                 continue
-            if not field.option:
+            if entry.kind == MORE:
+                options += _words(value)
+            elif not entry.option:
                 # A name that begins with a dash is no option.
-                each = value.splitlines() if field.kind == LIST else [value]
-                places += [f"./{word}" if word.startswith("-") else word for word in each]
-            elif field.kind == FLAG:
-                words.append(field.option)
+                places.append(f"./{value}" if value.startswith("-") else value)
             else:
                 # In one word: a value may begin with a dash.
-                each = value.splitlines() if field.kind == LIST else [value]
-                long = field.option.startswith("--")
-                words += [w for one in each for w in ([f"{field.option}={one}"] if long else [field.option, one])]
-        return [*self.offer.words, *places, *words[len(self.offer.words) :]]
+                options.append(entry.option if entry.kind == FLAG else f"{entry.option}={value}")
+        resume = ["--resume"] if self.can_resume and values.get("resume") == ON else []
+        return [*self.words, *places, *options, *resume]
 
     def missing(self, values: Mapping[str, str]) -> list[WorkField]:
-        return [field for field in self.fields if field.is_required and not values.get(field.name, "").strip()]
+        return [entry for entry in self.fields if entry.is_required and not values.get(entry.name, "").strip()]
 
     def in_its_words(self, sentence: str) -> tuple[WorkField | None, str]:
-        """What the command says of an option (`--runs: there is no …`): of which field that is, and the same as a form
-        says it."""
+        """What the command says of an option (`--repeat: must be …`): the field, and the sentence with its title."""
         option, _, rest = sentence.partition(": ")
-        field = next((field for field in self.fields if option and option in (field.option, field.short)), None)
-        told = sentence if field is None else f"{field.title}: {rest}"
-        return field, _SEE_HELP.sub(".", told)
+        entry = next((entry for entry in self.fields if option and option == entry.option), None)
+        told = sentence if entry is None else f"{entry.title}: {rest}"
+        return entry, _SEE_HELP.sub(".", told)
 
     def made(self, values: Mapping[str, str]) -> Path | None:
         place = values.get("output", "").strip()
-        return None if self.offer.result is None or not place else Path(place) / self.offer.result
+        return None if self.result is None or not place else Path(place) / self.result
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # an open quote
+        return [text]
+
+
+_OUTPUT = WorkField("output", "--output", "Output folder", kind=PLACE)
+_MODELS = (
+    WorkField("draft", "--draft", "Event model", "the bundled model, or a checkpoint folder", FOLDER),
+    WorkField("target", "--target", "Video model", "the bundled model, or a checkpoint folder", FOLDER),
+)
+
+_KINDS = tuple((kind.key, f"{kind.word}: {kind.sentence}") for kind in KINDS.values() if kind.sizes)
+"""What can be trained."""
+
+FORMS = (
+    WorkForm(
+        MEASURE_SUITE,
+        "Measure a suite",
+        ("suite",),
+        "Measures many configurations, and writes a session and a report.",
+        (
+            WorkField("suite", "", "Suite", "Or a grid file (TOML, JSON).", FILE),
+            WorkField("data", "--data", "Samples", "Or a list of samples (CSV, JSON).", FILE),
+            *_MODELS,
+            WorkField("repeat", "--repeat", "Repetitions", "as the suite says"),
+            _OUTPUT,
+            _MORE,
+        ),
+        SUITE_SESSION,
+        can_resume=True,
+        is_sized=True,
+    ),
+    WorkForm(
+        "convert",
+        "Convert recordings",
+        ("convert",),
+        "Converts event recordings, videos, frames and lists of samples.",
+        (
+            WorkField("input", "", "Read", "A recording, a video, a folder, or a list of samples.", FILE),
+            WorkField("output", "--output", "Write to", "The ending decides the format.", PLACE),
+            WorkField("overwrite", "--overwrite", "Replace existing files", kind=FLAG),
+            _MORE,
+        ),
+        "",
+    ),
+    WorkForm(
+        COLLECT,
+        "Collect examples for an adapter",
+        ("adapter", "collect"),
+        "The target answers a list of samples; the hidden states of both models are kept.",
+        (
+            WorkField("manifest", "", "List of samples", "A CSV or JSON file.", FILE),
+            *_MODELS,
+            _OUTPUT,
+            _MORE,
+        ),
+        follows_up=TRAIN,
+    ),
+    WorkForm(
+        TRAIN,
+        "Train an adapter",
+        ("adapter", "train"),
+        "Trains a drafter on collected examples.",
+        (
+            WorkField(
+                "data",
+                "",
+                "Examples",
+                "The folder of collected examples.",
+                FOLDER,
+                comes_from=COLLECT,
+            ),
+            WorkField("kind", "--kind", "Kind", choices=_KINDS),
+            _OUTPUT,
+            _MORE,
+        ),
+        follows_up="evaluate_adapter",
+    ),
+    WorkForm(
+        "evaluate_adapter",
+        "Evaluate an adapter",
+        ("adapter", "evaluate"),
+        "Measures an adapter on samples that it was not trained on.",
+        (
+            WorkField("adapter", "", "Adapter", "The folder of an adapter.", FOLDER, comes_from=TRAIN),
+            WorkField("data", "", "Samples", "A list of samples, or a folder of examples.", FILE),
+            WorkField("repeat", "--repeat", "Repetitions", "3"),
+            _MORE,
+        ),
+    ),
+)
+"""In menu order."""
+
+
+@dataclass(frozen=True)
+class WorkSize:
+    """What work would do: one sentence, and the number of runs by role."""
+
+    sentence: str
+    runs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Works:
-    """What the window needs to have long work done: the forms, and how a program is started that does it.
+    """How the window has work done. `argv` makes the argument list of a process that prints `WorkProgress` lines.
 
-    `argv` makes the argument list of a process that follows `WorkProgress` lines; `check` says in a sentence why words
-    cannot be meant, "" if they can.
+    `check` says in a sentence why a command's words are not valid, "" if they are. `size` says what a suite would
+    measure; it reads files. `suites` are names and titles of ready-made suites.
     """
 
-    forms: Callable[[], Sequence[WorkForm]]
     argv: Callable[[Sequence[str]], list[str]]
     check: Callable[[Sequence[str]], str]
+    size: Callable[[Sequence[str]], WorkSize] = lambda _: WorkSize("")
+    suites: Callable[[], Sequence[tuple[str, str]]] = tuple
 
 
 MARK = "\x1e"
