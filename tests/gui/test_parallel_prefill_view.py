@@ -28,10 +28,14 @@ from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.view.columns import columns_of
+from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.figures import stages
+from evprof.view.columns import ShownModel, columns_of
 from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
+from ui.comparison.sheet import title_parts
+from ui.run_facts.figures import compare, figure_text
 from ui.runs.run_entries import RunEntries
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
@@ -185,3 +189,17 @@ def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Sele
     style = text.document().firstBlock().begin().fragment().charFormat()
     assert style.underlineStyle() == QTextCharFormat.UnderlineStyle.DashUnderline
     controller.close()
+
+
+def test_what_both_models_did_is_under_no_model_of_the_comparison(scripted_recording: RecordLog) -> None:
+    """A column of the panel shows one model's stages, as the strip above it; Compare names both."""
+    controller = RunController(scripted_recording)
+    controller.pull()
+    plain, hidden = (ShownModel(controller.runs[run_id], TARGET) for run_id in (PLAIN, HIDDEN))
+    rows = {row.metric: row for row in compare(plain, hidden)}
+    apart = {role: stages.stage_ms(hidden.run, "prefill", role) for role in (DRAFT, TARGET)}
+    assert stages.stage_total_ms(hidden.run, "prefill") != apart[TARGET]
+    assert rows["prefill_ms"].b == figure_text(apart[TARGET], "ms")
+    assert rows["prefill_ms"].judgement == ""
+    assert title_parts(Configuration((hidden.run,)))[1].startswith("both models")
+    assert title_parts(Configuration((plain.run,)))[1].startswith("scripted")

@@ -36,8 +36,8 @@ from ui.run_facts.run_text import (
     drafter_kind,
     expected_line,
     lacking,
-    mode_name,
     provenance_tip,
+    role_name,
     short_chips,
     stage_now,
 )
@@ -125,7 +125,7 @@ class ModelHead(QWidget):
     def _fit(self) -> None:
         """Leaves out the part and the family in a narrow column, and cuts the name at the room that is left."""
         model, width = self._model, self.width()
-        name = model.name if model else mode_name(self._side)
+        name = model.name if model else role_name(self._side)
         self._chips.setText(chips(model) if width >= _WIDE else short_chips(model) if width >= _NARROW else "")
         self._chips.setVisible(bool(self._chips.text()))
         self._part.setVisible(width >= _WIDE and bool(self._part.text()))

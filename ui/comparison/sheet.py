@@ -12,6 +12,7 @@ from pathlib import Path
 from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.comparability import comparability
+from evprof.metrics.comparison.differences import BOTH_MODELS, difference_of, has_both_models
 from evprof.metrics.comparison.document import setting_rows
 from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows
 from evprof.metrics.configurations.gathering import Configuration
@@ -21,8 +22,8 @@ from ui.comparison.book import OpenSession
 from ui.run_facts.figures import figure_text, generation_text, interval_text, ratio_text
 from ui.run_facts.run_text import NOTHING, cell_names, mode_name, run_title
 
-MOST_NAMED = 4
-"""Figures that a note names."""
+MOST_NAMED, MOST_WHY = 4, 3
+"""Figures that a note names, and columns whose difference from the baseline is explained."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,13 @@ class SheetRow:
 
 @dataclass(frozen=True)
 class ComparisonSheet:
-    """The whole comparison. `differences` says why figures cannot be compared; `hidden` counts rows left out."""
+    """The whole comparison.
 
+    `why` holds a sentence for each of the first other columns; `differences` says why figures cannot be compared;
+    `hidden` counts rows left out.
+    """
+
+    why: tuple[str, ...] = ()
     heads: tuple[ColumnHead, ...] = ()
     rows: tuple[SheetRow, ...] = ()
     notes: tuple[str, ...] = ()
@@ -73,7 +79,7 @@ class ComparisonSheet:
 
     def as_text(self) -> str:
         """Tab-separated lines: per column the value, the change from the baseline, and the count."""
-        lines = [[self.differences]] if self.differences else []
+        lines = [[sentence] for sentence in (*self.why, self.differences) if sentence]
         lines += [["", *(head.title for head in self.heads)], ["", *(head.session for head in self.heads)]]
         for row in self.rows:
             cells = (" ".join(filter(None, (cell.value, cell.change, cell.count))) for cell in row.cells)
@@ -93,10 +99,11 @@ def sheet(
     titles = titles_of(listed)
     rows = comparison_rows(listed, baseline, basis)
     shown = [row for row in rows if not differences_only or any(row.differing)]
+    why = _why(listed, titles, baseline, basis)
     settings = [row for row in setting_rows(listed) if row.differs]
     lines = [SheetRow("Settings that differ")] if settings else []
     lines += [
-        SheetRow(row.name, tuple(FigureCell(value or NOTHING) for value in row.values), is_setting=True)
+        SheetRow(row.name, tuple(FigureCell(_setting(row.key, value)) for value in row.values), is_setting=True)
         for row in settings
     ]
     for section in SECTIONS:
@@ -104,16 +111,31 @@ def sheet(
         lines += [SheetRow(section)] if inside else []
         lines += [_figure_row(row, listed, baseline) for row in inside]
     return ComparisonSheet(
+        tuple(why),
         tuple(
             _head(column, title, sessions[column.session], index == baseline)
             for index, (column, title) in enumerate(zip(listed, titles, strict=True))
         ),
         tuple(lines),
-        (*_generation(listed, titles, baseline), *_left_out(listed, titles, sessions), *_notes(rows)),
+        (*_generation(listed, titles, baseline), *_left_out(listed, titles, sessions), *_notes(rows, why)),
         baseline,
         len(rows) - len(shown),
         comparability(listed, baseline).sentence,
     )
+
+
+def _why(listed: Sequence[Configuration], titles: Sequence[str], baseline: int, basis: str) -> list[str]:
+    """Why each of the first other columns takes more or less time than the baseline."""
+    base, found = listed[baseline], []
+    for column, title in zip(listed, titles, strict=True):
+        if column is not base and len(found) < MOST_WHY:
+            names = (titles[baseline], title) if len(listed) > 2 else ()
+            found.append(difference_of(base, column, basis).why(names))
+    return list(filter(None, found))
+
+
+def _setting(key: str, value: str | None) -> str:
+    return NOTHING if value is None else mode_name(value) if key == "mode" else value
 
 
 def titles_of(listed: Sequence[Configuration]) -> list[str]:
@@ -129,7 +151,7 @@ def title_parts(column: Configuration) -> tuple[str, str]:
     """A configuration's name, and what it runs: the cell and the model, or the request and its settings."""
     run = column.runs[0]
     model = run.info.models.get(run.info.role)
-    name = model.name if model else run.info.role
+    name = BOTH_MODELS if has_both_models(column) else model.name if model else run.info.role
     if column.is_cell:
         cell, _ = cell_names(run)
         return cell, "" if name in cell else name
@@ -165,6 +187,8 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, is_baseline: bo
     shown = figure_text(value, row.unit)
     few = f"n = {count:,}" if count != (len(column.samples()) if column.is_cell else len(column.runs)) else ""
     tip = [f"{shown} {row.unit}".strip() + (f", mean, n = {count:,}" if count > 1 else "")]
+    if has_both_models(column) and not figure_of(row.metric).is_of_answer and not stages_in(row.metric[:-3]):
+        few = few or column.runs[0].info.role
     if is_baseline or delta is None:
         return FigureCell(shown, few, tip="\n".join(tip if is_baseline else [*tip, "The baseline has no such figure."]))
     ends = row.ci95[index] if row.ci95 else None
@@ -204,10 +228,12 @@ def _left_out(listed: Sequence[Configuration], titles: Sequence[str], sessions: 
     return notes
 
 
-def _notes(rows: Sequence[ComparisonRow]) -> list[str]:
-    """The notes on figures, each once, with the names of the figures if they are few."""
+def _notes(rows: Sequence[ComparisonRow], why: Sequence[str]) -> list[str]:
+    """The notes on figures that `why` does not say, each once, with the names of the figures if they are few."""
     titles: dict[str, list[str]] = {}
     for row in rows:
         for note in row.notes:
+            if any(note.rpartition("not called: ")[2] in sentence for sentence in why):
+                continue
             titles.setdefault(note, []).append(figure_of(row.metric).title)
     return [f"{', '.join(names)}: {note}" if len(names) <= MOST_NAMED else note for note, names in titles.items()]

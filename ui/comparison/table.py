@@ -22,7 +22,7 @@ _SIGN = {"good": "▲ ", "bad": "▼ "}
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _ANY = QModelIndex | QPersistentModelIndex
 
-SIGNS = "▲ better, ▼ worse than the baseline."
+SIGNS = "Means of the runs in each head. ▲ better, ▼ worse than the baseline."
 """The legend below the table."""
 
 

@@ -127,11 +127,12 @@ class ComparisonDialog(QDialog):
         self.table.baseline_chosen.connect(self._choose_baseline)
         self.table.removed.connect(self._remove)
         self.table.menu_asked.connect(self._offer_column)
-        self.differences, self.signs, self.notes = sentence("warn"), sentence("small"), sentence("small")
-        for label in (self.differences, self.signs, self.notes):
+        self.why, self.differences = sentence(""), sentence("warn")
+        self.signs, self.notes = sentence("small"), sentence("small")
+        for label in (self.why, self.differences, self.signs, self.notes):
             label.setContentsMargins(GRID + 2, GRID // 2, GRID, 0)
         right = in_role(QFrame(), "panel")
-        parts = (self.empty, self.differences, (self.table, 1), self.signs, self.notes)
+        parts = (self.empty, self.why, self.differences, (self.table, 1), self.signs, self.notes)
         stacked(*parts, on=right, margins=(0, 0, 0, GRID), spacing=GRID // 2)
         return right
 
@@ -175,6 +176,7 @@ class ComparisonDialog(QDialog):
         if isinstance(result, ComparisonSheet):
             self.table.show_sheet(result)
             hidden = f"Hidden, without a difference: {count_text(result.hidden, 'figure')}." if result.hidden else ""
+            say(self.why, "\n".join(result.why))
             say(self.differences, result.differences)
             say(self.signs, " ".join(filter(None, (hidden, SIGNS if len(result.heads) > 1 else ""))))
             say(self.notes, " ".join(result.notes))

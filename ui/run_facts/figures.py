@@ -13,7 +13,8 @@ from evprof.core.records import COVERS
 from evprof.core.units import MIB, TIMES, ratio_digits, times_text
 from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
-from evprof.view.columns import ShownModel
+from evprof.view.columns import ShownModel, takes_draft_model
+from evprof.view.labels import stages_in
 from ui.run_facts.run_text import NOTHING
 
 if TYPE_CHECKING:
@@ -62,10 +63,12 @@ def compare(a: Column, b: Column, basis: str = END_TO_END, cells: Cells = NO_CEL
     compared = {}
     if a is not None and b is not None and a.run is not b.run:
         compared = {row.metric: row for row in comparison_rows(_sides(a, b, cells), 0, basis)}
+    # The columns show one model each, whichever other model took part in its run.
+    are_apart = any(column is not None and takes_draft_model(column.run) for column in (a, b))
     rows = []
     for metric in _metrics(basis, a, b):
         figure, row = figure_of(metric), compared.get(metric)
-        if row is not None:
+        if row is not None and not (are_apart and stages_in(metric.removesuffix("_ms"))):
             values, ratio, ends = row.values, row.ratio[1], row.ci95[1] if row.ci95 else None
         else:
             values, ends = [_mean(metric, column, basis, cells) for column in (a, b)], None

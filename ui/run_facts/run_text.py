@@ -55,8 +55,8 @@ def mode_name(mode: str) -> str:
 
 
 def role_name(role: str) -> str:
-    """`Event model (draft)`: what a role's model is called."""
-    return f"{mode_name(role)} ({role})"
+    """`Draft model`."""
+    return f"{role.capitalize()} model"
 
 
 def run_title(run: RunLog) -> str:

@@ -120,7 +120,8 @@ class ComparisonPanel(QWidget):
             return
         if all(column.run.info.is_over for column in self._pair if column):
             self.table.reset_widths()
-        self.table.show_rows(list(map(_table_row, result.rows)), (*heads_of(*self._pair), "B / A"))
+        first, second = heads_of(*self._pair)
+        self.table.show_rows(list(map(_table_row, result.rows)), (first, second, f"{second} / {first}"))
         self.explained.emit(result.why)
         say(self.means, result.means)
         settings, count = " · ".join(result.settings), len(result.settings)

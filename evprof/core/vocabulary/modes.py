@@ -69,8 +69,8 @@ _ALL = (
         is_parallel=True,
         strategy="parallel",
     ),
-    _single(DRAFT, "Event model", "The draft answers alone."),
-    _single(TARGET, "Video model", "The target answers alone."),
+    _single(DRAFT, "Draft alone", "The draft answers, without the target."),
+    _single(TARGET, "Target alone", "The target answers, without the draft."),
     Mode(
         "kv-adapted",
         "KV-adapted, lossy",
