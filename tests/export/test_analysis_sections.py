@@ -21,6 +21,7 @@ from evprof.export.report.rendering import html, markdown
 from evprof.export.report.sections.answers import claims
 from evprof.export.report.sections.comparisons import both_models, contributions, fewer_or_faster_tokens
 from evprof.export.report.sections.limits import capacity, theory
+from evprof.export.report.sections.memory import peaks
 from evprof.export.report.sections.models import frames
 from evprof.export.report.sections.speculation import acceptance, costs, what_if
 from evprof.export.report.writing import SECTIONS
@@ -157,6 +158,24 @@ def test_theory_of_002(published: ReportData) -> None:
     stages = [(row[0].text[:8], row[1].text) for row in work.rows]
     assert stages == [(name, stage) for name in ("EventGPT", "LLaVA-1.") for stage in ("vision", "prefill", "decode")]
     assert "MFU" not in work.heads
+
+
+def test_memory_counts_both_models_of_a_run(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """Weights and caches of a speculative run are the draft's and the target's."""
+    model = {"weight_bytes": 600}
+    cell = cell_runs.Cell(mode="speculative", model=model, kv_bytes=60, is_imported=False, samples=1)
+    data = report_data(cell)
+    for run in data.runs:
+        run.info.models["draft"] = replace(run.info.models["target"], weight_bytes=400)
+        run.info.kv["draft"] = replace(run.info.kv["target"], measured_bytes=40)
+    (row,) = tables(peaks(data))[0].rows
+    assert [cell.text for cell in row[2:4]] == ["1,000 B", "100 B"]
+
+
+def test_nothing_is_called_bound_without_a_measured_ceiling(report_data: MakeData, cell_runs: ModuleType) -> None:
+    section = theory(report_data(cell_runs.DRAFT_002))
+    assert "bound" not in "".join(head for table in tables(section) for head in table.heads)
+    assert all("bound by" not in plot.caption for plot in plots(section))
 
 
 def test_the_roofline_against_measured_ceilings(report_data: MakeData, cell_runs: ModuleType) -> None:

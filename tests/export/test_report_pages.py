@@ -258,3 +258,11 @@ def test_no_values_break_a_plot(kind: str, given_values: list[float | None], is_
     series = (PlotSeries(name, x, y, low=y, high=y), PlotSeries("vision+prefill", x, y[:1], is_line=True))
     plot = ReportPlot(kind, name, series, tuple(name for _ in y), is_log=is_log)
     assert Page(plot_svg(plot, "p-1")).open == []
+
+
+def test_long_names_of_a_plot_that_begin_alike_stay_apart() -> None:
+    names = [f"speculative · evprof-tiny-video-llava · drafter {name}" for name in ("lookup", "suffix", "self")]
+    plot = ReportPlot(POINTS, "lines", tuple(PlotSeries(name, (1.0,), (2.0,)) for name in names))
+    assert plot_table(plot).heads[1:] == tuple(names)
+    legend = figure_of(plot).legends[0]
+    assert len({text.get_text() for text in legend.get_texts()}) == 3

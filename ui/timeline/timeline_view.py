@@ -19,6 +19,7 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.axis import Aligning, AxisHead
+from ui.timeline.delta_lane import DeltaLane
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import KEY_PAN, KEY_ZOOM, LaneStack
 from ui.timeline.latency_lane import LatencyLane
@@ -138,7 +139,8 @@ class TimelineView(QWidget):
         self.rounds_of_a, self.rounds = RoundLane(scene, 0), RoundLane(scene, 1)
         self.latency = LatencyLane(scene)
         above = [*self._stages, self.overlap, self.rounds_of_a, self.rounds, self.latency]
-        return [*above, KvLane(scene), MemoryLane(scene), PowerLane(scene)]
+        self.delta = DeltaLane(scene, self.controller)
+        return [*above, KvLane(scene), MemoryLane(scene), PowerLane(scene), self.delta]
 
     def _connect_widgets(self) -> None:
         head, stack, offers, zooming = self.head, self.stack, self.offers, self.zooming
