@@ -19,7 +19,6 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.axis import Aligning, AxisHead
-from ui.timeline.delta_lane import DeltaLane
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import KEY_PAN, KEY_ZOOM, LaneStack
 from ui.timeline.latency_lane import LatencyLane
@@ -139,8 +138,7 @@ class TimelineView(QWidget):
         self.rounds_of_a, self.rounds = RoundLane(scene, 0), RoundLane(scene, 1)
         self.latency = LatencyLane(scene)
         above = [*self._stages, self.overlap, self.rounds_of_a, self.rounds, self.latency]
-        self.delta = DeltaLane(scene, self.controller)
-        return [*above, KvLane(scene), MemoryLane(scene), PowerLane(scene), self.delta]
+        return [*above, KvLane(scene), MemoryLane(scene), PowerLane(scene)]
 
     def _connect_widgets(self) -> None:
         head, stack, offers, zooming = self.head, self.stack, self.offers, self.zooming

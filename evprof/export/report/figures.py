@@ -204,9 +204,9 @@ def interval_cell(
     note: str = "",
     has_unit: bool = True,
 ) -> Cell:
-    """A 95 % interval; n/a where too few values give one. `has_unit` False where the head of the column says it."""
+    """A 95 % interval, or n/a with the reason as `note`. `has_unit` False where the head of the column says it."""
     if interval is None:
-        return Cell(NOT_AVAILABLE, tone="dim", note=note or "fewer than three values give no interval")
+        return Cell(NOT_AVAILABLE, tone="dim", note=note)
     text = interval_text(interval, unit)
     return Cell(text if has_unit else text.removesuffix(f" {unit}"), badge, note=note)
 

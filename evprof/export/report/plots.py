@@ -256,7 +256,9 @@ def _ends(series: PlotSeries, place: int) -> Ends:
 
 def _short(text: str) -> str:
     line = one_line(text, 400)
-    line = line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
+    if len(line) > _LONGEST_NAME:
+        # Names of one plot often begin alike.
+        line = f"{line[: _LONGEST_NAME // 2]}…{line[1 - _LONGEST_NAME // 2 :]}"
     # matplotlib leaves names that begin with an underscore out of a legend.
     return f"\u200a{line}" if line.startswith("_") else line
 

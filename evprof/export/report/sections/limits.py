@@ -26,6 +26,8 @@ CARD_BYTES = 24_000 * MIB
 PACKED_CACHES = ("fp8", "hqq8", "hqq4")
 """Kinds of cache whose bytes are not the formula's."""
 
+BOUNDS = "A point on the sloping line is bound by memory, on the level one by arithmetic, below both by neither"
+
 _GIGA, _TERA = 1e9, 1e12
 
 
@@ -201,7 +203,8 @@ def _roofline_plot(works: Sequence[StageWork]) -> ReportPlot:
         series.append(PlotSeries(f"{name}: {stage}", x, y, stage, badge=badge))
     low = min(work.intensity for _, work, _ in works) / 2
     high = max(work.intensity for _, work, _ in works) * 2
-    for ceiling in dict.fromkeys(ceiling for _, _, ceiling in works if ceiling is not None):
+    ceilings = dict.fromkeys(ceiling for _, _, ceiling in works if ceiling is not None)
+    for ceiling in ceilings:
         x = tuple(sorted({low, min(max(ceiling.balance, low), high), high}))
         y = tuple(min(value * ceiling.bandwidth_bytes_s, ceiling.matmul_flops_s) / _GIGA for value in x)
         threads = f", {count_text(ceiling.threads, 'thread')}" if ceiling.device == "cpu" else ""
@@ -214,7 +217,9 @@ def _roofline_plot(works: Sequence[StageWork]) -> ReportPlot:
         x_title="operations per byte",
         y_title="operations a second",
         unit="GFLOP/s",
-        caption="A point on the sloping line is bound by memory, on the level one by arithmetic, below both by neither",
+        caption=BOUNDS
+        if ceilings
+        else "No ceiling of this machine was measured: nothing is said of what binds a stage",
         is_log=True,
     )
 

@@ -33,13 +33,22 @@ from evprof.session.facts import read_batches
 
 
 def _weights(run: RunLog) -> float | None:
-    model = run.info.models.get(run.info.role)
-    return model.weight_bytes if model is not None else None
+    return _of_all([model.weight_bytes for model in run.info.models.values()])
+
+
+def _caches(run: RunLog) -> float | None:
+    return _of_all([measured_bytes(run, role) for role in run.info.models or (run.info.role,)])
+
+
+def _of_all(sizes: Sequence[int | None]) -> float | None:
+    """The bytes of all models of a run together; None where one of them is not known."""
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
 
 
 PEAKS: dict[str, Read] = {
     "weights": _weights,
-    "KV cache": measured_bytes,
+    "KV caches": _caches,
     "peak allocated": partial(remembered_bytes, name="peak_allocated_bytes"),
     "peak reserved": lambda run: run.info.memory.peak_reserved_bytes,
     "peak resident": partial(remembered_bytes, name="peak_rss_bytes"),
@@ -74,7 +83,9 @@ def peaks(data: ReportData) -> list[Block]:
         ("dtype", dtype),
         *((name, partial(peak, read=read)) for name, read in PEAKS.items()),
     ]
-    caption = "Memory, means over samples; resident memory is the whole process's, with all loaded models"
+    caption = (
+        "Memory, means over samples: weights and caches of all models of a run; resident memory is the whole process's"
+    )
     return [data.table(columns, caption, shown, text_columns=2)]
 
 

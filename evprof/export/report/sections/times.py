@@ -203,36 +203,36 @@ def shares(data: ReportData) -> list[Block]:
 
 
 def _times(data: ReportData, column: Configuration) -> list[tuple[Cell, ...]]:
-    own = badge_of(column.runs)
+    total = readings.total(data.basis)
     parts = [(part_title(name), readings.part(name)) for name in _parts(data, data.basis)]
-    measured = [(title, own, summary) for title, one in parts if (summary := data.summary(column, one))]
-    total = data.summary(column, readings.total(data.basis))
-    whole = total.mean if total else sum(summary.mean for _, _, summary in measured)
-    note = "" if total else "of the measured stages together: there is no total on this basis"
-    measured += [("total", own, total)] if total else []
-    shared = len(measured)
-    measured += [
-        (title, one.badge(own), summary) for title, one in _moments(data) if (summary := data.summary(column, one))
+    listed = [(title, reading, data.summary(column, reading)) for title, reading in parts]
+    whole = data.summary(column, total)
+    divisor = whole.mean if whole else sum(summary.mean for _, _, summary in listed if summary)
+    note = "" if whole else "of the measured stages together: there is no total on this basis"
+    shared = {title for title, _ in parts} | {"total"}
+    listed += [
+        (title, reading, data.summary(column, reading)) for title, reading in (("total", total), *_moments(data))
     ]
-    return [
-        doc.row_of(
-            "" if index else data.name(column),
-            title,
-            fmt.ms_cell(summary, badge, has_unit=False),
-            fmt.interval_cell(summary.ci95, has_unit=False),
-            fmt.share_cell(summary.mean / whole if whole else None, note=note) if index < shared else "",
-            *(
-                fmt.ms_cell(value, badge, has_unit=False)
-                for value in (
-                    summary.minimum,
-                    *(summary.percentiles[percent] for percent in SPREAD),
-                    summary.maximum,
-                )
-            ),
-            fmt.rows_cell(summary.count),
+    rows: list[tuple[Cell, ...]] = []
+    for title, reading, summary in listed:
+        estimate = data.estimate(column, reading)
+        if summary is None or estimate is None:
+            continue
+        badge = reading.badge(badge_of(column.runs))
+        spread = (summary.minimum, *(summary.percentiles[percent] for percent in SPREAD), summary.maximum)
+        is_shared = title in shared
+        rows.append(
+            doc.row_of(
+                "" if rows else data.name(column),
+                title,
+                fmt.ms_cell(summary, badge, has_unit=False),
+                fmt.interval_cell(summary.ci95, has_unit=False, note=estimate.note),
+                fmt.share_cell(summary.mean / divisor if divisor else None, note=note) if is_shared else "",
+                *(fmt.ms_cell(value, badge, has_unit=False) for value in spread),
+                fmt.rows_cell(summary.count),
+            )
         )
-        for index, (title, badge, summary) in enumerate(measured)
-    ]
+    return rows
 
 
 def operations(data: ReportData) -> list[Block]:
