@@ -24,7 +24,7 @@ from evprof.metrics.estimates.estimates import mean_of, observe
 from evprof.metrics.figures import kv_cache, stages
 from evprof.metrics.figures.energy import computing_devices, energy_document, throttle_sentence, throttled_devices
 from evprof.metrics.figures.scores import named_letter, score
-from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, acceptance, ceiling_of
+from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, acceptance, ceiling_of, is_tree
 from evprof.metrics.speculation.payoff import Payoff
 from evprof.metrics.speculation.verdicts import payoff_sentence
 
@@ -340,12 +340,12 @@ def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
     if counts is None:
         return
     make = partial(Fact, DRAFTING, (run.run_id,))
-    yield make(
-        "accepted / drafted",
-        f"{counts.accepted:,} / {counts.drafted:,}",
-        origin="draft acceptance rate: the bonus token is not counted",
-    )
-    yield make("acceptance rate", counts.draft_acceptance_rate, "share", FIGURES["draft_acceptance_rate"].tip)
+    accepted = f"{counts.accepted:,} / {counts.drafted:,}"
+    if is_tree([run]):
+        yield make("accepted / drafted nodes", accepted, origin="most nodes of a tree cannot be accepted")
+    else:
+        yield make("accepted / drafted", accepted, origin="draft acceptance rate: the bonus token is not counted")
+        yield make("acceptance rate", counts.draft_acceptance_rate, "share", FIGURES["draft_acceptance_rate"].tip)
     if counts.hidden_drafted:
         yield make(
             "hidden accepted / drafted",
@@ -361,14 +361,14 @@ def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
         origin = f"Fewer than {FEWEST_REJECTIONS} different rejections: too few to estimate."
     else:
         low, high = ceiling.interval
-        ends = f"{low:.2f} to {'no limit' if high is None else f'{high:.2f}'}"
+        ends = f"{1 + low:.2f} to {'no limit' if high is None else f'{1 + high:.2f}'}"
         origin = (
-            "The bound on accepted tokens per round for any number of drafted tokens, if tokens are accepted "
-            f"independently; bonus left out; 95 % interval {ends}, from {ceiling.rejections} rejections."
+            "The bound on the mean acceptance length for any number of drafted tokens, if tokens are accepted "
+            f"independently; the bonus token is counted; 95 % interval {ends}, from {ceiling.rejections} rejections."
         )
-    value = None if ceiling is None else f"{ceiling.value:.2f}"
+    value = None if ceiling is None else f"{1 + ceiling.value:.2f}"
     ids = tuple(one.run_id for one in repeats)
-    yield Fact(DRAFTING, ids, "ceiling α / (1 − α)", value, origin=origin)
+    yield Fact(DRAFTING, ids, "ceiling 1 / (1 − α)", value, origin=origin)
 
 
 # Facts over several runs.
@@ -396,12 +396,15 @@ def run_time_ms(run: RunLog) -> float | None:
 
 
 def speedup_fact(payoff: Payoff) -> Fact | None:
-    """The speed-up of runs that draft over their baseline; None where nothing was measured."""
+    """The speed-up of runs that draft over their baseline, without a value unless it may be called faster or slower;
+    None where nothing was measured."""
     whole = payoff.whole
     if whole is None:
         return None
-    tone = ("good" if payoff.is_faster else "bad") if payoff.is_clear else ""
     ids, origin = tuple(run.run_id for run in payoff.runs), payoff_sentence(payoff)
+    if not payoff.is_clear:
+        return Fact(DRAFTING, ids, "speed-up", None, "×", origin, "speedup")
+    tone = "good" if payoff.is_faster else "bad"
     return Fact(DRAFTING, ids, "speed-up", whole.ratio, "×", origin, "speedup", tone, whole.interval)
 
 

@@ -30,7 +30,7 @@ def weighed(scripted: None, evprof: Callable, inputs: tuple[Path, Path], tmp_pat
 
 def test_show_prints_one_verdict_for_all_repeats(evprof: Callable, weighed: Path) -> None:
     output = evprof("show", weighed).output
-    assert output.count("2 runs against 2 plain ones") == 1
+    assert output.count("2 runs against baseline runs 2, 3") == 1
     assert "Draft acceptance" in output
 
 

@@ -239,7 +239,7 @@ def test_acceptance_with_numerators_and_denominators(report_data: MakeData, cell
     assert found["both", "mean acceptance length, bonus counted"] == ["60", "18", "3.333"]
     assert found["both", "mean accepted length, bonus left out"] == ["42", "18", "2.333"]
     assert found["draft and target", "position-wise match"] == ["72", "72", "100 %"]
-    assert "5 different shares are called acceptance" in said(blocks)
+    assert "These 5 shares divide different counts" in said(blocks)
     # Rounds after the prefill: gamma = 4, tau = 1 + 5 / 2, and 110 / 60 measured, over six samples.
     (table,) = tables(costs(data))
     assert [cell.text for cell in table.rows[0]][1:3] == ["4.000", "3.500"]

@@ -15,6 +15,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.speculation import clinic
 from evprof.metrics.speculation.outcome import acceptance, draft_depth
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 
 ROUNDS = st.lists(
     st.integers(0, 6).flatmap(
@@ -119,12 +120,15 @@ def test_a_tree_has_levels() -> None:
         (2, 2, 1),
         (1, 1, 1),
     ]
-    assert "every node" in by_name(clinic.definitions(run))[clinic.DRAFT_RATE].note
+    found = by_name(clinic.definitions(run))
+    assert clinic.DRAFT_RATE not in found  # not beside the rate of a chain
+    assert (found[clinic.NODE_RATE].numerator, found[clinic.NODE_RATE].denominator) == (4, 27)
 
 
 def answer(role: str, mode: str, ids: list[int], run_id: int = 1) -> RunLog:
     sample = Sample("a.npy", "a.mp4", "What?")
     log = RunLog(RunInfo(run_id, run_id, 0, role, mode, sample=sample, status="finished"))
+    log.info.models = {"draft": SCRIPTED_DRAFT.facts, "target": SCRIPTED_TARGET.facts}
     for place, token_id in enumerate(ids):
         log.absorb(TokenRecord(run_id, role, place, token_id, "target", -1, 0, ""))
     return log
@@ -135,11 +139,14 @@ def test_token_match_counts_the_same_id_at_the_same_position() -> None:
     run.absorb(RoundRecord(2, 0, 0, 1, 1, 0, 3, 1, 2, "", 0))
     match = by_name(clinic.definitions(run, draft))[clinic.MATCH]
     assert (match.numerator, match.denominator) == (2, 3)
+    assert "own answer (run 1) against the target's (run 2)" in match.note
     assert clinic.plain_answer(run, [run, draft]) is draft
     assert clinic.plain_answer(run, [answer("target", "target", [5], 3)]) is None
     asked_else = answer("draft", "draft", [5], 4)
     asked_else.info.sample = replace(asked_else.info.sample, prompt="Why?")
     assert clinic.plain_answer(run, [asked_else]) is None
+    del run.info.models["draft"]  # a head on the target's states gives no answer of its own
+    assert clinic.plain_answer(run, [run, draft]) is None
     run.info.speculation = SpeculationFacts("drafter", "model", alignment="re-encoded")
     assert by_name(clinic.definitions(run, draft))[clinic.MATCH].value is None
 

@@ -18,6 +18,7 @@ from evprof.metrics.estimates.estimates import Verdict
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.break_even import GAMMAS, Chance
 from evprof.metrics.speculation.payoff import Prediction
+from evprof.metrics.speculation.verdicts import pays_words
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.label import Label
@@ -64,16 +65,14 @@ class WhatIf:
         return max(2, self.measured.tokens)
 
     def curve(self) -> list[tuple[int, float]]:
-        """(drafted tokens of a round, speed of decoding against plain decoding)."""
-        return [(gamma, self._speed(gamma)) for gamma in GAMMAS]
-
-    def _speed(self, gamma: int | Mapping[int, float]) -> float:
-        return break_even.answer_speedup(self.measured.costs, gamma, self.chance, self.length)
+        """(drafted tokens of a round, speed of decoding against the baseline)."""
+        points = break_even.curve(self.measured.costs, self.chance, self.length)
+        return [(point.gamma, point.speedup) for point in points]
 
     @property
     def speed(self) -> float:
-        """The speed of decoding against plain decoding."""
-        return self._speed(self.mix)
+        """The speed of decoding against the baseline."""
+        return break_even.answer_speedup(self.measured.costs, self.mix, self.chance, self.length)
 
     @property
     def saved_ms(self) -> float:
@@ -90,13 +89,10 @@ class WhatIf:
         is_guess = self.gamma is not None and self.gamma not in costs.rest_ms
         width = f"{self.mean_gamma:.3g} drafted tokens a round{' (extrapolated)' * is_guess}"
         needed = break_even.break_even_alpha(costs, self.mix, self.length, self.measured.preparation_ms)
-        if needed is None:
-            threshold = "no acceptance makes it pay at this length"
-        else:
-            threshold = f"it pays above {percent_text(needed)} acceptance of a token"
         return (
             f"With {width} and {percent_text(self.rate)} acceptance of a token, speculation {head} of an answer of "
-            f"{count_text(self.length, 'token')} (decoding {self.speed:.2f} times as fast); {threshold}."
+            f"{count_text(self.length, 'token')} (decoding {self.speed:.2f} times as fast). "
+            f"{pays_words(needed, 'acceptance of a token')}."
         )
 
 

@@ -12,13 +12,13 @@ from evprof.core.records import TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.units import percent_text
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
-from evprof.metrics.configurations.baselines import baseline_of, repeats_of
+from evprof.metrics.configurations.baselines import baseline_of, repeats_of, runs_text
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.speculation.clinic import SHARE, Definition, definitions_over, plain_answer
 from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, first_rejections
 from evprof.metrics.speculation.outcome import distinct_answers, is_lossy
 from evprof.metrics.speculation.payoff import DECODE, Prediction, payoff_of, prediction_of
-from evprof.metrics.speculation.verdicts import speculation_sentence
+from evprof.metrics.speculation.verdicts import costs_sentence, speculation_sentence
 from ui.clinic.break_even import BreakEvenPlot, WhatIf, WhatIfSliders
 from ui.columns.model_column import LOSSY
 from ui.run_facts.run_text import NOTHING, chance_text, judgement_of, piece_text, run_title
@@ -34,9 +34,12 @@ DEFINITION_HEADS = ("Figure", "Formula", "Counts", "Value")
 REJECTION_HEADS = ("round", "place", "draft", "p of draft", "p of target", "target instead", "p of target", "kind")
 
 _DIFFERENT_COUNTS = "These figures divide different counts: do not compare them with each other."
-_NO_PLAIN = "Break-even needs a run with rounds, and a plain run of the same target on the same sample."
+_NONE, _NONE_SHOWN = "No speculation to examine yet", "No run that speculates is shown"
+_RUN_ONE = "Run a sample in a speculative mode."
+_NO_PLAIN = "Break-even needs a run with rounds, and a run of the target alone on the same sample."
 _CAPTION = (
-    "Line: predicted from the costs of these rounds. Square: measured, with its 95 % interval. Circle: the sliders."
+    "Line: predicted from these rounds, extrapolated beyond {} drafted tokens. Square: measured, with its 95 % "
+    "interval. Circle: the sliders."
 )
 _MOST_LISTED = 2000
 """Rejections in the table."""
@@ -46,7 +49,8 @@ _MOST_LISTED = 2000
 class Clinic:
     """Figures of a run. Definitions are over all its repeats, where equal answers count once; rejections are its own.
 
-    `judgement` is the role of `sentence`. `against` names the plain runs of the comparison, "" without any.
+    `judgement` is the role of `sentence`. `against` names the runs of the baseline, "" without any. `costs` says what
+    rounds cost, or how many are missing.
     """
 
     run: RunLog
@@ -57,6 +61,7 @@ class Clinic:
     sentence: str
     judgement: str
     against: str = ""
+    costs: str = ""
 
     @property
     def title(self) -> str:
@@ -70,16 +75,17 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     runs = repeats_of(run, others)
     if run not in runs:
         runs = [run]
-    baseline = baseline_of(run, others)
+    baseline, prediction = baseline_of(run, others), prediction_of(run, others)
     return Clinic(
         run,
         len(runs),
         tuple(definitions_over([(entry, plain_answer(entry, others)) for entry in distinct_answers(runs)])),
         tuple(first_rejections(run)),
-        prediction_of(run, others),
+        prediction,
         speculation_sentence(run, others),
         judgement_of(run, payoff_of(run, others)),
         "" if baseline is None else baseline.words,
+        "" if baseline is None else costs_sentence(runs, prediction),
     )
 
 
@@ -155,16 +161,12 @@ class ClinicDialog(FollowingDialog):
     clinic: Clinic | None = None
 
     def make_views(self, themes: ThemeHolder) -> None:
-        self.empty = EmptyState(
-            "No speculation to examine yet",
-            "Run a sample in a speculative mode, or choose such a run on the left of the window.",
-            "Run this sample speculatively",
-        )
+        self.empty = EmptyState(_NONE, _RUN_ONE, "Run this sample speculatively")
         self.title = in_role(Label(), "title")
         self.badge = in_role(Label("lossy"), "warn-chip")
         self.lossy = sentence("warn")
         self.against = in_role(QPushButton(), "chip")
-        self.against.setToolTip("The plain runs of the comparison: choose others")
+        self.against.setToolTip("The runs of the baseline: choose others")
         self.against.clicked.connect(self._ask_baseline)
         self.sentence = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         self.plot, self.sliders, self.caption = BreakEvenPlot(themes), WhatIfSliders(), sentence("small")
@@ -210,6 +212,8 @@ class ClinicDialog(FollowingDialog):
         self.body.setVisible(run is not None)
         self.clinic = None if run is None else clinic_of(run, others)
         if self.clinic is None or run is None:
+            known = runs_text(other.run_id for other in others if speculative_run([other]))
+            self.empty.say(*((_NONE_SHOWN, f"Choose one in the list: {known}.") if known else (_NONE, _RUN_ONE)))
             return
         self.title.setText(self.clinic.title)
         self.badge.setVisible(is_lossy(run))
@@ -223,10 +227,12 @@ class ClinicDialog(FollowingDialog):
         say(self.counts, ", ".join(f"{counted[kind]:,} {kind}" for kind in KINDS))
         found, old = self.clinic.prediction, self.plot.state if is_same else None
         self.break_even.setVisible(found is not None)
+        self.no_plain.say("", self.clinic.costs or _NO_PLAIN)
         self.no_plain.setVisible(found is None and not mode_of(run.info.mode).maps_cache)
         self.sentence.say(self.clinic.sentence, self.clinic.judgement)
         if found is not None:
-            say(self.caption, _CAPTION)
+            widths = " and ".join(map(str, found.costs.rounds))
+            say(self.caption, f"{self.clinic.costs} {_CAPTION.format(widths)}")
             state = WhatIf(found, old.gamma, old.alpha) if old is not None else WhatIf(found)
             self.sliders.show_state(state)
             self._show_state(state)

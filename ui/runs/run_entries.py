@@ -229,7 +229,7 @@ class RunEntries:
         fact = None if payoff is None else facts.speedup_fact(payoff)
         if payoff is None or fact is None:
             return replace(plain, chip="no baseline ▾")
-        text, tip = fact.text if fact.interval is not None else _UNCLEAR, _over("speed-up", [fact])
+        text, tip = fact.text or _UNCLEAR, _over("speed-up", [fact])
         chip = f"{against_of(payoff, _ids(members))} ▾"
         return ListLine(None, "", text, fact.tone, tip=f"{fact.origin}\n{tip}".strip(), chip=chip)
 

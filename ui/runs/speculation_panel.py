@@ -46,7 +46,7 @@ class SpeculationPanel(QWidget):
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Draft acceptance")
         self.against = in_role(QPushButton(), "chip")
-        self.against.setToolTip("The plain runs of the baseline: choose others")
+        self.against.setToolTip("The runs of the baseline: choose others")
         self.against.clicked.connect(self._ask_baseline)
         self.verdict = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         self.why = Disclosure("Why")
@@ -121,10 +121,11 @@ def _rows(run: RunLog, repeats: list[RunLog]) -> list[TableRow]:
         TableRow(name, (found[name].text, found[rate].text if rate in found else NOTHING), tip=found[name].origin)
         for name, rate in (
             ("accepted / drafted", "acceptance rate"),
+            ("accepted / drafted nodes", ""),
             ("hidden accepted / drafted", "hidden acceptance rate"),
         )
         if name in found
     ]
-    for name, unit in (("mean acceptance length", "bonus counted"), ("ceiling α / (1 − α)", "bonus left out")):
-        rows.append(TableRow(name, ("", found[name].text or NOTHING), unit=unit, tip=found[name].origin))
+    for name in ("mean acceptance length", "ceiling 1 / (1 − α)"):
+        rows.append(TableRow(name, ("", found[name].text or NOTHING), unit="bonus counted", tip=found[name].origin))
     return rows

@@ -12,7 +12,7 @@ from evprof.core.vocabulary.scoring import SCORING_RULES
 from evprof.metrics.figures import decoding, energy, kv_cache, scores, stages
 from evprof.metrics.figures.partition import Block, StagePartition, composites, measured_ms, name_of
 from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
-from evprof.metrics.speculation.outcome import acceptance
+from evprof.metrics.speculation.outcome import acceptance, is_tree
 
 Reader = Callable[[RunLog, str, str], float | None]
 """Reads a figure off a run for the model of a role, on a basis; None: not measured."""
@@ -83,8 +83,15 @@ def _of_stage(name: str) -> Reader:
     return lambda run, role, _: stages.stage_ms(run, name, role)
 
 
-def _accepted(name: str) -> Reader:
-    return _whole(lambda run: getattr(acceptance(run), name, None))
+def _chain_acceptance(run: RunLog) -> float | None:
+    """accepted / drafted; None of trees, whose nodes are another count."""
+    counts = None if is_tree([run]) else acceptance(run)
+    return counts.draft_acceptance_rate if counts else None
+
+
+def _acceptance_length(run: RunLog) -> float | None:
+    counts = acceptance(run)
+    return counts.mean_acceptance_length if counts else None
 
 
 _REMEMBERED = ("weights_bytes", "peak_allocated_bytes", "peak_rss_bytes")
@@ -124,7 +131,7 @@ READERS: dict[str, Reader] = {
     "energy_per_token_j": _whole(energy.decode_energy_per_token_j),
     "mean_power_w": _whole(energy.mean_power_w),
     "peak_power_w": _whole(energy.peak_power_w),
-    "draft_acceptance_rate": _accepted("draft_acceptance_rate"),
-    "mean_acceptance_length": _accepted("mean_acceptance_length"),
+    "draft_acceptance_rate": _whole(_chain_acceptance),
+    "mean_acceptance_length": _whole(_acceptance_length),
     **{key: _score(key) for key in SCORING_RULES},
 }

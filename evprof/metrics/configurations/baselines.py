@@ -43,8 +43,10 @@ MOST_NAMED = 6
 
 
 def runs_text(run_ids: Iterable[int]) -> str:
-    """Run numbers in words, in order: all of a few, of many the first two and the last."""
+    """Run numbers in words, in order: all of a few, of many the first two and the last; "" without any."""
     run_ids = sorted(run_ids)
+    if not run_ids:
+        return ""
     if len(run_ids) == 1:
         return f"run {run_ids[0]}"
     if len(run_ids) <= MOST_NAMED:
@@ -147,9 +149,11 @@ def _baseline_runs(pool: Sequence[RunLog], known: RunPool, key: SampleKey) -> li
 
 
 def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
-    """Runs of the draft alone on what `run` was asked, in order; [] without any. Those of another attention or cache
-    count as well: their answer is the same."""
+    """Runs of a run's draft model alone on what it was asked, in order; [] where no model drafts. Those of another
+    attention or cache count as well: their answer is the same."""
     draft, asked = run.info.models.get(DRAFT), asked_of(run.info, DRAFT)
+    if draft is None:
+        return []
     return [
         other
         for other in others
@@ -157,7 +161,7 @@ def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
         and is_counted(other.info)
         and not mode_of(other.info.mode).is_paired
         and answer_length(other)
-        and (draft is None or _same_weights(other.info.models.get(DRAFT), draft))
+        and _same_weights(other.info.models.get(DRAFT), draft)
         and asked_of(other.info, DRAFT) == asked
     ]
 

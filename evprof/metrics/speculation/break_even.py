@@ -1,21 +1,23 @@
 """The arithmetic of break-even: measured costs, the speed that they predict, and the acceptance that speculation needs.
 
-S = tau / (gamma c + v) after Leviathan et al. (arXiv 2211.17192) with measured costs: c is a drafted token, v the rest
-of a round (verification, rollback, the host's work), both in plain target steps. Costs paid once per answer (the
+Speed after Leviathan et al. (arXiv 2211.17192) with measured costs and whole rounds: c is a drafted token, v the rest
+of a round (verification, rollback, the host's work), both in steps of the baseline. Costs paid once per answer (the
 draft's own stages, preparing, catching up) stand apart.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from operator import mul
+from statistics import fmean
 
 from evprof.core.records import RoundRecord
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures.kept import kept
-from evprof.metrics.speculation.outcome import draft_depth, expected_tokens_per_round
+from evprof.metrics.speculation.outcome import draft_depth
 
 OUTPUT_LENGTHS = (5, 20, 50, 100)
 """Tokens of an answer in tables of expected totals."""
@@ -99,23 +101,30 @@ Gamma = int | Mapping[int, float]
 GAMMAS = tuple(range(1, 13))
 """Drafted tokens a round that curves are drawn over."""
 
-_FEWEST_ROUNDS = 10
-"""A width that fewer rounds had is not relied on where others are known."""
+FEWEST_ROUNDS = 10
+"""A width with fewer rounds has no measured costs."""
 
 PREPARING = "prepare draft"
 """The span in which a drafter gets ready, part of stage decode."""
 
-_STEPS = 60
+_STEPS = 50
 """Bisections; a float has 53 bits."""
+
+_MOST_PLACES = 4096
+"""Places of a round; more are damage."""
+
+_MOST_EXACT = 1000
+"""Tokens up to which whole rounds are counted one by one; beyond them, the mean number of a round is exact enough."""
 
 
 @dataclass(frozen=True)
 class RoundCosts:
-    """Costs of rounds of speculation in ms. `step_ms` is the plain target's decode step.
+    """Costs of rounds of speculation in ms. `step_ms` is the baseline's mean decode step.
 
-    `draft_ms` and `rest_ms` are means by tokens drafted in a row (levels of a tree): of drafting, and of the rest of
-    the round. `once_ms` is paid once per decode: preparing the drafter before the first round (`prepare_ms` of it) and
-    catching up after the last.
+    `draft_ms` and `rest_ms` are means over rounds by tokens drafted in a row (levels of a tree): of drafting, and of
+    the rest of the round. `once_ms` is paid once per decode: preparing the drafter before the first round
+    (`prepare_ms` of it) and catching up after the last. `rounds` counts the rounds of each width; `left_out` those of
+    widths with fewer than FEWEST_ROUNDS, which are in no figure.
     """
 
     step_ms: float
@@ -123,17 +132,19 @@ class RoundCosts:
     rest_ms: Mapping[int, float] = field(default_factory=dict)
     once_ms: float = 0.0
     prepare_ms: float = 0.0
+    rounds: Mapping[int, float] = field(default_factory=dict)
+    left_out: int = 0
 
     def drafting_ms(self, gamma: int) -> float:
         """Drafting so many tokens: as measured, else on the line through what was; nothing for none."""
         return _on_line({0: 0.0, **self.draft_ms}, gamma)
 
     def verifying_ms(self, gamma: int) -> float:
-        """The rest of a round that drafted so many: as measured, else on the line through what was and a plain step."""
+        """The rest of a round that drafted so many: as measured, else on the line through what was and a step."""
         return _on_line({0: self.step_ms, **self.rest_ms}, gamma)
 
     def c(self, gamma: int) -> float | None:
-        """A drafted token in plain steps; None where none is drafted."""
+        """A drafted token in baseline steps; None where none is drafted."""
         return self.drafting_ms(gamma) / gamma / self.step_ms if gamma else None
 
     def v(self, gamma: int) -> float:
@@ -167,30 +178,32 @@ def steady_rounds(run: RunLog) -> list[RoundRecord]:
     return [entry for entry in run.rounds if not entry.hidden]
 
 
-def gammas_of(runs: Sequence[RunLog]) -> dict[int, float]:
-    """Share of steady rounds by how many tokens in a row they drafted (levels of a tree); {} without rounds."""
-    depths = [draft_depth(run, entry) for run in runs for entry in steady_rounds(run)]
-    return {depth: depths.count(depth) / len(depths) for depth in sorted(set(depths))}
+def widths_of(runs: Sequence[RunLog]) -> Counter[int]:
+    """Rounds inside a measured decode stage by how many tokens in a row they drafted (levels of a tree)."""
+    found: Counter[int] = Counter()
+    for _, _, rows in filter(None, map(decode_costs, runs)):
+        found.update({depth: count for depth, *_, count in rows})
+    return found
 
 
 def costs_of(runs: Sequence[RunLog], step_ms: float) -> RoundCosts | None:
-    """Costs over the repeats of a speculative request: means within a run, their medians over runs.
+    """Costs over the runs of a speculative configuration: totals over numbers of rounds, as speeds are means.
 
-    None without a steady round in a measured decode stage.
+    None where no width has FEWEST_ROUNDS rounds in measured decode stages.
     """
     known = [costs for run in runs if (costs := decode_costs(run)) is not None]
-    if not known:
+    counted = widths_of(runs)
+    used = {depth: count for depth, count in sorted(counted.items()) if count >= FEWEST_ROUNDS}
+    if not used:
         return None
-    rounds = [row for _, _, by_depth in known for row in by_depth]
-    counted = dict.fromkeys(sorted({depth for depth, *_ in rounds}), 0)
-    for depth, _, _, count in rounds:
-        counted[depth] += count
-    used = [depth for depth, count in counted.items() if count >= _FEWEST_ROUNDS] or list(counted)
+    rows = [row for *_, by_depth in known for row in by_depth]
     draft, rest = (
-        {depth: median(row[place] for row in rounds if row[0] == depth) for depth in used} for place in (1, 2)
+        {depth: sum(row[place] * row[3] for row in rows if row[0] == depth) / count for depth, count in used.items()}
+        for place in (1, 2)
     )
     draft.pop(0, None)
-    return RoundCosts(step_ms, draft, rest, median(costs[0] for costs in known), median(costs[1] for costs in known))
+    once, prepare = (fmean(costs[place] for costs in known) for place in (0, 1))
+    return RoundCosts(step_ms, draft, rest, once, prepare, used, counted.total() - sum(used.values()))
 
 
 @kept()
@@ -229,29 +242,39 @@ def prepare_ms(run: RunLog) -> float:
     return sum(ms_from_ns(part.duration_ns or 0) for part in parts if part.name == PREPARING)
 
 
+def round_chances(gamma: Gamma, alpha: Chance, most: int = _MOST_PLACES) -> list[float]:
+    """The chances that a round gives 1, 2, … `most` tokens, more than that counted as `most`."""
+    by_place = [alpha] if isinstance(alpha, (int, float)) else list(alpha) or [0.0]
+    mix = mix_of(gamma)
+    chances = [0.0] * max(1, min(most, 1 + max(count for count, _ in mix)))
+    for count, share in mix:
+        stands, last = share, max(0, min(count, len(chances) - 1))
+        for place in range(last):
+            accepted = stands * by_place[min(place, len(by_place) - 1)]
+            chances[place] += stands - accepted
+            stands = accepted
+        chances[last] += stands
+    return chances
+
+
 def tau(gamma: Gamma, alpha: Chance) -> float:
     """Tokens of a round: 1 + a1 + a1 a2 + …, which is (1 - a^(gamma+1)) / (1 - a) for one chance a."""
-    return sum(share * _tau(count, alpha) for count, share in mix_of(gamma))
+    return sum(count * chance for count, chance in enumerate(round_chances(gamma, alpha), 1))
 
 
-def _tau(gamma: int, alpha: Chance) -> float:
-    if isinstance(alpha, (int, float)):
-        return expected_tokens_per_round(alpha, gamma)
-    total = stands = 1.0
-    for place in range(gamma):
-        stands *= alpha[min(place, len(alpha) - 1)] if alpha else 0.0
-        total += stands
-    return total
-
-
-def speedup(gamma: Gamma, alpha: Chance, costs: RoundCosts) -> float:
-    """S = tau / (gamma c + v): the speed of decoding, without the costs paid once."""
-    return tau(gamma, alpha) * costs.step_ms / costs.round_ms(gamma)
+def expected_rounds(tokens: int, gamma: Gamma, alpha: Chance) -> float:
+    """The mean number of whole rounds until they gave `tokens` tokens: R(m) = 1 + sum of P(k tokens) R(m - k)."""
+    exact = min(tokens, _MOST_EXACT)
+    chances = round_chances(gamma, alpha, exact)
+    known = [0.0]
+    for _ in range(exact):
+        known.append(1 + sum(map(mul, chances, reversed(known))))
+    return known[-1] + (tokens - exact) / tau(gamma, alpha) if tokens > exact else known[-1]
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point of the curve: drafted tokens of a round, costs in plain steps, and the speed."""
+    """A point of the curve: drafted tokens of a round, costs in baseline steps, and the speed of decoding."""
 
     gamma: int
     tau: float
@@ -260,44 +283,48 @@ class Point:
     speedup: float
 
 
-def curve(costs: RoundCosts, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> list[Point]:
+def curve(costs: RoundCosts, alpha: Chance, tokens: int) -> list[Point]:
+    """The speed of decoding an answer of `tokens` tokens for each of GAMMAS."""
     return [
-        Point(gamma, tau(gamma, alpha), costs.c(gamma), costs.v(gamma), speedup(gamma, alpha, costs))
-        for gamma in gammas
+        Point(
+            gamma,
+            tau(gamma, alpha),
+            costs.c(gamma),
+            costs.v(gamma),
+            answer_speedup(costs, gamma, alpha, max(2, tokens)),
+        )
+        for gamma in GAMMAS
     ]
 
 
 def answer_ms(costs: RoundCosts, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
     """Time of an answer of so many tokens after the target's prefill, the draft's own stages included."""
-    return preparation_ms + costs.once_ms + max(0, tokens - 1) / tau(gamma, alpha) * costs.round_ms(gamma)
+    return preparation_ms + costs.once_ms + expected_rounds(tokens - 1, gamma, alpha) * costs.round_ms(gamma)
 
 
 def answer_speedup(costs: RoundCosts, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
-    """Plain decoding of the same answer / `answer_ms`; below 1 speculation costs time."""
+    """The baseline's decoding of the same answer / `answer_ms`; below 1 speculation costs time. 0.0 below two tokens,
+    which take no decoding."""
+    if tokens < 2:
+        return 0.0
     return (tokens - 1) * costs.step_ms / answer_ms(costs, gamma, alpha, tokens, preparation_ms)
-
-
-def break_even_tau(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
-    """Tokens of a round with which the answer takes as long as plain decoding; None where no number is enough."""
-    budget = (tokens - 1) * costs.step_ms - preparation_ms - costs.once_ms
-    return (tokens - 1) * costs.round_ms(gamma) / budget if budget > 0 else None
 
 
 def break_even_alpha(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
     """The chance per drafted token above which speculation pays; 0.0 where it always does, None where it never can."""
-    needed = break_even_tau(costs, gamma, tokens, preparation_ms)
-    if needed is None or tau(gamma, 1.0) < needed:
+
+    def gain(alpha: float) -> float:
+        return answer_speedup(costs, gamma, alpha, tokens, preparation_ms) - 1
+
+    if gain(1.0) < 0:
         return None
-    return 0.0 if needed <= tau(gamma, 0.0) else _crossing(lambda alpha: tau(gamma, alpha) - needed, 0.0, 1.0)
+    return 0.0 if gain(0.0) >= 0 else _crossing(gain, 0.0, 1.0)
 
 
-def break_even_rate(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
-    """The same as accepted / drafted, which is what the draft acceptance rate says; None where it never can."""
-    needed = break_even_tau(costs, gamma, tokens, preparation_ms)
+def break_even_rate(gamma: Gamma, alpha: float | None) -> float | None:
+    """The break-even `alpha` as accepted / drafted, which is what the draft acceptance rate says."""
     drafted = sum(count * share for count, share in mix_of(gamma))
-    if needed is None or drafted <= 0 or needed > 1 + drafted:
-        return None
-    return max(0.0, (needed - 1) / drafted)
+    return None if alpha is None or drafted <= 0 else (tau(gamma, alpha) - 1) / drafted
 
 
 def hidden_break_even_alpha(

@@ -15,15 +15,16 @@ from typing import Any
 from evprof.core.records import DRAFT
 from evprof.core.run_info import REENCODED
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations.baselines import baseline_of, draft_alone
+from evprof.metrics.configurations.baselines import baseline_of, draft_alone, runs_text
 from evprof.metrics.figures.decoding import matching_ids
-from evprof.metrics.speculation.outcome import Acceptance, acceptance, draft_depth, has_rejection, is_lossy
+from evprof.metrics.speculation.outcome import Acceptance, acceptance, draft_depth, has_rejection, is_lossy, is_tree
 
 SHARE, TOKENS = "share", "tokens"
 """Units of definitions: a share of counted things, or tokens a round."""
 
-DRAFT_RATE, TOKEN_RATE, LENGTH, LENGTH_WITHOUT, EFFICIENCY, ALPHA, MATCH, AGREEMENT, HIDDEN, STEADY = (
+DRAFT_RATE, NODE_RATE, TOKEN_RATE, LENGTH, LENGTH_WITHOUT, EFFICIENCY, ALPHA, MATCH, AGREEMENT, HIDDEN, STEADY = (
     "draft acceptance rate",
+    "tree node acceptance rate",
     "token acceptance rate",
     "mean acceptance length, bonus counted",
     "mean accepted length, bonus left out",
@@ -80,16 +81,15 @@ def definitions_over(pairs: Sequence[tuple[RunLog, RunLog | None]]) -> list[Defi
     if not counted:
         return matches
     total = sum(counted[1:], counted[0])
-    has_trees = any(run.info.speculation is not None and run.info.speculation.tree for run, _ in pairs)
-    found = [*_counted(total, has_trees), _alpha([run for run, _ in pairs]), *matches]
+    found = [*_counted(total, is_tree(run for run, _ in pairs)), _alpha([run for run, _ in pairs]), *matches]
     return [*found, *_hidden(total)] if total.hidden_drafted else found
 
 
 def _counted(counts: Acceptance, has_trees: bool) -> list[Definition]:
     """Counts of rounds. A file may give drafted and accepted tokens without rounds."""
     accepted, drafted, rounds = counts.accepted, counts.drafted, counts.rounds
-    tree = "; of a tree every node counts as drafted, so that this cannot come near 1" if has_trees else ""
-    rate = f"the bonus token is left out; what follows a rejection counts as rejected, so it falls with gamma{tree}"
+    rate = "the bonus token is left out; what follows a rejection counts as rejected, so it falls with gamma"
+    nodes = "the bonus token is left out; every node of a tree counts as drafted, so that this cannot come near 1"
     judged = (
         "of what the target judged; the same at every gamma only where acceptances are independent, so compare it at "
         "one gamma"
@@ -99,7 +99,9 @@ def _counted(counts: Acceptance, has_trees: bool) -> list[Definition]:
     without = "as gpt-fast counts it: one less than with the bonus"
     emitted = "tokens of the answer per target call; a clipped last round has no bonus"
     return [
-        Definition(DRAFT_RATE, "accepted / drafted", accepted, drafted, SHARE, rate),
+        Definition(NODE_RATE, "accepted / drafted nodes", accepted, drafted, SHARE, nodes)
+        if has_trees
+        else Definition(DRAFT_RATE, "accepted / drafted", accepted, drafted, SHARE, rate),
         Definition(TOKEN_RATE, of_judged, accepted, counts.judged if rounds else None, SHARE, judged),
         Definition(LENGTH, "1 + accepted / rounds", accepted + rounds, rounds, TOKENS, bonus),
         Definition(LENGTH_WITHOUT, "accepted / rounds", accepted, rounds, TOKENS, without),
@@ -118,8 +120,8 @@ def _alpha(runs: Sequence[RunLog]) -> Definition:
 
 
 _MATCHES = (
-    (MATCH, True, "the draft's own answer against the target's; nothing is drafted, so it is no acceptance"),
-    (AGREEMENT, False, "the plain target's answer against this one; 1 where it is lossless and greedy"),
+    (MATCH, True, "the draft model's own answer ({}) against the target's ({}); nothing is drafted here"),
+    (AGREEMENT, False, "the target's own answer ({}) against this one ({}); 1 where it is lossless and greedy"),
 )
 
 
@@ -133,7 +135,8 @@ def _matches(pairs: Sequence[tuple[RunLog, RunLog]]) -> list[Definition]:
         if any(entry is not None and entry.alignment == REENCODED for entry in facts):
             found.append(Definition(name, formula, None, None, SHARE, "the models' ids mean different text"))
         elif mine:
-            found.append(Definition(name, formula, *matching_ids(mine), SHARE, note))
+            names = [runs_text({pair[side].run_id for pair in mine}) for side in (1, 0)]
+            found.append(Definition(name, formula, *matching_ids(mine), SHARE, note.format(*names)))
     return found
 
 

@@ -94,6 +94,11 @@ def draft_depth(run: RunLog, entry: RoundRecord) -> int:
     return max(depth, entry.accepted)
 
 
+def is_tree(runs: Iterable[RunLog]) -> bool:
+    """Whether a run among these drafted trees, so that most drafted tokens cannot be accepted."""
+    return any(run.info.speculation is not None and run.info.speculation.tree for run in runs)
+
+
 def has_rejection(run: RunLog, entry: RoundRecord) -> bool:
     """Whether the target put another token in place of a drafted one; neither an end nor a clip rejects."""
     if entry.judged >= 0:

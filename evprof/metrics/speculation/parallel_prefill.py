@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from statistics import median
 from typing import Any
 
 from evprof.core.records import DRAFT, STAGES, RoundRecord
@@ -16,7 +15,7 @@ from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.energy_curve import Interval
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone, is_counted, repeats_of
-from evprof.metrics.estimates.estimates import observe, verdict
+from evprof.metrics.estimates.estimates import Verdict, observe, verdict
 from evprof.metrics.figures.decoding import answer_length
 from evprof.metrics.figures.stages import (
     END_TO_END,
@@ -39,9 +38,9 @@ class ParallelPrefillFigures:
     is when in the latter the draft has read its prompt, and `left_ms` the rest for drafting. `overlap_ms` is how long
     draft and target work at once. `drafted` and `accepted` count hidden tokens, `saved_steps` the target's steps that
     the block replaces. `verify_ms` is the pass that verifies them. Contention is the extra time of the prefill
-    (`stage_contention_ms`: preprocess, vision and prefill) against the plain runs; `transfer_*` is the traffic between
-    devices. `predicted_gain_ms` is saved steps less verification and contention; `net_gain_ms` the plain wall less this
-    one, `net_without_load_ms` the same without loading.
+    (`stage_contention`: preprocess, vision and prefill) of all repeats against the plain runs; `transfer_*` is the
+    traffic between devices. `predicted_gain_ms` is saved steps less verification and this run's own extra time;
+    `net_gain_ms` the plain wall less that of the repeats, `net_without_load_ms` the same without loading.
     """
 
     prefill_ms: float | None
@@ -54,9 +53,9 @@ class ParallelPrefillFigures:
     saved_steps: int
     draft_ms: float
     verify_ms: float
-    contention_ms: float | None
-    draft_contention_ms: float | None
-    stage_contention_ms: float | None
+    contention: Verdict | None
+    draft_contention: Verdict | None
+    stage_contention: Verdict | None
     transfer_bytes: int | None
     transfer_ms: float | None
     ceiling: AcceptanceCeiling | None
@@ -66,8 +65,24 @@ class ParallelPrefillFigures:
     break_even_alpha: float | None
     baseline_ids: tuple[int, ...] = ()
 
+    @property
+    def contention_ms(self) -> float | None:
+        return self.contention.delta if self.contention else None
+
+    @property
+    def draft_contention_ms(self) -> float | None:
+        return self.draft_contention.delta if self.draft_contention else None
+
     def to_json(self) -> dict[str, Any]:
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        """Every figure; of a contention its mean `…_ms` and its interval `…_ci95`."""
+        values: dict[str, Any] = {}
+        for name in (entry.name for entry in fields(self)):
+            value = getattr(self, name)
+            if name.endswith("contention"):
+                values[f"{name}_ms"] = value.delta if value else None
+                values[f"{name}_ci95"] = list(value.delta_interval) if value and value.delta_interval else None
+            else:
+                values[name] = value
         return {**values, **ceiling_json(self.ceiling), "baseline_ids": list(self.baseline_ids)}
 
 
@@ -82,7 +97,7 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> ParallelPrefillFigu
     baseline, mine = baseline_of(run, others), repeats_of(run, others)
     plain = baseline.runs if baseline else ()
     step = step_ms_of(baseline)
-    before = _contention(mine, plain, STAGES[1:4])
+    before, own = (_contention(runs, plain, STAGES[1:4]) for runs in (mine, (run,)))
     facts = run.info.speculation
     return ParallelPrefillFigures(
         prefill_ms=stage_ms(run, "prefill"),
@@ -93,17 +108,17 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> ParallelPrefillFigu
         saved_steps=saved,
         draft_ms=ms_from_ns(sum(entry.draft_ns for entry in hidden)),
         verify_ms=verify_ms,
-        contention_ms=_contention(mine, plain, ("prefill",)),
-        draft_contention_ms=_contention(mine, draft_alone(run, others), ("prefill",), DRAFT),
-        stage_contention_ms=before,
+        contention=_contention(mine, plain, ("prefill",)),
+        draft_contention=_contention(mine, draft_alone(run, others), ("prefill",), DRAFT),
+        stage_contention=before,
         transfer_bytes=facts.transfer_bytes if facts else None,
         transfer_ms=facts.transfer_ms if facts else None,
         ceiling=ceiling_of(_same_question(run, others), hidden_only=True),
-        predicted_gain_ms=None if step is None or before is None else saved * step - verify_ms - before,
+        predicted_gain_ms=None if step is None or own is None else saved * step - verify_ms - own.delta,
         net_gain_ms=_net(mine, plain, END_TO_END),
         net_without_load_ms=_net(mine, plain, WITHOUT_LOAD),
         baseline_ids=baseline.run_ids if baseline else (),
-        break_even_alpha=_break_even(run, counts.hidden_drafted, step, verify_ms, before),
+        break_even_alpha=_break_even(run, counts.hidden_drafted, step, verify_ms, before.delta if before else None),
     )
 
 
@@ -156,14 +171,14 @@ def _overlap_ms(run: RunLog, hidden: Sequence[RoundRecord]) -> float | None:
 
 def _contention(
     mine: Sequence[RunLog], plain: Sequence[RunLog], names: Sequence[str], role: str | None = None
-) -> float | None:
-    """How much longer these stages of a role took than in plain runs, by the medians of each, taken together."""
-    longer = []
-    for name in names:
-        both = [[value for run in runs if (value := stage_ms(run, name, role)) is not None] for runs in (mine, plain)]
-        if all(both):
-            longer.append(median(both[0]) - median(both[1]))
-    return sum(longer) if longer else None
+) -> Verdict | None:
+    """These stages of a role together against those of the plain runs; only stages that every run measured."""
+    shared = [name for name in names if all(stage_ms(run, name, role) is not None for run in (*mine, *plain))]
+
+    def read(run: RunLog) -> float:
+        return sum(stage_ms(run, name, role) or 0.0 for name in shared)
+
+    return verdict(observe(plain, read), observe(mine, read)) if shared else None
 
 
 def _net(mine: Sequence[RunLog], plain: Sequence[RunLog], basis: str) -> float | None:

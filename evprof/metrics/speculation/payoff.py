@@ -1,22 +1,29 @@
-"""Speculation against the plain runs of the same questions: its measured speed, the predicted one, expected totals."""
+"""Speculation against the plain runs of the same questions: its measured speed and the predicted one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import cached_property
+from statistics import fmean, median
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.baselines import Baseline, baseline_of, baseline_over, draft_alone, repeats_of
+from evprof.metrics.configurations.baselines import Baseline, baseline_over, repeats_of
 from evprof.metrics.configurations.gathering import Configuration, sample_key
+from evprof.metrics.estimates import estimates
 from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures.decoding import answer_length, decode_ms_per_token, decode_steps, output_length
 from evprof.metrics.figures.partition import measured_ms, shape_of
 from evprof.metrics.figures.stages import END_TO_END, WITHOUT_LOAD, total_ms
 from evprof.metrics.speculation import break_even
-from evprof.metrics.speculation.break_even import OUTPUT_LENGTHS, AnswerPace, RoundCosts, parallel_prefill
+from evprof.metrics.speculation.break_even import (
+    AnswerPace,
+    Chance,
+    RoundCosts,
+    answer_speedup,
+)
 from evprof.metrics.speculation.clinic import per_position
 from evprof.metrics.speculation.outcome import (
     AcceptanceCeiling,
@@ -47,10 +54,6 @@ DECODE = "decode"
 MEASURED_BASES = (DECODE, WITHOUT_LOAD, END_TO_END)
 """What speeds are measured on: decode time per token; everything but loading; the whole wall."""
 
-PRINTED_002 = {5: (743, 650), 20: (1268, 850), 50: (2318, 1200), 100: (4068, 2100)}
-"""Document 002's totals by output length, in ms: the target alone, and parallel prefill with an adapter. They contain a
-unit slip: 34.7 tok/s for 35 ms per token. At its measured 28.8 ms the target alone takes 1,173 ms for 20 tokens."""
-
 
 @dataclass(frozen=True)
 class Payoff:
@@ -79,10 +82,24 @@ class Payoff:
     def speed(self) -> float | None:
         return self.whole.ratio if self.whole else None
 
+    @cached_property
+    def most_saved_ms(self) -> float | None:
+        """What the accepted tokens of an answer can save at most, a step of the baseline each; None where not known."""
+        distinct, step_ms = distinct_answers(self.runs), step_ms_of(self.baseline)
+        if step_ms is None or not all(mode_of(run.info.mode).drafts for run in distinct):
+            return None
+        return step_ms * acceptance_of_all(distinct).accepted / len(distinct)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether accepted tokens can save what was saved; if not, something else changed."""
+        is_known = self.saved is not None and self.most_saved_ms is not None
+        return not is_known or self.saved.delta <= self.most_saved_ms
+
     @property
     def is_clear(self) -> bool:
         """Whether speculation may be called faster or slower."""
-        return self.whole is not None and self.whole.is_clear
+        return self.whole is not None and self.whole.is_clear and self.is_explained
 
     @property
     def is_faster(self) -> bool:
@@ -124,29 +141,27 @@ def reader_of(basis: str) -> Read:
 
 
 def step_ms_of(baseline: Baseline | None) -> float | None:
-    """The plain target's decode time per token in ms: the median over its runs; None where none decoded."""
-    steps = [step for step in map(decode_ms_per_token, baseline.runs if baseline else ()) if step is not None]
-    return median(steps) if steps else None
+    """The baseline's mean decode time per token in ms, as `verdict` takes means; None where none decoded."""
+    found = estimates.mean_of(observe(baseline.runs if baseline else (), decode_ms_per_token))
+    return None if found is None else found.value
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A speculative request by the formula: costs, acceptance, predicted speed, and the measured speed.
+    """A speculative configuration by the formula: costs, acceptance, predicted speed, and the measured speed.
 
-    `gamma` are the shares of rounds by drafted tokens. `alpha` is accepted / judged, `by_place` the same by place.
-    `predicted` is S from `by_place`, `predicted_alpha` from `alpha`; `predicted_decode` the first with the costs that
-    decoding pays once, which compares with `measured` on the basis decode. Break-even figures count preparation, too;
-    None where no acceptance pays.
+    `alpha` is accepted / judged, `by_place` the same by place. `predicted` is the speed of decoding that whole rounds
+    and what decoding pays once give with `by_place`, `predicted_alpha` with `alpha`; both compare with `measured` on
+    the basis decode. Break-even figures are of an answer of `tokens` tokens and count preparation, too; None where
+    speculation cannot pay.
     """
 
     costs: RoundCosts
-    gamma: dict[int, float]
     tokens: int
     alpha: float | None
     by_place: tuple[float, ...]
     predicted: float
     predicted_alpha: float | None
-    predicted_decode: float
     preparation_ms: float
     break_even_alpha: float | None
     break_even_rate: float | None
@@ -154,8 +169,13 @@ class Prediction:
     measured: Mapping[str, Verdict]
 
     @property
+    def gamma(self) -> Mapping[int, float]:
+        """Rounds by drafted tokens, of the widths whose costs are measured."""
+        return self.costs.rounds
+
+    @property
     def mean_gamma(self) -> float:
-        return sum(count * share for count, share in self.gamma.items())
+        return sum(count * share for count, share in break_even.mix_of(self.gamma))
 
     @property
     def tau(self) -> float:
@@ -163,21 +183,26 @@ class Prediction:
 
     @property
     def c(self) -> float | None:
-        """A drafted token in plain steps; None where none was drafted."""
-        drafting = sum(share * self.costs.drafting_ms(count) for count, share in self.gamma.items())
+        """A drafted token in baseline steps; None where none was drafted."""
+        drafting = sum(share * self.costs.drafting_ms(count) for count, share in break_even.mix_of(self.gamma))
         return drafting / self.mean_gamma / self.costs.step_ms if self.mean_gamma else None
 
     @property
     def v(self) -> float:
-        resting = sum(share * self.costs.verifying_ms(count) for count, share in self.gamma.items())
-        return resting / self.costs.step_ms
+        """The rest of a round in baseline steps."""
+        return self.costs.round_ms(self.gamma) / self.costs.step_ms - (self.c or 0.0) * self.mean_gamma
 
 
 def prediction_of(run: RunLog, others: Iterable[RunLog]) -> Prediction | None:
-    """The prediction for a run's request over its repeats; None without steady rounds or a plain baseline."""
+    """The prediction for a run's request over its repeats; None without enough steady rounds or a baseline."""
     payoff = payoff_of(run, others)
-    step = None if payoff is None else step_ms_of(payoff.baseline)
-    return None if payoff is None or step is None else prediction_over(payoff.runs, step, payoff.measured)
+    return None if payoff is None else prediction_for(payoff)
+
+
+def prediction_for(payoff: Payoff) -> Prediction | None:
+    """The same for runs whose speed against their baseline is known."""
+    step = step_ms_of(payoff.baseline)
+    return None if step is None else prediction_over(payoff.runs, step, payoff.measured)
 
 
 def prediction_over(
@@ -187,24 +212,27 @@ def prediction_over(
     costs = break_even.costs_of(runs, step_ms)
     if costs is None:
         return None
-    gamma = break_even.gammas_of(runs)
-    tokens = round(median(map(answer_length, runs)))
+    lengths = [length for run in runs if (length := answer_length(run)) > 1] or [2]
     distinct = distinct_answers(runs)
     by_place = chances_of(distinct)
     alpha = acceptance_of_all(distinct).token_acceptance_rate
-    preparation = median(preparation_ms(entry) for entry in runs)
+    preparation, tokens = fmean(preparation_ms(entry) for entry in runs), round(median(lengths))
+    needed = break_even.break_even_alpha(costs, costs.rounds, tokens, preparation)
+
+    def speed(chance: Chance) -> float:
+        paces = {length: 1 / answer_speedup(costs, costs.rounds, chance, length) for length in {*lengths}}
+        return 1 / fmean(paces[length] for length in lengths)
+
     return Prediction(
         costs,
-        gamma,
         tokens,
         alpha,
         by_place,
-        predicted=break_even.speedup(gamma, by_place, costs),
-        predicted_alpha=None if alpha is None else break_even.speedup(gamma, alpha, costs),
-        predicted_decode=break_even.answer_speedup(costs, gamma, by_place, tokens) if tokens > 1 else 1.0,
+        predicted=speed(by_place),
+        predicted_alpha=None if alpha is None else speed(alpha),
         preparation_ms=preparation,
-        break_even_alpha=break_even.break_even_alpha(costs, gamma, tokens, preparation),
-        break_even_rate=break_even.break_even_rate(costs, gamma, tokens, preparation),
+        break_even_alpha=needed,
+        break_even_rate=break_even.break_even_rate(costs.rounds, needed),
         ceiling=ceiling_of(runs),
         measured=measured or {},
     )
@@ -217,51 +245,3 @@ def chances_of(runs: Sequence[RunLog]) -> tuple[float, ...]:
             break
         found.append(entry.conditional)
     return tuple(found)
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Totals in ms of an answer of `tokens`, from vision to the last token, as document 002 counts them.
-
-    `plain_ms` is the target alone, `rounds_ms` with rounds as measured, `parallel_ms` with one block drafted inside the
-    prefill without contention; None where unknown. `printed_*` are document 002's (see PRINTED_002).
-    """
-
-    tokens: int
-    plain_ms: float
-    rounds_ms: float | None
-    parallel_ms: float | None
-    printed_ms: int | None
-    printed_parallel_ms: int | None
-
-
-def expected_table(run: RunLog, others: Sequence[RunLog]) -> list[Expected]:
-    """Document 002's table from this machine's runs, at the measured acceptance.
-
-    [] without a plain baseline whose vision and prefill were timed.
-    """
-    baseline = baseline_of(run, others)
-    target = None if baseline is None else pace_over(baseline.runs)
-    if target is None:
-        return []
-    draft, found, counts = pace_over(draft_alone(run, others)), prediction_of(run, others), acceptance_of_all([run])
-    chance = counts.token_acceptance_rate
-    rows = []
-    for tokens in OUTPUT_LENGTHS:
-        rounds_ms = parallel_ms = None
-        if found is not None:
-            answer = break_even.answer_ms(found.costs, found.gamma, found.by_place, tokens, found.preparation_ms)
-            rounds_ms = target.prefix_ms + answer
-        if draft is not None and chance is not None:
-            cost = 1.0 if found is None else max(1.0, found.v)
-            parallel_ms = parallel_prefill(target, draft, tokens, chance, verify_cost=cost).total_ms
-        printed = PRINTED_002.get(tokens, (None, None))
-        rows.append(Expected(tokens, target.total_ms(tokens), rounds_ms, parallel_ms, *printed))
-    return rows
-
-
-def pace_over(runs: Sequence[RunLog]) -> AnswerPace | None:
-    """How plain repeats answer: medians of the time to the first token from vision on, and of a step."""
-    prefixes = [value for run in runs if (value := prefix_ms(run)) is not None]
-    steps = [value for run in runs if (value := decode_ms_per_token(run)) is not None]
-    return AnswerPace(median(prefixes), median(steps)) if prefixes and steps else None

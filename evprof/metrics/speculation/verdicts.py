@@ -20,20 +20,27 @@ from evprof.metrics.configurations.baselines import baseline_of, is_counted
 from evprof.metrics.estimates.estimates import Verdict
 from evprof.metrics.figures import stages
 from evprof.metrics.speculation import break_even
+from evprof.metrics.speculation.break_even import FEWEST_ROUNDS, widths_of
 from evprof.metrics.speculation.clinic import AGREEMENT, definitions, per_position, plain_answer, round_histogram
 from evprof.metrics.speculation.failure_modes import counts as kinds_of
 from evprof.metrics.speculation.failure_modes import first_rejections
-from evprof.metrics.speculation.outcome import Acceptance, acceptance, acceptance_of_all, ceiling_json, distinct_answers
+from evprof.metrics.speculation.outcome import (
+    Acceptance,
+    acceptance,
+    acceptance_of_all,
+    ceiling_json,
+    distinct_answers,
+    draft_depth,
+    is_tree,
+)
 from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
 from evprof.metrics.speculation.payoff import (
     DECODE,
     Payoff,
     Prediction,
-    expected_table,
     payoff_of,
+    prediction_for,
     prediction_of,
-    prediction_over,
-    step_ms_of,
 )
 from evprof.metrics.speculation.widths import Width, fastest, measured_widths
 
@@ -68,18 +75,15 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
     """The verdict on a run, whose `payoff` against the others is known already (None: there is none)."""
     if unweighed := _unweighed(run):
         return SpeculationVerdict(unweighed)
+    found = payoff.whole if payoff else None
+    if not is_counted(run.info) and (payoff is None or payoff.runs == (run,)):
+        marks = " and ".join(run.info.marks) or run.info.status
+        return SpeculationVerdict(f"This run is {marks}: it is in no figure. Repeat it to weigh speculation.")
     is_adapted = mode_of(run.info.mode).maps_cache
-    if payoff is None or payoff.whole is None:
-        parts = (_agreement(run, others), _ALONE) if is_adapted else (_ALONE, _hidden_counts(run))
+    if payoff is None or found is None:
+        parts = (_agreement(run, others), _ALONE) if is_adapted else (_ALONE, hidden_counts([run]))
         return SpeculationVerdict(*parts, lacks_plain=True)
-    found = payoff.whole
     lacks_own, lacks_plain = (count < FEWEST for count in found.counts)
-    if not is_counted(run.info) and payoff.runs == (run,):
-        return SpeculationVerdict(
-            "A cold, warm-up or profiled run is in no figure; repeat it to weigh speculation.",
-            lacks_plain=lacks_plain,
-            lacks_own=lacks_own,
-        )
     more = _agreement(run, others) if is_adapted else detail(payoff, window_of(run, others))
     return SpeculationVerdict(_head(payoff, found), f"{_runs(payoff, found)} {more}".rstrip(), lacks_plain, lacks_own)
 
@@ -100,15 +104,21 @@ def _unweighed(run: RunLog) -> str:
     return ""
 
 
-def _hidden_counts(run: RunLog) -> str:
-    found = acceptance_of_all([run])
-    if mode_of(run.info.mode).is_parallel and found.hidden_drafted:
-        return f"{found.hidden_accepted:,} of {found.hidden_drafted:,} hidden tokens were accepted."
-    return ""
+def hidden_counts(runs: Sequence[RunLog]) -> str:
+    """How many drafts inside the prefill were accepted, over different answers."""
+    distinct = distinct_answers(runs)
+    found = acceptance_of_all(distinct)
+    if not all(mode_of(run.info.mode).is_parallel for run in distinct):
+        return ""
+    if not found.hidden_drafted:
+        return "Nothing was drafted inside the target's prefill."
+    answers = f"In {len(distinct):,} different answers, " if len(distinct) > 1 else ""
+    share = percent_text(found.hidden_accepted / found.hidden_drafted)
+    return f"{answers}{found.hidden_accepted:,} of {found.hidden_drafted:,} hidden tokens were accepted ({share})."
 
 
 def payoff_sentence(payoff: Payoff) -> str:
-    """`0.77× [0.75, 0.79]: speculation costs 45 ms an answer. 15 runs against 15 plain ones, runs 1, 2, … 29.`"""
+    """`0.77× [0.75, 0.79]: speculation costs 45 ms an answer. 15 runs against baseline runs 1, 2, … 29.`"""
     found = payoff.whole
     return _ALONE if found is None else f"{_head(payoff, found)} {_runs(payoff, found)}"
 
@@ -116,8 +126,15 @@ def payoff_sentence(payoff: Payoff) -> str:
 def _head(payoff: Payoff, found: Verdict) -> str:
     ends = "" if found.interval is None else f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]"
     speed = f"{times_text(found.ratio or 0.0)}{ends}"
-    if not found.is_clear:
-        return f"{speed}, not called faster or slower."
+    if found.interval is None:
+        return f"{speed}, {found.reason.rstrip('.')}."
+    if not payoff.is_explained and payoff.most_saved_ms is not None:
+        accepted = acceptance_of_all(distinct_answers(payoff.runs)).accepted
+        save = "saves" if accepted == 1 else "save"
+        most = f"{count_text(accepted, 'accepted token')} {save} {ms_text(payoff.most_saved_ms)} an answer at most"
+        return f"{speed}, but {most}: something else changed."
+    if not payoff.is_clear:
+        return f"{speed}: faster or slower is not clear."
     if payoff.saved is None:
         what = "decoding" if payoff.basis == DECODE else "the whole answer"
         return f"{speed}: {what} is {'faster' if payoff.is_faster else 'slower'}."
@@ -126,70 +143,90 @@ def _head(payoff: Payoff, found: Verdict) -> str:
 
 
 def _runs(payoff: Payoff, found: Verdict) -> str:
-    """`15 runs against 15 plain ones, runs 1, 2, … 29.`, and what limits the interval."""
-    names, (runs, plain_runs) = payoff.baseline.words, found.counts
-    plain = f"{plain_runs} plain ones, {names.split(' (')[0]}"
-    if plain_runs == len(payoff.baseline.runs) == 1:
-        plain = f"plain {names}"
-    against = f"{count_text(runs, 'run')} against {plain}"
-    note = found.reason.removeprefix("not called: ")  # the head says that
-    return f"{against}; {note}." if note else f"{against}."
+    """`15 runs against baseline runs 1, 2, … 29.`, and what limits the interval."""
+    runs, plain_runs = found.counts
+    few = f"{plain_runs} of " if plain_runs < len(payoff.baseline.runs) else ""
+    note = f"; {found.reason.rstrip('.')}" if found.reason and found.interval is not None else ""
+    return f"{count_text(runs, 'run')} against {few}baseline {payoff.baseline.words}{note}."
 
 
 def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
     """What was accepted, and the acceptance it takes; of drafts inside the prefill, what of them was accepted."""
     if window is not None:
-        return _window_detail(payoff, window)
-    step = step_ms_of(payoff.baseline)
-    prediction = None if step is None else prediction_over(payoff.runs, step, payoff.measured)
+        return " ".join(filter(None, (hidden_counts(payoff.runs), _window_detail(payoff, window))))
     counts = acceptance_of_all(distinct_answers(payoff.runs))
-    if prediction is None or counts.draft_acceptance_rate is None:
+    if counts.draft_acceptance_rate is None:
         return ""
-    needed = _break_even_words(payoff, prediction)
-    return f"{percent_text(counts.draft_acceptance_rate)} of {counts.drafted:,} drafted tokens were accepted{needed}."
+    prediction = prediction_for(payoff)
+    return f"{_accepted_words(payoff, counts)}. {costs_sentence(payoff.runs, prediction)}{_pays(payoff, prediction)}"
 
 
-def _break_even_words(payoff: Payoff, found: Prediction) -> str:
+def _accepted_words(payoff: Payoff, counts: Acceptance) -> str:
+    """`50 % of 12 drafted tokens were accepted`; of trees, most of whose nodes are in vain, the tokens of a round."""
+    if not is_tree(payoff.runs):
+        return f"{percent_text(counts.draft_acceptance_rate or 0.0)} of {counts.drafted:,} drafted tokens were accepted"
+    rounds = [(run, entry) for run in payoff.runs for entry in run.rounds]
+    nodes, depth = max(entry.drafted for _, entry in rounds), max(draft_depth(run, entry) for run, entry in rounds)
+    length = counts.mean_acceptance_length or 0.0
+    return f"{length:.1f} tokens a round; of a tree of {nodes:,} at most {depth:,} can be accepted"
+
+
+def costs_sentence(runs: Sequence[RunLog], found: Prediction | None) -> str:
+    """What a drafted token and checking a round cost, by how many rounds; "" where no round was measured."""
+    if found is None:
+        widths = widths_of(runs)
+        counted = ", ".join(f"{count:,} of {width}" for width, count in sorted(widths.items()))
+        few = f"A prediction needs {FEWEST_ROUNDS} rounds that draft as many tokens; measured: {counted} tokens."
+        return few if widths else ""
+    drafting = "" if found.c is None else f"A drafted token costs {found.c:.2f} baseline steps, checking a round "
+    costs = f"{drafting or 'A round costs '}{found.v:.2f} (a step is {ms_text(found.costs.step_ms)})"
+    counted = sum(found.costs.rounds.values())
+    left_out = f"; {found.costs.left_out:,} of rarer widths are left out" if found.costs.left_out else ""
+    return f"{costs}, over {counted:,.0f} rounds{left_out}."
+
+
+def _pays(payoff: Payoff, found: Prediction | None) -> str:
     """The acceptance above which speculation pays by the formula; "" where the formula and the measurement disagree
     about this acceptance, or the verdict is not clear."""
-    if not payoff.is_clear:
+    if found is None or not payoff.is_clear or found.tokens < 2:
         return ""
-    predicted = break_even.answer_speedup(found.costs, found.gamma, found.by_place, found.tokens, found.preparation_ms)
-    if found.tokens < 2 or (predicted > 1) != payoff.is_faster:
+    preparation = found.preparation_ms
+    speed = break_even.answer_speedup(found.costs, found.gamma, found.by_place, found.tokens, preparation)
+    if (speed > 1) != payoff.is_faster:
         return ""
-    is_tree = any(run.info.speculation is not None and run.info.speculation.tree for run in payoff.runs)
-    # Most nodes of a tree are in vain: the chance of a level counts.
-    rate = found.break_even_alpha if is_tree else found.break_even_rate
-    if rate is None:
-        return f"; {_never(found)}"
-    if rate == 0:
-        return "; it pays at any acceptance"
-    return f"; it pays above {percent_text(rate)} {'of each level' if is_tree else 'of the drafted tokens'}"
+    if is_tree(payoff.runs):
+        return f" {pays_words(found.break_even_alpha, 'of each level')}."
+    return f" {pays_words(found.break_even_rate, 'of the drafted tokens')}."
 
 
-def _never(found: Prediction) -> str:
-    gamma, steps = found.mean_gamma, found.costs.round_ms(found.gamma) / found.costs.step_ms
-    if gamma and steps >= gamma + 1:
-        return f"no acceptance pays: a round takes {steps:.1f} plain steps and gives at most {gamma + 1:.1f} tokens"
-    return "no acceptance makes it pay at this length"
+def pays_words(needed: float | None, what: str) -> str:
+    """The acceptance above which speculation pays, in words."""
+    if needed is None:
+        return "It never pays here, even if every draft is right"
+    return "It pays even if every draft is wrong" if needed == 0 else f"It pays above {percent_text(needed)} {what}"
 
 
 def _window_detail(payoff: Payoff, window: ParallelPrefillFigures) -> str:
+    """How much longer the stages before decoding took, only where their verdict is clear, and what acceptance pays."""
     if not window.drafted:
-        return "Nothing was drafted inside the target's prefill."
-    parts = [f"{window.accepted:,} of {window.drafted:,} hidden tokens were accepted"]
-    if window.stage_contention_ms is not None:
-        more = "longer" if window.stage_contention_ms >= 0 else "less"
-        parts.append(f"beside the draft the prefill took {ms_text(abs(window.stage_contention_ms))} {more}")
+        return ""
+    parts = []
+    if window.overlap_ms and window.contention and window.contention.is_clear:
+        parts.append(f"Beside the draft, the prefill took {_longer(window.contention)}.")
+    elif window.stage_contention and window.stage_contention.is_clear:
+        longer = _longer(window.stage_contention)
+        parts.append(f"{longer} from preprocessing to the end of prefill than in the baseline runs.")
+        parts.append("Load on the machine may be part of it.")
     gain = window.predicted_gain_ms
     if payoff.is_clear and gain is not None and (gain > 0) == payoff.is_faster:
-        if window.break_even_alpha is None:
-            parts.append("no acceptance makes it pay")
-        elif window.break_even_alpha == 0:
-            parts.append("it pays at any acceptance")
-        else:
-            parts.append(f"it pays above a chance of {percent_text(window.break_even_alpha)} per token")
-    return f"{'; '.join(parts)}."
+        parts.append(f"{pays_words(window.break_even_alpha, 'acceptance of each token')}.")
+    return " ".join(parts)
+
+
+def _longer(contention: Verdict) -> str:
+    """`983 ms [910, 1,056] longer`."""
+    ends = "" if contention.delta_interval is None else " [{:,.1f}, {:,.1f}]".format(*contention.delta_interval)
+    return f"{ms_text(contention.delta)}{ends} longer"
 
 
 def _agreement(run: RunLog, others: Sequence[RunLog]) -> str:
@@ -245,7 +282,6 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
         "failures": {"counts": kinds_of(rejections), "list": [entry.to_json() for entry in rejections]},
         "window": None if window is None else window.to_json(),
         "prediction": None if found is None else _prediction(found, top),
-        "expected": [asdict(row) for row in expected_table(run, others)],
         "sentence": speculation_sentence(run, others),
     }
 
@@ -281,12 +317,14 @@ def _round(run: RunLog, entry: RoundRecord) -> dict[str, Any]:
 
 def _prediction(found: Prediction, top: Width | None) -> dict[str, Any]:
     chance = found.by_place if found.alpha is None else found.alpha
-    names = ("tokens", "tau", "c", "v", "alpha", "predicted", "predicted_alpha", "predicted_decode")
+    names = ("tokens", "tau", "c", "v", "alpha", "predicted", "predicted_alpha")
     ends = ("preparation_ms", "break_even_alpha", "break_even_rate")
     return {
         "step_ms": found.costs.step_ms,
         "once_ms": found.costs.once_ms,
         "prepare_ms": found.costs.prepare_ms,
+        "rounds": sum(found.costs.rounds.values()),
+        "rounds_left_out": found.costs.left_out,
         "gamma": found.mean_gamma,
         **{name: getattr(found, name) for name in (*names, *ends)},
         **ceiling_json(found.ceiling),
@@ -295,7 +333,7 @@ def _prediction(found: Prediction, top: Width | None) -> dict[str, Any]:
         "best_speedup": None if top is None else top.speed.ratio,
         "best_ci95": None if top is None or top.speed.interval is None else list(top.speed.interval),
         "best_rounds": None if top is None else top.rounds,
-        "curve": [asdict(point) for point in break_even.curve(found.costs, chance)],
+        "curve": [asdict(point) for point in break_even.curve(found.costs, chance, found.tokens)],
         "measured": {
             basis: {
                 "speedup": speed.ratio,

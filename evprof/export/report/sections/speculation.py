@@ -6,10 +6,11 @@ Figures of one body of work read 3 %, 4 %, 24 % and 35 % because their definitio
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from evprof.core.records import COVERS, DRAFT, TARGET
 from evprof.core.units import TIMES
@@ -26,20 +27,27 @@ from evprof.metrics.configurations.gathering import Configuration, by_sample, sa
 from evprof.metrics.estimates.paired import compare, mean_of, values_of
 from evprof.metrics.figures.stages import END_TO_END, total_ms, unattributed_ms
 from evprof.metrics.speculation import break_even
-from evprof.metrics.speculation.clinic import SHARE, definitions_over, per_position, round_histogram
+from evprof.metrics.speculation.clinic import (
+    DRAFT_RATE,
+    SHARE,
+    Definition,
+    definitions_over,
+    per_position,
+    round_histogram,
+)
 from evprof.metrics.speculation.failure_modes import KINDS, counts, first_rejections
-from evprof.metrics.speculation.outcome import acceptance_of_all, distinct_answers, round_count
-from evprof.metrics.speculation.parallel_prefill import window_of
-from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, pace_of, prediction_over, step_ms_of
-from evprof.metrics.speculation.verdicts import detail, payoff_sentence
+from evprof.metrics.speculation.outcome import distinct_answers, round_count
+from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
+from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, pace_of, prediction_for
+from evprof.metrics.speculation.verdicts import detail, hidden_counts, payoff_sentence
 
 MOST_DRAWN = 4
 """Configurations in one plot."""
 
 COSTS = (
-    "S = tau / (gamma·c + v): tau tokens a round gives, c a drafted token and v the rest of a round in plain steps of "
-    "the target, all measured. Break-even is the acceptance at which the whole answer, the draft's own stages "
-    "included, takes as long as the target alone; where none is given, speculation cannot pay at any acceptance."
+    "c is the cost of a drafted token and v that of the rest of a round, in decode steps of the baseline: means over "
+    f"rounds of as many drafted tokens, {break_even.FEWEST_ROUNDS} at least. The prediction takes whole rounds and "
+    "what decoding pays once. Break-even is the acceptance at which the whole answer takes as long as the target alone."
 )
 
 KINDS_TEXT = (
@@ -56,7 +64,7 @@ ALIGNMENT = (
     "unrelated features: at other places, and with one model's places in random order."
 )
 
-FACTORS = (2.0, 4.0, math.inf)
+FACTORS = {f"2{TIMES}": 2.0, f"4{TIMES}": 4.0, "∞": math.inf}
 """Assumed speeds of a stage; infinity is a stage without cost."""
 
 ASSUMED_RATES = (0.5, 0.8, 0.95)
@@ -65,102 +73,76 @@ ASSUMED_RATES = (0.5, 0.8, 0.95)
 
 def section(data: ReportData) -> Section:
     """Everything that these runs measured of speculation, and what their paces predict."""
-    blocks = [
-        *doc.headed("Acceptance", acceptance(data)),
-        *doc.headed("Costs, gain and break-even", costs(data)),
-        *doc.headed("Why drafts fail", failures(data)),
-        *doc.headed("Drafts inside the prefill", hidden_drafts(data)),
-        *doc.headed("Totals by length of the answer", by_answer_length(data)),
-        *doc.headed("Alignment of visual features", alignment(data)),
-        *doc.headed("What if", what_if(data)),
-    ]
-    missing = (
-        "No run speculated and no two configurations answered the same samples with token ids; run the suite "
-        "speculation."
-    )
+    parts = {
+        "Acceptance": acceptance,
+        "Costs, gain and break-even": costs,
+        "Why drafts fail": failures,
+        "Drafts inside the prefill": hidden_drafts,
+        "Totals by length of the answer": by_answer_length,
+        "Alignment of visual features": alignment,
+        "What if": what_if,
+    }
+    blocks = [block for title, build in parts.items() for block in doc.headed(title, build(data))]
+    missing = "No run drafted, and no two configurations answered the same samples; run the suite speculation."
     return doc.section_of("Speculation", blocks, missing)
 
 
-class Rate(NamedTuple):
-    """One acceptance figure: its name, its definition, and the two counts (None: unknown)."""
-
-    configuration: str
-    name: str
-    definition: str
-    numerator: float | None
-    denominator: float | None
-    value: float
-    badge: Badge
-    is_share: bool = True
-
-    def count_cells(self) -> tuple[Cell, ...]:
-        """Both counts."""
-        found = (self.numerator, self.denominator)
-        return tuple(doc.not_available() if one is None else Cell(fmt.count_text(one), self.badge) for one in found)
-
-    def value_cell(self) -> Cell:
-        badge = Badge.IMPORTED if self.badge is Badge.IMPORTED else Badge.DERIVED
-        return fmt.share_cell(self.value, badge) if self.is_share else Cell(fmt.number_text(self.value), badge)
+Rate = tuple[str, Definition, Badge]
+"""A figure that is called acceptance: of what, its definition with its counts, and the origin of these."""
 
 
 def acceptance(data: ReportData) -> list[Block]:
     """Every definition in a table, and a warning where several are in use."""
-    rates = [rate for column in data.columns for rate in (*_counted(data, column), *_of_file(data, column))]
-    rates += _matches(data)
-    if not rates:
-        return []
-    rows = [
-        doc.row_of(one.configuration, one.name, one.definition, *one.count_cells(), one.value_cell()) for one in rates
-    ]
+    found = [rate for column in data.columns for rate in (*_counted(data, column), *_of_file(data, column))]
+    rates = [(name, entry, badge) for name, entry, badge in (*found, *_matches(data)) if entry.value is not None]
+    kinds = dict.fromkeys(entry.name for _, entry, _ in rates if entry.unit == SHARE)
+    text = f"These {len(kinds)} shares divide different counts ({', '.join(kinds)}): do not compare them."
+    rows = []
+    for name, entry, badge in rates:
+        counted = (Cell(fmt.count_text(count or 0), badge) for count in (entry.numerator, entry.denominator))
+        cell = fmt.share_cell if entry.unit == SHARE else fmt.number_cell
+        value = cell(entry.value, badge=badge if badge is Badge.IMPORTED else Badge.DERIVED)
+        definition = "; ".join(filter(None, (entry.formula, entry.note)))
+        rows.append(doc.row_of(name, entry.name, definition, *counted, value))
     heads = ("configuration", "figure", "definition", "numerator", "denominator", "value")
     caption = "Counts over the distinct answers of a configuration: repeats count once, long answers weigh more"
-    blocks: list[Block] = [Table(heads, tuple(rows), caption, text_columns=3)]
-    kinds = dict.fromkeys(rate.name for rate in rates if rate.is_share)
-    if len(kinds) > 1:
-        text = (
-            f"{len(kinds)} different shares are called acceptance above ({', '.join(kinds)}). They divide different "
-            "counts and must not be compared with each other."
-        )
-        blocks.append(Paragraph(text, "warn"))
-    return blocks
+    warning: list[Block] = [Paragraph(text, "warn")] if len(kinds) > 1 else []
+    return [Table(heads, tuple(rows), caption, text_columns=3), *warning] if rows else []
 
 
 def _counted(data: ReportData, column: Configuration) -> Iterator[Rate]:
-    name, badge = data.name(column), badge_of(column.runs)
-    for one in definitions_over([(run, None) for run in distinct_answers(column.runs) if round_count(run)]):
-        if one.value is not None:
-            text = f"{one.formula}; {one.note}" if one.note else one.formula
-            yield Rate(name, one.name, text, one.numerator, one.denominator, one.value, badge, one.unit == SHARE)
+    for entry in definitions_over([(run, None) for run in distinct_answers(column.runs) if round_count(run)]):
+        yield data.name(column), entry, badge_of(column.runs)
+
+
+def _figures(column: Configuration) -> list[Mapping[str, float]]:
+    """What an imported file says of each of its rows."""
+    return [run.info.imported.figures for run in column.runs if run.info.imported is not None]
 
 
 def _of_file(data: ReportData, column: Configuration) -> Iterator[Rate]:
     """What an imported file counts or calls acceptance, with its importer's finding."""
-    figures = [run.info.imported.figures for run in column.runs if run.info.imported is not None]
-    keys = ("accepted_tokens", "drafted_tokens")
-    accepted, drafted = (sum(one[key] for one in figures if {*keys} <= one.keys()) for key in keys)
-    name = data.name(column)
-    if drafted:
-        text = "accepted / drafted by the file's counts; of what was drafted at all, not of the answer"
-        yield Rate(name, "draft acceptance rate", text, accepted, drafted, accepted / drafted, Badge.IMPORTED)
-    rates = [one["published_acceptance_rate"] for one in figures if "published_acceptance_rate" in one]
-    if rates:
-        problems = (entry.get("problems") for entry in data.noted_rows("imports"))
-        sentences = [text for known in problems if isinstance(known, list) for text in known if isinstance(text, str)]
-        text = next((one for one in sentences if "acceptance_rate is" in one), "the file does not say what it divides")
-        text = f"{text.rstrip('.')}; mean over {len(rates):,} rows"
-        yield Rate(name, "the file's acceptance_rate", text, None, None, fmean(rates), Badge.IMPORTED)
+    keys, name = ("accepted_tokens", "drafted_tokens"), data.name(column)
+    counts = (sum(row[key] for row in _figures(column) if {*keys} <= row.keys()) for key in keys)
+    formula = "accepted / drafted by the file's counts; of what was drafted at all, not of the answer"
+    yield name, Definition(DRAFT_RATE, formula, *counts, SHARE), Badge.IMPORTED
+    key = "published_acceptance_rate"
+    rates = [row[key] for row in _figures(column) if key in row]
+    problems = (entry.get("problems") for entry in data.noted_rows("imports"))
+    sentences = [text for known in problems if isinstance(known, list) for text in known if isinstance(text, str)]
+    text = next((said for said in sentences if "acceptance_rate is" in said), "the file does not say what it divides")
+    formula = f"{text.rstrip('.')}; mean over {len(rates):,} rows"
+    yield name, Definition("the file's acceptance_rate", formula, sum(rates), len(rates), SHARE), Badge.IMPORTED
 
 
 def _matches(data: ReportData) -> Iterator[Rate]:
     """How far two plain answers agree position by position, which has been called naive acceptance."""
     for pair in pairs_of(data):
-        if any(mode_of(side.runs[0].info.mode).is_paired for side in pair.sides):
-            continue
-        match = configuration_token_match(pair.base, pair.other)
-        if match["rate"] is not None:
-            text = f"{match['definition']} of two plain answers, over the shorter one's length; nothing was drafted"
-            names, badge = " and ".join(map(data.name, pair.sides)), badge_of(pair.runs, Badge.DERIVED)
-            yield Rate(names, "position-wise match", text, match["matched"], match["compared"], match["rate"], badge)
+        if not any(mode_of(side.runs[0].info.mode).is_paired for side in pair.sides):
+            match = configuration_token_match(pair.base, pair.other)
+            formula = f"{match['definition']} of two plain answers, over the shorter one's length; nothing was drafted"
+            entry = Definition("position-wise match", formula, match["matched"], match["compared"], SHARE)
+            yield " and ".join(map(data.name, pair.sides)), entry, badge_of(pair.runs, Badge.DERIVED)
 
 
 Weighed = tuple[Configuration, Payoff, Prediction | None]
@@ -168,45 +150,43 @@ Weighed = tuple[Configuration, Payoff, Prediction | None]
 
 
 def costs(data: ReportData) -> list[Block]:
-    """Costs, predicted and measured speed, break-even, and a sentence for every configuration that drafts."""
+    """Costs, predicted and measured speed, break-even, and a sentence for every configuration that drafts in rounds."""
     weighed: list[Weighed] = []
-    sentences = []
     for column in data.columns:
         info = column.runs[0].info
-        payoff = payoff_in(data, column) if mode_of(info.mode).drafts and info.imported is None else None
-        if payoff is None:
-            continue
-        sentences.append(f"{data.name(column)}: {payoff_sentence(payoff)} {detail(payoff)}".rstrip())
-        if info.mode == SPECULATIVE:
-            step = step_ms_of(payoff.baseline)
-            weighed.append((column, payoff, None if step is None else prediction_over(payoff.runs, step)))
+        if info.mode == SPECULATIVE and info.imported is None and (payoff := payoff_in(data, column)) is not None:
+            weighed.append((column, payoff, prediction_for(payoff)))
     blocks: list[Block] = [Paragraph(COSTS), _costs_table(weighed, data)] if weighed else []
     blocks += [_curve(weighed[:MOST_DRAWN], data)] if any(formula for *_, formula in weighed) else []
-    blocks += [Paragraph(sentence, badge=Badge.DERIVED) for sentence in sentences]
+    for column, payoff, _ in weighed:
+        text = f"{data.name(column)}: {payoff_sentence(payoff)} {detail(payoff)}".rstrip()
+        blocks.append(Paragraph(text, badge=Badge.DERIVED))
     return [*blocks, *_file_speed(data)]
 
 
 def _costs_table(weighed: list[Weighed], data: ReportData) -> Table:
-    def of(
-        read: Callable[[Prediction], float | None], cell: Callable[[float | None], Cell]
-    ) -> Callable[[Weighed], Cell]:
-        return lambda one: cell(read(one[2])) if one[2] else doc.not_available()
+    def of(read: Callable[[Prediction], Cell]) -> Callable[[Weighed], Cell]:
+        return lambda row: read(row[2]) if row[2] else doc.not_available()
 
-    derived = partial(fmt.number_cell, badge=Badge.DERIVED)
+    def break_even_cell(formula: Prediction) -> Cell:
+        never = Cell("never, even if every draft is right", Badge.DERIVED)
+        return never if formula.break_even_rate is None else fmt.share_cell(formula.break_even_rate)
+
     return doc.table_of(
         weighed,
         [
-            ("configuration", lambda one: data.name(one[0])),
-            ("γ drafted", of(lambda formula: formula.mean_gamma, derived)),
-            ("tokens a round", of(lambda formula: formula.tau, derived)),
-            ("c, a drafted token", of(lambda formula: formula.c, fmt.ratio_cell)),
-            ("v, rest of a round", of(lambda formula: formula.v, fmt.ratio_cell)),
-            ("α accepted of judged", of(lambda formula: formula.alpha, fmt.share_cell)),
-            ("decoding, measured", lambda one: speed_cell(one[1], DECODE)),
-            ("whole answer, measured", lambda one: speed_cell(one[1], END_TO_END)),
-            ("break-even, accepted of drafted", of(lambda formula: formula.break_even_rate, fmt.share_cell)),
-            ("saved an answer", lambda one: saved_cell(one[1])),
-            ("runs against plain", lambda one: runs_against(one[1])),
+            ("configuration", lambda row: data.name(row[0])),
+            ("γ drafted", of(lambda formula: fmt.number_cell(formula.mean_gamma, badge=Badge.DERIVED))),
+            ("tokens a round", of(lambda formula: fmt.number_cell(formula.tau, badge=Badge.DERIVED))),
+            ("c, a drafted token", of(lambda formula: fmt.ratio_cell(formula.c))),
+            ("v, rest of a round", of(lambda formula: fmt.ratio_cell(formula.v))),
+            ("α accepted of judged", of(lambda formula: fmt.share_cell(formula.alpha))),
+            ("decoding, predicted", of(lambda formula: fmt.ratio_cell(formula.predicted))),
+            ("decoding, measured", lambda row: speed_cell(row[1], DECODE)),
+            ("whole answer, measured", lambda row: speed_cell(row[1], END_TO_END)),
+            ("break-even, accepted of drafted", of(break_even_cell)),
+            ("saved an answer", lambda row: saved_cell(row[1])),
+            ("runs against baseline", lambda row: runs_against(row[1])),
         ],
         "Speed against the target alone on the same samples, prompt and settings; above 1.00× speculation is faster",
     )
@@ -236,8 +216,7 @@ def _curve(weighed: list[Weighed], data: ReportData) -> ReportPlot:
     for column, payoff, formula in weighed:
         if formula is None:
             continue
-        name = data.name(column)
-        points = break_even.curve(formula.costs, formula.by_place if formula.alpha is None else formula.alpha)
+        name, points = data.name(column), break_even.curve(formula.costs, formula.by_place, formula.tokens)
         x, y = tuple(float(point.gamma) for point in points), tuple(point.speedup for point in points)
         series.append(PlotSeries(f"{name}, predicted", x, y, is_line=True, badge=Badge.DERIVED))
         if decode := payoff.measured.get(DECODE):
@@ -246,7 +225,10 @@ def _curve(weighed: list[Weighed], data: ReportData) -> ReportPlot:
             series.append(PlotSeries(f"{name}, measured", x, y, low=(low,), high=(high,), badge=Badge.MEASURED))
     gammas = (float(break_even.GAMMAS[0]), float(break_even.GAMMAS[-1]))
     series.append(PlotSeries("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
-    caption = "Predicted from measured costs and the acceptance per token; measured with its 95 % interval"
+    caption = (
+        "Predicted from measured costs and the acceptance by place, extrapolated to widths without measured costs; "
+        "measured with its 95 % interval"
+    )
     title = "Decoding speed against the target alone"
     return doc.points_plot(title, series, "drafted tokens a round", "times as fast", caption=caption)
 
@@ -255,13 +237,10 @@ def _file_speed(data: ReportData) -> list[Block]:
     """Imported speculation against the target alone on the same questions, beside the file's own figure."""
 
     def of_file(speed: Speed) -> Cell:
-        figures = [run.info.imported.figures for run in speed.column.runs if run.info.imported is not None]
-        known = [one["published_speedup"] for one in figures if "published_speedup" in one]
+        known = [row["published_speedup"] for row in _figures(speed.column) if "published_speedup" in row]
         return fmt.ratio_cell(fmean(known) if known else None, badge=Badge.IMPORTED)
 
     rows = list(speeds(evidence_of(data), imported_only=True))
-    if not rows:
-        return []
     table = doc.table_of(
         rows,
         [
@@ -274,7 +253,7 @@ def _file_speed(data: ReportData) -> list[Block]:
         "Speculation in imported files: how many times as fast the whole answer is; above 1.00× it pays",
         text_columns=2,
     )
-    return [table]
+    return [table] if rows else []
 
 
 def failures(data: ReportData) -> list[Block]:
@@ -289,37 +268,37 @@ def failures(data: ReportData) -> list[Block]:
         series.append(PlotSeries(data.name(column), x, y, is_line=True, badge=Badge.MEASURED))
     caption = "A token is judged when all before it in its round were accepted"
     title = "Accepted of what was judged, by place in the round"
-    plot = doc.points_plot(title, series, "drafted token", "accepted", caption=caption)
+    blocks: list[Block] = [doc.points_plot(title, series, "drafted token", "accepted", caption=caption)] * bool(series)
     rows = []
     for column in columns:
-        found = counts(entry for run in column.runs for entry in first_rejections(run))
-        whole = sum(found.values())
-        cells = [
-            Cell(f"{count} ({fmt.share_text(count / whole)})" if whole else "0", Badge.MEASURED)
-            for count in found.values()
-        ]
-        rows += [doc.row_of(data.name(column), fmt.count_cell(whole), *cells)] if whole else []
+        found = counts(entry for run in column.runs for entry in first_rejections(run)).values()
+        shares = (f"{count} ({fmt.share_text(count / sum(found))})" for count in found if sum(found))
+        cells = [Cell(share, Badge.MEASURED) for share in shares]
+        rows += [doc.row_of(data.name(column), fmt.count_cell(sum(found)), *cells)] if cells else []
     kinds = Table(("configuration", "first rejections", *KINDS), tuple(rows), "First rejections by kind")
-    blocks: list[Block] = [plot] if series else []
     return [*blocks, Paragraph(KINDS_TEXT), kinds] if rows else blocks
 
 
 def hidden_drafts(data: ReportData) -> list[Block]:
     """Of parallel prefill: its window, its contention and its net gain; a row and a sentence per configuration."""
-    shown = [
-        column for column in data.columns if mode_of(column.runs[0].info.mode).is_parallel and not is_imported(column)
-    ]
-    if not shown:
-        return []
-    windows = {}
-    for column in shown:
-        known = by_sample(data.beside(column))
-        windows[id(column)] = [window_of(run, known.get(sample_key(run), ())) for run in column.runs]
+    windows: dict[Configuration, list[ParallelPrefillFigures]] = {}
+    for column in data.columns:
+        if mode_of(column.runs[0].info.mode).is_parallel and not is_imported(column):
+            known = by_sample(data.beside(column))
+            found = (window_of(run, known.get(sample_key(run), ())) for run in column.runs)
+            windows[column] = [window for window in found if window is not None]
 
     def cell(column: Configuration, name: str, badge: Badge = Badge.MEASURED) -> Cell:
-        found = (getattr(window, name) for window in windows[id(column)] if window is not None)
-        summary = summarize([value for value in found if value is not None])
+        values = (getattr(window, name) for window in windows[column])
+        summary = summarize([value for value in values if value is not None])
         return fmt.count_cell(summary, badge=badge) if name in ("drafted", "accepted") else fmt.ms_cell(summary, badge)
+
+    def contention(column: Configuration) -> Cell:
+        """Of repeats of one sample with its interval, of several samples their mean and spread."""
+        known = list(dict.fromkeys(filter(None, (window.stage_contention for window in windows[column]))))
+        if len(known) == 1 and (ends := fmt.interval_text(known[0].delta_interval, "ms")):
+            return Cell(f"{fmt.number_text(known[0].delta)} {ends}", Badge.DERIVED)
+        return fmt.ms_cell(summarize([verdict.delta for verdict in known]), Badge.DERIVED)
 
     table = data.table(
         [
@@ -328,30 +307,23 @@ def hidden_drafts(data: ReportData) -> list[Block]:
             ("left for drafting", partial(cell, name="left_ms")),
             ("hidden drafted", partial(cell, name="drafted")),
             ("hidden accepted", partial(cell, name="accepted")),
-            ("contention", partial(cell, name="stage_contention_ms", badge=Badge.DERIVED)),
+            ("longer to the end of prefill", contention),
             ("verification", partial(cell, name="verify_ms")),
             ("predicted gain", partial(cell, name="predicted_gain_ms", badge=Badge.DERIVED)),
             ("saved an answer", lambda column: saved_cell(payoff_in(data, column))),
-            ("runs against plain", lambda column: runs_against(payoff_in(data, column))),
+            ("runs against baseline", lambda column: runs_against(payoff_in(data, column))),
         ],
-        "Means over runs. Gain = saved steps − verification − contention, by which the target's own stages take longer "
-        "beside the draft; of independent acceptances a one block gives a/(1−a) at most",
-        shown,
+        "Means over runs. Gain = saved steps − verification − what preprocessing, vision and prefill take longer than "
+        "in the baseline; of independent acceptances a one block gives a/(1−a) at most",
+        windows,
     )
-    return [table, *(Paragraph(_hidden_sentence(data, column), badge=Badge.DERIVED) for column in shown)]
-
-
-def _hidden_sentence(data: ReportData, column: Configuration) -> str:
-    distinct, payoff = distinct_answers(column.runs), payoff_in(data, column)
-    counts = acceptance_of_all(distinct)
-    drafted, accepted = counts.hidden_drafted, counts.hidden_accepted
-    verdict = payoff_sentence(payoff) if payoff else "the target was not run alone on these samples."
-    head = f"{data.name(column)}: {verdict}"
-    if not drafted:
-        return f"{head} Nothing was drafted inside the prefill."
-    answers = "1 answer" if len(distinct) == 1 else f"{len(distinct):,} different answers"
-    share = fmt.share_text(accepted / drafted)
-    return f"{head} In {answers}, {accepted:,} of {drafted:,} hidden tokens were accepted ({share})."
+    sentences: list[Block] = []
+    for column in windows:
+        payoff = payoff_in(data, column)
+        verdict = payoff_sentence(payoff) if payoff else "the target was not run alone on these samples."
+        text = f"{data.name(column)}: {verdict} {hidden_counts(column.runs)}"
+        sentences.append(Paragraph(text, badge=Badge.DERIVED))
+    return [table, *sentences] if windows else []
 
 
 def by_answer_length(data: ReportData) -> list[Block]:
@@ -367,16 +339,11 @@ def by_answer_length(data: ReportData) -> list[Block]:
     rows = []
     for length, plain, column in pairs:
         drafting, compared = column.runs[0].info.settings.speculation, compare(column, plain, total)
-        rows.append(
-            doc.row_of(
-                str(length),
-                (drafting.adapter or drafting.drafter).rstrip("/").rpartition("/")[2],
-                *(fmt.ms_cell(summarize(values_of(side, total)), badge_of(side.runs)) for side in (plain, column)),
-                fmt.verdict_cell(compared, lower_is_better=False if compared and compared.interval else None),
-                fmt.rows_cell(compared.count if compared else None),
-                f"{len(plain.runs):,} and {len(column.runs):,}",
-            )
-        )
+        sides = (fmt.ms_cell(summarize(values_of(side, total)), badge_of(side.runs)) for side in (plain, column))
+        drafter = (drafting.adapter or drafting.drafter).rstrip("/").rpartition("/")[2]
+        ratio, count = fmt.verdict_cell(compared, lower_is_better=False), fmt.rows_cell(compared and compared.count)
+        runs = f"{len(plain.runs):,} and {len(column.runs):,}"
+        rows.append(doc.row_of(str(length), drafter, *sides, ratio, count, runs))
     heads = ("tokens", "drafted by", "target alone", "drafts in its prefill", "alone / drafted", "n", "runs")
     caption = (
         "Totals end to end of the same tokens, past the end of sequence: means over samples ± standard deviation, "
@@ -410,29 +377,22 @@ def alignment(data: ReportData) -> list[Block]:
             (number_in(row, "position"), value) for row in group if (value := number_in(row, "cosine")) is not None
         ]
         values = [value for _, value in known]
-        floors = (next((one for row in group if (one := number_in(row, name)) is not None), None) for name in FLOORS)
-        rows.append(
-            doc.row_of(
-                sample,
-                space,
-                *(fmt.count_cell(number_in(group[0], name)) for name in ("draft_tokens", "target_tokens")),
-                derived(fmean(values) if values else None, note=f"n = {len(values):,} positions" if values else ""),
-                *(derived(end(values, default=None)) for end in (min, max)),
-                *map(derived, floors),
-            )
+        ends = (fmean(values), min(values), max(values)) if values else (None, None, None)
+        mean, *extremes = map(derived, ends)
+        floors = (
+            next((value for row in group if (value := number_in(row, name)) is not None), None) for name in FLOORS
         )
-        points = [(place, value) for place, value in known if place is not None]
-        if points:
+        tokens = (fmt.count_cell(number_in(group[0], name)) for name in ("draft_tokens", "target_tokens"))
+        mean = replace(mean, note=f"n = {len(values):,} positions" if values else "")
+        rows.append(doc.row_of(sample, space, *tokens, mean, *extremes, *map(derived, floors)))
+        if points := [(place, value) for place, value in known if place is not None]:
             x, y = zip(*points, strict=True)
             series.append(PlotSeries(f"{sample}, {space}" if space else sample, x, y, badge=Badge.DERIVED))
-    if not rows:
-        return []
     models = dict.fromkeys(f"{row.get('draft')} and {row.get('target')}" for group in groups.values() for row in group)
     heads = ("sample", "space", "draft tokens", "target tokens", "mean cosine", "least", "largest", *FLOORS.values())
-    caption = f"Visual features of {', '.join(models)}"
+    table = Table(heads, tuple(rows), f"Visual features of {', '.join(models)}", text_columns=2)
     plot = doc.points_plot("Cosine by position", series, "position", "cosine")
-    table = Table(heads, tuple(rows), caption, text_columns=2)
-    return [table, Paragraph(ALIGNMENT), *([plot] if series else [])]
+    return [table, Paragraph(ALIGNMENT), *[plot] * bool(series)] if rows else []
 
 
 def what_if(data: ReportData) -> list[Block]:
@@ -455,20 +415,22 @@ def _amdahl(column: Configuration, data: ReportData) -> Table | None:
     # Of a file that ends before it begins, parts and rest can add up to nothing.
     if len(parts) < 2 or not sum(parts.values()) or whole <= 0:
         return None
-    rows = []
-    for name, value in parts.items():
-        saved = [value * (1 - 1 / factor) for factor in FACTORS]
-        cells = [
-            Cell(f"{fmt.share_text(one / whole)} (to {fmt.number_text(whole - one)} ms)", Badge.DERIVED)
-            for one in saved
-        ]
-        rows.append(doc.row_of(name, fmt.ms_cell(value, badge_of(column.runs)), fmt.share_cell(value / whole), *cells))
-    heads = (f"saves at {'∞' if math.isinf(factor) else f'{factor:g}{TIMES}'}" for factor in FACTORS)
-    caption = (
+
+    def saved_cell(part: tuple[str, float], factor: float) -> Cell:
+        saved = part[1] * (1 - 1 / factor)
+        return Cell(f"{fmt.share_text(saved / whole)} (to {fmt.number_text(whole - saved)} ms)", Badge.DERIVED)
+
+    return doc.table_of(
+        parts.items(),
+        [
+            ("stage", lambda part: part[0]),
+            ("now", lambda part: fmt.ms_cell(part[1], badge_of(column.runs))),
+            ("share", lambda part: fmt.share_cell(part[1] / whole)),
+            *((f"saves at {name}", partial(saved_cell, factor=factor)) for name, factor in FACTORS.items()),
+        ],
         f"{data.name(column)}: saved of the measured {fmt.number_text(whole)} ms when one stage alone gets faster; ∞ "
-        "is a stage without cost"
+        "is a stage without cost",
     )
-    return Table(("stage", "now", "share", *heads), tuple(rows), caption)
 
 
 def _expected(draft: break_even.AnswerPace, target: break_even.AnswerPace, name: str) -> list[Block]:
