@@ -76,8 +76,8 @@ def played_out_ms(costs: RoundCosts, mix: Mapping[int, float], chances: Sequence
 @given(COSTS, MIXES, st.lists(st.floats(0, 1), min_size=1, max_size=4), st.integers(2, 80))
 def test_the_predicted_time_is_that_of_whole_rounds_played_out(costs, mix, chances, tokens: int) -> None:
     spent = played_out_ms(costs, mix, chances, tokens)
-    error = 5 * spent.std() / len(spent) ** 0.5
-    assert break_even.answer_ms(costs, mix, chances, tokens) == pytest.approx(spent.mean(), abs=error + 1e-6)
+    error = 5 * spent.std() / len(spent) ** 0.5 + 0.005 * costs.round_ms(mix)  # rare events may not be drawn
+    assert break_even.answer_ms(costs, mix, chances, tokens) == pytest.approx(spent.mean(), abs=error)
 
 
 @given(COSTS, MIXES, st.integers(2, 500), st.floats(0, 100))
