@@ -67,7 +67,7 @@ def test_what_was_read_from_where_and_how_fast(data: ReportData) -> None:
     assert texts(reads) == [
         ["video", "pyav", "8 frames", "2.00 MiB", "1.00 MiB", "200.0 ± 0 frames/s", "40.00 ± 0", "40.0 %"],
         ["kept", "pyav, frame cache hit", "8 frames", "4.00 MiB", "0 B", "2,000 frames/s", "4.000", "4.0 %"],
-        ["events", "evt3", "50,000 events", "1.00 MiB", "0 B", "10.00 Mev/s", "5.000", "5.0 %"],
+        ["events", "evt3", "50,000 events", "1.00 MiB", "0 B", "10.00 M events/s", "5.000", "5.0 %"],
     ]
     assert isinstance(parts, Table)
     assert parts.heads == ("configuration", "open", "demux", "decode", "colour", "frame cache", "read")

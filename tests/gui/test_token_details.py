@@ -68,9 +68,9 @@ def test_a_token_tells_five_likeliest_and_the_entropy(
     assert words["of them visual"] == str(lengths.visual)
     assert words["frames"].startswith("8 · 0 … ")
     assert words["draft's event slices"].startswith("5 · 0 … ")
-    assert words["came out of"].startswith("decode")
+    assert words["produced by"].startswith("decode")
     selection.select(TokenRef(3, 0))
-    assert said(inspector)["came out of"].startswith("prefill")
+    assert said(inspector)["produced by"].startswith("prefill")
 
 
 def test_a_run_without_alternatives_says_so(

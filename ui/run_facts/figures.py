@@ -170,12 +170,12 @@ def left_out(a: Column, b: Column) -> str:
 
 
 def generation_text(base: Configuration, other: Configuration) -> str:
-    """`decoding 3.2× = 1.9× tokens · 1.7× time per token`; empty while unknown."""
+    """`decode takes 3.2×: 1.9× the tokens at 1.7× the time each`; empty while unknown."""
     from evprof.metrics.comparison.differences import configuration_generation
 
     ratios = configuration_generation(base, other)
     parts = [ratio_text(ratios[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
-    return f"decoding {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
+    return f"decode takes {parts[0]}: {parts[1]} the tokens at {parts[2]} the time each" if all(parts) else ""
 
 
 @dataclass(frozen=True)

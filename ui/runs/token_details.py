@@ -119,9 +119,9 @@ def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) 
     details.append(Detail("origin", token.origin))
     details += [Detail("round", str(token.round_index + 1))] if token.round_index >= 0 else []
     if zero is not None and run.info.has_token_times:
-        details.append(Detail("known at", ns_text(token.t_ns - zero)))
+        details.append(Detail("time", ns_text(token.t_ns - zero)))
         details.append(
-            Detail("after the token before", NOTHING if before is None else ns_text(token.t_ns - before.t_ns))
+            Detail("since the token before", NOTHING if before is None else ns_text(token.t_ns - before.t_ns))
         )
         details += _step(step_of(run, token))
     return details
@@ -132,7 +132,7 @@ def _step(step: Span | None) -> list[Detail]:
         return []
     duration = "running" if step.duration_ns is None else ns_text(step.duration_ns)
     name = stage_title(step.name) if stages_in(step.name) else step.name
-    return [Detail("came out of", f"{name} · {duration}", step.name, tip="the measured interval whose result it is")]
+    return [Detail("produced by", f"{name} · {duration}", step.name, tip="the measured interval whose result it is")]
 
 
 def _seen(run: RunLog, token: TokenRecord) -> list[DetailSection]:

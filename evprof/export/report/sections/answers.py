@@ -21,7 +21,7 @@ from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.pairs import evidence_of, firsts_of_models
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, ColumnsOf, Paragraph, Section, Table
-from evprof.metrics.arithmetic.statistics import Interval, mean_interval, summarize
+from evprof.metrics.arithmetic.statistics import Interval, summarize
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, CheckedClaim
 from evprof.metrics.claims.table import answer_claims
 from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged
@@ -208,15 +208,10 @@ def _shared(data: ReportData) -> list[Block]:
             [value for one, other in pairs if (value := measure(one, other)) is not None]
             for measure in (scores.word_overlap, scores.jaccard)
         ]
-        cells = [
-            Cell(f"{fmt.share_text(fmean(values))}{_share_ends(mean_interval(values))}", Badge.DERIVED)
-            if values
-            else fmt.nothing_measured()
-            for values in shares
-        ]
+        cells = [fmt.share_cell(fmean(values)) if values else fmt.nothing_measured() for values in shares]
         rows.append(doc.row_of(data.name(left), data.name(right), fmt.rows_cell(len(pairs)), *cells, equal))
     heads = ("answer", "compared with", "n", "word overlap", "Jaccard", "token match")
-    caption = "What answers to the same question about the same sample share: means with 95 % intervals."
+    caption = "What answers to the same question about the same sample share: means."
     return [Table(heads, tuple(rows), caption, text_columns=2), Bullets(SHARED)] if rows else []
 
 

@@ -113,7 +113,7 @@ def layouts(data: ReportData) -> list[Block]:
             ("contiguous", lambda row: ("yes" if row["is_contiguous"] else "no") if "is_contiguous" in row else ""),
             ("a layer", lambda row: fmt.bytes_cell(a_layer(row))),
             ("in use", lambda row: fmt.bytes_cell(number_in(row, "used_bytes"))),
-            ("set aside", lambda row: fmt.bytes_cell(number_in(row, "reserved_bytes"))),
+            ("reserved", lambda row: fmt.bytes_cell(number_in(row, "reserved_bytes"))),
         ],
         "Memory layout of both caches",
         text_columns=5,

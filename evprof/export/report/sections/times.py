@@ -334,9 +334,9 @@ def loading(data: ReportData) -> list[Block]:
         )
 
     def rate(row: Row) -> Cell:
-        events = loaded(row, "Mev/s", lambda found: found.events_per_s and found.events_per_s / 1e6)
+        events = loaded(row, "M events/s", lambda found: found.events_per_s and found.events_per_s / 1e6)
         if events is not None:
-            return fmt.rate_cell(events, "Mev/s")
+            return fmt.rate_cell(events, "M events/s")
         return fmt.rate_cell(loaded(row, "frames/s", lambda found: found.frames_per_s), "frames/s")
 
     def load(row: Row) -> Summary | None:
