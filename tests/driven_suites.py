@@ -34,7 +34,7 @@ def plan_of(
     repeat: int = 2, count: int = 2, order: str = INTERLEAVED, grid: dict[str, Any] | None = None, sessions: int = 1
 ) -> SuitePlan:
     spec = parse_suite(grid or GRID, "grid", repeat=repeat)
-    return plan_suite(replace(spec, sessions=sessions), samples_of(count), order, drawing=random.Random(1))
+    return plan_suite(replace(spec, processes=sessions), samples_of(count), order, drawing=random.Random(1))
 
 
 class InstantEngine:

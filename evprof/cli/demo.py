@@ -5,24 +5,19 @@ from __future__ import annotations
 import argparse
 import filecmp
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, CommandExample
 from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 
-if TYPE_CHECKING:
-    from evprof.core.run_log import RunLog
-
 
 class DemoCommand(Command):
     """Run the bundled models on the bundled sample, and say whether speculation pays.
 
-    First side by side, then with speculative decoding and the bundled EAGLE head, three times each after a warm-up.
-    With a display this happens in the window. Without one the command says so, runs headless and saves the session.
+    Side by side, and with speculative decoding and the bundled EAGLE head, in five turns after warm-ups. With a display
+    this happens in the window. Without one the command says so, runs headless and saves the session.
     """
 
     name = "demo"
@@ -97,40 +92,17 @@ def run_headless(options: argparse.Namespace, console: Console) -> int:
         RecordedSession,
         conclude,
         default_session_path,
-        exit_code,
         reserved_place,
     )
+    from evprof.cli.run.text import print_turns
     from evprof.run.requests import demo_requests
+    from evprof.run.turns import USUAL_TURNS
 
     path = options.output or default_session_path()
     console.is_brief = not options.verbose
     with reserved_place(path), RecordedSession(path, console) as session:
-        for request in demo_requests():
-            if exit_code(session.run(request)):
-                break
-    code = conclude(session, console, tell=None if options.verbose else print_verdict)
+        session.run_in_turns(demo_requests(), USUAL_TURNS)
+    code = conclude(session, console, tell=None if options.verbose else print_turns)
     if session.problem is None:
         console.note(f"picture of it: evprof gui {path} --screenshot demo.png")
     return code
-
-
-def print_verdict(runs: Sequence[RunLog], console: Console, known: Sequence[RunLog]) -> None:
-    """The runs by configuration, their answers, and whether speculation pays; of runs that failed everything."""
-    from evprof.cli.run.text import print_configurations, print_runs
-    from evprof.core.run_info import FINISHED
-    from evprof.metrics.configurations.baselines import runs_text
-    from evprof.metrics.figures.decoding import answer_text
-    from evprof.metrics.speculation.payoff import payoff_of
-    from evprof.metrics.speculation.verdicts import speculation_verdict
-
-    if any(run.info.status != FINISHED for run in runs):
-        print_runs(runs, console, known)
-        return
-    print_configurations(runs, console)
-    answers: dict[str, list[int]] = {}
-    for run in runs:
-        if not run.info.warmup:
-            answers.setdefault(answer_text(run).strip(), []).append(run.run_id)
-    for answer, run_ids in answers.items():
-        console.print(f'{runs_text(run_ids)}: "{answer}"')
-    console.print(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known)).sentence)

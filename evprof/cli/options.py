@@ -29,7 +29,7 @@ BASES = ("end-to-end", "without-load", "model-only")
 """What totals count (`evprof.metrics.figures.stages`, which takes longer to import)."""
 
 _MOST_TIMEOUT_S = 86_400
-_MOST_SESSIONS = 1000
+_MOST_PROCESSES = 1000
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -46,14 +46,16 @@ def add_comparable_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_sessions_option(group: argparse._ActionsContainer, usual: int = 1) -> None:
+def add_processes_option(group: argparse._ActionsContainer, usual: int = 1) -> None:
     """Adds the number of engine processes; None without the option, which means `usual`."""
     group.add_argument(
-        "--sessions",
+        "--processes",
         type=_count,
         metavar="N",
         help=f"measure in N fresh engine processes, one after the other (default: {usual})",
     )
+    # The name of the releases before this one.
+    group.add_argument("--sessions", dest="processes", type=_count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def add_ray_options(
@@ -96,8 +98,8 @@ def _seconds(word: str) -> float:
 
 
 def _count(word: str) -> int:
-    if not (word.isascii() and word.isdecimal() and 1 <= int(word) <= _MOST_SESSIONS):
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to {_MOST_SESSIONS}, not {word}")
+    if not (word.isascii() and word.isdecimal() and 1 <= int(word) <= _MOST_PROCESSES):
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to {_MOST_PROCESSES}, not {word}")
     return int(word)
 
 

@@ -39,7 +39,8 @@ class RunRequest(Plain):
 
     `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them. `cell` and
     `first_repeat` place the runs within a suite; `keeps_frames`: the pictures the models saw are recorded, too.
-    `turn` is the place of a request that a scheduler made as one run of a turn.
+    `turn` is the place of a request that a scheduler made as one run of a turn; such a request without repetitions only
+    warms up, or is only profiled.
     """
 
     mode: str
@@ -82,7 +83,8 @@ class RunRequest(Plain):
         if self.mode not in MODES:
             raise UsageError(f"Unknown mode '{self.mode}'; choose one of {', '.join(MODES)}.")
         for entry in OF_MEASURING:
-            entry.validate(getattr(self, entry.key))
+            if entry.key != "repeat" or self.repeat or self.turn is None:
+                entry.validate(getattr(self, entry.key))
         for role in self.roles:
             if getattr(self, role) is None:
                 raise UsageError(f"Mode {self.mode} needs a {role} model; name one with --{role}.")

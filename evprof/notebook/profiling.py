@@ -31,12 +31,13 @@ def profile(asked: Mapping[str, Any], output: Path | None, *, in_process: bool, 
     cannot be carried out and where not a single run began.
     """
     from evprof.cli import preflight
-    from evprof.cli.run.command import request_of
+    from evprof.cli.run.command import carry_out, requests_of
     from evprof.cli.run.recorded_session import RecordedSession, note_models, reserved_place
 
     options = options_of(asked)
-    request = request_of(options)
-    preflight.check_request(request)
+    requests = requests_of(options)
+    for request in requests:
+        preflight.check_request(request)
     folder = Path(tempfile.mkdtemp(prefix="evprof-")) if output is None else None
     path = output or Path(str(folder), "session.evprof")
     try:
@@ -44,12 +45,12 @@ def profile(asked: Mapping[str, Any], output: Path | None, *, in_process: bool, 
             with RecordedSession(
                 path,
                 Console(is_quiet=quiet),
-                sessions=options.sessions or 1,
+                processes=options.processes or 1,
                 timeout_s=options.timeout,
                 is_apart=not in_process,
             ) as recorded:
-                recorded.run(request)
-            note_models(recorded, request)
+                carry_out(recorded, requests)
+            note_models(recorded, requests)
         if recorded.problem:
             raise UserError(recorded.problem)
         if not recorded.book.runs:
@@ -66,7 +67,10 @@ def options_of(asked: Mapping[str, Any]) -> argparse.Namespace:
     """The options of `evprof run` as if they had been typed. Raises TypeError and UserError (exit code 2)."""
     parser = CommandParser(prog="evprof run", allow_abbrev=False)
     RunCommand().add_options(parser)
-    actions = {action.dest: action for action in parser._actions if action.dest not in _NOT_ASKED}
+    known = [action for action in parser._actions if action.dest not in _NOT_ASKED]
+    actions = {action.dest: action for action in known if action.help != argparse.SUPPRESS}
+    # Names of the releases before this one.
+    actions |= {action.option_strings[0][2:]: action for action in known if action.help == argparse.SUPPRESS}
     words: list[str] = []
     for name, value in asked.items():
         if name not in actions:

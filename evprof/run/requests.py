@@ -14,7 +14,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.bundled import bundled_sample
-from evprof.run.turns import TurnSchedule
+from evprof.run.turns import USUAL_TURNS, TurnSchedule
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -29,6 +29,37 @@ def request_again(run: RunLog, mode: str, repeat: int) -> RunRequest:
     taken = roles_of(mode, info.settings.speculation)
     draft, target = (_choice(info.models.get(role)) if role in taken else None for role in (DRAFT, TARGET))
     return RunRequest(mode, info.sample, draft, target, settings=info.settings, warmup=None, repeat=repeat)
+
+
+def requests_beside(run: RunLog) -> list[RunRequest]:
+    """A run and the target alone in turns, which is what a verdict on the run needs."""
+    return requests_in_turns([request_again(run, mode, 1) for mode in ("target", run.info.mode)])
+
+
+def requests_in_turns(
+    requests: Sequence[RunRequest], turns: int = USUAL_TURNS, order: random.Random | None = None
+) -> list[RunRequest]:
+    """Warm-ups of all requests, then so many turns of them, then their profiled runs.
+
+    `group_id` counts the requests from 1. In turns an engine warms a model up only where it had to be loaded again.
+    """
+    schedule = TurnSchedule(order)
+    numbered = [replace(request, group_id=number) for number, request in enumerate(requests, 1)]
+    drawn = [
+        replace(
+            request,
+            repeat=1,
+            first_repeat=request.first_repeat + turn.number,
+            warmup=0 if request.warmup == 0 else None,
+            turn=turn,
+        )
+        for _ in range(turns)
+        for turn, request in schedule.draw(numbered, lambda request: len(mode_of(request.mode).answering))
+    ]
+    aside = [replace(request, repeat=0, turn=schedule.start) for request in numbered]
+    profiled = [replace(request, warmup=0) for request in aside if request.trace is not None or request.nvtx]
+    plain = [replace(request, trace=None, nvtx=False) for request in (*aside, *drawn)]
+    return [request for request in plain if request.repeat or request.warmup != 0] + profiled
 
 
 def _choice(model: ModelFacts | None) -> ModelChoice | None:
@@ -49,6 +80,8 @@ def run_order(
     warm_ups = {role: _warm_ups(request, is_warm=is_warm(role)) for role in roles}
     most = max(warm_ups.values())
     yield from ((role, repeat, None) for repeat in range(-most, 0) for role in roles if repeat >= -warm_ups[role])
+    if not request.repeat:
+        return
     if not most or all(is_warm(role) for role in roles):
         yield from _measured(request, roles, order)
         return
@@ -79,13 +112,13 @@ def _warm_ups(request: RunRequest, *, is_warm: bool) -> int:
 BUNDLED_DRAFT, BUNDLED_TARGET = "evprof-tiny-eventgpt", "evprof-tiny-video-llava"
 BUNDLED_HEAD = "evprof-tiny-eagle"
 
-_REPEATS, _DRAFTED = 3, 4
-"""A verdict needs three runs a side. `docs/adapters.md` measures the bundled head with four tokens a round, too."""
+_DRAFTED = 4
+"""Tokens a round; `docs/adapters.md` measures the bundled head with as many."""
 
 
 def demo_requests() -> list[RunRequest]:
-    """Side by side, then speculative with the bundled EAGLE head, three times each after a warm-up, of the bundled
-    models on the bundled sample. The head needs the second warm-up: its first use takes longer than the others.
+    """Side by side, and speculation with the bundled EAGLE head, of the bundled models on the bundled sample, to be run
+    in turns. The head needs a warm-up of its own, because its first use takes longer than the others.
 
     Raises UserError without a sample.
     """
@@ -97,6 +130,6 @@ def demo_requests() -> list[RunRequest]:
     speculation = SpeculationSettings(drafter, str(head.folder) if head else None, _DRAFTED)
     speculative = GenerationSettings(speculation=speculation)
     return [
-        RunRequest("side-by-side", sample, draft, target, GenerationSettings(), repeat=_REPEATS, warmup=None),
-        RunRequest("speculative", sample, draft, target, speculative, repeat=_REPEATS, warmup=1),
+        RunRequest("side-by-side", sample, draft, target, warmup=None),
+        RunRequest("speculative", sample, draft, target, speculative, warmup=1),
     ]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from evprof.core.run_info import Turn
 
 T = TypeVar("T")
+
+USUAL_TURNS, USUAL_PROCESSES = 5, 3
+"""Turns of one engine process, and otherwise engine processes, from which on differences have an interval."""
 
 
 class TurnSchedule:
@@ -17,7 +21,7 @@ class TurnSchedule:
     def __init__(self, order: random.Random | None = None) -> None:
         """`order` draws the orders and the name of the series."""
         self._order = order or random.Random()
-        self._series = f"{self._order.getrandbits(64):016x}"
+        self.start = Turn(f"{self._order.getrandbits(64):016x}", 0, 0)
         self._number = 0
 
     def draw(self, configurations: Sequence[T], runs: Callable[[T], int] = lambda _: 1) -> Iterator[tuple[Turn, T]]:
@@ -26,12 +30,5 @@ class TurnSchedule:
         number, place = self._number, 0
         self._number += 1
         for configuration in drawn:
-            yield Turn(self._series, number, place), configuration
+            yield replace(self.start, number=number, place=place), configuration
             place += runs(configuration)
-
-
-def in_turns(configurations: Sequence[T], turns: int, order: random.Random | None = None) -> Iterator[tuple[Turn, T]]:
-    """Every configuration once in each of so many turns of one new series."""
-    schedule = TurnSchedule(order)
-    for _ in range(turns):
-        yield from schedule.draw(configurations)

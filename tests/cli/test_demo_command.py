@@ -15,18 +15,21 @@ pytestmark = pytest.mark.usefixtures("scripted")
 Evprof = Callable[..., Any]
 
 
-def test_three_repeats_of_three_configurations_as_one_document(evprof: Evprof, tmp_path: Path) -> None:
+def test_five_turns_of_three_configurations_as_one_document(evprof: Evprof, tmp_path: Path) -> None:
     found = evprof("demo", "--headless", "--json", "-o", tmp_path / "d.evprof")
     assert found.code == 0, found.errors
     runs = found.document["runs"]
-    assert [(run["mode"], run["role"]) for run in runs] == [
-        *[("side-by-side", "draft"), ("side-by-side", "target")] * 3,
-        *[("speculative", "target")] * 4,
-    ]
-    assert [run["group_id"] for run in runs] == [1] * 6 + [2] * 4
-    assert [run["run_id"] for run in runs if run["warmup"]] == [7], "the first use of the head"
-    assert runs[-1]["speculation"]["rounds"] > 0
-    assert runs[-1]["settings"]["speculation"]["drafter"] == "eagle"
+    assert [(run["run_id"], run["turn"]) for run in runs if run["warmup"]] == [(1, None)], "the first use of the head"
+    configurations = [(1, "side-by-side", "draft"), (1, "side-by-side", "target"), (2, "speculative", "target")]
+    for number in range(5):
+        turn = sorted(
+            (run["group_id"], run["mode"], run["role"], run["repeat"]) for run in runs[1 + 3 * number : 4 + 3 * number]
+        )
+        assert turn == [(*configuration, number) for configuration in configurations]
+    assert [(run["turn"]["number"], run["turn"]["place"]) for run in runs[1:]] == [divmod(n, 3) for n in range(15)]
+    speculative = [run for run in runs if run["mode"] == "speculative"][-1]
+    assert speculative["speculation"]["rounds"] > 0
+    assert speculative["settings"]["speculation"]["drafter"] == "eagle"
     assert evprof("show", tmp_path / "d.evprof", "--json").document == found.document
 
 

@@ -59,7 +59,7 @@ def _shape(printed: str) -> list[str]:
 
     A slow machine also prints progress every five seconds.
     """
-    progress = re.compile(r"starting the engine|loading the |run \d+ · ")
+    progress = re.compile(r"starting the engine|loading the |\d+ turns: |run \d+ · ")
     lines = [re.sub(r"×.* \(", "× … (", line) for line in printed.splitlines() if not progress.match(line)]
     return [" ".join(re.sub(r"[\d.,]+( (ms|µs|s)\b)?", "N", re.sub(r"/\S*/", "", line)).split()) for line in lines]
 
@@ -78,7 +78,10 @@ def test_sentences_name_what_is_in_the_scene(demo: RealDemo) -> None:
 
 
 def test_speculation_changes_no_token(demo: RealDemo) -> None:
-    target, speculative = demo.document["runs"][3], demo.document["runs"][-1]
+    target, speculative = (
+        next(run for run in demo.document["runs"] if (run["mode"], run["role"]) == wanted)
+        for wanted in (("side-by-side", "target"), ("speculative", "target"))
+    )
     assert speculative["token_ids"] == target["token_ids"]
     figures = speculative["speculation"]
     assert figures["emitted"] == figures["accepted"] + figures["bonus"] == len(target["token_ids"]) - 1

@@ -31,8 +31,9 @@ def parts_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPars
 
 
 def words_of(parser: argparse.ArgumentParser) -> set[str]:
-    """Options of a command and of the commands below it."""
-    words = {word for action in parser._actions for word in action.option_strings}
+    """Options of a command and of the commands below it, but those that help hides."""
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    words = {word for action in shown for word in action.option_strings}
     return words.union(*(words_of(part) for part in parts_of(parser).values()))
 
 

@@ -30,7 +30,7 @@ SHORTER = {
 }
 """What commands are given besides, so that none takes long. Of an option that is given twice the last one counts."""
 
-FEWER = ("--sessions", "2")
+FEWER = ("--processes", "2")
 """Where several engine processes are asked for, each of which loads everything anew; two are several."""
 
 ELSEWHERE = ("doctor",)

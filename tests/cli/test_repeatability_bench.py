@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 
 def measured(evprof: Any, *words: object) -> Any:
-    found = evprof("bench", "repeatability", "--sessions", 3, "--repeat", 2, "--max-new-tokens", 3, "--json", *words)
+    found = evprof("bench", "repeatability", "--processes", 3, "--repeat", 2, "--max-new-tokens", 3, "--json", *words)
     assert found.code == 0, found.errors
     return found.document
 

@@ -13,7 +13,7 @@ import pytest
 
 from evprof.cli import build_parser
 from evprof.cli.run import recorded_session
-from evprof.cli.run.command import request_of
+from evprof.cli.run.command import requests_of
 from evprof.core.errors import FAILURE, USAGE
 from evprof.export.report import writing
 from scripted_engine import ScriptedEngine
@@ -107,8 +107,8 @@ def test_the_commands_told_ask_for_the_same_runs(evprof, scripted, inputs, tmp_p
     assert evprof("report", path, "-o", report, "--basis", "model-only").code == 0
     run, again = shell_lines(report.read_text(encoding="utf-8"))
     assert again == shlex.join(["evprof", "report", str(path), "-o", str(report), "--basis", "model-only"])
-    told = request_of(parsed(run))
-    meant = request_of(parsed(shlex.join(["evprof", *map(str, asked), "-o", str(path)])))
+    (told,) = requests_of(parsed(run))
+    (meant,) = requests_of(parsed(shlex.join(["evprof", *map(str, asked), "-o", str(path)])))
     assert told.settings == meant.settings
     assert (told.mode, told.sample.prompt, told.repeat, told.warmup) == ("side-by-side", meant.sample.prompt, 3, 1)
     assert (told.sample.events_path, told.sample.video_path) == (meant.sample.events_path, meant.sample.video_path)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evprof.cli import build_parser
-from evprof.cli.run.command import request_of
+from evprof.cli.run.command import requests_of
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.speculation import SpeculationSettings
 
@@ -29,7 +29,7 @@ def adapter_in(folder: Path, kind: str) -> Path:
 
 
 def asked(*words: object) -> RunRequest:
-    return request_of(build_parser().parse_args(["run", *map(str, words)]))
+    return requests_of(build_parser().parse_args(["run", *map(str, words)]))[0]
 
 
 def test_by_itself_the_draft_model_drafts_as_ever() -> None:
@@ -157,7 +157,7 @@ def test_drafters_without_a_model_say_what_the_target_says(
     report = tmp_path / "r.md"
     assert evprof("report", path, "-o", report).code == 0
     lines = [line for line in report.read_text(encoding="utf-8").splitlines() if line.startswith("evprof run")]
-    requests = [request_of(build_parser().parse_args(shlex.split(line)[1:])) for line in lines]
+    requests = [requests_of(build_parser().parse_args(shlex.split(line)[1:]))[0] for line in lines]
     assert [one.settings.speculation for one in requests] == [
         SpeculationSettings(),
         SpeculationSettings(drafter="lookup", gamma=6, judges=False),

@@ -397,10 +397,10 @@ def test_the_documents_are_one_suite_and_one_report(
 @pytest.mark.usefixtures("room", "processes")
 def test_all_rows_in_each_of_several_processes(evprof: Evprof, grid: Path, tmp_path: Path) -> None:
     grid.write_text('[settings]\nmax_new_tokens = 4\n[axes]\nmode = ["target", "speculative"]\n')
-    words = ("suite", grid, "-o", tmp_path / "out", "--sessions", 2, "--repeat", 1, "--limit", 2)
+    words = ("suite", grid, "-o", tmp_path / "out", "--processes", 2, "--repeat", 1, "--limit", 2)
     found = evprof(*words, "--json")
     assert found.code == 0, found.errors
-    assert "session 2 of 2" in found.errors
+    assert "process 2 of 2" in found.errors
     runs = evprof("show", tmp_path / "out" / "suite.evprof", "--json").document["runs"]
     sessions = dict.fromkeys(run["engine_session"] for run in runs)
     assert len(sessions) == 2
@@ -411,4 +411,4 @@ def test_all_rows_in_each_of_several_processes(evprof: Evprof, grid: Path, tmp_p
     drafted = [run for run in runs if run["speculation"] and not run["warmup"]]
     assert [len(run["baseline"]["run_ids"]) for run in drafted] == [2] * 4
     other = evprof("suite", grid, "-o", tmp_path / "out", "--repeat", 1, "--limit", 2, "--resume")
-    assert "sessions 2 then and 1 now" in other.errors
+    assert "processes 2 then and 1 now" in other.errors

@@ -98,7 +98,7 @@ def test_a_turn_holds_every_row_of_a_sample_and_repetition_that_its_block_has(pl
             turns.setdefault((row.turn.series, row.turn.number), []).append(row)
     assert len({series for series, _ in turns}) == 1
     for rows in turns.values():
-        assert len({(row.session, row.sample.name, row.repeat) for row in rows}) == 1
+        assert len({(row.process, row.sample.name, row.repeat) for row in rows}) == 1
         assert [row.turn.place for row in rows if row.turn] == [
             sum(len(before.roles) for before in rows[:number]) for number in range(len(rows))
         ]
@@ -213,8 +213,8 @@ def test_another_suite_is_told_from_the_one_begun() -> None:
         check_goes_on(fact, longer, samples_of(2))
     with pytest.raises(UserError, match="warmup 1 then and 3 now"):
         check_goes_on(fact, MIXED, samples_of(2), warmup=3)
-    with pytest.raises(UserError, match="sessions 1 then and 2 now"):
-        check_goes_on(fact, MIXED, samples_of(2), sessions=2)
+    with pytest.raises(UserError, match="processes 1 then and 2 now"):
+        check_goes_on(fact, MIXED, samples_of(2), processes=2)
     with pytest.raises(UserError, match="not of a suite"):
         check_goes_on(None, MIXED, samples_of(2))
 
@@ -241,25 +241,25 @@ def test_rows_keep_their_keys_when_a_suite_grows(
     begun: tuple[int, int], more: tuple[int, int], sessions: int, order: str
 ) -> None:
     def keys(repeat: int, count: int) -> set[RowKey]:
-        rows = plan_suite(replace(spec_of(MIXED, repeat), sessions=sessions), samples_of(count), order).rows
+        rows = plan_suite(replace(spec_of(MIXED, repeat), processes=sessions), samples_of(count), order).rows
         return {key for row in rows for key in row.keys}
 
     assert keys(*begun) <= keys(begun[0] + more[0], begun[1] + more[1])
 
 
 def test_every_session_measures_all_rows_anew() -> None:
-    spec = replace(parse_suite({"cells": [{"mode": "draft"}, {"mode": "target"}]}, "grid", repeat=2), sessions=3)
+    spec = replace(parse_suite({"cells": [{"mode": "draft"}, {"mode": "target"}]}, "grid", repeat=2), processes=3)
     samples = [Sample(f"{name}.npy", f"{name}.mp4", name=name) for name in "ab"]
     for order in (INTERLEAVED, BLOCKS):
         rows = plan_suite(spec, samples, order).rows
-        alone = plan_suite(replace(spec, sessions=1), samples, order).rows
-        assert [row.session for row in rows] == sorted(row.session for row in rows)
+        alone = plan_suite(replace(spec, processes=1), samples, order).rows
+        assert [row.process for row in rows] == sorted(row.process for row in rows)
         assert len(rows) == 3 * len(alone)
         assert len({key for row in rows for key in row.keys}) == sum(len(row.keys) for row in rows)
         for session in range(3):
-            found = Counter((row.cell.label, row.sample.name) for row in rows if row.session == session)
+            found = Counter((row.cell.label, row.sample.name) for row in rows if row.process == session)
             assert found == Counter((row.cell.label, row.sample.name) for row in alone)
-        numbers = [{row.turn.number for row in rows if row.turn and row.session == session} for session in range(3)]
+        numbers = [{row.turn.number for row in rows if row.turn and row.process == session} for session in range(3)]
         assert len(set.union(*numbers)) == sum(map(len, numbers)), "no turn spans two processes"
         if order == BLOCKS:
             assert rows[1].cell.label != rows[len(alone) + 1].cell.label, "no block always comes first"

@@ -175,6 +175,9 @@ class RunController(QObject):
         self.at_work: RunRequest | None = None
         """The request that is being carried out, where it was handed over here."""
 
+        self._groups: dict[tuple[str, int], int] = {}
+        """Group ids of the series of turns that are measured, by series and number of the request in it."""
+
         self._waiting: list[WaitingRun] = []
         self._batch = 0
         self._last_batch = 0
@@ -232,6 +235,7 @@ class RunController(QObject):
         if self._host is not None:
             self._host.attach(recording)
         self._keep_waiting([])
+        self._groups.clear()
         self.recording = recording
         self.book = RunBook(recording)
         self.session_replaced.emit()
@@ -335,12 +339,16 @@ class RunController(QObject):
     def _hand_over(self, request: RunRequest) -> None:
         if self._host is None:
             return
+        free = max([self.next_group_id, *(group_id + 1 for group_id in self._groups.values())])
         try:
-            numbered = self.numbering(request, self.next_run_id, self.next_group_id)
+            numbered = self.numbering(request, self.next_run_id, free)
         except UserError as error:
             self._drop_batch()
             self.refused.emit(error.sentence)
             return
+        if request.turn is not None:  # the runs of a configuration share the number, like those of one request
+            key = request.turn.series, request.group_id
+            numbered = replace(numbered, group_id=self._groups.setdefault(key, numbered.group_id))
         self.at_work = request
         self._host.submit(numbered)
         self._note_busy(self._host.is_busy)

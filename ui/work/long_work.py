@@ -15,7 +15,7 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.bundled import bundled_samples
-from evprof.run.requests import demo_requests
+from evprof.run.requests import demo_requests, requests_in_turns
 from evprof.run.works.work_form import FORMS, MEASURE_SUITE, WorkForm, Works
 from ui.samples.clip_choice import identity
 from ui.state.run_controller import RunController
@@ -171,7 +171,7 @@ class Requests:
 
     def run_demo(self) -> None:
         """Runs the bundled models on the bundled sample (see `evprof.run.requests`)."""
-        self.submit(*demo_requests())
+        self.submit(*requests_in_turns(demo_requests()))
 
     def run_chosen(self) -> None:
         """Runs the sample that is chosen, as the toolbar says; the bundled one as the demo does."""

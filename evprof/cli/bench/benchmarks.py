@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.cli.bench.gpu import measure as measure_gpu
 from evprof.cli.command import CommandExample
-from evprof.cli.options import add_pair_options, add_sessions_option, add_setting
+from evprof.cli.options import add_pair_options, add_processes_option, add_setting
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BENCH_SHAPE = "dispatch-32"
 """The shape that is measured where none is named."""
 
-SESSIONS = 5
+PROCESSES = 5
 """Engine processes whose spread is measured."""
 
 AddOptions = Callable[[argparse.ArgumentParser], object]
@@ -183,7 +183,7 @@ def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, A
     plan = RepeatabilityPlan(
         request,
         program.engine_argv(),
-        sessions=SESSIONS if options.sessions is None else options.sessions,
+        processes=PROCESSES if options.processes is None else options.processes,
         repeat=options.repeat,
     )
     return measure_repeatability(plan, console.note)
@@ -288,12 +288,12 @@ BENCHMARKS = {
 
         And the runs of one process.
         """,
-        (CommandExample("evprof bench repeatability --sessions 8", "measure eight processes"),),
+        (CommandExample("evprof bench repeatability --processes 8", "measure eight processes"),),
         (
             option(
                 "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
             ),
-            *(setting("max_new_tokens", 64), repeat(5), partial(add_sessions_option, usual=SESSIONS), *MACHINE),
+            *(setting("max_new_tokens", 64), repeat(5), partial(add_processes_option, usual=PROCESSES), *MACHINE),
         ),
         _repeatability,
         {"rows": ("engine_session", "runs", "mean_ms", "sd_pct")},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from evprof.cli.options import (
     add_model_options,
     add_pair_options,
     add_part_options,
-    add_sessions_option,
+    add_processes_option,
     add_setting,
     add_setting_options,
     add_timeout_option,
@@ -35,9 +35,12 @@ from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.modes import KV_ADAPTED, MODES, SIDE_BY_SIDE, SPECULATIVE, mode_of
 from evprof.core.vocabulary.setting import Situation
 from evprof.core.vocabulary.settings import SETTINGS
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, check_mode, drafter_of
+from evprof.run.turns import USUAL_PROCESSES, USUAL_TURNS
 
 if TYPE_CHECKING:
+    from evprof.cli.run.recorded_session import RecordedSession
     from evprof.core.records import BatchRow
 
 _MOST_AT_ONCE = 256
@@ -66,6 +69,10 @@ class RunCommand(Command):
             "let the event model draft for the video model",
         ),
         CommandExample(
+            "evprof run --mode target,speculative --drafter evprof-tiny-eagle -o pays.evprof",
+            "measure plain and speculative decoding in turns",
+        ),
+        CommandExample(
             "evprof run --video scene.mp4 --target checkpoints/Video-LLaVA-7B --device cuda --dtype bfloat16",
             "run a checkpoint of your own on a GPU",
         ),
@@ -86,8 +93,10 @@ class RunCommand(Command):
         add_pair_options(group)
         group.add_argument(
             "--mode",
-            choices=MODES,
-            help="default: side-by-side with both inputs, draft with events only, target with video",
+            choices=_ListedModes(MODES),
+            metavar="MODE,…",
+            help=f"{', '.join(MODES)}, or several with commas between them, which run in turns (default: side-by-side "
+            "with both inputs, draft with events only, target with video)",
         )
         group = parser.add_argument_group("which part of it")
         add_part_options(group)
@@ -100,8 +109,8 @@ class RunCommand(Command):
         add_model_options(parser)
         group = parser.add_argument_group("machine")
         for entry in OF_MEASURING:
-            add_setting(group, entry, default=entry.default)
-        add_sessions_option(group)
+            add_setting(group, entry)
+        add_processes_option(group)
         add_timeout_option(group)
         group.add_argument("--torch-trace", metavar="DIR", help="repeat once under torch.profiler, for TensorBoard")
         tokens = "decode steps in that trace (default: 8)"
@@ -122,24 +131,29 @@ class RunCommand(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         from evprof.cli import preflight
         from evprof.cli.run import recorded_session as recorded
+        from evprof.cli.run.text import print_turns
 
-        request, sizes = request_of(options), _batch_sizes(options.batches)
+        requests, sizes = requests_of(options), _batch_sizes(options.batches)
         if options.output is not None:
             recorded.check_place(options.output)
-        preflight.check_request(request)
-        for sentence in idle_sentences(options, request):
+        for request in requests:
+            preflight.check_request(request)
+        for sentence in idle_sentences(options, requests):
             console.warn(sentence)
+        for sentence in _too_few(options, requests):
+            console.note(sentence)
         if options.output is None:
             recorded.tidy_autosaved(console)
         path = options.output or recorded.default_session_path()
         with recorded.reserved_place(path):
-            sessions, timeout_s = options.sessions or 1, options.timeout
-            with recorded.RecordedSession(path, console, sessions=sessions, timeout_s=timeout_s) as session:
-                session.run(request)
-            recorded.note_models(session, request)
+            processes, timeout_s = options.processes or 1, options.timeout
+            with recorded.RecordedSession(path, console, processes=processes, timeout_s=timeout_s) as session:
+                carry_out(session, requests)
+            recorded.note_models(session, requests)
             is_whole = bool(sizes) and not session.problem
-            batches = _measure_batches(session.path, request, sizes, console) if is_whole else []
-        return recorded.conclude(session, console, batches)
+            most = max(requests, key=lambda request: len(request.reading_roles))
+            batches = _measure_batches(session.path, most, sizes, console) if is_whole else []
+        return recorded.conclude(session, console, batches, print_turns if len(requests) > 1 else None)
 
 
 def _batch_sizes(text: str | None) -> tuple[int, ...]:
@@ -181,39 +195,65 @@ def _measure_batches(session: Path, request: RunRequest, sizes: Sequence[int], c
     return rows
 
 
-def request_of(options: argparse.Namespace) -> RunRequest:
-    """The request as it was typed; `preflight.check_request` validates it.
+def requests_of(options: argparse.Namespace) -> list[RunRequest]:
+    """A request for each mode that was named; `preflight.check_request` validates them.
 
     Raises UserError: exit code 1 for a missing file, 2 for options that contradict each other.
     """
     sample = _sample(options)
     drafter, adapter = drafter_of(options.drafter, options.adapter)
-    mode = _mode(options, sample, adapter)
+    modes = _modes(options, sample, adapter)
     settings = settings_of(options)
     folder = None if adapter is None else str(adapter.folder)
-    speculation = replace(settings.speculation, drafter=drafter, adapter=folder)
+    drafting = replace(settings.speculation, drafter=drafter, adapter=folder)
+    usual = USUAL_TURNS if len(modes) > 1 else 1
     clip = existing(options.clip, "--clip")
-    models = {
-        role: replace(choice_of(options, role, getattr(options, role)), clip=clip) for role in mode_of(mode).roles
-    }
-    return RunRequest(
-        mode=mode,
-        sample=sample,
-        draft=models.get(DRAFT),
-        target=models.get(TARGET),
-        settings=replace(settings, speculation=speculation),
-        warmup=options.warmup,
-        repeat=options.repeat,
-        trace=_trace(options),
-        nvtx=options.nvtx,
-    )
+    requests = []
+    for mode in modes:
+        models = {
+            role: replace(choice_of(options, role, getattr(options, role)), clip=clip) for role in mode_of(mode).roles
+        }
+        is_drafting = len(modes) == 1 or mode_of(mode).is_paired
+        request = RunRequest(
+            mode=mode,
+            sample=sample,
+            draft=models.get(DRAFT),
+            target=models.get(TARGET),
+            settings=replace(settings, speculation=drafting if is_drafting else SpeculationSettings()),
+            warmup=options.warmup,
+            repeat=usual if options.repeat is None else options.repeat,
+            trace=_trace(options),
+            nvtx=options.nvtx,
+        )
+        requests.append(request)
+    return requests
 
 
-def idle_sentences(options: argparse.Namespace, request: RunRequest) -> list[str]:
-    """Of every setting that was given and changes nothing in this run: its option, and why."""
-    here = Situation(request.mode, request.settings.flat(), keeps_roles=True)
-    idle = {SETTINGS[key].flag: SETTINGS[key].idle(here) for key in given_settings(options)}
-    return [f"{flag} changes nothing here: {why}" for flag, why in idle.items() if why]
+def carry_out(session: RecordedSession, requests: Sequence[RunRequest]) -> None:
+    """Runs a request alone, or several in as many turns as they have repetitions."""
+    if len(requests) == 1:
+        session.run(requests[0])
+    else:
+        session.run_in_turns(requests, requests[0].repeat)
+
+
+def idle_sentences(options: argparse.Namespace, requests: Sequence[RunRequest]) -> list[str]:
+    """Of every setting that was given and changes nothing in any of these runs: its option, and why."""
+    found: dict[str, list[str]] = {}
+    for request in requests:
+        here = Situation(request.mode, request.settings.flat(), keeps_roles=True)
+        for key in given_settings(options):
+            found.setdefault(SETTINGS[key].flag, []).append(SETTINGS[key].idle(here))
+    return [f"{flag} changes nothing here: {reasons[0]}" for flag, reasons in found.items() if all(reasons)]
+
+
+def _too_few(options: argparse.Namespace, requests: Sequence[RunRequest]) -> Iterator[str]:
+    """What a measurement in turns needs before differences can be called."""
+    if len(requests) > 1 and requests[0].repeat < USUAL_TURNS and (options.processes or 1) < USUAL_PROCESSES:
+        yield (
+            f"No difference is called from fewer than {USUAL_TURNS} turns in one process: leave --repeat out, or add "
+            f"--processes {USUAL_PROCESSES}."
+        )
 
 
 def _sample(options: argparse.Namespace) -> Sample:
@@ -282,21 +322,29 @@ def _check_prompt(prompt: str) -> None:
         ) from None
 
 
-def _mode(options: argparse.Namespace, sample: Sample, adapter: AdapterInfo | None) -> str:
-    """The mode that is named; else that of a named drafter; else side-by-side, draft or target by the inputs."""
+class _ListedModes(tuple[str, ...]):
+    """The modes as choices of an option that takes one of them, or several with commas between them."""
+
+    def __contains__(self, text: object) -> bool:
+        return all(tuple.__contains__(self, name) for name in str(text).split(","))
+
+
+def _modes(options: argparse.Namespace, sample: Sample, adapter: AdapterInfo | None) -> list[str]:
+    """The modes that are named; else that of a named drafter; else side-by-side, draft or target by the inputs."""
     named = next((name for name in ("drafter", "adapter") if getattr(options, name) is not None), None)
-    mode: str | None = options.mode
-    if mode is None:
+    if options.mode is None:
         if named is not None:
-            return KV_ADAPTED if adapter is not None and adapter.kind == KV else SPECULATIVE
+            return [KV_ADAPTED if adapter is not None and adapter.kind == KV else SPECULATIVE]
         if sample.events_path and sample.video_path:
-            return SIDE_BY_SIDE
-        return DRAFT if sample.events_path else TARGET
-    if named is not None and not mode_of(mode).is_paired:
-        raise UserError(f"--{named} names the drafter, and mode {mode} has none.", exit_code=USAGE)
-    if adapter is not None:
+            return [SIDE_BY_SIDE]
+        return [DRAFT if sample.events_path else TARGET]
+    modes = list(dict.fromkeys(options.mode.split(",")))
+    paired = [mode for mode in modes if mode_of(mode).is_paired]
+    if named is not None and not paired:
+        raise UserError(f"--{named} names the drafter, and mode {options.mode} has none.", exit_code=USAGE)
+    for mode in paired if adapter is not None else ():
         check_mode(adapter, mode)
-    return mode
+    return modes
 
 
 def _trace(options: argparse.Namespace) -> TraceSettings | None:

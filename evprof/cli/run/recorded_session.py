@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +14,7 @@ from typing import Any
 
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.progress import Progress
+from evprof.cli.terminal.progress import Progress, time_text
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, USAGE, UserError
 from evprof.core.installation import missing_package
@@ -29,12 +31,16 @@ from evprof.core.protocols import (
 from evprof.core.recording import RecordLog
 from evprof.core.records import BatchRow
 from evprof.core.request import RunRequest
-from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.units import count_text, ms_from_ns, ms_text
 from evprof.metrics.figures.stages import wall_ms
 from evprof.run.processes.interrupts import stop_flag
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
+from evprof.run.requests import requests_in_turns
+
+SHORT_S = 10.0
+"""Of shorter measurements nothing is said beforehand."""
 
 
 class RunProgress(Progress):
@@ -58,6 +64,8 @@ class RunProgress(Progress):
             title, unit = f"loading the {self._loading.role}'s weights", ""
             done, total = self._loading.done_bytes, self._loading.total_bytes or None
         elif run is None:
+            if self._book.runs:
+                return  # the next one begins at once
             title, unit, done, total = "starting the engine", "steps", 0, None
         else:
             span = run.running_span
@@ -116,12 +124,12 @@ class RecordedSession:
         console: Console,
         engine: Callable[[], Engine] | None = None,
         *,
-        sessions: int = 1,
+        processes: int = 1,
         timeout_s: float | None = None,
         is_apart: bool = False,
     ) -> None:
-        """`path`: a new file, or a session to append to; `sessions`: fresh engine processes that a request is given to,
-        one after the other; `timeout_s`: an engine process without progress for so long is ended; `is_apart`: the
+        """`path`: a new file, or a session to append to; `processes`: fresh engine processes, one after the other, that
+        each get all requests; `timeout_s`: an engine process without progress for so long is ended; `is_apart`: the
         engine has a process of its own in any case. Raises UserError for any other file.
         """
         from evprof.run.session_writer import SessionWriter
@@ -138,9 +146,9 @@ class RecordedSession:
         self._writer = SessionWriter(self.recording, path, waits_for_run=not path.exists())
         self._next_run_id = self._writer.next_run_id
         self._next_group_id = self._writer.next_group_id
-        self._sessions = sessions
+        self._processes = processes
         self._runner: LocalRunner | ProcessRunner
-        if is_apart or sessions > 1 or timeout_s is not None:
+        if is_apart or processes > 1 or timeout_s is not None:
             self._runner = ProcessRunner(program.engine_argv(), self.recording, timeout_s=timeout_s)
         else:
             self._runner = LocalRunner(engine or make_engine, self.recording)
@@ -166,25 +174,60 @@ class RecordedSession:
     def run(self, request: RunRequest) -> list[RunLog]:
         """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of
         them."""
+        return self._carry_out(lambda: [request])
+
+    def run_in_turns(self, requests: Sequence[RunRequest], turns: int) -> list[RunLog]:
+        """Carries several requests out in so many turns in every engine process; one that fails leaves the turns."""
+        return self._carry_out(lambda: requests_in_turns(requests, turns))
+
+    def _carry_out(self, plan: Callable[[], Sequence[RunRequest]]) -> list[RunLog]:
         before = set(self.book.runs)
         with stop_flag() as stop:
-            for number in range(self._sessions):
+            for number in range(self._processes):
                 self._begin(number)
-                if not stop.is_set():
-                    self._run(replace(request, first_repeat=request.first_repeat + number * request.repeat))
+                self._run_all(plan(), number, stop)
                 self.is_stopped = stop.is_set() or self._runner.is_stopping
                 if self.is_stopped:
                     break
-        self._next_group_id += 1
-        return [run for run_id, run in self.book.runs.items() if run_id not in before]
+        runs = [run for run_id, run in self.book.runs.items() if run_id not in before]
+        self._next_group_id = max([self._next_group_id, *(run.info.group_id + 1 for run in runs)])
+        return runs
 
     def _begin(self, number: int) -> None:
-        if self._sessions > 1 and isinstance(self._runner, ProcessRunner):
+        if self._processes > 1 and isinstance(self._runner, ProcessRunner):
             self._runner.renew()
-            self._console.note(f"session {number + 1} of {self._sessions}")
+            self._console.note(f"process {number + 1} of {self._processes}")
 
-    def _run(self, request: RunRequest) -> None:
-        numbered = replace(request, first_run_id=self._next_run_id, group_id=self._next_group_id)
+    def _run_all(self, requests: Sequence[RunRequest], number: int, stop: threading.Event) -> None:
+        """The requests in one engine process, which has that number."""
+        repeats = max(request.first_repeat + request.repeat for request in requests)
+        failed: set[int] = set()
+        began_s = time.monotonic()
+        for request in requests:
+            if stop.is_set() or self._runner.is_stopping:
+                return
+            at = request.turn and request.repeat and not number and (request.turn.number, request.turn.place)
+            if at == (0, 0):
+                began_s = time.monotonic()
+            elif at == (1, 0):
+                turns = max(request.turn.number for request in requests if request.turn) + 1
+                self._say_time_left(turns, time.monotonic() - began_s)
+            if request.group_id in failed:
+                continue
+            group_id = self._next_group_id + request.group_id - 1
+            first_repeat = request.first_repeat + number * repeats
+            runs = self._run(replace(request, group_id=group_id, first_repeat=first_repeat))
+            if any(run.info.status == FAILED for run in runs):
+                failed.add(request.group_id)
+
+    def _say_time_left(self, turns: int, turn_s: float) -> None:
+        left_s = turn_s * (turns * self._processes - 1)
+        if left_s >= SHORT_S:
+            apart = f" in each of {self._processes} processes" if self._processes > 1 else ""
+            self._console.note(f"{turns} turns{apart}: about {time_text(left_s)} left")
+
+    def _run(self, request: RunRequest) -> list[RunLog]:
+        numbered = replace(request, first_run_id=self._next_run_id)
         progress = RunProgress(self.book, numbered, self._console)
 
         def look() -> None:
@@ -198,6 +241,7 @@ class RecordedSession:
             progress.close()
             self.environment = progress.environment or self.environment
             self._next_run_id = max([self._next_run_id - 1, *self.book.runs]) + 1
+        return [run for run_id, run in self.book.runs.items() if run_id >= numbered.first_run_id]
 
     def saved(self) -> list[RunLog]:
         """Every run of the file, those of earlier commands too; those in memory when nothing could be saved.
@@ -268,17 +312,22 @@ def tidy_autosaved(console: Console) -> None:
             console.note(sentence)
 
 
-def note_models(session: RecordedSession, request: RunRequest) -> None:
+def note_models(session: RecordedSession, requests: Sequence[RunRequest]) -> None:
     """Adds what the models that ran are built of to the session, for its reports. After leaving the session."""
     ran = {run.info.role for run in session.book.runs.values() if run.info.status == FINISHED}
-    choices = [choice for role in request.roles if role in ran and (choice := request.choice_of(role)) is not None]
+    choices = dict.fromkeys(
+        choice
+        for request in requests
+        for role in request.roles
+        if role in ran and (choice := request.choice_of(role)) is not None
+    )
     # Without torch nothing but a script ran here, whose models have no shape.
     if not choices or session.problem or "torch" not in sys.modules:
         return
     from engines.suites.facts import model_facts
     from evprof.session.facts import add_facts
 
-    add_facts(session.path, {"models": model_facts(choices, request.settings)})
+    add_facts(session.path, {"models": model_facts(choices, requests[0].settings)})
 
 
 def conclude(

@@ -9,12 +9,13 @@ from itertools import groupby
 from evprof.cli.terminal.console import Cell, Console
 from evprof.cli.terminal.tables import print_rows
 from evprof.core.records import STAGES, BatchRow
+from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.texts import plain
 from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.comparison.differences import difference_of, pairs_side_by_side
-from evprof.metrics.configurations.baselines import repeats_of
+from evprof.metrics.configurations.baselines import repeats_of, runs_text
 from evprof.metrics.configurations.gathering import (
     Configuration,
     by_sample,
@@ -57,10 +58,9 @@ def print_runs(
 
     `has_rounds`: every round of speculation has a line of its own.
     """
-    for pair in pairs_side_by_side(configurations_of([run for run in runs if run.info.is_over])):
-        if why := difference_of(*pair).why():
-            console.wrapped(why)
-            console.print()
+    for sentence in _differences(runs):
+        console.wrapped(sentence)
+        console.print()
     beside = by_sample(known or runs)
     for index, run in enumerate(runs):
         if index:
@@ -82,6 +82,33 @@ def print_runs(
             _print_rounds(run, console)
         if run.info.imported is None or run.info.text is not None:
             console.print(f'  "{decoding.answer_text(run).strip()}"')
+
+
+def _differences(runs: Sequence[RunLog]) -> Iterator[str]:
+    """Why one side of each side by side takes longer."""
+    for pair in pairs_side_by_side(configurations_of([run for run in runs if run.info.is_over])):
+        if why := difference_of(*pair).why():
+            yield why
+
+
+def print_turns(runs: Sequence[RunLog], console: Console, known: Sequence[RunLog]) -> None:
+    """Runs by configuration, their answers, and whether drafting pays; all of each run where one did not finish."""
+    if any(run.info.status != FINISHED for run in runs):
+        print_runs(runs, console, known)
+        return
+    listed = sorted(runs, key=lambda run: (run.info.group_id, run.info.role, run.run_id))
+    print_configurations(listed, console)
+    answers: dict[str, list[int]] = {}
+    for run in listed:
+        if not run.info.warmup:
+            answers.setdefault(decoding.answer_text(run).strip(), []).append(run.run_id)
+    for answer, run_ids in answers.items():
+        console.print(f'{runs_text(run_ids)}: "{answer}"')
+    for sentence in _differences(listed):
+        console.wrapped(sentence)
+    drafting = {run.info.mode: run for run in listed if mode_of(run.info.mode).is_paired}
+    for run in drafting.values():
+        console.print(speculation_sentence(run, known))
 
 
 def print_configurations(runs: Sequence[RunLog], console: Console) -> None:

@@ -168,7 +168,7 @@ class _Measurement:
         if left and not self._has_facts:
             extra = machines.facts(facts_here, plan, self._console)
         # With engine processes of its own a suite loses no more than a row with one of them.
-        is_here = plan.spec.sessions == 1 and self._options.timeout is None and not fact["machines"]
+        is_here = plan.spec.processes == 1 and self._options.timeout is None and not fact["machines"]
         trials = VideoTrials(program.program_argv("_video")) if is_here else None
         with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
             driver = SuiteDriver(
@@ -220,7 +220,7 @@ class _Measurement:
 def _opening(plan: SuitePlan, left: int) -> str:
     cells, samples, spec = len(plan.spec.cells), len(plan.samples), plan.spec
     done = f", {len(plan.rows) - left} of them done" if left < len(plan.rows) else ""
-    processes = f" in each of {spec.sessions} engine processes" if spec.sessions > 1 else ""
+    processes = f" in each of {spec.processes} engine processes" if spec.processes > 1 else ""
     rest = f", resting before each ({spec.cooldown_s:g} s)" if spec.cooldown_s else ""
     return (
         f"{spec.name}: {count_text(cells, 'cell')} on {count_text(samples, 'sample')}, "

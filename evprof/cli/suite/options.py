@@ -12,8 +12,8 @@ from typing import Any
 from evprof.cli.options import (
     add_list_options,
     add_model_options,
+    add_processes_option,
     add_ray_options,
-    add_sessions_option,
     add_setting_options,
     add_timeout_option,
     given_models,
@@ -42,7 +42,7 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how often, and where to")
     group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every configuration and sample")
     group.add_argument("--warmup", type=int, metavar="N", help="warm-up runs of every configuration (default: 1)")
-    add_sessions_option(group)
+    add_processes_option(group)
     add_timeout_option(group)
     add_ray_options(group)
     group.add_argument("--cooldown", type=float, metavar="SECONDS", help="rest before every row but the first")
@@ -176,7 +176,7 @@ def spec_of(question: SuiteChoice, options: argparse.Namespace, family_of: Famil
         family_of=family_of,
     )
     rest = spec.cooldown_s if options.cooldown is None else checked_rest(options.cooldown, "the command line")
-    return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1, cooldown_s=rest)
+    return replace(spec, limit=options.limit or spec.limit, processes=options.processes or 1, cooldown_s=rest)
 
 
 def samples_of(question: SuiteChoice, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:

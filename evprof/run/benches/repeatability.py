@@ -27,13 +27,13 @@ class RepeatabilityPlan:
 
     request: RunRequest
     argv: Sequence[str]
-    sessions: int = 5
+    processes: int = 5
     repeat: int = 5
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for numbers that mean nothing."""
-        if self.sessions < 2 or self.repeat < 1:
-            raise UsageError("--sessions must be at least 2 and --repeat at least 1.")
+        if self.processes < 2 or self.repeat < 1:
+            raise UsageError("--processes must be at least 2 and --repeat at least 1.")
 
 
 def measure_repeatability(plan: RepeatabilityPlan, note: Callable[[str], None]) -> dict[str, Any]:
@@ -44,8 +44,8 @@ def measure_repeatability(plan: RepeatabilityPlan, note: Callable[[str], None]) 
     plan.validate()
     processes: list[list[RunLog]] = []
     is_complete = True
-    for number in range(plan.sessions):
-        note(f"session {number + 1} of {plan.sessions}")
+    for number in range(plan.processes):
+        note(f"process {number + 1} of {plan.processes}")
         runs, is_complete = _measured(plan)
         processes += [runs] if runs else []
         if not is_complete:

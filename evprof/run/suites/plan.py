@@ -39,7 +39,7 @@ SamplesOfCells = dict[str, dict[int, Sample]]
 class SuiteRow:
     """One cell on one sample once. `roles`: whose runs it leaves; one of two where the other is a row of its own.
 
-    `sample` carries the prompt that is asked; `keeps_frames`: the pictures the models see are recorded. `session`
+    `sample` carries the prompt that is asked; `keeps_frames`: the pictures the models see are recorded. `process`
     counts the engine processes: rows of another one want a fresh process. `turn` is that of its first run.
     """
 
@@ -48,7 +48,7 @@ class SuiteRow:
     repeat: int
     roles: tuple[str, ...]
     keeps_frames: bool = False
-    session: int = 0
+    process: int = 0
     turn: Turn | None = None
 
     @property
@@ -114,20 +114,20 @@ def plan_suite(
             problems.append(_left_out(cell, left_out))
     if not any(pairs.values()):
         raise UserError(f"There is nothing to measure: {' '.join(problems) or 'there are no samples.'}")
-    count = spec.sessions * spec.repeat * sum(map(len, pairs.values()))
+    count = spec.processes * spec.repeat * sum(map(len, pairs.values()))
     if count > MOST_ROWS:
         raise UsageError(
             f"The suite has {count:,} rows and may have {MOST_ROWS:,}; take fewer samples, cells or repetitions."
         )
     schedule = TurnSchedule(drawing)
     rows: list[SuiteRow] = []
-    for session in range(spec.sessions):
+    for process in range(spec.processes):
         if order == BLOCKS:
-            whole = _blocks(spec, pairs, schedule, is_backwards=session % 2 == 1)
+            whole = _blocks(spec, pairs, schedule, is_backwards=process % 2 == 1)
         else:
             whole = _in_turns(spec.repeat, spec.cells, pairs, schedule)
         # The processes take turns in the numbers of repeats, so that a row keeps its number when repeats are added.
-        rows += [replace(row, repeat=row.repeat * spec.sessions + session, session=session) for row in whole]
+        rows += [replace(row, repeat=row.repeat * spec.processes + process, process=process) for row in whole]
     return SuitePlan(spec, tuple(samples), order, tuple(_with_pictures(rows)), tuple(problems))
 
 
@@ -268,4 +268,4 @@ class RowDeck:
 
 
 def _turn(row: SuiteRow) -> tuple[int, str, int]:
-    return row.session, row.sample.name, row.repeat
+    return row.process, row.sample.name, row.repeat

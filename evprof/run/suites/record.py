@@ -37,14 +37,14 @@ def suite_fact(
     """
     spec = plan.spec
     known = _table(_table(before, "fingerprint"), "samples")
-    repeats = (1 + key.repeat // spec.sessions for key in measured if key.cell != REFERENCE)
+    repeats = (1 + key.repeat // spec.processes for key in measured if key.cell != REFERENCE)
     return {
         "name": spec.name,
         "title": spec.title,
         "command": command,
         "manifest": manifest,
         "repeat": max([spec.repeat, *repeats]),
-        "sessions": spec.sessions,
+        "sessions": spec.processes,
         "warmup": spec.warmup,
         "cooldown": f"{spec.cooldown_s:g} s" if spec.cooldown_s else None,
         "order": plan.order,
@@ -71,7 +71,7 @@ def fingerprint(spec: SuiteSpec, samples: Iterable[Sample]) -> dict[str, Any]:
     return {
         "cells": {cell.label: _digest(cell.to_json()) for cell in spec.cells},
         "samples": {sample.name: _digest(sample.to_json()) for sample in samples},
-        "sessions": spec.sessions,
+        "sessions": spec.processes,
         "warmup": spec.warmup,
     }
 
@@ -82,9 +82,9 @@ def check_same(fact: Any, asked: Mapping[str, Any]) -> None:
     if not before:
         raise UserError("--resume: the session there is not of a suite, or of an older version; take another folder.")
     differences = [
-        f"{name} {before.get(name)} then and {asked[name]} now"
-        for name in ("sessions", "warmup")
-        if before.get(name) != asked[name]
+        f"{name} {before.get(key)} then and {asked[key]} now"
+        for name, key in (("processes", "sessions"), ("warmup", "warmup"))
+        if before.get(key) != asked[key]
     ]
     samples = _table(before, "samples")
     differences += [

@@ -78,7 +78,7 @@ PART = " · "
 class SuiteSpec:
     """What to measure: every cell on every sample, `repeat` times, after `warmup` runs that do not count.
 
-    All of it in each of `sessions` engine processes, with a rest of `cooldown_s` between two rows.
+    All of it in each of `processes` engine processes, with a rest of `cooldown_s` between two rows.
     `within_context`: a cell whose prompt passes the positions its model was trained for is left out and told.
     `data`, `root`, `questions`, `samples` and `limit` name the samples as the grid file does. `notes` are sentences
     about the grid itself.
@@ -95,7 +95,7 @@ class SuiteSpec:
     questions: str | None = None
     samples: tuple[str, ...] = ()
     limit: int | None = None
-    sessions: int = 1
+    processes: int = 1
     cooldown_s: float = 0.0
     notes: tuple[str, ...] = field(default_factory=tuple)
 

@@ -76,7 +76,7 @@ class Seat:
     """What is known of a place: the row it is at, what that comes after, and since when."""
 
     warm_ups: WarmUps
-    session: int = 0
+    process: int = 0
     row: SuiteRow | None = None
     warmup: int = 0
     is_again: bool = False
@@ -128,7 +128,7 @@ class SuiteDriver:
         self, make_engine: Callable[[], Engine], processes: Sequence[str], timeout_s: float | None
     ) -> OnePlace:
         runner: LocalRunner | ProcessRunner
-        if self._plan.spec.sessions > 1 or timeout_s is not None:
+        if self._plan.spec.processes > 1 or timeout_s is not None:
             runner = ProcessRunner(processes, self._recording, timeout_s=timeout_s)
         else:
             runner = LocalRunner(make_engine, self._recording)
@@ -205,19 +205,19 @@ class SuiteDriver:
 
     def _begin(self, place: int, row: SuiteRow) -> None:
         seat = self._seats.setdefault(place, Seat(self._cold_start()))
-        is_fresh = row.session != seat.session
+        is_fresh = row.process != seat.process
         if is_fresh:
-            self._enter_session(seat, row)
+            self._enter_process(seat, row)
         if self._trials is not None:
             self._trials.try_video(row.sample)
         seat.take(row, seat.warm_ups.before(row))
         self._watcher.begin(row, seat.warmup)
         self._places.begin(place, self._request(row, seat.warmup), is_fresh=is_fresh)
 
-    def _enter_session(self, seat: Seat, row: SuiteRow) -> None:
-        if all(row.session > other.session for other in self._seats.values()):
-            self._watcher.say(f"session {row.session + 1} of {self._plan.spec.sessions}")
-        seat.session = row.session
+    def _enter_process(self, seat: Seat, row: SuiteRow) -> None:
+        if all(row.process > other.process for other in self._seats.values()):
+            self._watcher.say(f"process {row.process + 1} of {self._plan.spec.processes}")
+        seat.process = row.process
         seat.warm_ups = self._cold_start()
 
     def _request(self, row: SuiteRow, warmup: int) -> RunRequest:

@@ -288,7 +288,7 @@ def _run_words(runs: list[RunLog]) -> Iterator[str]:
     for name, count, usual in (
         ("warmup", _most(runs, warmup=True), int(is_usual)),
         ("repeat", _most(runs, warmup=False), 1),
-        ("sessions", len({engine_session(run.info) for run in runs}), 1),
+        ("processes", len({engine_session(run.info) for run in runs}), 1),
     ):
         yield from (f"--{name}", str(count)) if count > usual else ()
 
