@@ -6,6 +6,7 @@ pace of a person reading. Names, models and environment say that it is a script.
 
 from __future__ import annotations
 
+import random
 import secrets
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
@@ -143,6 +144,13 @@ ENVIRONMENT: dict[str, Any] = {
 }
 
 
+class _AsAsked(random.Random):
+    """Draws every turn in the order of the configurations, so that tests can name runs."""
+
+    def sample(self, population: Sequence[Any], k: int, *, counts: Any = None) -> list[Any]:
+        return list(population)
+
+
 class ScriptedEngine:
     """An Engine that plays a Script. `speed` 10 is ten times as fast; Stop is answered between tokens and stages.
 
@@ -160,7 +168,7 @@ class ScriptedEngine:
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
         """Plays the runs of `request.mode`, warm-up and repetitions included."""
-        order = run_order(request, lambda role: self._models(request, role) <= self._warm)
+        order = run_order(request, lambda role: self._models(request, role) <= self._warm, _AsAsked())
         for run_id, (role, repeat, turn) in enumerate(order, request.first_run_id):
             play = _Play(
                 script=self._script,
