@@ -12,10 +12,10 @@ from pathlib import Path
 from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.comparability import comparability
-from evprof.metrics.comparison.differences import BOTH_MODELS, difference_of, has_both_models
+from evprof.metrics.comparison.differences import difference_of
 from evprof.metrics.comparison.document import setting_rows
 from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows
-from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.view.labels import stages_in
 from ui.comparison.book import OpenSession
@@ -126,12 +126,11 @@ def sheet(
 
 def _why(listed: Sequence[Configuration], titles: Sequence[str], baseline: int, basis: str) -> list[str]:
     """Why each of the first other columns takes more or less time than the baseline."""
-    base, found = listed[baseline], []
-    for column, title in zip(listed, titles, strict=True):
-        if column is not base and len(found) < MOST_WHY:
-            names = (titles[baseline], title) if len(listed) > 2 else ()
-            found.append(difference_of(base, column, basis).why(names))
-    return list(filter(None, found))
+    others = [index for index in range(len(listed)) if index != baseline][:MOST_WHY]
+    names = [(titles[baseline], titles[index]) if len(listed) > 2 else () for index in others]
+    differences = (difference_of(listed[baseline], listed[index], basis) for index in others)
+    sentences = (one.why(sides) for one, sides in zip(differences, names, strict=True))
+    return list(filter(None, sentences))
 
 
 def _setting(key: str, value: str | None) -> str:
@@ -149,9 +148,7 @@ def titles_of(listed: Sequence[Configuration]) -> list[str]:
 
 def title_parts(column: Configuration) -> tuple[str, str]:
     """A configuration's name, and what it runs: the cell and the model, or the request and its settings."""
-    run = column.runs[0]
-    model = run.info.models.get(run.info.role)
-    name = BOTH_MODELS if has_both_models(column) else model.name if model else run.info.role
+    run, name = column.runs[0], column.model
     if column.is_cell:
         cell, _ = cell_names(run)
         return cell, "" if name in cell else name
@@ -187,7 +184,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, is_baseline: bo
     shown = figure_text(value, row.unit)
     few = f"n = {count:,}" if count != (len(column.samples()) if column.is_cell else len(column.runs)) else ""
     tip = [f"{shown} {row.unit}".strip() + (f", mean, n = {count:,}" if count > 1 else "")]
-    if has_both_models(column) and not figure_of(row.metric).is_of_answer and not stages_in(row.metric[:-3]):
+    if column.model == BOTH_MODELS and not figure_of(row.metric).is_of_answer and not stages_in(row.metric[:-3]):
         few = few or column.runs[0].info.role
     if is_baseline or delta is None:
         return FigureCell(shown, few, tip="\n".join(tip if is_baseline else [*tip, "The baseline has no such figure."]))

@@ -213,7 +213,12 @@ def configuration_names(columns: Sequence[Configuration]) -> list[str]:
     (model, role, session, run) is added to both; what all end in is left out.
     """
     names = [_name(column) for column in columns]
-    for distinguish in (_model, _role, lambda column: Path(column.session).stem, lambda column: f"run {column.run_id}"):
+    for distinguish in (
+        lambda column: column.model,
+        lambda column: column.runs[0].info.role,
+        lambda column: Path(column.session).stem,
+        lambda column: f"run {column.run_id}",
+    ):
         if len(set(names)) == len(names):
             break
         parts = [distinguish(column) for column in columns]
@@ -251,14 +256,4 @@ def _name(column: Configuration) -> str:
     run = column.runs[0]
     if run.info.cell:
         return run.info.cell
-    return SEPARATOR.join(part for part in (run.info.mode, _model(column), run_label([run])) if part)
-
-
-def _model(column: Configuration) -> str:
-    run = column.runs[0]
-    model = run.info.models.get(run.info.role)
-    return model.name if model else run.info.role
-
-
-def _role(column: Configuration) -> str:
-    return column.runs[0].info.role
+    return SEPARATOR.join(part for part in (run.info.mode, column.model, run_label([run])) if part)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from evprof.core.records import COVERS, DRAFT, TARGET
@@ -17,13 +18,12 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.comparison.figures import stages_of
 from evprof.metrics.configurations.baselines import runs_text
-from evprof.metrics.configurations.gathering import Configuration, on_machines_of_both
+from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, on_machines_of_both
 from evprof.metrics.estimates.estimates import Read, Verdict
-from evprof.metrics.estimates.paired import compare
+from evprof.metrics.estimates.paired import DECODE, compare, fewer_or_faster
 from evprof.metrics.figures import decoding
 from evprof.metrics.figures.partition import Block, measured_ms, name_of, partition, shape_of
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD, total_ms, unattributed_ms
-from evprof.view.columns import takes_draft_model
 from evprof.view.labels import model_title
 
 TOKEN_MATCH_DEFINITION = "same id at the same position"
@@ -37,8 +37,6 @@ TITLES = {
     OVERLAP: "time of several stages at once",
     REMAINDER: "time that only one side divides",
 }
-
-BOTH_MODELS = "both models"
 
 SEPARATOR = " · "
 """Between the parts of a configuration's label."""
@@ -147,18 +145,13 @@ def names_of(*sides: Configuration) -> list[str]:
     return list(map(SEPARATOR.join, parts))
 
 
-def has_both_models(column: Configuration) -> bool:
-    """Whether both models compute in its runs, so that its times are of both together."""
-    return any(map(takes_draft_model, column.runs))
-
-
 def _model_name(column: Configuration) -> str:
-    return _mode_name(column) if has_both_models(column) else model_title(column.runs[0], column.runs[0].info.role)
+    is_both, run = column.model == BOTH_MODELS, column.runs[0]
+    return _mode_name(column) if is_both else model_title(run, run.info.role)
 
 
 def _mode_name(column: Configuration) -> str:
-    title = mode_of(column.runs[0].info.mode).title
-    return f"{title} ({BOTH_MODELS})" if has_both_models(column) else title
+    return mode_of(column.runs[0].info.mode).title + f" ({BOTH_MODELS})" * (column.model == BOTH_MODELS)
 
 
 def pairs_side_by_side(columns: Iterable[Configuration]) -> list[tuple[Configuration, Configuration]]:
@@ -232,20 +225,11 @@ def ratio_of(value: float | None, base: float | None) -> float | None:
 def configuration_generation(baseline: Configuration, other: Configuration) -> dict[str, float | None]:
     """Ratio of decode times as decoded-token ratio (n - 1: the first is prefill's) times time-per-token ratio.
 
-    Of configurations: mean numbers of tokens, and decode time of all samples by their tokens.
+    None each where decoding was not timed apart from the other stages.
     """
-    counts = compare(baseline, other, lambda run: decoding.decode_steps(run) or None)
-    timed = compare(baseline, other, lambda run: decoding.decode_steps(run) if _decode_ms(run) is not None else None)
-    spent = compare(baseline, other, _decode_ms)
-    tokens = None if counts is None else counts.ratio
-    each = None if timed is None or spent is None else ratio_of(spent.ratio, timed.ratio)
-    product = None if tokens is None or each is None else tokens * each
-    return {"token_count_ratio": tokens, "time_per_token_ratio": each, "product": product}
-
-
-def _decode_ms(run: RunLog) -> float | None:
-    steps, each = decoding.decode_steps(run), decoding.decode_ms_per_token(run)
-    return steps * each if steps and each is not None else None
+    found = fewer_or_faster(baseline, other)
+    ratios = (found.tokens.ratio, found.step_ratio, found.total_ms.ratio) if found and found.stages == DECODE else ()
+    return dict(zip_longest(("token_count_ratio", "time_per_token_ratio", "product"), ratios))
 
 
 def configuration_token_match(baseline: Configuration, other: Configuration) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from evprof.core.run_info import CANCELLED, FAILED, PLACE, REFERENCE, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures.stages import END_TO_END
+from evprof.view.columns import takes_draft_model
+
+BOTH_MODELS = "both models"
 
 SampleKey = tuple[str, str]
 """What was looked at and asked: a sample's name and the prompt. By it, two configurations are compared in pairs."""
@@ -44,6 +47,13 @@ class Configuration:
         """Whether it holds a dataset: figures are then means over samples, not medians over repeats."""
         return bool(self.cell)
 
+    @cached_property
+    def model(self) -> str:
+        """The model that answers, or BOTH_MODELS where both compute in its runs: their times are of both together."""
+        info = self.runs[0].info
+        model = info.models.get(info.role)
+        return BOTH_MODELS if takes_draft_model(self.runs[0]) else model.name if model else info.role
+
     @property
     def is_cold(self) -> bool:
         """Whether it holds nothing but cold runs, over which nothing may be claimed."""
@@ -58,9 +68,7 @@ class Configuration:
     def _name(self) -> str:
         from evprof.metrics.configurations.settings_text import run_label
 
-        info = self.runs[0].info
-        model = info.models.get(info.role)
-        name = model.name if model else info.role
+        info, name = self.runs[0].info, self.model
         if self.is_cell:
             # A suite's cell holds both models of a side-by-side request; a file's names its model itself.
             is_shared = mode_of(info.mode).is_side_by_side and info.imported is None and name not in self.cell

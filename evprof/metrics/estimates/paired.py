@@ -12,7 +12,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
-from evprof.metrics.figures.decoding import decode_steps, output_length
+from evprof.metrics.figures.decoding import decode_ms, decode_steps, output_length
 from evprof.metrics.figures.partition import Block, measured_ms, partition, shape_of
 
 
@@ -106,7 +106,8 @@ def fewer_or_faster(base: Configuration, other: Configuration) -> Generation | N
 
     def duration(run: RunLog) -> float | None:
         # A time of 0 counts as not measured: nothing can be divided by it.
-        return (measured_ms(run, shape_of(run), stages) or None) if _count(run, stages) else None
+        spent = decode_ms(run) if stages == DECODE else measured_ms(run, shape_of(run), stages)
+        return (spent or None) if _count(run, stages) else None
 
     def each(run: RunLog) -> float | None:
         spent, count = duration(run), _count(run, stages)

@@ -16,13 +16,11 @@ from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, difference
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.differences import (
-    BOTH_MODELS,
     Difference,
-    has_both_models,
     part_reader,
 )
 from evprof.metrics.comparison.rows import TOTAL, comparison_rows
-from evprof.metrics.configurations.gathering import Configuration, without_reference
+from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import (
@@ -132,7 +130,7 @@ def _parts_of(pair: ConfigurationPair, data: ReportData) -> list[Block]:
         for title, delta_ms, ends, share in listed
     ]
     caption = f"{other} less {base}, {data.basis}, ms, mean over the samples that both measured"
-    if any(map(has_both_models, pair.sides)):
+    if BOTH_MODELS in (pair.base.model, pair.other.model):
         caption += f"; stages of {BOTH_MODELS} together"
     table = Table(("stage", "difference", "95 % of the difference", "share"), tuple(rows), caption)
     if total is None:

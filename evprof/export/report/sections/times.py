@@ -112,17 +112,18 @@ def lengths(data: ReportData) -> list[Block]:
 def inputs(data: ReportData) -> Table:
     """Model, frames and samples of every configuration."""
 
-    def model(column: Configuration) -> str:
-        info = column.runs[0].info
-        return facts.name if (facts := info.models.get(info.role)) else ""
-
     def frames(column: Configuration) -> Cell:
         return fmt.count_cell(frames_shown(column.runs[0]), badge=badge_of(column.runs))
 
     def samples(column: Configuration) -> Cell:
         return fmt.rows_cell(len(column.samples()))
 
-    columns: ColumnsOf[Configuration] = [("model", model), ("frames", frames), ("samples", samples), ("runs", _runs)]
+    columns: ColumnsOf[Configuration] = [
+        ("model", lambda column: column.model),
+        ("frames", frames),
+        ("samples", samples),
+        ("runs", _runs),
+    ]
     return data.table(columns, "Inputs", text_columns=2)
 
 
