@@ -85,9 +85,9 @@ def test_the_speculation_panel_counts_and_judges(runs: dict[int, RunLog], themes
     assert panel.table.rows[1].cells[1] == f"{counts.mean_acceptance_length:.2f}"
     verdict = speculation_verdict(runs[3], list(runs.values()), payoff_of(runs[3], runs.values()))
     assert (panel.verdict.text, panel.why.text) == (verdict.head, verdict.why)
-    # One run of each kind says nothing for sure: both kinds are offered, and what it is held against can be changed.
+    # One run of each kind says nothing for sure: turns are offered, and what it is held against can be changed.
     assert panel.against.text() == "vs run 4 ▾"
-    assert [button.isHidden() for button in (panel.alone, panel.again)] == [False, False]
+    assert not panel.turns.isHidden()
     assert not panel.isHidden()
     panel.show_run(runs[2], runs)
     assert panel.isHidden()

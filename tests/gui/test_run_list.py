@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -290,20 +291,21 @@ def test_the_sentence_that_lacks_runs_has_a_button_for_them(
     window.runs.remarks.delete((4, 6, 8, 12, 13, 14))
     _click(window.runs, DRAFTED)
     assert window.speculation.verdict.text.startswith("Run the target alone")
-    assert window.speculation.alone.text() == "Run target alone ×3"
-    window.speculation.alone.click()
-    [request] = asked
-    request.validate()
-    assert (request.mode, request.repeat, request.draft) == ("target", 3, None)
+    assert window.speculation.turns.text() == "Measure with target alone, 5 turns"
+    window.speculation.turns.click()
     shown, before = window.selection.runs, window.controller.runs[9].info
-    assert request.sample == before.sample
-    assert request.settings == before.settings
-    assert request.target is not None
-    assert request.target.name == before.models["target"].name
-    # Its runs are there to be held against what is shown, so they do not take its place.
-    recording, rest = window.controller.recording, replace(request, first_run_id=16, group_id=9)
-    ScriptedEngine(speed=2000.0, is_warm=True).run(rest, recording, threading.Event())
-    window.controller.pull()
+    assert Counter((request.mode, request.repeat) for request in asked) == {
+        (mode, repeat): count for mode in ("target", before.mode) for repeat, count in ((0, 1), (1, 5))
+    }
+    engine = ScriptedEngine(speed=2000.0, is_warm=True)
+    for request in asked:
+        request.validate()
+        assert (request.sample, request.settings) == (before.sample, before.settings)
+        assert request.target is not None
+        assert request.target.name == before.models["target"].name
+        # Its runs are there to be held against what is shown, so they do not take its place.
+        controller = window.controller
+        numbered = replace(request, first_run_id=controller.next_run_id, group_id=8 + request.group_id)
+        engine.run(numbered, controller.recording, threading.Event())
+        controller.pull()
     assert window.selection.runs == shown
-    assert window.speculation.alone.isHidden()
-    assert window.speculation.against.text().startswith("runs 9, 10, 11 vs runs 1")

@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.requests import request_again
+from evprof.run.requests import requests_beside
 from evprof.view.columns import pair_for
 from ui.runs.run_entries import CELL, OPEN, REPEATS, FoldKey, RunEntries, Slot
-from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE, Payoffs, RunRemarks, baseline_menu
+from ui.runs.run_remarks import BOTH_IN_TURNS, Payoffs, RunRemarks, baseline_menu
 from ui.state.cells import typical_pair, typical_repeat
 from ui.state.run_controller import RunController
 from ui.state.run_following import dragged, matching, put_run
@@ -41,7 +41,7 @@ class RunList(QWidget):
     shows its typical run, and its statistics in the comparison.
 
     Signals:
-        measuring_asked(object): a RunRequest whose runs are wanted beside what is shown.
+        measuring_asked(object): a list of RunRequest whose runs are wanted beside what is shown.
     """
 
     measuring_asked = Signal(object)
@@ -199,7 +199,7 @@ class RunList(QWidget):
             "delete_run": lambda: self.remarks.delete(self.current_ids()),
             "restore_runs": lambda: self.remarks.restore(list(self._controller.book.deleted)),
             "weigh_run": lambda: self._with_shown(self.offer_baseline),
-            "run_alone": lambda: self._with_shown(self.measure_alone),
+            "run_alone": lambda: self._with_shown(self.measure_in_turns),
             "filter_runs": self.look_for,
         }
 
@@ -239,7 +239,7 @@ class RunList(QWidget):
             menu.addSeparator()
             if drafting := self._drafting(run_ids):
                 menu.addMenu(self._baseline_menu(drafting, "Weigh against", menu))
-                menu.addAction(TARGET_ALONE).triggered.connect(lambda: self.measure_alone(drafting))
+                menu.addAction(BOTH_IN_TURNS).triggered.connect(lambda: self.measure_in_turns(drafting))
                 menu.addSeparator()
         menu.addAction("Filter runs…").triggered.connect(self.look_for)
         deleted = list(self._controller.book.deleted)
@@ -256,7 +256,7 @@ class RunList(QWidget):
     def _baseline_menu(self, run: RunLog, title: str = "", parent: QWidget | None = None) -> QMenu:
         runs = self._controller.runs
         self.payoffs.look(runs)
-        measure = None if title else (lambda: self.measure_alone(run))
+        measure = None if title else (lambda: self.measure_in_turns(run))
         menu = baseline_menu(self.payoffs.pool_of(run), list(runs.values()), self.remarks, measure, parent or self)
         menu.setTitle(title)
         return menu
@@ -269,6 +269,6 @@ class RunList(QWidget):
         """The menu of what a run is weighed against."""
         self._baseline_menu(run).popup(place or self.list.mapToGlobal(QPoint(2 * GRID, 2 * GRID)))
 
-    def measure_alone(self, run: RunLog) -> None:
-        """Asks for three runs of the target alone on what a run was asked."""
-        self.measuring_asked.emit(request_again(run, "target", ALONE_REPEATS))
+    def measure_in_turns(self, run: RunLog) -> None:
+        """Asks for turns of what a run was asked and of the target alone."""
+        self.measuring_asked.emit(requests_beside(run))

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QInputDialog, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
-from evprof.metrics.arithmetic.statistics import FEWEST
+from evprof.run.turns import USUAL_TURNS
 from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -27,10 +27,7 @@ MOST_LISTED = 40
 
 BY_RULE = "As the rule chooses"
 
-ALONE_REPEATS = FEWEST
-"""Runs that are made where they lack: the fewest that give an interval."""
-
-TARGET_ALONE = f"Run target alone ×{ALONE_REPEATS}"
+BOTH_IN_TURNS = f"Measure with target alone, {USUAL_TURNS} turns"
 
 Post = Callable[[str, str, str, Callable[[], None] | None], None]
 """Posts a sentence of a kind, with the word and the work of its action (see `MessageBar.post`)."""
@@ -153,7 +150,7 @@ def baseline_menu(
     rule.setEnabled(any(run.info.chosen_baseline for run in repeats))
     rule.triggered.connect(lambda: remarks.weigh_against(repeats, ()))
     if measure is not None:
-        menu.addAction(TARGET_ALONE).triggered.connect(lambda _=False: measure())
+        menu.addAction(BOTH_IN_TURNS).triggered.connect(lambda _=False: measure())
     return menu
 
 

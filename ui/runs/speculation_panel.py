@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.requests import request_again
+from evprof.run.requests import requests_beside
 from ui.run_facts.run_text import NOTHING, judgement_of
 from ui.runs.run_entries import against_of
-from ui.runs.run_remarks import ALONE_REPEATS, TARGET_ALONE, Payoffs
+from ui.runs.run_remarks import BOTH_IN_TURNS, Payoffs
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
@@ -29,7 +29,7 @@ class SpeculationPanel(QWidget):
     Signals:
         clinic_asked(): the button for every definition, failures and break-even was pressed.
         baseline_asked(object, QPoint): the run whose baseline is to be chosen, and where on the screen.
-        measuring_asked(object): a RunRequest whose runs are wanted beside what is shown.
+        measuring_asked(object): a list of RunRequest whose runs are wanted beside what is shown.
     """
 
     clinic_asked = Signal()
@@ -50,15 +50,13 @@ class SpeculationPanel(QWidget):
         self.against.clicked.connect(self._ask_baseline)
         self.verdict = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         self.why = Disclosure("Why")
-        self.alone, self.again = QPushButton(TARGET_ALONE), QPushButton(f"Run this again ×{ALONE_REPEATS}")
-        self.alone.setToolTip("Measures the target by itself on this sample with the same settings")
-        self.again.setToolTip("Measures the same three times more")
-        self.alone.clicked.connect(self._ask_alone)
-        self.again.clicked.connect(self._ask_again)
+        self.turns = QPushButton(BOTH_IN_TURNS)
+        self.turns.setToolTip("Runs this and the target by itself on this sample, in a random order in each turn")
+        self.turns.clicked.connect(self._ask_turns)
         self.clinic = in_role(QPushButton("Acceptance clinic…"), "link")
         self.clinic.setToolTip("Every definition of acceptance, why drafts failed, and break-even (Ctrl+Shift+A)")
         self.clinic.clicked.connect(self.clinic_asked)
-        buttons = (self.against, self.alone, self.again, self.clinic)
+        buttons = (self.against, self.turns, self.clinic)
         parts = (self.head, self.table, self.against, self.verdict, self.why, *buttons[1:])
         column = stacked(*parts, on=self, spacing=GRID // 2)
         for button in buttons:
@@ -95,21 +93,15 @@ class SpeculationPanel(QWidget):
         self.why.say(verdict.why)
         self.against.setText("" if payoff is None else f"{against_of(payoff, [run.run_id])} ▾")
         self.against.setVisible(payoff is not None)
-        is_ours = run.info.is_over and run.info.imported is None
-        self.alone.setVisible(is_ours and verdict.lacks_plain)
-        self.again.setVisible(is_ours and verdict.lacks_own)
+        self.turns.setVisible(run.info.is_over and run.info.imported is None and verdict.lacks_turns)
 
     def _ask_baseline(self) -> None:
         if self._run is not None:
             self.baseline_asked.emit(self._run, self.against.mapToGlobal(self.against.rect().bottomLeft()))
 
-    def _ask_alone(self) -> None:
+    def _ask_turns(self) -> None:
         if self._run is not None:
-            self.measuring_asked.emit(request_again(self._run, "target", ALONE_REPEATS))
-
-    def _ask_again(self) -> None:
-        if self._run is not None:
-            self.measuring_asked.emit(request_again(self._run, self._run.info.mode, ALONE_REPEATS))
+            self.measuring_asked.emit(requests_beside(self._run))
 
 
 def _rows(run: RunLog, repeats: list[RunLog]) -> list[TableRow]:

@@ -164,10 +164,10 @@ class Requests:
             self._following.begin()
         self._hand_over(*requests)
 
-    def measure_beside(self, request: RunRequest) -> None:
+    def measure_beside(self, requests: Sequence[RunRequest]) -> None:
         """The same, and the columns stay on what they show: what is measured is to be held against it."""
         self._following.stay()
-        self._hand_over(request)
+        self._hand_over(*requests)
 
     def run_demo(self) -> None:
         """Runs the bundled models on the bundled sample (see `evprof.run.requests`)."""

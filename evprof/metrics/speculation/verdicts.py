@@ -15,7 +15,6 @@ from evprof.core.run_info import SpeculationFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text, ms_from_ns, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
 from evprof.metrics.estimates.estimates import Verdict
 from evprof.metrics.figures import stages
@@ -51,13 +50,12 @@ _ALONE = "Run the target alone on this sample with the same settings, then this 
 class SpeculationVerdict:
     """A verdict in two parts: the number and its meaning, then what it is based on ("" without more to say).
 
-    `lacks_plain`, `lacks_own`: more runs of the target alone, or of this configuration, would say more.
+    `lacks_turns`: turns of this configuration and the target alone would say more.
     """
 
     head: str
     why: str = ""
-    lacks_plain: bool = False
-    lacks_own: bool = False
+    lacks_turns: bool = False
 
     @property
     def sentence(self) -> str:
@@ -82,10 +80,10 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
     is_adapted = mode_of(run.info.mode).maps_cache
     if payoff is None or found is None:
         parts = (_agreement(run, others), _ALONE) if is_adapted else (_ALONE, hidden_counts([run]))
-        return SpeculationVerdict(*parts, lacks_plain=True)
-    lacks_own, lacks_plain = (count < FEWEST for count in found.counts)
+        return SpeculationVerdict(*parts, lacks_turns=True)
     more = _agreement(run, others) if is_adapted else detail(payoff, window_of(run, others))
-    return SpeculationVerdict(_head(payoff, found), f"{_runs(payoff, found)} {more}".rstrip(), lacks_plain, lacks_own)
+    why = f"{_runs(payoff, found)} {more}".rstrip()
+    return SpeculationVerdict(_head(payoff, found), why, lacks_turns=found.interval is None)
 
 
 def _unweighed(run: RunLog) -> str:
