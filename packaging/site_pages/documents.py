@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from evprof.export.report.documents import FULL, ITEMS, NONE, PARTLY, TITLES, Availability, numbered
+from evprof.export.report.documents import FULL, NONE, PARTLY, TITLES, Item, numbered
 
 _HEAD = f"""# The five documents
 
@@ -15,20 +13,23 @@ Before evprof there were five research notes. They compare EventGPT-7B with LLaV
 scripts had measured, and say what should be made faster. Wherever these pages speak of *document 000* to *document
 004*, they mean these notes; their titles are the headings below.
 
-This page lists every table, figure, plan item and question of the notes, with the one command that answers it: on
-models measured here, and from result files of earlier scripts. {FULL}: all of it; {PARTLY}: a part, with the reason;
-{NONE}: nothing, with the reason.
+This page lists every table, figure, plan item and question of the notes, what its whole answer needs, and the one
+command that measures it.
 
 ```sh
 evprof suite documents -o results                       # takes minutes: what a suite can measure, in this order
 evprof report results.json -o results.html --documents  # the same order for result files, or any session
 ```
 
-The bundled pair takes a few minutes for the suite on two processor cores; `--draft`, `--target` and `--data` name other
-models and samples. Column *imported* names the families of result files that give an item (see
-[importing](importing.md)). In the suite's report an item that another command measures is {PARTLY};
-other sessions answer with all their configurations. This page is written from
-the program's own list:
+The report marks every item by what the session holds. {FULL}: all that the column *needs* lists. {PARTLY}: a part of
+it, and the report names the rest. {NONE}: nothing of it, or no table in the report shows it. No mark is fixed: the
+same item can be {FULL} for one session and {NONE} for another. A claim needs a verdict, and only runs of 7B models
+give one.
+
+With the bundled pair, its three samples and one repeat on a CPU, `evprof suite documents` answers
+56 {FULL}, 15 {PARTLY} and 12 {NONE} of 83. It takes a few minutes on two processor cores; `--draft`, `--target` and
+`--data` name other models and samples. Sessions without parts of the suite answer with all their configurations. This
+page is written from the program's own list:
 `PYTHONPATH=.:packaging .venv/bin/python -m site_pages.documents > docs/documents.md`.
 """
 
@@ -36,29 +37,20 @@ the program's own list:
 def page() -> str:
     """The whole page as Markdown, ending in a newline."""
     lines = [_HEAD]
-    for way, name in (("measured", "Measured here"), ("imported", "From imported files")):
-        counts = Counter(getattr(item, way).mark for item in ITEMS)
-        lines.append(
-            f"- {name}: {', '.join(f'{counts[mark]} {mark}' for mark in (FULL, PARTLY, NONE))} of {len(ITEMS)}."
-        )
     for document, title in TITLES.items():
         lines += ["", f"## Document {document}: {title}", ""]
-        lines += ["| | in the document | what | measured | imported |", "|---|---|---|---|---|"]
+        lines += ["| | in the document | what | needs | measured by |", "|---|---|---|---|---|"]
         for number, item in numbered(document):
-            cells = (
-                number,
-                item.place,
-                f"{item.kind}: {item.asks}",
-                _way(item.measured, is_code=True),
-                _way(item.imported),
-            )
+            command = f"`evprof {item.measured}`" if item.measured else ""
+            cells = (number, item.place, f"{item.kind}: {item.asks}", _needs(item), command)
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _way(way: Availability, *, is_code: bool = False) -> str:
-    source = f"`{way.source}`" if way.source and is_code else way.source
-    return " ".join(text for text in (way.mark, source, f"({way.reason})" if way.reason else "") if text)
+def _needs(item: Item) -> str:
+    """The needs in words, and what no session can hold."""
+    beyond = f"no session holds {item.beyond}" if item.beyond and item.measured else item.beyond
+    return "; ".join(filter(None, [*item.phrases, beyond])) or "another command"
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 from evprof.cli import build_parser
+from evprof.core.run_info import SpeculationFacts
 from evprof.export.report.data import ReportData
 from evprof.export.report.documents import (
     CLAIMS,
@@ -21,6 +21,7 @@ from evprof.export.report.documents import (
     PARTLY,
     SHOWS,
     TITLES,
+    Item,
     answered,
     document_sections,
     numbered,
@@ -54,17 +55,16 @@ def test_the_page_is_what_the_list_says() -> None:
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: f"{item.document}-{item.place[:30]}")
-def test_every_way_has_a_command_that_is_understood_or_a_reason(item: Any) -> None:
-    for way in (item.measured, item.imported):
-        assert way.mark in {FULL, PARTLY, NONE}
-        assert way.source if way.mark != NONE else way.reason
-        assert way.mark != PARTLY or way.reason
+def test_an_item_has_needs_and_a_command_that_is_understood(item: Item) -> None:
     assert item.shows in {"", CLAIMS, *SHOWS}
-    if item.measured.source:
-        words = shlex.split(item.measured.source)
-        assert build_parser().parse_args(words[1:]).command == words[1]
-        if words[1] == "suite":
-            assert words[2] in READY
+    assert bool(item.shows) == bool(item.needs)
+    assert item.needs or item.measured or item.beyond
+    assert all(item.phrases)
+    if item.measured:
+        words = shlex.split(item.measured)
+        assert build_parser().parse_args(words).command == words[0]
+        if words[0] == "suite":
+            assert words[1] in READY
 
 
 def test_every_part_is_one_of_the_suite() -> None:
@@ -78,6 +78,10 @@ def test_a_part_has_the_cells_called_after_it(measured: ReportData) -> None:
     assert part_of(measured, ("loading",)) is measured
 
 
+def marks(data: ReportData) -> dict[str, str]:
+    return {entry.number: entry.mark for entry in answered(data)}
+
+
 def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
     found = {entry.number: entry for entry in answered(measured)}
     assert len(found) == len(ITEMS)
@@ -89,8 +93,53 @@ def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
     assert scaling.mark == NONE
     assert scaling.reason == "not in these sessions; measured by evprof suite token-scaling -o DIR"
     other = next(entry for entry in found.values() if entry.item.place.startswith("Phase 3: collect"))
-    assert (other.mark, "evprof adapter collect" in other.reason) == (PARTLY, True)
+    assert (other.mark, "evprof adapter collect" in other.reason) == (NONE, True)
     assert all(entry.reason for entry in found.values() if entry.mark != FULL)
+
+
+def test_a_question_needs_what_it_asks(report_data: MakeData, cell_runs: ModuleType) -> None:
+    """Plain runs, drafters and another kernel answer nothing about caches, formats, adapters and other frames."""
+    plain = cell_runs.TARGET_002.with_(is_imported=False, mode="target", tokens=(1, 2, 3), text="A car.")
+    eager = plain.with_(
+        name="eager", model={"attention": "eager"}, settings={"switches": {"attention": "eager"}} | plain.settings
+    )
+    drafting = [
+        plain.with_(
+            name=kind, mode="speculative", rounds=((5, 1, 0),), speculation=SpeculationFacts(kind, kind, adapter)
+        )
+        for kind, adapter in (("model", None), ("lookup", None), ("eagle", "evprof-tiny-eagle"))
+    ]
+    found = marks(report_data(plain, *drafting, eager))
+    unmeasured = ("000.12", "001.6", "001.8", "001.11", "001.15", "001.21", "001.22", "002.2", "003.12")
+    assert {number: found[number] for number in unmeasured} == dict.fromkeys(unmeasured, NONE)
+    assert (found["000.11"], found["001.14"], found["002.10"]) == (FULL, PARTLY, FULL)
+    halved = plain.with_(name="half", settings=plain.settings | {"switches": {"visual_keep": 0.5}})
+    found = marks(report_data(plain, halved))
+    assert (found["000.12"], found["001.11"], found["001.15"]) == (PARTLY, PARTLY, NONE)
+
+
+def test_a_part_of_an_answer_names_the_rest(report_data: MakeData, cell_runs: ModuleType) -> None:
+    here = {"is_imported": False, "tokens": (1, 2, 3, 4, 5, 6), "text": "A car."}
+    pair = [
+        cell.with_(**here, stages={"load": 9.0} | cell.stages) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)
+    ]
+    found = {entry.number: entry for entry in answered(report_data(*pair))}
+    shares = found["003.1"]  # The table has every stage, and no row for generation as a whole.
+    assert (shares.mark, shares.reason) == (PARTLY, "without “generation” in its tables")
+    assert found["002.4"].mark == FULL
+    few = report_data(*(cell.with_(samples=3) for cell in pair))
+    assert next(entry for entry in answered(few) if entry.number == "002.4").reason.endswith(
+        "interval of the mean of decode"
+    )
+    drafting = cell_runs.TARGET_002.with_(**here, mode="speculative", rounds=((5, 1, 0),), samples=3)
+    acceptance = next(entry for entry in answered(report_data(drafting)) if entry.number == "002.16")
+    assert (acceptance.mark, acceptance.reason) == (
+        NONE,
+        "not in these sessions; measured by evprof suite drafters -o DIR",
+    )
+    drafting = drafting.with_(speculation=SpeculationFacts("model", "model"))
+    acceptance = next(entry for entry in answered(report_data(drafting)) if entry.number == "002.16")
+    assert (acceptance.mark, acceptance.reason) == (PARTLY, "without 5 scenes")
 
 
 def test_the_report_counts_its_items_and_writes_them_in_order(measured: ReportData) -> None:

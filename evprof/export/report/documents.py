@@ -1,7 +1,7 @@
 """Reports in the order of the five documents: `documents.toml` lists their items, this module answers them.
 
 An item is a table, a figure, a plan item or a question of a document. It names the blocks of a report that answer it,
-the command that measures it, and the result files that give it.
+what a session must hold for the whole answer (`NEEDS`), and the command that measures it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from evprof.core.records import COVERS
+from evprof.core.run_log import RunLog
 from evprof.export.report.data import SEPARATOR, ReportData
+from evprof.export.report.pairs import evidence_of, model_pairs
 from evprof.export.report.parts import Block, Heading, Paragraph, Section, Table, row_of
 from evprof.export.report.sections import (
     answers,
@@ -26,6 +29,17 @@ from evprof.export.report.sections import (
     speculation,
     times,
 )
+from evprof.metrics.claims.evidence import NOT_MEASURED, CheckedClaim, estimated, is_alone
+from evprof.metrics.claims.models import is_hit
+from evprof.metrics.claims.speculation import counts_of, speeds
+from evprof.metrics.claims.table import CLAIMS as ALL_CLAIMS
+from evprof.metrics.configurations.gathering import Configuration, sample_key
+from evprof.metrics.estimates.estimates import scene_of
+from evprof.metrics.estimates.paired import fewer_or_faster
+from evprof.metrics.figures.decoding import output_length
+from evprof.metrics.figures.kv_cache import measured_bytes
+from evprof.metrics.figures.partition import measured_ms, shape_of
+from evprof.metrics.figures.stages import stage_ms, tensor_count
 
 FULL, PARTLY, NONE = "✔", "◐", "✘"
 """All of it; some of it, with the reason; none of it, with the reason."""
@@ -66,50 +80,182 @@ SHOWS: dict[str, Callable[[ReportData], Iterable[Block]]] = {
 
 
 @dataclass(frozen=True)
-class Availability:
-    """How far an item is answered (FULL, PARTLY or NONE), by what, and what is missing.
+class Need:
+    """A fact that an answer needs. `phrase` names it in reports, where {} is its argument; `holds` looks for it.
 
-    `source` is a command where it is measured, and the families of result files where it is imported.
+    A session that meets nothing but needs that are no part of an answer answers nothing.
     """
 
-    mark: str
-    source: str
-    reason: str
+    phrase: str
+    holds: Callable[[ReportData, str], bool]
+    is_part: bool = True
+
+
+def _any_run(test: Callable[[RunLog], object]) -> Callable[[ReportData, str], bool]:
+    return lambda data, _: any(map(test, data.runs))
+
+
+def _kinds(run: RunLog) -> tuple[str, str]:
+    """The mode of a run and the kind of its drafter."""
+    return run.info.mode, run.info.speculation.kind if run.info.speculation else ""
+
+
+def _alone(data: ReportData, role: str = "") -> list[Configuration]:
+    """The configurations of one model alone; without any, all."""
+    alone = [column for column in data.columns if is_alone(column)] or list(data.columns)
+    return [column for column in alone if role in ("", column.runs[0].info.role)]
+
+
+def _has_stage(data: ReportData, names: str) -> bool:
+    """Whether every model has a time of these stages and no others."""
+    block = tuple(names.split(COVERS))
+    timed = dict.fromkeys((column.runs[0].info.role for column in _alone(data)), False)
+    for column in _alone(data):
+        known = any(measured_ms(run, shape_of(run), block) is not None for run in column.runs)
+        timed[column.runs[0].info.role] |= known
+    return all(timed.values())
+
+
+def _has_value(data: ReportData, setting: str) -> bool:
+    name, value = setting.split("=")
+    return any(str(run.info.given_settings.get(name)) == value for run in data.runs)
+
+
+def _is_varied(data: ReportData, setting: str) -> bool:
+    """Whether two configurations (of a role, after a colon) differ in this setting alone."""
+    name, _, role = setting.partition(":")
+    return any(role in ("", one.runs[0].info.role) for one, _ in evidence_of(data).twins(name))
+
+
+def _has_length(data: ReportData, role: str) -> bool:
+    return any(run.info.lengths.get(role) for column in _alone(data, role) for run in column.runs)
+
+
+def _has_kind(data: ReportData, kind: str) -> bool:
+    return any(kind in _kinds(run) for run in data.runs)
+
+
+def _has_speed(data: ReportData, kind: str) -> bool:
+    return any(kind in _kinds(speed.column.runs[0]) for speed in speeds(evidence_of(data)))
+
+
+def _reads_same(data: ReportData, kind: str) -> bool:
+    """Whether both models read this kind of input, each alone."""
+    infos = [column.runs[0].info for column in _alone(data)]
+    return len({info.role for info in infos if info.settings.flat().get(f"{info.role}_input") == kind}) == 2
+
+
+def _checked(data: ReportData, key: str) -> CheckedClaim:
+    return next(checked for checked in answers.checked_claims(data) if checked.claim.key == key)
+
+
+def _is_judged(data: ReportData, key: str) -> bool:
+    return _checked(data, key).finding.verdict != NOT_MEASURED
+
+
+def _is_asked(data: ReportData, key: str) -> bool:
+    """Whether runs bear on a claim, though they may not decide it."""
+    checked = _checked(data, key)
+    return checked.finding.sentence != checked.claim.nothing
+
+
+def _has_generation(data: ReportData, _: str) -> bool:
+    return any(fewer_or_faster(*pair.sides) is not None for pair in model_pairs(data))
+
+
+def _has_interval(data: ReportData, stage: str) -> bool:
+    estimates = (estimated(column, partial(stage_ms, name=stage)) for column in _alone(data))
+    return any(estimate is not None and estimate.interval is not None for estimate in estimates)
+
+
+NEEDS = {
+    "accepted": Need("numbers of drafted and accepted tokens", _any_run(lambda run: counts_of(run)[1])),
+    "cache": Need("measured bytes of the KV cache", _any_run(measured_bytes)),
+    "claim": Need("a verdict on “{}”", _is_judged),
+    "drafter": Need("drafts by {}", _has_kind),
+    "fact": Need("{}", lambda data, key: any(data.facts(key))),
+    "frame_cache": Need(
+        "kept decoded frames", _any_run(lambda run: any(one.frame_cache for one in run.info.loading.values()))
+    ),
+    "generation": Need("times and numbers of generated tokens", _has_generation),
+    "gpu": Need(
+        "a GPU",
+        _any_run(lambda run: any(one.device.startswith("cuda") for one in run.info.models.values())),
+        is_part=False,
+    ),
+    "hidden": Need("tokens drafted inside a prefill", _any_run(lambda run: any(entry.hidden for entry in run.rounds))),
+    "hits": Need("hits of the vision cache", _any_run(is_hit)),
+    "interval": Need("an interval of the mean of {}", _has_interval, is_part=False),
+    "length": Need("the prompt of the {}", _has_length),
+    "loading": Need(
+        "the parts of loading", _any_run(lambda run: any(one.bytes_read for one in run.info.loading.values()))
+    ),
+    "mode": Need("runs in mode {}", _has_kind),
+    "pair": Need("both models, each alone", lambda data, _: bool(model_pairs(data)), is_part=False),
+    "peak": Need("peak memory of the allocator", _any_run(lambda run: run.info.memory.peak_allocated_bytes)),
+    "quantity": Need("runs about “{}”", _is_asked),
+    "rejections": Need(
+        "rejected drafts", _any_run(lambda run: any(entry.accepted < entry.drafted for entry in run.rounds))
+    ),
+    "same": Need("both models over {}", _reads_same),
+    "samples": Need(
+        "{} samples", lambda data, least: len({sample_key(run) for run in data.runs}) >= int(least), is_part=False
+    ),
+    "scenes": Need(
+        "{} scenes", lambda data, least: len({scene_of(run) for run in data.runs}) >= int(least), is_part=False
+    ),
+    "settings": Need("the settings of generation", _any_run(lambda run: "max_new_tokens" in run.info.given_settings)),
+    "shapes": Need("shapes of tensors", _any_run(tensor_count)),
+    "sizes": Need("sizes of the models", _any_run(lambda run: any(one.text for one in run.info.models.values()))),
+    "speed": Need("the target alone on the same samples", _has_speed, is_part=False),
+    "stage": Need("{} timed by itself in every model", _has_stage),
+    "texts": Need("answers", _any_run(lambda run: answers.answer_of(run) is not None)),
+    "tokens": Need("numbers of tokens", _any_run(output_length)),
+    "transfers": Need(
+        "transfers between devices", _any_run(lambda run: run.info.speculation and run.info.speculation.transfer_bytes)
+    ),
+    "value": Need("{}", _has_value, is_part=False),
+    "verdict": Need("a verdict on “{}”", _is_judged, is_part=False),
+    "varied": Need("configurations that differ in {} alone", _is_varied),
+    "weights": Need("bytes of the weights", _any_run(lambda run: run.info.memory.weights_bytes)),
+}
+"""By the word before the colon of a need in `documents.toml`. "shows:TEXT" is a row or a head of the item's tables."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """`place` is its heading in the document. `shows` names its blocks; without it no suite measures the item. `parts`
-    of the suite `documents` measure it."""
+    """`place` is its heading in the document. `shows` names its blocks, `needs` what its whole answer needs, `beyond` a
+    part that no session can hold, `measured` the command that measures it, `parts` the parts of the suite `documents`.
+    """
 
     document: str
     kind: str
     place: str
     asks: str
-    shows: str
-    measured: Availability
-    imported: Availability
-    parts: tuple[str, ...]
+    shows: str = ""
+    needs: tuple[str, ...] = ()
+    beyond: str = ""
+    measured: str = ""
+    parts: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, document: str, entry: dict[str, Any]) -> Item:
-        """The item of an entry of the list."""
+    @property
+    def phrases(self) -> list[str]:
+        """The needs in words."""
+        return [_phrase(need) for need in self.needs]
 
-        def way(name: str, prefix: str = "") -> Availability:
-            source, reason = entry.get(name, ""), entry.get(f"{name}_but", "")
-            mark = NONE if not source else PARTLY if reason else FULL
-            return Availability(mark, f"{prefix}{source}" if source else "", reason)
 
-        return cls(
-            document,
-            kind=entry["kind"],
-            place=entry["place"],
-            asks=entry["asks"],
-            shows=entry.get("shows", ""),
-            measured=way("measured", "evprof "),
-            imported=way("imported"),
-            parts=tuple(entry.get("parts", ())),
-        )
+def _phrase(need: str) -> str:
+    kind, _, argument = need.partition(":")
+    if kind == "shows":
+        return f"“{argument}” in its tables"
+    if kind in ("claim", "verdict"):
+        return NEEDS[kind].phrase.format(next(claim.text for claim in ALL_CLAIMS if claim.key == argument))
+    return NEEDS[kind].phrase.format(argument.replace("=", " ").replace(":", " of the ").replace("_", " "))
+
+
+def _item(document: str, entry: dict[str, Any]) -> Item:
+    known: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    return Item(document, **known)
 
 
 _LIST = tomllib.loads((Path(__file__).with_suffix(".toml")).read_text(encoding="utf-8"))["documents"]
@@ -117,7 +263,7 @@ _LIST = tomllib.loads((Path(__file__).with_suffix(".toml")).read_text(encoding="
 TITLES: dict[str, str] = {document: entry["title"] for document, entry in _LIST.items()}
 """The subject of each document."""
 
-ITEMS = tuple(Item.of(document, item) for document, entry in _LIST.items() for item in entry["items"])
+ITEMS = tuple(_item(document, item) for document, entry in _LIST.items() for item in entry["items"])
 """All items in the documents' order."""
 
 
@@ -156,24 +302,24 @@ def answered(data: ReportData) -> list[AnsweredItem]:
     parts: dict[tuple[str, ...], ReportData] = {}
     firsts: dict[tuple[object, ...], AnsweredItem] = {}
     known = []
-    is_imported = all(run.info.imported is not None for run in data.runs)
     for number, item in (pair for document in TITLES for pair in numbered(document)):
-        way = item.imported if is_imported else item.measured
-        # What cannot be had this way has nothing to show, whatever its tables would make of the data.
-        if way.mark == NONE or not item.shows:
-            known.append(AnsweredItem(number, item, *_mark(item, way, has_blocks=False)))
-            continue
+        own = parts.setdefault(item.parts, part_of(data, item.parts))
         key = (item.parts, item.shows, item.document if item.shows == CLAIMS else "")
         first = firsts.get(key)
-        if first is not None:
-            known.append(AnsweredItem(number, item, *_mark(item, way, bool(first.blocks)), stands_at=first))
-            continue
-        own = parts.setdefault(item.parts, part_of(data, item.parts))
-        shows = partial(answers.claims_of, document=item.document) if item.shows == CLAIMS else SHOWS[item.shows]
-        blocks = tuple(shows(own))
-        firsts[key] = AnsweredItem(number, item, *_mark(item, way, bool(blocks)), blocks)
-        known.append(firsts[key])
+        blocks = first.blocks if first else _blocks(item, own)
+        mark, reason = _mark(item, own, blocks)
+        if mark == NONE or first is not None:
+            known.append(AnsweredItem(number, item, mark, reason, stands_at=None if mark == NONE else first))
+        else:
+            known.append(AnsweredItem(number, item, mark, reason, blocks))
+            firsts[key] = known[-1]
     return known
+
+
+def _blocks(item: Item, data: ReportData) -> tuple[Block, ...]:
+    if item.shows == CLAIMS:
+        return tuple(answers.claims_of(data, item.document))
+    return tuple(SHOWS[item.shows](data)) if item.shows else ()
 
 
 def part_of(data: ReportData, parts: tuple[str, ...]) -> ReportData:
@@ -182,16 +328,30 @@ def part_of(data: ReportData, parts: tuple[str, ...]) -> ReportData:
     return replace(data, columns=kept, _kept={}) if kept else data
 
 
-def _mark(item: Item, way: Availability, has_blocks: bool) -> tuple[str, str]:
-    if way.mark == NONE:
-        return NONE, way.reason
-    if not item.shows:
-        reasons = (f"by another command than a suite: {way.source}", way.reason)
-        return PARTLY, "; ".join(text for text in reasons if text)
-    if not has_blocks:
-        how = f"measured by {item.measured.source}" if item.measured.source else item.measured.reason
-        return NONE, f"not in these sessions; {how}"
-    return way.mark, way.reason
+def _mark(item: Item, data: ReportData, blocks: Sequence[Block]) -> tuple[str, str]:
+    """The mark of an item, and what is missing."""
+    asked = [need.replace("claim:", "quantity:") for need in item.needs if need.startswith("claim:")]
+    wanted = (*item.needs, *asked)
+    met = {need for need in wanted if blocks and _holds(need, data, blocks)}
+    missing = [_phrase(need) for need in item.needs if need not in met]
+    if item.beyond:
+        missing.append(item.beyond)
+    if not any(need.partition(":")[0] != "shows" and NEEDS[need.partition(":")[0]].is_part for need in met):
+        how = f"not in these sessions; measured by evprof {item.measured}" if item.measured else item.beyond
+        return NONE, how
+    return (PARTLY, f"without {'; '.join(missing)}") if missing else (FULL, "")
+
+
+def _holds(need: str, data: ReportData, blocks: Sequence[Block]) -> bool:
+    kind, _, argument = need.partition(":")
+    if kind != "shows":
+        return data.once(("need", need), lambda: NEEDS[kind].holds(data, argument))
+    tables = [block for block in blocks if isinstance(block, Table)]
+    words = [
+        *(head for table in tables for head in table.heads),
+        *(row[0].text for table in tables for row in table.rows),
+    ]
+    return any(argument in word.lower() for word in words)
 
 
 def _summary(known: Sequence[AnsweredItem]) -> Section:
@@ -204,8 +364,8 @@ def _summary(known: Sequence[AnsweredItem]) -> Section:
     open_items = [row_of(one.number, one.mark, one.item.place, one.reason) for one in known if one.mark != FULL]
     blocks: list[Block] = [
         Paragraph(
-            f"{FULL} answered here, {PARTLY} in part or by another command, {NONE} not; every table, figure, plan item "
-            "and question has a number, document and place."
+            f"{FULL} answered here, {PARTLY} in part, {NONE} not, by what the sessions hold; every table, figure, plan "
+            "item and question has a number, document and place."
         ),
         Table(("document", "about", FULL, PARTLY, NONE), tuple(rows), "What these sessions answer", text_columns=2),
     ]

@@ -308,7 +308,9 @@ def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> set[str]:
 def _traits_of(column: Configuration) -> dict[str, Any]:
     """The settings and the facts of the models, in which configurations may differ."""
     info = column.runs[0].info
+    loading = info.loading.get(info.role)
     traits: dict[str, Any] = {**info.settings.flat(), "role": info.role, "mode": info.mode}
+    traits["decoder"] = loading.decoder if loading else None
     for role, model in info.models.items():
         own = "" if role == info.role else f"{role} "
         for name in ("name", "dtype", "quantization", "device"):

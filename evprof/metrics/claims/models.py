@@ -46,7 +46,7 @@ _prefill = partial(stage_ms, name="prefill")
 _vision = partial(stage_ms, name="vision")
 
 
-def _is_hit(run: RunLog) -> bool:
+def is_hit(run: RunLog) -> bool:
     """Whether the visual embeddings came out of a cache."""
     span = run.stage("vision", run.info.role)
     return span is not None and any(child.name == CACHE_HIT for child in run.children(span.span_id))
@@ -55,9 +55,9 @@ def _is_hit(run: RunLog) -> bool:
 def feature_caching(evidence: Evidence) -> Iterator[Measured]:
     """Vision saved by a hit, ms; without a hit, the longest vision of any sample, which bounds it."""
     for one, other in evidence.twins("vision_cache"):
-        missed, hit = (one, other) if all(map(_is_hit, other.runs)) else (other, one)
+        missed, hit = (one, other) if all(map(is_hit, other.runs)) else (other, one)
         saved = compare(hit, missed, _vision)
-        if saved is not None and all(map(_is_hit, hit.runs)) and not any(map(_is_hit, missed.runs)):
+        if saved is not None and all(map(is_hit, hit.runs)) and not any(map(is_hit, missed.runs)):
             words = {"saved": saved.delta, "interval": saved.delta_interval}
             yield Measured(words, (hit, missed), saved.delta_interval, ("hit",), saved.reason)
             return

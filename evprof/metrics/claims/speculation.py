@@ -43,7 +43,7 @@ def length_ratio_as_acceptance(evidence: Evidence) -> Iterator[Measured]:
         yield replace(found, words=found.words | {"share": one / two}, interval=distance, parts=parts)
 
 
-def _counts_of(run: RunLog) -> tuple[float, float]:
+def counts_of(run: RunLog) -> tuple[float, float]:
     """Accepted and drafted tokens, counted here or told by a file."""
     found_here = acceptance(run)
     told = run.info.imported.figures if run.info.imported else {}
@@ -204,7 +204,7 @@ def _acceptance(columns: Sequence[Configuration]) -> Measured | None:
     drafted."""
     scenes: dict[Hashable, tuple[float, float]] = {}
     for run in (runs[0] for column in columns for runs in column.samples().values()):
-        before, counts = scenes.get(scene_of(run), (0.0, 0.0)), _counts_of(run)
+        before, counts = scenes.get(scene_of(run), (0.0, 0.0)), counts_of(run)
         scenes[scene_of(run)] = before[0] + counts[0], before[1] + counts[1]
     accepted, drafted = ([counts[side] for counts in scenes.values()] for side in (0, 1))
     whole, right = sum(drafted), sum(accepted)

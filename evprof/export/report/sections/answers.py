@@ -301,7 +301,7 @@ _TONES = {CONFIRMED: "good", REFUTED: "bad", NOT_MEASURED: "dim"}
 
 def claims(data: ReportData) -> Section:
     """One row per claim: document, verdict, evidence, and for an open claim what remains to measure."""
-    answers = _answers(data)
+    answers = checked_claims(data)
     counted = Counter(answer.finding.verdict for answer in answers)
     counts = ", ".join(f"{counted[verdict]} {verdict}" for verdict in _TONES)
     others = sum(bool(answer.finding.measured_on) for answer in answers)
@@ -312,11 +312,12 @@ def claims(data: ReportData) -> Section:
 
 def claims_of(data: ReportData, document: str) -> list[Block]:
     """The verdicts on the claims of one document."""
-    answers = [answer for answer in _answers(data) if answer.claim.document == document]
+    answers = [answer for answer in checked_claims(data) if answer.claim.document == document]
     return [_claims_table(answers, data)] if answers else []
 
 
-def _answers(data: ReportData) -> list[CheckedClaim]:
+def checked_claims(data: ReportData) -> list[CheckedClaim]:
+    """All claims with their findings."""
     return data.once("claims", partial(answer_claims, evidence_of(data)))
 
 
