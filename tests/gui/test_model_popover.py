@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QLabel
 
 from evprof.core.vocabulary.generation import ModelChoice
 from ui.settings.model_popover import OWN_CLIP, ModelPopover
@@ -45,3 +46,15 @@ def test_a_clip_folder(popover: ModelPopover, tmp_path: Path) -> None:
     popover.no_clip.click()
     assert popover.choice.clip is None
     assert popover.clip.text() == OWN_CLIP
+
+
+def test_random_weights_are_offered_on_request_alone(popover: ModelPopover, tmp_path: Path) -> None:
+    assert [line.key for line in popover.list.lines] == ["evprof-tiny-eventgpt"]
+    popover.random.click()
+    shapes = [str(line.key) for line in popover.list.lines if str(line.key).startswith("random:")]
+    assert shapes
+    popover.list.picked.emit(shapes[0])
+    popover.random.click()
+    assert [line.key for line in popover.list.lines] == ["evprof-tiny-eventgpt", shapes[0]]
+    texts = [label.text() for label in popover.findChildren(QLabel)] + [line.figure for line in popover.list.lines]
+    assert [text for text in texts if "eights" in text] == ["Weights"]

@@ -242,6 +242,35 @@ def test_what_makes_no_sense_is_grey_says_why_and_does_not_run(
         assert form.value(key) == taken[key]
 
 
+def shown(popover: SettingsPopover) -> set[str]:
+    """Settings whose field can be seen."""
+    return {key for key, row in popover.rows.items() if not row.field.isHidden()}
+
+
+def test_half_of_the_settings_are_folded_and_reasons_are_on_the_rows(
+    popover: SettingsPopover, form: RequestForm
+) -> None:
+    """A setting that is not at its default is always there; what has no effect says why, once for a whole head."""
+    usual = {key for key, control in CONTROLS.items() if not control.is_advanced}
+    assert len(usual) <= len(CONTROLS) / 2
+    assert shown(popover) == usual - {"seed", "gamma", "drafter", "tree"}
+    assert popover.rows["seed"].reason.text() == "Nothing is drawn at temperature 0."
+    assert not popover.rows["seed"].reason.isHidden()
+    title, reason = popover._heads["Speculation"]
+    assert (title.isHidden(), reason.text()) == (False, "Only speculative modes draft.")
+    assert popover.rows["gamma"].reason.isHidden()
+    assert popover.browse.isHidden()
+    assert popover.legend.isHidden()
+    popover.rows["canvas"].changed.emit("canvas", "640x480")
+    assert "canvas" in shown(popover)
+    assert not popover.legend.isHidden()
+    form.choose_mode("speculative")
+    popover.advanced.click()
+    assert {"gamma", "drafter", "ignore_eos", "length"} <= shown(popover)
+    assert not popover.browse.isHidden()
+    assert popover.rows["begins"].reason.text() == "" or popover.rows["begins"].reason.isHidden()
+
+
 def choice_states(popover: SettingsPopover, key: str) -> dict[str, tuple[bool, str]]:
     field = popover.rows[key].field
     assert isinstance(field, ChoiceBox)

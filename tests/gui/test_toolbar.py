@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QMenu
 
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
@@ -16,6 +17,7 @@ from evprof.export.formats import FORMATS
 from evprof.loaders.bundled import bundled_sample
 from ui.settings.checkpoints import family_of
 from ui.settings.request_form import RequestForm
+from ui.settings.tool_buttons import MORE_FORMATS
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder
@@ -97,9 +99,14 @@ def test_while_something_runs_it_can_be_stopped_and_more_put_into_the_queue(tool
 def test_exports_are_told_by_key(toolbar: Toolbar) -> None:
     told: list[str] = []
     toolbar.export_requested.connect(told.append)
-    for action in toolbar.export.menu().actions():
-        action.trigger()
-    assert told == ["session", *FORMATS, "screenshot"]
+    menu = toolbar.export.menu()
+    (more,) = menu.findChildren(QMenu)
+    for action in (*menu.actions(), *more.actions()):
+        if action.data() is not None:
+            action.trigger()
+    assert sorted(told) == sorted(["session", *FORMATS, "screenshot"])
+    assert told[-len(MORE_FORMATS) :] == [key for key in FORMATS if key in MORE_FORMATS]
+    assert len(menu.actions()) <= 7
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ class ModelPopover(QFrame):
         self.list.setAccessibleName("Models")
         self.list.picked.connect(lambda name: self._take(name=str(name)))
         self.problem = sentence("bad")
+        self.random = self._link("", self._show)
+        self.random.setCheckable(True)
         browse = self._link("Browse a checkpoint folder…", self._browse)
         self.clip = self._link("", self._browse_clip)
         self.no_clip = self._link("Take the checkpoint's own CLIP tower", lambda: self._take(clip=None))
@@ -63,9 +65,9 @@ class ModelPopover(QFrame):
         lower = QGridLayout()
         lower.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
         lower.setSpacing(GRID)
-        for row, widget in enumerate((self.problem, browse, self.clip, self.no_clip)):
+        for row, widget in enumerate((self.random, self.problem, browse, self.clip, self.no_clip)):
             lower.addWidget(widget, row, 0, 1, 2)
-        for row, box in enumerate(self.boxes.values(), start=4):
+        for row, box in enumerate(self.boxes.values(), start=5):
             label = in_role(Label(box.accessibleName()), "dim")
             label.setBuddy(box)
             lower.addWidget(label, row, 0)
@@ -142,6 +144,7 @@ class ModelPopover(QFrame):
     def _show(self) -> None:
         """Lists the models, and fits the height to the parts: a sentence that wraps needs more than Qt guesses."""
         names = self._offered()
+        self.random.setText(f"Shapes with random weights {'▾' if self.random.isChecked() else '▸'}")
         lines = [ListLine(name, input_name(name) if what == FOLDER else name, what, tip=name) for name, what in names]
         self.list.show_lines(lines, self.choice.name)
         clip, room = self.choice.clip, WIDTH - 5 * GRID
@@ -158,7 +161,8 @@ class ModelPopover(QFrame):
         """Names of models and what each is; remembered folders that are still checkpoints of this side."""
         words = [family.word for family in FAMILIES.values() if family.role == self._role]
         offered = {BUNDLED_DRAFT if self._role == DRAFT else BUNDLED_TARGET: "bundled"}
-        offered |= {f"random:{size}-{word}": "random weights" for size in ("160m", "7b") for word in words}
+        shapes = [f"random:{size}-{word}" for size in ("160m", "7b") for word in words]
+        offered |= {name: "random" for name in shapes if self.random.isChecked() or name == self.choice.name}
         for folder in (self.choice.name, *self._recent.models):
             if folder not in offered and (folder == self.choice.name or self._is_usable(folder)):
                 offered[folder] = FOLDER

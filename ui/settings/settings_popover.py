@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
     QGridLayout,
+    QLabel,
     QPushButton,
     QSizePolicy,
     QSpinBox,
@@ -39,7 +40,7 @@ from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import Part, beside, in_role, rule, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import section_head
+from ui.widgets.panel_parts import say, section_head, sentence
 
 FIELD_PX, _LIST_PX = 17 * GRID, 24 * GRID
 
@@ -70,6 +71,8 @@ class SettingRow(QObject):
         self.field.setAccessibleName(control.name)
         self.field.setAccessibleDescription(control.sentence)
         self.name.setBuddy(self.field)
+        self.reason = sentence("small")
+        self.reason.setMinimumWidth(FIELD_PX)
         if not isinstance(self.field, ChoiceBox):
             self.field.valueChanged.connect(lambda number: self._tell(value_shown(self.control, number)))
         elif control.is_free:
@@ -78,6 +81,13 @@ class SettingRow(QObject):
             self.field.currentIndexChanged.connect(lambda index: self._tell(self.control.choices[index][0]))
         grid.addWidget(self.name, place, 0)
         grid.addWidget(self.field, place, 1)
+        grid.addWidget(self.reason, place, 1)
+
+    def show(self, is_shown: bool) -> None:
+        """Shows the row: its field, or why that has no effect now."""
+        self.name.setVisible(is_shown)
+        self.field.setVisible(is_shown and self.field.isEnabled())
+        self.reason.setVisible(is_shown and not self.field.isEnabled())
 
     def _tell(self, value: Any) -> None:
         self.changed.emit(self.control.key, value)
@@ -109,15 +119,16 @@ class SettingRow(QObject):
                 field.setValue(round(number_of(control, value)))
 
     def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str], reason: str = "") -> None:
-        """Marks the setting; disables it, or single choices of it, with the reason in the tool tip.
+        """Marks the setting; disables it, or single choices of it, with the reason.
 
         `reason`: why its value is not in use although the setting could be.
         """
         self.state = state
         self.name.setText(f"{state}{self.control.name}")
         tip = "\n".join(filter(None, (obstacle or reason, self.control.sentence)))
+        self.field.setEnabled(not obstacle)
+        self.reason.setText(obstacle)
         for widget in (self.field, self.name):
-            widget.setEnabled(not obstacle)
             widget.setToolTip(tip)
         items = self.field.model() if isinstance(self.field, ChoiceBox) and not self.control.is_free else None
         if isinstance(items, QStandardItemModel):
@@ -171,6 +182,11 @@ class SettingsPopover(QFrame):
         self.setProperty("role", "card")
         self.form = form
         self.rows: dict[str, SettingRow] = {}
+        self._heads: dict[str, tuple[QLabel, QLabel]] = {}
+        self.browse = in_role(QPushButton("Folder of an adapter…"), "link")
+        self.advanced = in_role(QPushButton(), "link")
+        self.advanced.setCheckable(True)
+        self.advanced.toggled.connect(self.refresh)
         parts: list[Part] = []
         for place, heads in enumerate(columns()):
             column = QWidget()
@@ -180,10 +196,13 @@ class SettingsPopover(QFrame):
         self.problem.setWordWrap(True)
         self.reset = in_role(QPushButton("Reset to defaults"), "link")
         self.reset.clicked.connect(self._reset)
+        self.legend = in_role(Label("     ".join(mark + meaning for mark, meaning in _LEGEND)), "small")
         footer = beside(
-            in_role(Label("     ".join(mark + meaning for mark, meaning in _LEGEND)), "small"),
+            self.legend,
             2 * GRID,
             (self.problem, 1),
+            self.advanced,
+            2 * GRID,
             self.reset,
             spacing=0,
         )
@@ -202,6 +221,8 @@ class SettingsPopover(QFrame):
                 title = section_head(head)
                 title.setContentsMargins(0, GRID if grid.rowCount() > 1 else 0, 0, GRID // 2)
                 grid.addWidget(title, grid.rowCount(), 0, 1, 2)
+                self._heads[head] = title, sentence()
+                grid.addWidget(self._heads[head][1], grid.rowCount(), 0, 1, 2)
             for control in group:
                 row = self.rows[control.key] = SettingRow(control, themes, grid, grid.rowCount())
                 row.changed.connect(self._take)
@@ -214,17 +235,16 @@ class SettingsPopover(QFrame):
 
         The button is no entry of the list, because arrow keys and the wheel must not open a dialog.
         """
-        browse = in_role(QPushButton("Folder of an adapter…"), "link")
-        browse.setToolTip("Drafts with an adapter that you trained, or maps caches with one in the mode KV-adapted.")
-        browse.clicked.connect(self._browse)
-        grid.addWidget(browse, grid.rowCount(), 1)
+        self.browse.setToolTip("Drafts with a trained adapter; in the mode KV-adapted, maps caches with one.")
+        self.browse.clicked.connect(self._browse)
+        grid.addWidget(self.browse, grid.rowCount(), 1)
         if isinstance(row.field, ChoiceBox):
             row.field.view().setMinimumWidth(_LIST_PX)
         for value, words in bundled_choices():
             row.add_choice(value, words)
 
-    def refresh(self) -> None:
-        """Shows the form's settings as they stand, and which of them have no effect now."""
+    def refresh(self, *_: object) -> None:
+        """Shows the form's settings as they are, and which of them have no effect now."""
         form = self.form
         changed, idle, here = form.changed, form.idle, form.here
         for key, row in self.rows.items():
@@ -240,11 +260,29 @@ class SettingsPopover(QFrame):
             refusals = {choice: reason for choice, reason in refusals.items() if reason}
             row.show_sense(state, form.obstacle(key, here), refusals, idle.get(key, ""))
         self.reset.setEnabled(bool(changed or idle))
+        self.legend.setVisible(bool(changed or idle))
+        self._fold({*changed, *idle})
+        self.resize(self.sizeHint())
+
+    def _fold(self, touched: set[str]) -> None:
+        """Hides advanced settings at their defaults; of a head without effect only the reason is left."""
+        is_open = self.advanced.isChecked()
+        rare = [key for key, row in self.rows.items() if row.control.is_advanced and key not in touched]
+        self.advanced.setText(f"Advanced ({len(rare)}) {'▾' if is_open else '▸'}")
+        for head, (title, reason) in self._heads.items():
+            rows = {key: row for key, row in self.rows.items() if row.control.head == head}
+            shown = {key: row for key, row in rows.items() if is_open or key not in rare}
+            reasons = {row.reason.text() for row in shown.values()}
+            is_idle = len(reasons) == 1 and "" not in reasons and touched.isdisjoint(shown)
+            title.setVisible(bool(shown))
+            say(reason, "".join(reasons) if is_idle else "")
+            for key, row in rows.items():
+                row.show(key in shown and not is_idle)
+        self.browse.setVisible(not self.rows[DRAFTER].field.isHidden())
 
     def open_below(self, widget: QWidget) -> None:
         """Shows itself under its button, right-aligned as far as the screen has room."""
         self.refresh()
-        self.resize(self.sizeHint())
         place = widget.mapToGlobal(QPoint(widget.width() - self.width(), widget.height() + GRID // 2))
         self.move(max(place.x(), widget.screen().availableGeometry().left() + GRID), place.y())
         self.show()

@@ -35,6 +35,9 @@ EXPORTS = {
 }
 """By key: the text of the menu, the title of the dialog, the usual name, and the dialog's pattern."""
 
+MORE_FORMATS = ("aiperf", "predictions", "parquet", "rerun")
+"""Exports of a menu of their own: few people need them."""
+
 
 class ToolButton(QToolButton):
     """An icon and a word, as high as the toolbar's fields; `has_menu`: a click opens its menu."""
@@ -137,8 +140,10 @@ class ExportButton(ToolButton):
 
     def __init__(self) -> None:
         super().__init__("Export", "Export", has_menu=True)
+        more = QMenu("More formats", self.menu())
         for key, (text, *_) in EXPORTS.items():
-            self.menu().addAction(text).setData(key)
+            (more if key in MORE_FORMATS else self.menu()).addAction(text).setData(key)
+        self.menu().addMenu(more)
         self.menu().triggered.connect(self._take)
 
     def _take(self, action: QAction) -> None:

@@ -302,6 +302,7 @@ class Toolbar(QFrame):
 
     def open_setting(self, key: str) -> None:
         """Shows the settings, with the keyboard on one of them."""
+        self.settings_popover.advanced.setChecked(self.form.controls[key].is_advanced)
         self.open_settings()
         self.settings_popover.rows[key].field.setFocus(Qt.FocusReason.ShortcutFocusReason)
 

@@ -23,7 +23,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.drawn import asks_for_escape, is_escape
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import section_head, sentence
+from ui.widgets.panel_parts import section_head
 
 OPENINGS = (
     ("demo", "Run the bundled demo", "primary"),
@@ -34,7 +34,8 @@ OPENINGS = (
 )
 """Actions of the window by name, what a button calls them, and its role."""
 
-_LEFT_PX, _RIGHT_PX = 33 * GRID, 60 * GRID
+_LEFT_PX, _RIGHT_PX = 33 * GRID, 42 * GRID
+_TITLE_PX = 30.0
 
 
 class StartPage(QWidget):
@@ -63,19 +64,18 @@ class StartPage(QWidget):
         self.sessions.setSpacing(GRID // 2)
         for chosen in (self.sessions.itemClicked, self.sessions.itemActivated):
             chosen.connect(lambda item: self.session_chosen.emit(item.data(Qt.ItemDataRole.UserRole)))
-        self._none = sentence()
-        self._none.setText("Sessions that you save or close are listed here.")
-        self._none.hide()
-        self._lay_out()
+        self._lay_out(themes)
         ground.installEventFilter(self)
         self.hide()
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, themes: ThemeHolder) -> None:
         words = in_role(Label("See what each model does, when, and what drafting saves."), "dim")
         words.setWordWrap(True)
         left = QWidget()
         left.setFixedWidth(_LEFT_PX)
-        column = stacked(in_role(Label("evprof"), "title"), words, GRID, on=left, spacing=GRID)
+        title = Label("evprof")
+        title.setFont(themes.theme.font(_TITLE_PX, 600))
+        column = stacked(title, words, GRID, on=left, spacing=GRID)
         for name, text, role in OPENINGS:
             button = in_role(QPushButton(text), role) if role else QPushButton(text)
             button.clicked.connect(lambda _=False, name=name: self.asked.emit(name))
@@ -86,13 +86,12 @@ class StartPage(QWidget):
         self.close_button = in_role(QPushButton("Go to the window (Esc)"), "link")
         self.close_button.clicked.connect(self.leave)
         column.addWidget(self.close_button)
-        column.addStretch(1)  # a message covers the lowest part of the page
-        right = QWidget()
-        right.setFixedWidth(_RIGHT_PX)
-        stacked(section_head("Recent sessions"), self._none, (self.sessions, 1), on=right, spacing=2 * GRID)
-        inner = beside(left, right, spacing=6 * GRID)
-        margins = (4 * GRID, 5 * GRID, 4 * GRID, 4 * GRID)
-        beside(None, inner, None, on=self, margins=margins)
+        column.addStretch(1)
+        self._right = QWidget()
+        self._right.setFixedWidth(_RIGHT_PX)
+        stacked(section_head("Recent sessions"), (self.sessions, 1), on=self._right, spacing=2 * GRID)
+        inner = beside(None, left, self._right, None, spacing=6 * GRID)
+        stacked(None, inner, None, on=self, margins=(4 * GRID, 4 * GRID, 4 * GRID, 8 * GRID))
 
     def open(self) -> None:
         self.setGeometry(self._ground.rect())
@@ -114,8 +113,7 @@ class StartPage(QWidget):
             item = QListWidgetItem("\n".join(one_line(text) for text in texts), self.sessions)
             item.setToolTip(plain(str(session.path)))
             item.setData(Qt.ItemDataRole.UserRole, str(session.path))
-        self._none.setVisible(not sessions)
-        self.sessions.setVisible(bool(sessions))
+        self._right.setVisible(bool(sessions))
 
     def event(self, event: QEvent) -> bool:
         """Esc uncovers the window before it does anything in it."""
