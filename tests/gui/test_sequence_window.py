@@ -142,13 +142,12 @@ def test_looking_never_happens_on_the_windows_thread(
 
     monkeypatch.setattr("ui.window.opening.look_at", slow)
     window.open_paths([files["events"]])
-    wait_until(lambda: window.messages.shown is not None)
-    assert window.messages.shown is not None
-    assert window.messages.shown.sentence == "Opening events.npy …"
+    wait_until(lambda: window.doing.text)
+    assert window.doing.text == "Opening events.npy"
     assert window.opener.is_busy
     gate.set()
     wait_until(lambda: not window.opener.is_busy)
-    assert window.messages.shown is None
+    assert not window.doing.text
     assert {thread.name for thread in asked} == {"evprof-opening"}
 
 

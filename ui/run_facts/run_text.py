@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT, STAGES, TARGET
+from evprof.core.request import RunRequest
 from evprof.core.rows.blocks import NO_ANSWER
 from evprof.core.rows.spans import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
@@ -52,6 +53,11 @@ def short_chips(model: ModelFacts | None) -> str:
 def mode_name(mode: str) -> str:
     """A mode in words."""
     return mode_of(mode).title
+
+
+def request_title(request: RunRequest) -> str:
+    """`Side by side · bus-approaching`."""
+    return " · ".join(filter(None, (mode_name(request.mode), request.sample.name)))
 
 
 def role_name(role: str) -> str:

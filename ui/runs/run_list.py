@@ -57,6 +57,7 @@ class RunList(QWidget):
         self._entries = RunEntries(self.payoffs)
         self._shown: dict[object, Slot] = {}
         self._opened: set[FoldKey] = set()
+        self._doing = ""
         self._picked: object = None
         self.list = LineList(themes)
         self.list.setAccessibleName("Runs in this session")
@@ -98,7 +99,12 @@ class RunList(QWidget):
         self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or outer >= MANY_LINES)
         self.list.setVisible(bool(slots))
         self._empty.setVisible(not slots)
-        self._empty.say(*(_NO_MATCH if runs else _NO_RUNS))
+        self._empty.say(*(_NO_MATCH if runs else (f"{self._doing} …", "") if self._doing else _NO_RUNS))
+
+    def wait(self, doing: str) -> None:
+        """Says what goes on in place of an empty list; "" for nothing."""
+        self._doing = doing
+        self.refresh()
 
     def look_for(self) -> None:
         """Brings the field to look for runs in, and writes into it."""

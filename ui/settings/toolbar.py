@@ -86,6 +86,7 @@ class Toolbar(QFrame):
         self.form.settings = self._recent.settings
         self._trace_folder = trace_folder
         self._is_busy = self._is_held = False
+        self._doing, self._is_blocked = "", False
         self._make_inputs()
         self._make_models()
         self._make_prompt()
@@ -223,6 +224,16 @@ class Toolbar(QFrame):
         self._is_held = is_held
         self._show_state()
 
+    def set_doing(self, doing: str, is_blocked: bool) -> None:
+        """Says what a run would wait for, "" for nothing; `is_blocked`: nothing can be run meanwhile."""
+        self._doing, self._is_blocked = doing, is_blocked
+        self._show_state()
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can run now, in a sentence; empty when it can."""
+        return f"{self._doing} …" if self._is_blocked else self.form.problem
+
     def set_environment(self, environment: dict[str, Any]) -> None:
         """What the engine says of its machine: some settings make no sense on some."""
         self.form.environment = environment or self.form.environment
@@ -236,8 +247,8 @@ class Toolbar(QFrame):
 
     def run(self) -> None:
         """Asks for a run with everything as it stands; says why not when that is impossible."""
-        if self.form.problem:
-            self.failed.emit(self.form.problem)
+        if self.problem:
+            self.failed.emit(self.problem)
             return
         traces = self._trace_folder is not None and self.trace.isChecked()
         self.form.trace_folder = self._trace_folder() if traces and self._trace_folder is not None else None
@@ -317,13 +328,13 @@ class Toolbar(QFrame):
     # Looks
 
     def _show_state(self) -> None:
-        form, problem = self.form, self.form.problem
+        form, problem = self.form, self.problem
         self.mode.show_form(form)
         self.run_button.setEnabled(not problem)
-        waits = self._is_busy or self._is_held
+        waits = self._is_busy or self._is_held or bool(self._doing)
         self.run_button.setText("Queue" if waits else "Run")
-        when = ", when what goes on has ended" if waits else ""
-        self.run_button.setToolTip(problem or f"{mode_name(form.mode)}{when} (Ctrl+R)")
+        first = f"{self._doing}. " if self._doing else "When the current run has ended: " if waits else ""
+        self.run_button.setToolTip(problem or f"{first}{mode_name(form.mode)} (Ctrl+R)")
         self.stop_button.setEnabled(self._is_busy)
         self.settings.show_form(form)
         self.hint.setText("" if self._is_busy else problem)

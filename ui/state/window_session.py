@@ -35,12 +35,14 @@ class WindowSession(QObject):
         opened(object): a session was read; its Recording.
         saved(str): the session lives at that path now.
         failed(str): a sentence about what could not be read or written.
+        reading(str, bool): a file is being read, by its name; and whether that begins or ends.
     """
 
     leaving = Signal()
     opened = Signal(object)
     saved = Signal(str)
     failed = Signal(str)
+    reading = Signal(str, bool)
     _called = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -108,6 +110,7 @@ class WindowSession(QObject):
         from evprof.session.opened import open_session
 
         asked = self._ask()
+        self.reading.emit(path.name, True)
 
         def work() -> None:
             try:
@@ -116,8 +119,10 @@ class WindowSession(QObject):
             except UserError as error:
                 sentence = error.sentence
                 self._called.emit(lambda: self.failed.emit(sentence))
-                return
-            self._called.emit(lambda: self._take(asked, path, session.recording, session.facts))
+            else:
+                self._called.emit(lambda: self._take(asked, path, session.recording, session.facts))
+            finally:
+                self._called.emit(lambda: self.reading.emit(path.name, False))
 
         self._start(work, "evprof-session-reader")
 

@@ -50,7 +50,7 @@ class StatusBar(QFrame):
         super().__init__()
         self._selection = selection
         self._state = "gone"
-        self._device = self._run = self._work = ""
+        self._device = self._run = self._work = self._doing = ""
         self.environment: dict[str, Any] = {}
         self._loading: tuple[str, int, int] | None = None
         self._work_share: float | None = None
@@ -90,6 +90,11 @@ class StatusBar(QFrame):
         if (text, share) != (self._work, self._work_share):
             self._work, self._work_share = text, share
             self._show()
+
+    def show_doing(self, text: str) -> None:
+        """Shows what the window waits for; "" for nothing."""
+        self._doing = text
+        self._show()
 
     def show_waiting(self, count: int) -> None:
         self._waiting.setText(f"{count_text(count, 'run')} {'waits' if count == 1 else 'wait'}")
@@ -136,7 +141,7 @@ class StatusBar(QFrame):
 
     def _show(self, *_: object) -> None:
         state, role = _STATES.get(self._state, (self._state, "dim"))
-        parts = [f"{state} · {self._device}" if self._device else state, self._run, self._work]
+        parts = [f"{state} · {self._device}" if self._device else state, self._run, self._work, self._doing]
         share = self._work_share
         if self._loading is not None:
             model, done, total = self._loading

@@ -55,6 +55,7 @@ class EmptyTimeline(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
+        self._words, self._doing = _NONE_YET, ""
         self.state = EmptyState(*_NONE_YET)
         self.button = in_role(QPushButton("Run"), "primary")
         self.button.clicked.connect(self.run_requested)
@@ -63,7 +64,14 @@ class EmptyTimeline(QWidget):
 
     def tell(self, *, has_runs: bool) -> None:
         """`has_runs`: the session has runs, of which none is chosen."""
-        self.state.say(*(_NONE_CHOSEN if has_runs else _NONE_YET))
+        self._words = _NONE_CHOSEN if has_runs else _NONE_YET
+        self.wait(self._doing)
+
+    def wait(self, doing: str) -> None:
+        """Says what goes on in place of what is missing; "" for nothing."""
+        self._doing = doing
+        self.state.say(*((f"{doing} …", "") if doing else self._words))
+        self.button.setVisible(not doing)
 
     def offer(self, name: str) -> None:
         shown = elided_text(self.button.fontMetrics(), name, Qt.TextElideMode.ElideMiddle, _NAME_PX)

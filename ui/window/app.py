@@ -38,6 +38,7 @@ from ui.window.main_window import MainWindow
 
 logger = logging.getLogger(__name__)
 
+_DEMO = "Starting the engine, then the demo"
 DEMO_PATIENCE_MS = 1_500
 """How long the demo waits for the first pictures of its sample."""
 
@@ -129,6 +130,7 @@ def _begin(window: MainWindow, paths: Sequence[str], engine_argv: Sequence[str],
     window.session.in_background(crashed_windows, partial(_tell_crashes, window))
     window.open_paths(paths)
     if demo:
+        window.doing.begin(_DEMO)
         _run_demo_soon(window)
 
 
@@ -147,6 +149,7 @@ def _run_demo_soon(window: MainWindow, deadline: QDeadlineTimer | None = None) -
     """Runs the demo once the sample's pictures stand: the players rest while a run is measured."""
     deadline = deadline or QDeadlineTimer(DEMO_PATIENCE_MS)
     if window.is_at_rest or deadline.hasExpired():
+        window.doing.end(_DEMO)
         window.requests.run_demo()
     else:
         QTimer.singleShot(20, window, lambda: _run_demo_soon(window, deadline))

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QByteArray, QObject, QUrl
+from PySide6.QtCore import QByteArray, QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QImage, QImageWriter
 from PySide6.QtWidgets import QFileDialog, QWidget
 
@@ -21,6 +21,7 @@ from ui.settings.tool_buttons import EXPORTS
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
+from ui.window.doing import Doing
 
 
 def save_picture(picture: QImage, out: Path) -> bool:
@@ -86,7 +87,10 @@ class Exporting(QObject):
             self._post(f"The picture {path} cannot be written; check the folder and the free space.")
 
     def _say_written(self, path: object) -> None:
-        self._post(f"Written: {path}", "info")
+        def show() -> None:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(str(path)).parent)))
+
+        self._post(f"Written: {path}", "info", "Open folder", show)
 
 
 def _written(kind: str, session: Path, runs: list[RunLog], path: Path) -> Path:
@@ -105,8 +109,12 @@ _MOST_TOLD = 2
 class Results(QObject):
     """Import and report; what comes of it, and what is refused, is told in the message bar."""
 
-    def __init__(self, session: WindowSession, window: QWidget, messages: MessageBar) -> None:
+    _progressed = Signal(str, str)
+
+    def __init__(self, session: WindowSession, window: QWidget, messages: MessageBar, doing: Doing) -> None:
         super().__init__(window)
+        self._doing = doing
+        self._progressed.connect(doing.update)
         self._session = session
         self._window = window
         self._messages = messages
@@ -135,16 +143,26 @@ class Results(QObject):
         if refusal := self._session.refusal_to_leave():
             self._post(refusal, "warn")
             return
-        self._begin(f"Importing {_names(paths)} …", lambda: _imported(paths, _place(paths)), self._opened)
+        doing = f"Importing {_names(paths)}"
+        if self._doing.has(doing):
+            self._post(f"{_names(paths)} is being imported already.", "warn")
+            return
 
-    def _begin(self, doing: str, work: Callable[[], object], then: Callable[[object], None]) -> None:
+        def note(_: Path, done: int, rows: int) -> None:
+            self._progressed.emit(doing, f"{doing}: {done:,} of {rows:,} rows")
+
+        self._begin(doing, lambda: _imported(paths, _place(paths), note), self._opened, blocks=True)
+
+    def _begin(
+        self, doing: str, work: Callable[[], object], then: Callable[[object], None], *, blocks: bool = False
+    ) -> None:
         """Works in the background and says so until it is over."""
 
         def over(tell: Callable[[Any], object], told: Any) -> None:
-            self._messages.retract(doing)
+            self._doing.end(doing)
             tell(told)
 
-        self._post(doing, "info")
+        self._doing.begin(doing, blocks=blocks)
         self._session.in_background(work, partial(over, then), partial(over, self._post))
 
     def _opened(self, found: object) -> None:
@@ -187,7 +205,7 @@ class Results(QObject):
             self._post("There is nothing to report yet; run something, or open a session.", "warn")
             return
         work = partial(_reported, self._session, output)
-        self._begin("Writing the report …", work, self._say_reported)
+        self._begin("Writing the report", work, self._say_reported)
 
     def _say_reported(self, output: object) -> None:
         path = Path(str(output))
@@ -211,14 +229,20 @@ class _Imported:
         )
 
 
-def _imported(paths: Sequence[Path], session: Path, *, is_passing: bool = False) -> _Imported:
+def _imported(
+    paths: Sequence[Path],
+    session: Path,
+    note: Callable[[Path, int, int], None] | None = None,
+    *,
+    is_passing: bool = False,
+) -> _Imported:
     from evprof.run.legacy_import import import_files
 
     try:
         session.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{session.parent} cannot be made: {error.strerror or error}; free some space.") from error
-    summary = import_files(paths, session, is_passing=is_passing)
+    summary = import_files(paths, session, note, is_passing=is_passing)
     return _Imported(
         session, summary.runs, [problem for file in summary.files for problem in file.problems], _names(paths)
     )

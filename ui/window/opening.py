@@ -19,6 +19,7 @@ from ui.settings.toolbar import Toolbar
 from ui.state.newest_errand import NewestErrand
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
+from ui.window.doing import Doing
 from ui.window.exporting import Results
 
 _SLOW_MS = 400
@@ -37,7 +38,14 @@ class Opener(QObject):
     trace_opened = Signal(object)
 
     def __init__(
-        self, session: WindowSession, toolbar: Toolbar, samples: SampleList, results: Results, messages: MessageBar
+        self,
+        session: WindowSession,
+        toolbar: Toolbar,
+        samples: SampleList,
+        results: Results,
+        messages: MessageBar,
+        *,
+        doing: Doing,
     ) -> None:
         super().__init__(toolbar)
         self._session = session
@@ -45,8 +53,9 @@ class Opener(QObject):
         self._samples = samples
         self._results = results
         self._messages = messages
+        self._doing = doing
+        self._said = ""
         self._wanted: deque[tuple[str, ...]] = deque()
-        self._doing = ""
         self._looking = NewestErrand("evprof-opening", self)
         self._looking.done.connect(self._take)
 
@@ -76,7 +85,7 @@ class Opener(QObject):
     def _say_slow(self, paths: tuple[str, ...]) -> None:
         if self._wanted and self._wanted[0] is paths:
             names = [Path(path).name for path in paths]
-            self._say(f"Opening {names[0] if len(names) == 1 else f'{len(names)} files'} …")
+            self._say(f"Opening {names[0] if len(names) == 1 else f'{len(names)} files'}")
 
     def _take(self, found: list[OpeningPath] | None) -> None:
         self._wanted.popleft()
@@ -97,14 +106,11 @@ class Opener(QObject):
         self._wanted.clear()
         self._looking.wait()
 
-    def _say(self, doing: str) -> None:
-        if doing == self._doing:
-            return
-        if self._doing:
-            self._messages.retract(self._doing)
-        self._doing = doing
-        if doing:
-            self._messages.post(doing, "info")
+    def _say(self, sentence: str) -> None:
+        self._doing.end(self._said)
+        self._said = sentence
+        if sentence:
+            self._doing.begin(sentence)
 
     def _carry_out(self, opening: Opening, *, waits: bool) -> None:
         for sentence, kind in opening.problems:

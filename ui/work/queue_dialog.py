@@ -8,8 +8,7 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QProgressBar, QPushButton, QWidget
 
-from evprof.core.request import RunRequest
-from ui.run_facts.run_text import mode_name
+from ui.run_facts.run_text import request_title
 from ui.state.run_controller import RunController, WaitingRun
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
@@ -24,10 +23,6 @@ _EMPTY = (
 )
 
 _TONES = {FAILED: "bad", STOPPED: "warn", DONE: "good"}
-
-
-def _title(request: RunRequest) -> str:
-    return " · ".join(part for part in (mode_name(request.mode), request.sample.name) if part)
 
 
 def _call(work: Callable[[], object], _: bool = False) -> None:
@@ -117,7 +112,7 @@ class QueueDialog(QDialog):
         items, controller = self._queue.items, self._controller
         waiting = [item for item in items if item.state == WAITING]
         if controller.is_busy:
-            title = "A run" if controller.at_work is None else _title(controller.at_work)
+            title = "A run" if controller.at_work is None else request_title(controller.at_work)
             self._add("Now", [(None, _Entry(title, [("Stop", controller.stop)]))])
         else:
             self._add("Now", [(item, self._entry(item)) for item in items if not item.is_over and item not in waiting])
@@ -136,7 +131,7 @@ class QueueDialog(QDialog):
     def _run_entry(self, run: WaitingRun) -> _Entry:
         controller = self._controller
         first = [("Do next", partial(controller.put_first, run))] if controller.waiting[0] is not run else []
-        return _Entry(_title(run.request), [*first, ("Remove", partial(controller.remove_waiting, run))])
+        return _Entry(request_title(run.request), [*first, ("Remove", partial(controller.remove_waiting, run))])
 
     def _entry(self, item: WorkItem) -> _Entry:
         queue, remove = self._queue, ("Remove", partial(self._queue.remove, item))
