@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QMimeData, QObject
 
-from evprof.core.protocols import Message, RunStarted
+from evprof.core.protocols import Message, RequestEnded, RunStarted
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.view.columns import RunPair, pair_for
-from ui.state.cells import newest_pair
+from ui.state.cells import newest_pair, typical_repeat
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 
@@ -27,6 +27,7 @@ class RunFollowing(QObject):
         self._selection = selection
         self._chosen: RunPair = (None, None)
         self._begun: int | None = None
+        self._has_ended = False
         controller.message.connect(self._take)
         controller.ticked.connect(self._follow)
         controller.session_replaced.connect(self._forget)
@@ -65,14 +66,21 @@ class RunFollowing(QObject):
             self._selection.set_runs(*pair, cell=cell)
 
     def _take(self, message: Message) -> None:
+        self._has_ended = isinstance(message, RequestEnded)
         if isinstance(message, RunStarted) and not message.info.is_over:
             self._begun = message.run_id
 
     def _follow(self) -> None:
-        """Of all runs that began since the last pull only the newest comes into view."""
+        """Of all runs that began since the last pull only the newest comes into view; of repeats that ended the one of
+        median total."""
         begun, self._begun = self._begun, None
-        if begun is not None and begun in self._controller.runs and self.is_on:
+        has_ended, self._has_ended = self._has_ended, False
+        runs, shown = self._controller.runs, next((one for one in self._selection.runs if one is not None), None)
+        if begun is not None and begun in runs and self.is_on:
             self._put(begun)
+        elif has_ended and self.is_on and shown in runs and not runs[shown].info.cell:
+            group = runs[shown].info.group_id
+            self._put(typical_repeat(runs, [run_id for run_id, run in runs.items() if run.info.group_id == group]))
 
     def _forget(self) -> None:
         self._chosen = (None, None)

@@ -109,6 +109,9 @@ class Lane(QWidget):
     is_folded = False
     """Whether only its name is shown."""
 
+    is_timed = True
+    """Whether its picture lies along the time axis, whose grid is behind it then."""
+
     tip = ""
     """What the lane shows and in which unit, for the tool tip of its name."""
 
@@ -216,7 +219,8 @@ class Lane(QWidget):
             painter.setClipRect(seen)
             painter.translate(GUTTER_PX, 0)
             painter.setPen(theme.alpha(theme.line, 0.55))
-            painter.drawLines([line for line in _grid(self.scene.scale) if clip.left() <= line.x1() <= clip.right()])
+            grid = _grid(self.scene.scale) if self.is_timed else []
+            painter.drawLines([line for line in grid if clip.left() <= line.x1() <= clip.right()])
             if not self.is_folded:
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing)
                 self.paint_canvas(painter, clip)

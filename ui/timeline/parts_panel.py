@@ -13,13 +13,13 @@ from evprof.core.run_log import RunLog
 from evprof.core.texts import one_line, plain
 from evprof.core.units import count_text, ms_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.gathering import configuration_key, configurations_of
 from evprof.metrics.configurations.parts import PERCENTS, MeanPart, mean_parts
 from evprof.view.columns import pair_for
 from evprof.view.labels import model_title, stage_title
 from ui.state.newest_errand import MANY_RUNS, NewestErrand
 from ui.state.run_following import put_run
 from ui.style.theme import GRID, ThemeHolder
+from ui.timeline.delta_lane import configuration_like
 from ui.timeline.stage_lane import color_name
 from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import stage_brush
@@ -135,14 +135,9 @@ class PartsPanel(FollowingPanel):
         """The side (0: A, 1: B) and the runs of each configuration; one where a run fills both columns."""
         found: dict[object, tuple[int, Sequence[RunLog]]] = {}
         for side, run_id in enumerate(self._selection.runs):
-            run = None if run_id is None else self._controller.runs.get(run_id)
-            if run is not None:
-                key = configuration_key(run.info) if self._selection.of_cells or not run.info.cell else run.run_id
-                like = [run]
-                if key != run.run_id:
-                    like = [one for one in self._controller.runs.values() if configuration_key(one.info) == key]
-                for configuration in configurations_of(like)[:1]:
-                    found.setdefault(key, (side, configuration.runs))
+            like = configuration_like(self._controller.runs, run_id, of_cell=self._selection.of_cells)
+            if like is not None:
+                found.setdefault(like.run_id, (side, like.runs))
         return list(found.values())
 
     def _show(self, listed: object) -> None:

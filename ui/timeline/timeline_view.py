@@ -19,6 +19,7 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.axis import Aligning, AxisHead
+from ui.timeline.delta_lane import DeltaLane
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import KEY_PAN, KEY_ZOOM, LaneStack
 from ui.timeline.latency_lane import LatencyLane
@@ -104,6 +105,9 @@ class TimelineView(QWidget):
         self.selection = selection
         self._clock = clock
         self._changed: set[int] = set()
+        self._is_same = False
+        """Whether the lanes were chosen for the runs that are shown."""
+
         self.scene = TimelineScene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
         self._make_widgets(settings)
         self._connect_widgets()
@@ -146,7 +150,8 @@ class TimelineView(QWidget):
         self.rounds_of_a, self.rounds = RoundLane(scene, 0), RoundLane(scene, 1)
         self.latency = LatencyLane(scene)
         above = [*self._stages, self.overlap, self.rounds_of_a, self.rounds, self.latency]
-        return [*above, KvLane(scene), MemoryLane(scene), PowerLane(scene)]
+        self.delta = DeltaLane(scene, self.controller)
+        return [*above, KvLane(scene), MemoryLane(scene), PowerLane(scene), self.delta]
 
     def _connect_widgets(self) -> None:
         head, stack, offers, zooming = self.head, self.stack, self.offers, self.zooming
@@ -184,6 +189,11 @@ class TimelineView(QWidget):
         }
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a figure is still being computed."""
+        return self.delta.errand.is_busy
+
+    @property
     def lanes(self) -> list[Lane]:
         """All lanes, top to bottom, hidden ones too."""
         return self.stack.lanes
@@ -219,6 +229,7 @@ class TimelineView(QWidget):
         self.advance()
 
     def _rebuild(self, *_: object) -> None:
+        self._is_same = False
         self.scene.show(tracks_of(self.controller.runs, self.selection.runs))
         self.scene.clock_ns = self._clock()
         self.aligning.resolve()
@@ -242,15 +253,20 @@ class TimelineView(QWidget):
         self.stack.overlay.update()
 
     def show_wanted_lanes(self) -> None:
-        """Shows the lanes that have something to show, or the empty state without a run."""
+        """Shows the lanes that have something to show, or the empty state without a run.
+
+        Heights change with the shown runs alone: a lane in sight stays until other runs are shown.
+        """
         has_any = bool(self.scene.shown)
         self.empty.tell(has_runs=bool(self.controller.runs))
         for part, is_shown in ((self.empty, not has_any), *((part, has_any) for part in self._parts)):
             if part.isHidden() == is_shown:
                 part.setVisible(is_shown)
         for lane in self.lanes:
-            if lane.isHidden() == lane.is_wanted():
-                lane.setVisible(lane.isHidden())
+            is_wanted = lane.is_wanted() or (self._is_same and not lane.isHidden())
+            if lane.isHidden() == is_wanted:
+                lane.setVisible(is_wanted)
+        self._is_same = True
 
     @property
     def _parts(self) -> tuple[QWidget, ...]:

@@ -411,6 +411,7 @@ class MainWindow(WindowParts):
             and self.pair.is_idle
             and not self.opener.is_busy
             and not self.comparison.is_busy
+            and not self.timeline.is_busy
             and not any(panel.is_busy for panel in self._following_panels)
         )
 
@@ -465,6 +466,7 @@ class MainWindow(WindowParts):
         self.session.end()
         self.pair.close_feeds()
         self.comparison.errand.wait()
+        self.timeline.delta.errand.wait()
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
