@@ -251,6 +251,7 @@ def _add_row(
     mode: str = "target",
     sample: str = "scene",
     group: int | None = None,
+    repeat: int = 0,
     tokens: int = 3,
     status: str = FINISHED,
     error: str | None = None,
@@ -264,7 +265,7 @@ def _add_row(
     info = RunInfo(
         run_id,
         run_id if group is None else group,
-        0,
+        repeat,
         role,
         mode,
         **told(settings or {}, {"name": sample, "prompt": "What is there?"}),
