@@ -176,9 +176,9 @@ def _difference(a: Configuration, b: Configuration) -> Difference:
 
 
 def _rows(difference: Difference) -> list[_Row]:
-    from evprof.metrics.comparison.differences import BOTH_MODELS, has_both_models
+    from evprof.metrics.configurations.gathering import BOTH_MODELS
 
-    is_both = has_both_models(difference.baseline) or has_both_models(difference.other)
+    is_both = BOTH_MODELS in (difference.baseline.model, difference.other.model)
     rows, total = [], difference.total
     if total is not None:
         text = signed(total.delta) + (f" · {times_text(total.ratio)}" if total.ratio else "")
