@@ -19,7 +19,7 @@ from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.view.labels import stages_in
 from ui.comparison.book import OpenSession
-from ui.run_facts.figures import figure_text, generation_text, interval_text, ratio_text
+from ui.run_facts.figures import figure_text, interval_text, ratio_text
 from ui.run_facts.run_text import NOTHING, cell_names, mode_name, run_title
 
 MOST_NAMED, MOST_WHY = 4, 3
@@ -117,7 +117,7 @@ def sheet(
             for index, (column, title) in enumerate(zip(listed, titles, strict=True))
         ),
         tuple(lines),
-        (*_generation(listed, titles, baseline), *_left_out(listed, titles, sessions), *_notes(rows, why)),
+        (*_left_out(listed, titles, sessions), *_notes(rows, why)),
         baseline,
         len(rows) - len(shown),
         comparability(listed, baseline).sentence,
@@ -208,12 +208,6 @@ def delta_text(delta: float, unit: str) -> str:
     if not any(digit in text for digit in "123456789"):
         return "±0"
     return ("+" if delta > 0 else "−") + text
-
-
-def _generation(listed: Sequence[Configuration], titles: Sequence[str], baseline: int) -> list[str]:
-    texts = [generation_text(listed[baseline], column) for column in listed]
-    pairs = enumerate(zip(titles, texts, strict=True))
-    return [f"{title}: {text}." for index, (title, text) in pairs if text and index != baseline]
 
 
 def _left_out(listed: Sequence[Configuration], titles: Sequence[str], sessions: Mapping[str, OpenSession]) -> list[str]:

@@ -169,15 +169,6 @@ def left_out(a: Column, b: Column) -> str:
     return ""
 
 
-def generation_text(base: Configuration, other: Configuration) -> str:
-    """`decode takes 3.2×: 1.9× the tokens at 1.7× the time each`; empty while unknown."""
-    from evprof.metrics.comparison.differences import configuration_generation
-
-    ratios = configuration_generation(base, other)
-    parts = [ratio_text(ratios[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
-    return f"decode takes {parts[0]}: {parts[1]} the tokens at {parts[2]} the time each" if all(parts) else ""
-
-
 @dataclass(frozen=True)
 class PairFigures:
     """A comparison of the two columns, with its sentences. `differences` is None within one run."""
@@ -185,7 +176,6 @@ class PairFigures:
     rows: list[FigureRow]
     why: str = ""
     means: str = ""
-    generation: str = ""
     settings: tuple[str, ...] = ()
     differences: Comparability | None = None
 
@@ -202,7 +192,7 @@ def pair_figures(a: Column, b: Column, basis: str, cells: Cells) -> PairFigures:
     sides = _sides(a, b, cells)
     settings = tuple(f"{mine.name}: {mine.text} → {other.text}" for mine, other in differences(a, b))
     why = difference_of(*sides, basis).why() if a.run.info.is_over and b.run.info.is_over else ""
-    return PairFigures(rows, why, means, generation_text(*sides), settings, comparability(sides))
+    return PairFigures(rows, why, means, settings, comparability(sides))
 
 
 def means_sentence(a: Column, b: Column, cells: Cells) -> str:

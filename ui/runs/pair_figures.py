@@ -56,7 +56,7 @@ class ComparisonPanel(QWidget):
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Comparison")
         self.left_out, self.means, self.differences = sentence(), sentence(), sentence("warn")
-        self.settings, self.generation = sentence(), sentence()
+        self.settings = sentence()
         self.why, self.many_settings = Disclosure("What differs"), Disclosure("Settings")
         self._empty = EmptyState(
             "Nothing to compare yet",
@@ -69,7 +69,7 @@ class ComparisonPanel(QWidget):
         self.more.clicked.connect(self.more_asked)
         head = beside(section_head("Comparison"), None, self.more, spacing=GRID)
         lines = (self.left_out, self.means, self.differences, self.why, self.settings, self.many_settings, self.table)
-        stacked(head, self.basis, self._empty, *lines, self.generation, on=self, spacing=GRID // 2)
+        stacked(head, self.basis, self._empty, *lines, on=self, spacing=GRID // 2)
         self._fill()
 
     def show_columns(self, a: Column, b: Column, cells: Cells = NO_CELLS) -> None:
@@ -130,7 +130,6 @@ class ComparisonPanel(QWidget):
         differences = result.differences
         say(self.differences, differences.brief if differences else "")
         self.why.say(differences.sentence if differences and not differences.is_comparable else "")
-        say(self.generation, result.generation)
 
 
 def _key(cells: Cells) -> tuple[object, ...]:
