@@ -65,11 +65,11 @@ def test_contributions_of_002(published: ReportData, basis: str, shares: tuple[s
     """The prefill gives 502 of 577 ms, not 414; vision 24 and decoding 51."""
     section = contributions(replace(published, basis=basis, _kept={}))
     rows = rows_of(tables(section)[0])
-    assert tuple(rows[stage][2] for stage in ("prefill", "vision", "decode")) == shares
-    assert rows["prefill"][0] == "502.0"
+    assert tuple(rows[stage][2] for stage in ("prefill (with vision once more)", "vision", "decode")) == shares
+    assert rows["prefill (with vision once more)"][0] == "502.0"
     assert any(name.startswith(f"total (ratio {ratio}") for name in rows)
-    assert "prefill +502 ms" in said(section)
-    assert f"Most of it is prefill, {shares[0]}." in said(section)
+    assert "prefill (with vision once more) +502 ms" in said(section)
+    assert f"Most of it is prefill (with vision once more), {shares[0]}." in said(section)
     assert "no total end-to-end" in said(contributions(published))
 
 

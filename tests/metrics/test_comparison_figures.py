@@ -80,7 +80,7 @@ def test_a_clear_difference_is_explained_by_its_largest_stages(script, plain_wri
     """In the order of size, with the sign of the side that takes longer, whichever of both is the baseline."""
     short = scaled(script, plain_writer, 1, SIX, "draft")
     long = scaled(script, plain_writer, 101, [2.01 * scale for scale in SIX])
-    parts = ": decode +90.9 ms. Runs 101, 102, 103, 104, 105, 106 against runs 1, 2, 3, 4, 5, 6."
+    parts = ": decode +90.9 ms. Means of runs 101, 102, 103, 104, 105, 106 and runs 1, 2, 3, 4, 5, 6."
     for sides in ((short, long), (long, short)):
         difference = difference_of(*sides)
         assert difference.why(("A", "B") if sides[0] is short else ("B", "A")).startswith("B takes 2.01")
@@ -92,7 +92,7 @@ def test_the_reason_stands_where_a_difference_is_not_called(pair) -> None:
     one, other = (Configuration((run,)) for run in pair)
     sentence = difference_of(one, other).why(("A", "B"))
     assert sentence.startswith("B takes 2.00× as long as A (+180 ms: decode +90.0 ms), not called: ")
-    assert sentence.endswith("Run 2 against run 1.")
+    assert sentence.endswith(". Run 2 and run 1.")
 
 
 def test_equal_sides_cannot_be_told_apart(script, plain_writer) -> None:

@@ -79,7 +79,7 @@ class ComparisonSheet:
 
     def as_text(self) -> str:
         """Tab-separated lines: per column the value, the change from the baseline, and the count."""
-        lines = [[sentence] for sentence in (*self.why, self.differences) if sentence]
+        lines = [[sentence] for sentence in (self.differences, *self.why) if sentence]
         lines += [["", *(head.title for head in self.heads)], ["", *(head.session for head in self.heads)]]
         for row in self.rows:
             cells = (" ".join(filter(None, (cell.value, cell.change, cell.count))) for cell in row.cells)

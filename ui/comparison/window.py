@@ -132,7 +132,7 @@ class ComparisonDialog(QDialog):
         for label in (self.why, self.differences, self.signs, self.notes):
             label.setContentsMargins(GRID + 2, GRID // 2, GRID, 0)
         right = in_role(QFrame(), "panel")
-        parts = (self.empty, self.why, self.differences, (self.table, 1), self.signs, self.notes)
+        parts = (self.empty, self.differences, self.why, (self.table, 1), self.signs, self.notes)
         stacked(*parts, on=right, margins=(0, 0, 0, GRID), spacing=GRID // 2)
         return right
 

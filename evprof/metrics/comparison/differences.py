@@ -16,6 +16,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text, ratio_digits, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
+from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.figures import stages_of
 from evprof.metrics.configurations.baselines import runs_text
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, on_machines_of_both
@@ -62,10 +63,13 @@ class Part:
     share: float | None
     interval: Interval | None = None
     is_clear: bool = False
+    held: Block = ()
+    """Stages that are timed apart, and once more within this one."""
 
     @property
     def title(self) -> str:
-        return TITLES.get(self.stage, self.stage.replace(COVERS, " + "))
+        more = f" (with {' and '.join(self.held)} once more)" if self.held else ""
+        return TITLES.get(self.stage, self.stage.replace(COVERS, " + ")) + more
 
     def to_json(self) -> dict[str, Any]:
         """An entry of `contributions`."""
@@ -77,7 +81,7 @@ class Part:
 class Difference:
     """The difference other - baseline of the totals on a basis, and its parts, which add up to it.
 
-    `total` is None where a side has no total on this basis.
+    `total` is None where a side has no total on this basis. `obstacle` is a sentence where totals cannot be compared.
     """
 
     baseline: Configuration
@@ -85,6 +89,7 @@ class Difference:
     basis: str
     total: Verdict | None
     parts: tuple[Part, ...]
+    obstacle: str = ""
 
     @property
     def main_parts(self) -> list[Part]:
@@ -108,19 +113,22 @@ class Difference:
         times = f"{longer} takes {times_text(total.ratio**sign, digits)}{interval} as long"
         delta = f"+{ms_text(abs(total.delta))}"
         clear, unclear = (self._parts_text(sign, is_clear=is_clear) for is_clear in (True, False))
-        if total.is_clear:
+        reason = self.obstacle.rstrip(".") or total.reason.removeprefix("not called: ").removeprefix("no interval: ")
+        is_called = not self.obstacle and ends is not None
+        if is_called and total.is_clear:
             text = f"{times} as {shorter} ({delta}): {'; not clear: '.join(filter(None, (clear, unclear)))}"
-        elif ends is not None and ends[0] <= 1 <= ends[1]:
+        elif is_called and total.ratio and ends[0] <= 1 <= ends[1]:
             text = f"{longer} and {shorter} cannot be told apart: {times} ({delta})"
             text += f"; parts that differ: {clear}" if clear else ""
         else:
             parts = ", ".join(filter(None, (clear, unclear)))
-            text = f"{times} as {shorter} ({delta}: {parts}), not called" + ("" if total.reason else ": too few runs")
-        reason = total.reason.removeprefix("not called: ").removeprefix("no interval: ")
-        if reason:
-            text += f": {reason}" if ends is None else f". {reason[0].upper()}{reason[1:]}"
-        runs = [runs_text(run.run_id for run in side.runs) for side in (self.baseline, self.other)[::sign]]
-        return f"{_COUNTED[self.basis]}{text}. {runs[1].capitalize()} against {runs[0]}."
+            text = f"{times} as {shorter} ({delta}: {parts}), not called: {reason or 'the interval is too wide'}"
+            reason = ""
+        sides = [runs_text(run.run_id for run in side.runs) for side in (self.other, self.baseline)[::sign]]
+        runs = (
+            f"Means of {' and '.join(sides)}" if len(self.other.runs) > 1 else f"{sides[0].capitalize()} and {sides[1]}"
+        )
+        return ". ".join(filter(None, (f"{_COUNTED[self.basis]}{text}", reason[:1].upper() + reason[1:], runs))) + "."
 
     def _parts_text(self, sign: int, *, is_clear: bool) -> str:
         """`decode +235 ms, prefill +163 ms`."""
@@ -185,6 +193,12 @@ def part_reader(block: Block) -> Read:
     return lambda run: measured_ms(run, shape_of(run), block)
 
 
+def held_besides(column: Configuration, stage: str) -> Block:
+    """The stages that a configuration's file times apart, and once more within this stage."""
+    doubled = {entry for shape in set(map(shape_of, column.runs)) for entry in shape.doubled}
+    return next((others for name, others in doubled if name == stage), ())
+
+
 def difference_of(
     baseline: Configuration, other: Configuration, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
 ) -> Difference:
@@ -209,12 +223,15 @@ def difference_of(
         known = [[read(run) is not None for run in side.runs] for side in kept]
         if all(map(all, known)) and (part := compare(kept[0], kept[1], read)) is not None:
             share = part.delta / whole if whole else None
-            found.append(Part(name, part.delta, share, part.delta_interval, part.is_clear))
+            held = held_besides(baseline, name) or held_besides(other, name)
+            found.append(Part(name, part.delta, share, part.delta_interval, part.is_clear, held))
         elif any(map(any, known)):
             has_all_parts = False
     if whole is not None and abs(left := whole - sum(part.delta_ms for part in found)) > _NOTHING_MS:
         found.append(Part(OVERLAP if has_all_parts else REMAINDER, left, left / whole if whole else None))
-    return Difference(kept[0], kept[1], basis, totals, tuple(found))
+    limits = comparability((baseline, other))
+    obstacle = "" if limits.is_comparable or "total_ms" in limits.comparable else limits.brief
+    return Difference(kept[0], kept[1], basis, totals, tuple(found), obstacle)
 
 
 def ratio_of(value: float | None, base: float | None) -> float | None:
