@@ -25,7 +25,7 @@ def readable_file(path: str | Path) -> Path:
     except (OSError, ValueError) as error:
         raise UserError(f"{path!s}: cannot be reached ({reason(error)}); check the path and its permissions.") from None
     if size == 0:
-        raise UserError(f"{path}: the file is empty; copy or record it again.")
+        raise UserError(f"{path}: the file is empty.")
     return found
 
 

@@ -102,9 +102,9 @@ def told(found: list[Autosaved]) -> str:
         return ""
     newest = time.strftime("%Y-%m-%d %H:%M", time.localtime(found[0].changed_s))
     if len(found) == 1:
-        return f"A program ended without closing its session. What it recorded until {newest} is kept: {found[0].path}"
-    many = f"{len(found)} programs ended without closing their sessions, the last at {newest}."
-    return f"{many} They are kept in {found[0].path.parent}"
+        return f"evprof was closed unexpectedly. The session until {newest} was saved: {found[0].path}"
+    many = f"evprof was closed unexpectedly {len(found)} times, the last time at {newest}."
+    return f"{many} The sessions were saved in {found[0].path.parent}"
 
 
 def told_removal(removed: list[Autosaved]) -> str:

@@ -28,7 +28,7 @@ from evprof.session.tables import COLUMNS, COUNTS, FACT_PREFIX, ROW_STREAMS, Tab
 from evprof.session.validation import fitting, run_info_from
 from evprof.version import __version__
 
-WRITER_GONE = "The program ended during this run."
+WRITER_GONE = "evprof stopped during this run."
 
 _NO_LOCKS = (
     "The session lies on a file system that keeps no locks: see to it that no other evprof writes to it meanwhile."

@@ -28,22 +28,6 @@ def stage_title(name: str) -> str:
     return " + ".join(name.split(COVERS))
 
 
-_SHORT = {"load": "load", "preprocess": "prep", "prefill": "fill"}
-"""What is left of stages where there is least room; of others the first three letters. No two look alike."""
-
-
-def _short(name: str) -> str:
-    return _SHORT.get(name, name[:3])
-
-
-def short_stage_titles(name: str) -> list[str]:
-    """The title and what is left of it where there is less room, longest first."""
-    parts = name.split(COVERS)
-    if len(parts) == 1:
-        return list(dict.fromkeys((name, _short(name))))
-    return [stage_title(name), " + ".join(map(_short, parts)), "+".join(part[0] for part in parts)]
-
-
 def model_title(run: RunLog, role: str) -> str:
     """The family's name of a run's model, or what the role loads while nothing is known of it yet."""
     facts = run.info.models.get(role)
@@ -61,9 +45,7 @@ def stage_labels(run: RunLog, role: str, name: str, duration_ns: int) -> list[st
     """Wordings for a stage's bar, longest first: what it handled, how long it took, its name."""
     duration_ms = duration_ns / 1e6
     took = ms_text(duration_ms)
-    titles = short_stage_titles(name)
-    # One stage has no shorter name worth reading on its bar; several do.
-    wordings = [f"{titles[0]}  {took}", *(titles if len(stages_in(name)) > 1 else titles[:1])]
+    wordings = [f"{stage_title(name)}  {took}", stage_title(name)]
     if is_drafting(run, role, name):
         drafted = sum(entry.drafted for entry in run.rounds if entry.hidden)
         counted = [f"draft · {drafted} hidden tokens"] if drafted else []

@@ -94,7 +94,7 @@ LOOKED_AT = {
     "empty.npy": "is empty",
     "empty.mp4": "is empty",
     "empty.npz": "is empty",
-    "text.npy": "is no event recording",
+    "text.npy": "is not an event recording",
     "text.mp4": "cannot be read as a video",
     "text.bin": "is of no known kind",
     "cut.npy": "cut short",
@@ -303,9 +303,9 @@ def stages_of(run: dict[str, Any]) -> list[str]:
 
 RUN_ON = {
     "empty.npy": "is empty",
-    "text.npy": "is no event recording",
+    "text.npy": "is not an event recording",
     "cut.npy": "cut short",
-    "video.npy": "is no event recording",
+    "video.npy": "is not an event recording",
     "harm.npy": "was blocked",
     "harm2.npy": "was blocked",
     "no-pictures": "holds no PNG files",

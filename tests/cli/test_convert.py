@@ -54,7 +54,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_name_says_what_to_make(name: str, evprof, recording: Path, tmp_path: Path) -> None:
     found = evprof("convert", recording, "-o", tmp_path / "new" / name)
     assert found.code == 0, found.errors
-    assert re.match(rf".*{name}: 20,000 events, [\d.]+ KiB in .* Mev/s\)$", found.output.strip())
+    assert re.match(rf".*{name}: 20,000 events, [\d.]+ KiB in .* M events/s\)$", found.output.strip())
     there, wanted = read_events(tmp_path / "new" / name), some_events()
     assert all(np.array_equal(getattr(there, column), getattr(wanted, column)) for column in ("x", "y", "t_us", "p"))
 

@@ -32,7 +32,7 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def test_they_are_told_and_one_is_opened(application, window, killed, wait_until, monkeypatch) -> None:
     window.abandoned.look()
     wait_until(lambda: window.messages.shown is not None)
-    assert "2 programs ended without closing" in window.messages.shown.sentence
+    assert "closed unexpectedly 2 times" in window.messages.shown.sentence
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(killed[0]), ""))
     window.messages.act()
     wait_until(lambda: window.session.path == killed[0])

@@ -96,7 +96,7 @@ UNKNOWN = {
     "empty.npy": "is empty",
     "empty.mp4": "is empty",
     "empty.evprof": "is empty",
-    "text.npy": "is no event recording",
+    "text.npy": "is not an event recording",
     "text.mp4": "cannot be read as a video",
     "text.evprof": "is of no known kind",
     "sound.mp4": "has no video track",

@@ -9,7 +9,8 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.records import STAGES
-from evprof.view.labels import short_stage_titles
+from evprof.core.run_log import RunLog
+from evprof.view.labels import stage_labels
 from ui.style.theme import ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import ROW, FigureTable, TableRow
@@ -62,11 +63,9 @@ def test_parts_that_scroll_never_lie_upon_one_another(
     area.deleteLater()
 
 
-def test_no_two_stages_are_shortened_alike() -> None:
-    shortest = [short_stage_titles(stage)[-1] for stage in STAGES]
-    assert len(set(shortest)) == len(STAGES)
-    assert "load" in shortest, "a word of four letters is not cut"
-    assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + fill", "v+p"]
+def test_stages_are_never_abbreviated(runs: dict[int, RunLog]) -> None:
+    for stage in (*STAGES, "vision+prefill"):
+        assert all(stage.replace("+", " + ") in text for text in stage_labels(runs[1], "draft", stage, 1_000_000))
 
 
 def test_the_menu_fits_a_low_screen(application: QApplication) -> None:

@@ -142,5 +142,5 @@ def test_a_file_that_only_begins_like_one(tmp_path: Path) -> None:
     beginning = b"".join(record(*event) for event in many(1_000))
     for rest in (np.random.default_rng(1).bytes(50_000), b"\0"):
         path.write_bytes(beginning + rest)
-        with pytest.raises(UserError, match="is no event recording"):
+        with pytest.raises(UserError, match="is not an event recording"):
             open_recording(path)

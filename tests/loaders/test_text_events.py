@@ -144,13 +144,13 @@ def test_units_of_time(tmp_path: Path, times: list[str], expected: list[int]) ->
     ],
 )
 def test_columns_that_could_be_others_are_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UserError, match=r"a\.csv: (cannot tell which|is no event recording)"):
+    with pytest.raises(UserError, match=r"a\.csv: (cannot tell which|is not an event recording)"):
         read(tmp_path, text)
 
 
 def test_unnamed_columns_beside_the_four_are_refused_and_names_help(tmp_path: Path) -> None:
     rows = lines("{t},{x},{y},{p},17")
-    with pytest.raises(UserError, match="no event recording"):
+    with pytest.raises(UserError, match="not an event recording"):
         read(tmp_path, rows)
     with pytest.raises(UserError, match="name them"):
         texts.open_recording(tmp_path / "a.csv")

@@ -56,7 +56,7 @@ def test_what_is_not_there_is_null_with_a_reason() -> None:
     assert (writer["file_bytes"], writer["ours_mev_s"]) == (None, None)
     assert "no_such_library" in writer["reason"]
     assert reader["ours_mev_s"] is None
-    assert reader["reason"].startswith("small-c.raw: is no event recording")
+    assert reader["reason"].startswith("small-c.raw: is not an event recording")
     assert document["summary"]["slowest_vs_library"] is None
 
 

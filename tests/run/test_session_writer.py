@@ -329,7 +329,7 @@ def test_a_killed_program_loses_nothing_that_was_committed_and_leaves_no_orphan(
     book = RunBook(session.recording)
     book.update()
     run = book.runs[1]
-    assert (run.info.status, run.info.error) == ("failed", "The program ended during this run.")
+    assert (run.info.status, run.info.error) == ("failed", "evprof stopped during this run.")
     assert [token.position for token in run.tokens] == list(range(len(run.tokens)))
     assert len(run.tokens) >= before_the_end > 1500
 

@@ -39,7 +39,7 @@ def test_sessions_of_killed_programs_are_told_until_they_are_taken_up(make):
     make("closed")
     killed, older = make("killed", is_killed=True), make("older", 3, is_killed=True)
     assert [one.path for one in abandoned()] == [killed, older]
-    assert "2 programs ended without closing" in told(abandoned())
+    assert "closed unexpectedly 2 times" in told(abandoned())
     take_up(older)
     assert str(killed) in told(abandoned())
     assert read_session(older).row_count == 0

@@ -14,7 +14,7 @@ from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.view.columns import ShownModel
-from evprof.view.labels import is_drafting, short_stage_titles, stage_title
+from evprof.view.labels import is_drafting, stage_title
 from ui.run_facts.run_text import stages_in_order
 from ui.state.selection import Selection, SpanRef
 from ui.style.theme import RADIUS, SMALL_PX, ThemeHolder
@@ -135,8 +135,8 @@ class StageStrip(Drawn):
         painter.setPen(theme.ink(color) if not provisional or running else theme.text)
         inner = box.adjusted(6, 0, -4, 0)
         metrics = QFontMetricsF(painter.font())
-        titles = ["draft"] if name == "draft" else short_stage_titles(span.name)
-        texts = (f"{titles[0]} {ms_text(ms_from_ns(segment.duration_ns))}", *titles)
+        title = "draft" if name == "draft" else stage_title(span.name)
+        texts = (f"{title} {ms_text(ms_from_ns(segment.duration_ns))}", title)
         text = next((text for text in texts if metrics.horizontalAdvance(text) <= inner.width()), "")
         if text and is_striped(span.name):
             width = metrics.horizontalAdvance(text)

@@ -99,7 +99,7 @@ class PaletteBox(QFrame):
         self.list = LineList(themes, LINES)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.picked.connect(self._act)
-        self.nothing = in_role(Label("Nothing is called so."), "dim")
+        self.nothing = in_role(Label("Nothing found."), "dim")
         stacked(self.line, self.list, self.nothing, on=self, margins=(GRID, GRID, GRID, GRID), spacing=GRID)
         self.hide()
         window.installEventFilter(self)

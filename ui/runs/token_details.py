@@ -89,7 +89,7 @@ def _round_details(run: RunLog, entry: RoundRecord) -> list[Detail]:
         Detail("roll-back", ns_text(entry.rollback_ns)),
     ]
     if entry.emitted and not entry.hidden:
-        details.append(Detail("a token of the answer", ns_text(spent / entry.emitted)))
+        details.append(Detail("time per output token", ns_text(spent / entry.emitted)))
     return details
 
 

@@ -244,8 +244,8 @@ def _started(folder: Path, is_closed: threading.Event) -> TensorBoard | str:
 def _no_kernels() -> EmptyState:
     return EmptyState(
         "No kernels in this trace",
-        "Kernels are what operators launch on a GPU; each one's time, occupancy and tensor cores stand here. A run on "
-        "a GPU, with Trace switched on, records them. What the processor did is told by operator.",
+        "Kernels are what operators launch on a GPU; each one's time, occupancy and tensor cores appear here. A run on "
+        "a GPU with Trace switched on records them. For the processor, see Operators.",
     )
 
 

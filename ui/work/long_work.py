@@ -73,7 +73,7 @@ class LongWork:
         from ui.work.work_dialog import WorkDialog
 
         if (works := self.queue.works) is None:
-            self._messages.post("Long work needs the program's own window: run evprof.", WARNING)
+            self._messages.post("Tasks need the program's own window: run evprof.", WARNING)
             return
         values = self._made_before(form)
         if form.name == MEASURE_SUITE:

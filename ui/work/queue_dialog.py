@@ -18,8 +18,8 @@ from ui.widgets.text_dialogs import ProblemsDialog
 from ui.work.work_queue import DONE, FAILED, STOPPED, STOPPING, WAITING, WorkItem, WorkQueue
 
 _EMPTY = (
-    "Suites, conversions and training that were started from the menu stand here with how far they are, and runs that "
-    "wait for another one to end. One goes on at a time, so that none disturbs what another one measures."
+    "Suites, conversions and training appear here with their progress, and runs that wait for another one. "
+    "One runs at a time, so that none disturbs a measurement."
 )
 
 _TONES = {FAILED: "bad", STOPPED: "warn", DONE: "good"}
@@ -118,7 +118,7 @@ class QueueDialog(QDialog):
             self._add("Now", [(item, self._entry(item)) for item in items if not item.is_over and item not in waiting])
         runs = [(run, self._run_entry(run)) for run in controller.waiting]
         self._add("Next", [*runs, *((item, self._entry(item)) for item in waiting)])
-        self._add("Before", [(item, self._entry(item)) for item in reversed(items) if item.is_over])
+        self._add("Finished", [(item, self._entry(item)) for item in reversed(items) if item.is_over])
         self._column.addStretch(1)
         self.empty.setVisible(not self.entries)
         self._area.setVisible(bool(self.entries))
@@ -141,7 +141,7 @@ class QueueDialog(QDialog):
             (item.state == STOPPING, ("End it now", queue.stop)),
             (not item.is_over and item.state not in (WAITING, STOPPING), ("Stop", queue.stop)),
             (item.made is not None, ("Open", partial(self.open_asked.emit, item))),
-            (item.state == STOPPED, ("Go on", partial(queue.go_on, item))),
+            (item.state == STOPPED, ("Resume", partial(queue.go_on, item))),
             (item.state == FAILED, ("Try again…", partial(self.again_asked.emit, item))),
             (item.is_over, ("Details", partial(self._show_details, item))),
             (item.is_over or item.state == WAITING, remove),

@@ -251,12 +251,12 @@ class ConvertProgress(Progress):
 
 
 def _one_line(task: Task, written: Written, seconds: float) -> str:
-    """`out.npy: 132,268 events, 1.65 MiB in 310 ms (0.4 Mev/s)`."""
+    """`out.npy: 132,268 events, 1.65 MiB in 310 ms (0.4 M events/s)`."""
     simulated = "simulated " if written.is_simulated else ""
     amounts = [f"{count:,} {simulated}{unit}" for count, unit in _amounts(written)]
     took = f"in {ms_text(seconds * 1000)}"
     if seconds > 0 and written.events is not None:
-        took += f" ({number_text(written.events / seconds / 1e6, 3)} Mev/s)"
+        took += f" ({number_text(written.events / seconds / 1e6, 3)} M events/s)"
     elif seconds > 0 and written.frames is not None:
         took += f" ({number_text(written.frames / seconds, 3)} frames/s)"
     return f"{task.output}: {', '.join(amounts)}, {bytes_text(written.bytes)} {took}"

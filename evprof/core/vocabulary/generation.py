@@ -48,11 +48,11 @@ class GenerationSettings(Plain):
     )
     ignore_eos: bool = setting(
         False,
-        "end of sequence",
+        "stop at end token",
         "Whether the answer ends where the model ends it, or goes on up to the token limit.",
         SAMPLING,
         INPUT,
-        choices=((False, "ends it"), (True, "ignored")),
+        choices=((False, "yes"), (True, "no")),
         label="past the end",
         text={False: "ends the answer", True: "ignored"},
         is_advanced=True,

@@ -185,7 +185,7 @@ class SpeculationSettings(Plain):
     )
     draft_keep: float | None = setting(
         None,
-        "draft keeps",
+        "draft tokens kept",
         "Share of the visual tokens that the draft model sees; the target's are as they are.",
         SPECULATION,
         metavar="SHARE",
@@ -199,7 +199,7 @@ class SpeculationSettings(Plain):
     )
     draft_prune_by: str = setting(
         "attention",
-        "draft keeps by",
+        "draft tokens by",
         "Which visual tokens: what the tower attends to most, what is least alike, or any (random: the control).",
         SPECULATION,
         choices=tuple((name, name) for name in PRUNINGS),

@@ -144,7 +144,7 @@ class Switches(Plain):
     )
     exit_confidence: float = setting(
         0.9,
-        "when sure by",
+        "confidence",
         "The probability from which a token may leave early.",
         LANGUAGE_MODEL,
         LOSSY,

@@ -83,9 +83,7 @@ class Ncaltech(StatefulRecording[int]):
         return EventArray(x, y, t_us, p), place + len(records), int(passed[-1])
 
     def _doubt(self) -> UserError:
-        return UserError(
-            f"{self.path}: is no event recording: its beginning could be records of N-Caltech101, but not all of it."
-        )
+        return UserError(f"{self.path}: is not an event recording: it begins like N-Caltech101, but does not go on so.")
 
 
 def _records(content: bytes) -> npt.NDArray[Any]:

@@ -96,7 +96,9 @@ def form_of(path: str | Path) -> Format:
     """The format of a file, which its content shows. Raises UserError when it is no event recording."""
     form = format_of(first_bytes(path, HEAD_BYTES))
     if form is None:
-        raise UserError(f"{path}: is no event recording; read are {format_titles()}, and folders of PNG event frames.")
+        raise UserError(
+            f"{path}: is not an event recording. evprof reads {format_titles()}, and folders of PNG event frames."
+        )
     return form
 
 

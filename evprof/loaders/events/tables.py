@@ -51,7 +51,7 @@ def check_shape(dtype: np.dtype[Any], shape: tuple[int, ...], source: str) -> No
         raise UserError(f"{source}: structured events of shape {list(shape)}; one dimension is expected.")
     if dtype.names is None and (len(shape) != 2 or shape[1] != 4):
         raise UserError(
-            f"{source}: an array of {dtype} with shape {list(shape)} is no event recording; "
+            f"{source}: an array of {dtype} with shape {list(shape)} is not an event recording; "
             "a dict or structured array of x, y, t, p, or an N x 4 array, is expected."
         )
     if shape[0] == 0:
