@@ -93,7 +93,7 @@ def format_of(head: bytes) -> Format | None:
 
 
 def form_of(path: str | Path) -> Format:
-    """The format of a file, which its content shows. Raises UserError when it is no event recording."""
+    """The format of a file, which its content shows. Raises UserError when it is not an event recording."""
     form = format_of(first_bytes(path, HEAD_BYTES))
     if form is None:
         raise UserError(
