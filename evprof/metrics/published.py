@@ -114,7 +114,7 @@ class PublishedFile:
 
 def common_blocks(cells: Iterable[PublishedCell]) -> list[Block]:
     """The finest groups of stages that every cell tells apart, in order: a time that holds several joins them."""
-    told = [{ordered(entry.accounts_for) for entry in cell.times if entry.accounts_for} for cell in cells]
+    told = [{ordered(entry.covers) for entry in cell.times} for cell in cells]
     measured = {stage for blocks in told for block in blocks for stage in block}
     divided = partition(StagePartition(frozenset(blocks), frozenset()) for blocks in told)
     return [block for block in divided if measured & set(block)]

@@ -106,12 +106,13 @@ def test_columns_are_divided_by_what_all_of_them_can_tell(plain_run, imported) -
 def test_a_stage_that_holds_another_once_more_is_noted(plain_run, imported) -> None:
     old = imported(2, ("vision", 30), ("vision+prefill", 80), ("decode", 45))
     rows = rows_of(columns_of(plain_run, old))
-    assert rows["prefill_ms"].values == [25, 80]
-    note, few = rows["prefill_ms"].notes
+    assert (rows["vision_ms"].values, rows["prefill_ms"].values) == ([30, 30], [25, None])
+    assert rows["vision+prefill_ms"].values == [55, 110]
+    note, few = rows["vision+prefill_ms"].notes
     assert "prefill holds vision once more" in note
     assert few.endswith("no sample in common.")
     assert rows["vision_ms"].notes == [few]
-    assert rows["prefill_ms"].to_json()["notes"] == [note, few]
+    assert rows["vision+prefill_ms"].to_json()["notes"] == [note, few]
 
 
 def test_figures_of_the_file_stand_where_nothing_was_measured(plain_run, imported) -> None:

@@ -63,13 +63,10 @@ class Part:
     share: float | None
     interval: Interval | None = None
     is_clear: bool = False
-    held: Block = ()
-    """Stages that are timed apart, and once more within this one."""
 
     @property
     def title(self) -> str:
-        more = f" (with {' and '.join(self.held)} once more)" if self.held else ""
-        return TITLES.get(self.stage, self.stage.replace(COVERS, " + ")) + more
+        return TITLES.get(self.stage, self.stage.replace(COVERS, " + "))
 
     def to_json(self) -> dict[str, Any]:
         """An entry of `contributions`."""
@@ -193,12 +190,6 @@ def part_reader(block: Block) -> Read:
     return lambda run: measured_ms(run, shape_of(run), block)
 
 
-def held_besides(column: Configuration, stage: str) -> Block:
-    """The stages that a configuration's file times apart, and once more within this stage."""
-    doubled = {entry for shape in set(map(shape_of, column.runs)) for entry in shape.doubled}
-    return next((others for name, others in doubled if name == stage), ())
-
-
 def difference_of(
     baseline: Configuration, other: Configuration, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
 ) -> Difference:
@@ -223,8 +214,7 @@ def difference_of(
         known = [[read(run) is not None for run in side.runs] for side in kept]
         if all(map(all, known)) and (part := compare(kept[0], kept[1], read)) is not None:
             share = part.delta / whole if whole else None
-            held = held_besides(baseline, name) or held_besides(other, name)
-            found.append(Part(name, part.delta, share, part.delta_interval, part.is_clear, held))
+            found.append(Part(name, part.delta, share, part.delta_interval, part.is_clear))
         elif any(map(any, known)):
             has_all_parts = False
     if whole is not None and abs(left := whole - sum(part.delta_ms for part in found)) > _NOTHING_MS:

@@ -13,7 +13,15 @@ from evprof.core.run_log import RunLog
 from evprof.core.texts import join_pieces
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures.kept import kept
-from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, stage_ms, stage_total_ms, total_ms
+from evprof.metrics.figures.stages import (
+    BASES,
+    END_TO_END,
+    MODEL_ONLY,
+    imported_ms,
+    stage_ms,
+    stage_total_ms,
+    total_ms,
+)
 
 
 def token_times_ms(run: RunLog) -> list[float]:
@@ -142,8 +150,9 @@ def generation_throughput_tok_s(run: RunLog) -> float | None:
 
 
 def prefill_throughput_tok_s(run: RunLog) -> float | None:
-    """Prompt positions per second of the prefill stage."""
-    duration, length = stage_ms(run, "prefill"), input_length(run)
+    """Prompt positions per second of the prefill stage; None of an imported run whose time holds vision, too."""
+    duration = stage_ms(run, "prefill") if run.info.imported is None else imported_ms(run).get("prefill")
+    length = input_length(run)
     return 1000.0 * length / duration if duration and length else None
 
 

@@ -78,10 +78,14 @@ def name_of(block: Block) -> str:
 
 @lru_cache(maxsize=4096)
 def answers(shape: StagePartition, block: Block) -> bool:
-    """Whether these stages were all measured, and apart from the others."""
+    """Whether these stages were all measured, and apart from the others.
+
+    A stage whose interval holds another stage once more is not apart from it.
+    """
     wanted = set(block)
     inside = [set(part) for part in shape.blocks if wanted & set(part)]
-    return all(part <= wanted for part in inside) and wanted == set().union(*inside)
+    doubled = [set(others) for stage, others in shape.doubled if wanted & set(stage.split(COVERS))]
+    return all(part <= wanted for part in (*inside, *doubled)) and wanted == set().union(*inside)
 
 
 def measured_ms(run: RunLog, shape: StagePartition, block: Block) -> float | None:
@@ -127,7 +131,7 @@ def partition(shapes: Iterable[StagePartition], names: Sequence[str] = STAGES) -
         return name
 
     for shape in shapes:
-        for block in shape.blocks:
+        for block in (*shape.blocks, *((*stage.split(COVERS), *others) for stage, others in shape.doubled)):
             for name in block[1:]:
                 leader[find(name)] = find(block[0])
     blocks: dict[str, list[str]] = {}

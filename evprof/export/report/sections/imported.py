@@ -69,7 +69,7 @@ def _lines(cell: PublishedCell, blocks: Sequence[tuple[str, ...]]) -> Iterator[t
     """The figures of a configuration under keys that another has, too."""
     yield "length", Line("Prefill length, tokens", cell.prefill_length, 0, 1)
     for time in cell.times:
-        yield time.covers[-1], Line(f"{time.name}, ms", time.time_ms, 2, 2, time.covers, time.accounts_for)
+        yield time.covers[-1], Line(f"{time.name}, ms", time.time_ms, 2, 2, time.covers, time.covers)
     for block in blocks:
         yield _listed(block), Line(f"{_listed(block).capitalize()}, ms", cell.within(block))
     stages = tuple(cell.stages)
@@ -79,7 +79,8 @@ def _lines(cell: PublishedCell, blocks: Sequence[tuple[str, ...]]) -> Iterator[t
         yield "warm-up", Line("Total with warm-up, ms", both, accounts_for=stages)
     prefill = cell.time("prefill")
     if prefill is not None:
-        yield "prefill rate", Line("Prefill, tok/s", _rate(cell.prefill_length, prefill.time_ms), 0)
+        rate = _rate(cell.prefill_length, prefill.time_ms)
+        yield "prefill rate", Line("Prefill, tok/s", rate, 0, accounts_for=prefill.covers)
     yield "decode rate", Line("Decode, tok/s", cell.decode_tok_s, 1)
     yield "samples", Line("Samples/s", _mapped(cell.total_ms, lambda mean: 1000 / mean), accounts_for=stages)
     yield "cache", Line("KV cache, MiB", _mapped(cell.kv_bytes, lambda mean: mean / MIB), 1, 1)
@@ -107,7 +108,7 @@ def _pair_table(name: str, draft: PublishedCell, target: PublishedCell) -> Table
         block
         for block in common_blocks((draft, target))
         if len(block) > 1
-        and any(sum(bool({*time.accounts_for} & {*block}) for time in cell.times) > 1 for cell in (draft, target))
+        and any(sum(bool({*time.covers} & {*block}) for time in cell.times) > 1 for cell in (draft, target))
     ]
     sides = [dict(_lines(cell, blocks)) for cell in (draft, target)]
     order = (key for pair in zip(*sides, strict=False) for key in pair)
