@@ -65,6 +65,11 @@ class Part:
     is_clear: bool = False
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it is no rest of the difference."""
+        return self.stage not in (OVERLAP, REMAINDER)
+
+    @property
     def title(self) -> str:
         return TITLES.get(self.stage, self.stage.replace(COVERS, " + "))
 
@@ -104,32 +109,33 @@ class Difference:
             return ""
         sign = 1 if total.delta >= 0 else -1
         shorter, longer = (names or names_of(self.baseline, self.other))[::sign]
-        ends = total.interval and sorted(end**sign for end in total.interval)
-        digits = ratio_digits(total.ratio**sign, ends[1] - ends[0] if ends else 0.0)
+        ratio, ends = total.ratio**sign, sorted(end**sign for end in total.interval or ())
+        digits = ratio_digits(ratio, ends[1] - ends[0] if ends else 0.0)
         interval = f" [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]" if ends else ""
-        times = f"{longer} takes {times_text(total.ratio**sign, digits)}{interval} as long"
-        delta = f"+{ms_text(abs(total.delta))}"
-        clear, unclear = (self._parts_text(sign, is_clear=is_clear) for is_clear in (True, False))
-        reason = self.obstacle.rstrip(".") or total.reason.removeprefix("not called: ").removeprefix("no interval: ")
-        is_called = not self.obstacle and ends is not None
-        if is_called and total.is_clear:
-            text = f"{times} as {shorter} ({delta}): {'; not clear: '.join(filter(None, (clear, unclear)))}"
-        elif is_called and total.ratio and ends[0] <= 1 <= ends[1]:
-            text = f"{longer} and {shorter} cannot be told apart: {times} ({delta})"
-            text += f"; parts that differ: {clear}" if clear else ""
+        times, delta = f"takes {times_text(ratio, digits)}{interval} as long", f"+{ms_text(abs(total.delta))}"
+        clear = self._parts_text(sign, [part for part in self.main_parts if part.is_clear])
+        rest = self._parts_text(sign, [part for part in self.main_parts if not part.is_measured])
+        unclear = self._parts_text(sign, [part for part in self.main_parts if part.is_measured and not part.is_clear])
+        limit = total.reason.removeprefix("not called: ").removeprefix("no interval: ")
+        if self.obstacle or not ends or (not total.is_clear and ends[0] > 1):
+            reason = self.obstacle.rstrip(".") or limit or "the interval is too wide"
+            parts = ", ".join(filter(None, (clear, unclear, rest)))
+            text, limit = f"{longer} {times} as {shorter} ({delta}: {parts}), not called: {reason}", ""
+        elif total.is_clear:
+            parts = "; ".join(filter(None, (clear, unclear and f"not clear: {unclear}", rest)))
+            text = f"{longer} {times} as {shorter} ({delta}): {parts}"
         else:
-            parts = ", ".join(filter(None, (clear, unclear)))
-            text = f"{times} as {shorter} ({delta}: {parts}), not called: {reason or 'the interval is too wide'}"
-            reason = ""
+            parts = f"; parts that differ: {clear}" if clear else ""
+            text = f"{longer} and {shorter} cannot be told apart: {longer} {times} ({delta}){parts}"
         sides = [runs_text(run.run_id for run in side.runs) for side in (self.other, self.baseline)[::sign]]
-        runs = (
-            f"Means of {' and '.join(sides)}" if len(self.other.runs) > 1 else f"{sides[0].capitalize()} and {sides[1]}"
-        )
-        return ". ".join(filter(None, (f"{_COUNTED[self.basis]}{text}", reason[:1].upper() + reason[1:], runs))) + "."
+        runs = f"{'means of ' * (len(self.other.runs) > 1)}{sides[0]} and {sides[1]}"
+        sentences = f"{_COUNTED[self.basis]}{text}", limit, runs
+        return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences if sentence)
 
-    def _parts_text(self, sign: int, *, is_clear: bool) -> str:
+    @staticmethod
+    def _parts_text(sign: int, parts: Iterable[Part]) -> str:
         """`decode +235 ms, prefill +163 ms`."""
-        listed = [(part.title, sign * part.delta_ms) for part in self.main_parts if part.is_clear is is_clear]
+        listed = [(part.title, sign * part.delta_ms) for part in parts]
         return ", ".join(f"{title} {'−' if delta < 0 else '+'}{ms_text(abs(delta))}" for title, delta in listed)
 
     def to_json(self) -> dict[str, Any]:
