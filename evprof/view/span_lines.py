@@ -69,7 +69,8 @@ def _covered_ns(starts: Ints, ends: Ints, parents: Ints) -> Floats:
     highs = base + np.minimum(ends[parts], ends[owners])
     reached = np.concatenate([[-1], np.maximum.accumulate(highs)[:-1]])
     covered = np.maximum(highs - np.maximum(lows, reached), 0)
-    return np.bincount(owners, weights=covered, minlength=len(starts))
+    total: Floats = np.bincount(owners, weights=covered, minlength=len(starts)).astype(np.float64)
+    return total
 
 
 def _tokens(run: RunLog, starts: Ints, parents: Ints) -> Floats:

@@ -6,6 +6,7 @@ import csv
 import io
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
@@ -16,7 +17,9 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.view.columns import pair_for
 from scripted_engine import ScriptedEngine
+from ui.state.cells import typical_repeat
 from ui.state.run_controller import RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection, SpanRef
@@ -94,8 +97,9 @@ def test_a_line_selects_its_span_and_a_span_its_line(
 ) -> None:
     panel = make_panel(SpanPanel, scripted_recording, 3, 3)
     view, model = panel.table.view, panel.model
+    durations: Any = model.columns[5]
     model.sort(5, Qt.SortOrder.DescendingOrder)
-    longest = [model.columns[5].values[place] for place in model.records]
+    longest = [durations.values[place] for place in model.records]
     assert longest == sorted(longest, reverse=True)
     view.setCurrentIndex(model.index(0, 0))
     ref = selection.span
@@ -104,14 +108,14 @@ def test_a_line_selects_its_span_and_a_span_its_line(
     panel.table.filter.setText("VISION")
     assert {model.data(model.index(row, 1)) for row in range(model.rowCount())} == {"vision"}
     assert selection.span == ref
-    other = int(panel._refs[1][model.records[-1]])
+    other = int(panel._span_ids[model.records[-1]])
     selection.select(SpanRef(3, other))
     assert view.currentIndex().row() == model.rowCount() - 1
     panel.copy.click()
     lines = list(csv.DictReader(io.StringIO(QGuiApplication.clipboard().text())))
     assert len(lines) == model.rowCount()
     assert {line["role"] for line in lines} == {"draft", "target"}
-    assert float(lines[0]["duration_ms"]) == pytest.approx(model.columns[5].values[model.records[0]])
+    assert float(lines[0]["duration_ms"]) == pytest.approx(durations.values[model.records[0]])
 
 
 @pytest.mark.parametrize("deltas", [(-132.0, 30.0), (235.0,), (-5.0, -1.0), (0.0,), (1e-3, -4e5)])
@@ -174,7 +178,7 @@ def test_every_picture_is_of_one_moment_and_no_lane_jumps(
     view = make_timeline(recording)
     following = RunFollowing(view.controller, view.selection)
     choice = ModelChoice("scripted")
-    request = RunRequest(mode, Sample("/gone/a.npy", "/gone/a.mp4", "?", "scene"), choice, choice, repeat=2)
+    request = RunRequest(mode, Sample("/gone/a.npy", "/gone/a.mp4", "?", "scene"), choice, choice, repeat=3)
     played = threading.Thread(target=ScriptedEngine(speed=25).run, args=(request, recording, threading.Event()))
     played.start()
     heights = set()
@@ -189,3 +193,6 @@ def test_every_picture_is_of_one_moment_and_no_lane_jumps(
     played.join()
     assert len(heights) == 1
     assert following.is_on
+    view.controller.pull()
+    runs = view.controller.runs
+    assert view.selection.runs == pair_for(runs, typical_repeat(runs, runs))

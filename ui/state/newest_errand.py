@@ -16,7 +16,7 @@ class NewestErrand(QObject):
     """Runs what was asked for last; answers to what was asked before are dropped.
 
     Signals:
-        done(object): the result, on the window's thread; None when the work failed.
+        done(object): the result, on the window's thread; None when the work failed, or goes on (`begin`).
     """
 
     done = Signal(object)
@@ -45,6 +45,15 @@ class NewestErrand(QObject):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
+
+    def begin(self, work: Callable[[], Any], runs: int) -> None:
+        """Does `work` over so many runs at once; over more than `MANY_RUNS` emits None, and does it on the thread."""
+        self.forget()
+        if runs > MANY_RUNS:
+            self.done.emit(None)
+            self.ask(work)
+        else:
+            self.done.emit(work())
 
     def forget(self) -> None:
         with self._lock:

@@ -75,11 +75,12 @@ class RunFollowing(QObject):
         median total."""
         begun, self._begun = self._begun, None
         has_ended, self._has_ended = self._has_ended, False
-        runs, shown = self._controller.runs, next((one for one in self._selection.runs if one is not None), None)
+        runs = self._controller.runs
+        shown = next((runs[one] for one in self._selection.runs if one is not None and one in runs), None)
         if begun is not None and begun in runs and self.is_on:
             self._put(begun)
-        elif has_ended and self.is_on and shown in runs and not runs[shown].info.cell:
-            group = runs[shown].info.group_id
+        elif has_ended and self.is_on and shown is not None and not shown.info.cell:
+            group = shown.info.group_id
             self._put(typical_repeat(runs, [run_id for run_id, run in runs.items() if run.info.group_id == group]))
 
     def _forget(self) -> None:

@@ -13,7 +13,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import count_text, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.labels import stages_in
-from ui.state.newest_errand import MANY_RUNS, NewestErrand
+from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import SpanRef
 from ui.style.theme import SMALL_PX
@@ -87,14 +87,11 @@ class DeltaLane(Lane):
         if (is_pair, known) == self._known:
             return
         self._known = is_pair, known
-        self.errand.forget()
-        self._show(None)
         if is_pair and a is not None and b is not None:
-            work = partial(_difference, a, b)
-            if len(a.runs) + len(b.runs) > MANY_RUNS:
-                self.errand.ask(work)
-            else:
-                self._show(work())
+            self.errand.begin(partial(_difference, a, b), len(a.runs) + len(b.runs))
+        else:
+            self.errand.forget()
+            self._show(None)
 
     def _show(self, difference: Difference | None) -> None:
         self.difference = difference

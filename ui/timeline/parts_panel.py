@@ -16,7 +16,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.parts import PERCENTS, MeanPart, mean_parts
 from evprof.view.columns import pair_for
 from evprof.view.labels import model_title, stage_title
-from ui.state.newest_errand import MANY_RUNS, NewestErrand
+from ui.state.newest_errand import NewestErrand
 from ui.state.run_following import put_run
 from ui.style.theme import GRID, ThemeHolder
 from ui.timeline.delta_lane import configuration_like
@@ -104,10 +104,11 @@ class PartsPanel(FollowingPanel):
         stacked(self.empty, (self.table, 1), self.note, on=self, margins=(2 * GRID, GRID, GRID, GRID), spacing=GRID)
         self._known: object = None
         self._lines: list[_Line] = []
+        self._parts: object = None
         self._sides: list[tuple[int, Sequence[RunLog]]] = []
         self.errand = NewestErrand("evprof-parts", self)
         self.errand.done.connect(self._show)
-        themes.changed.connect(self.table.viewport().update)
+        themes.changed.connect(lambda: self._show(self._parts))
 
     @property
     def is_busy(self) -> bool:
@@ -121,14 +122,8 @@ class PartsPanel(FollowingPanel):
         self._sides = self._configurations()
         known = tuple((side, *((id(run), run.version) for run in runs)) for side, runs in self._sides)
         if known != self._known:
-            self._known = known
-            self.errand.forget()
-            sides = [runs for _, runs in self._sides]
-            if sum(map(len, sides)) > MANY_RUNS:
-                self._show([])
-                self.errand.ask(lambda: list(map(mean_parts, sides)))
-            else:
-                self._show(list(map(mean_parts, sides)))
+            self._known, sides = known, [runs for _, runs in self._sides]
+            self.errand.begin(lambda: list(map(mean_parts, sides)), sum(map(len, sides)))
         self._mark_shown()
 
     def _configurations(self) -> list[tuple[int, Sequence[RunLog]]]:
@@ -141,6 +136,7 @@ class PartsPanel(FollowingPanel):
         return list(found.values())
 
     def _show(self, listed: object) -> None:
+        self._parts = listed
         parts: list[list[MeanPart]] = listed if isinstance(listed, list) else []
         every = [part for side in parts for part in side]
         longest = max((max(part.mean_ms, part.at(PERCENTS[-1])[0]) for part in every), default=0.0) or 1.0
@@ -197,8 +193,8 @@ class PartsPanel(FollowingPanel):
         for row, line in enumerate(self._lines):
             for number, percent in enumerate(PERCENTS if line.part is not None else ()):
                 run_id = line.part.at(percent)[1] if line.part is not None else 0
-                item = self.table.item(row, _FIRST_PICK + number)
-                item.setForeground(theme.text if run_id in self._selection.runs else theme.accent)
+                if (item := self.table.item(row, _FIRST_PICK + number)) is not None:
+                    item.setForeground(theme.text if run_id in self._selection.runs else theme.accent)
 
     def _pick(self, row: int, column: int) -> None:
         """Shows the run at a percentile of a part in the place of the one that stood for it; its mate comes with it."""

@@ -67,20 +67,18 @@ class SpanModel(RecordModel):
         span, stage = (self.columns[column].text(self.records[index.row()]) for column in (0, 1))
         return self.themes.theme.stage(color_name(span, stage))
 
-    def matching(self, columns: Sequence[Any]) -> Sequence[Any]:
+    def matching(self, columns: Sequence[Any]) -> Any:
         fits = np.zeros(len(self._all), dtype=bool)
         for column in columns:
             if column.is_text:
                 fits |= np.array([self._word in word.casefold() for word in column.words])[column.values]
         return np.flatnonzero(fits)
 
-    def ordered(self, records: Sequence[Any], column: Any, *, is_down: bool) -> Sequence[Any]:
+    def ordered(self, records: Any, column: Any, *, is_down: bool) -> Any:
         values = column.values[records]
         if column.is_text:
             values = np.argsort(np.argsort(column.words, kind="stable"))[values]
-        order = np.argsort(-values if is_down else values, kind="stable")
-        found: Sequence[Any] = np.asarray(records)[order]
-        return found
+        return records[np.argsort(-values if is_down else values, kind="stable")]
 
     def as_csv(self) -> str:
         """All lines as they stand, with numbers in full."""
@@ -106,13 +104,16 @@ class SpanPanel(FollowingPanel):
         self.copy.setCursor(Qt.CursorShape.PointingHandCursor)
         self.copy.setToolTip("Copies the lines that are shown, in their order; times in ms")
         self.copy.clicked.connect(self.copy_csv)
-        self.table = RecordTable("Spans", _columns([]), self.copy, empty=empty, model=SpanModel)
+        self.table = RecordTable(
+            "Spans", _columns([], np.zeros(0, dtype=np.int64)), self.copy, empty=empty, model=SpanModel
+        )
         self.model: SpanModel = self.table.model  # type: ignore[assignment]  # made as one
         self.model.themes = themes
         self.table.view.setIconSize(QSize(4, 12))
         stacked((self.table, 1), on=self, margins=(2 * GRID, GRID, GRID, GRID))
         self._known: object = None
-        self._refs: tuple[Ints, Ints] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        self._span_ids: Ints = np.zeros(0, dtype=np.int64)
+        self._run_ids = self._span_ids
         self._is_marking = False
         self.table.view.selectionModel().currentRowChanged.connect(self._pick)
         self.model.modelAboutToBeReset.connect(partial(setattr, self, "_is_marking", True))
@@ -126,12 +127,11 @@ class SpanPanel(FollowingPanel):
         if known == self._known:
             return
         self._known = known
-        listed = [(run, span_lines(run, _zero_of(run))) for run in runs if run.has_spans]
-        run_ids = [np.full(len(lines.ids), run.run_id) for run, lines in listed]
-        ids = [lines.ids for _, lines in listed]
-        if listed:
-            self._refs = np.concatenate(run_ids), np.concatenate(ids)
-        self.table.show_records(range(sum(map(len, ids))), _columns(listed))
+        listed = [(run, span_lines(run, _zero_of(run))) for run in runs]
+        nothing = np.zeros(0, dtype=np.int64)
+        self._span_ids = np.concatenate([nothing, *(lines.ids for _, lines in listed)])
+        self._run_ids = np.concatenate([nothing, *(np.full(len(lines.ids), run.run_id) for run, lines in listed)])
+        self.table.show_records(range(len(self._span_ids)), _columns(listed, self._run_ids))
 
     def copy_csv(self) -> None:
         QGuiApplication.clipboard().setText(self.model.as_csv())
@@ -139,7 +139,7 @@ class SpanPanel(FollowingPanel):
     def _pick(self, index: Any, _before: object) -> None:
         if index.isValid() and not self._is_marking:
             place = self.model.records[index.row()]
-            self._selection.select(SpanRef(int(self._refs[0][place]), int(self._refs[1][place])))
+            self._selection.select(SpanRef(int(self._run_ids[place]), int(self._span_ids[place])))
 
     def _mark(self, *_: object) -> None:
         """Marks the line of the selected span, and brings it into view."""
@@ -147,7 +147,8 @@ class SpanPanel(FollowingPanel):
         rows = np.zeros(0, dtype=np.int64)
         if chosen is not None and len(self.model.records):
             places = np.asarray(self.model.records)
-            rows = np.flatnonzero((self._refs[0][places] == chosen.run_id) & (self._refs[1][places] == chosen.span_id))
+            is_own = (self._run_ids == chosen.run_id) & (self._span_ids == chosen.span_id)
+            rows = np.flatnonzero(is_own[places])
         self._is_marking = True
         if not len(rows):
             view.selectionModel().clear()
@@ -164,7 +165,7 @@ def _zero_of(run: RunLog) -> int:
     return run.info.start_ns if run.info.start_ns is not None else 0 if first is None else first.start_ns
 
 
-def _columns(listed: Sequence[tuple[RunLog, SpanLines]]) -> list[Any]:
+def _columns(listed: Sequence[tuple[RunLog, SpanLines]], run_ids: Ints) -> list[Any]:
     """The columns over the spans of all these runs; texts have the words of all of them."""
 
     def number(head: str, key: str, tip: str, field: str, write: Callable[[float], str]) -> SpanColumn:
@@ -179,14 +180,13 @@ def _columns(listed: Sequence[tuple[RunLog, SpanLines]]) -> list[Any]:
             codes.append(np.array(own, dtype=np.int64)[getattr(lines, field)])
         return SpanColumn(head, key, tip, np.concatenate(codes), words=tuple(known) or ("",))
 
-    runs = np.concatenate([np.full(len(lines.ids), float(run.run_id)) for run, lines in listed] or [np.zeros(0)])
     own = "duration without the parts inside, overlaps once"
     handled = "visual tokens of vision, the prompt's of prefill, the answer's of decode and of each verification"
     return [
         text("span", "span", "a stage or a part of one", "names"),
         text("stage", "stage", "the stage that it is, or that it is a part of", "stages"),
         text("model", "role", "draft or target", "roles", "role_words"),
-        SpanColumn("run", "run", "number of the run", runs, "{:.0f}".format),
+        SpanColumn("run", "run", "number of the run", run_ids, "{:.0f}".format),
         number("start", "start_ms", "from the run's zero", "starts", "{:,.3f} ms".format),
         number("duration", "duration_ms", "from its start to its end", "durations", ms_text),
         number("self", "self_ms", own, "own", ms_text),

@@ -80,7 +80,9 @@ class StageLane(Lane):
     def reading(self, t_ns: int) -> str:
         """The stage and the part of it."""
         track, names = self.track, []
-        for table in () if track is None else (track.stages, track.parts):
+        if track is None:
+            return NOTHING
+        for table in (track.stages, track.parts):
             row = table.rows(track.zero_ns, track.now(self.scene.clock_ns))
             if (place := _place_at(row, t_ns)) is not None:
                 names.append(stage_title(table.names[int(row.names[place])]))

@@ -106,7 +106,7 @@ class TimelineView(QWidget):
         self._clock = clock
         self._changed: set[int] = set()
         self._is_same = False
-        """Whether the lanes were chosen for the runs that are shown."""
+        """Whether the lanes were chosen for the shown runs, or for other repeats of their request."""
 
         self.scene = TimelineScene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
         self._make_widgets(settings)
@@ -229,8 +229,9 @@ class TimelineView(QWidget):
         self.advance()
 
     def _rebuild(self, *_: object) -> None:
-        self._is_same = False
+        before = {track.run.info.group_id for _, track in self.scene.shown}
         self.scene.show(tracks_of(self.controller.runs, self.selection.runs))
+        self._is_same = not before.isdisjoint(track.run.info.group_id for _, track in self.scene.shown)
         self.scene.clock_ns = self._clock()
         self.aligning.resolve()
         self.stack.point_nowhere()
@@ -255,7 +256,7 @@ class TimelineView(QWidget):
     def show_wanted_lanes(self) -> None:
         """Shows the lanes that have something to show, or the empty state without a run.
 
-        Heights change with the shown runs alone: a lane in sight stays until other runs are shown.
+        A lane in sight stays until runs of another request are shown, so that no height changes at the end of a run.
         """
         has_any = bool(self.scene.shown)
         self.empty.tell(has_runs=bool(self.controller.runs))

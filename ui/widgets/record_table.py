@@ -54,12 +54,12 @@ class RecordModel(QAbstractTableModel):
         self.records, self.columns = found, tuple(columns)
         self.endResetModel()
 
-    def matching(self, columns: Sequence[Column]) -> Sequence[Any]:
+    def matching(self, columns: Sequence[Column]) -> Any:
         """The records in which a text holds the filter's word."""
         texts = [column.text for column in columns if column.is_text]
         return [one for one in self._all if any(self._word in text(one).casefold() for text in texts)]
 
-    def ordered(self, records: Sequence[Any], column: Column, *, is_down: bool) -> Sequence[Any]:
+    def ordered(self, records: Any, column: Column, *, is_down: bool) -> Any:
         """Records in the order of a column, unknown values last."""
         value = column.value
         unknown = [record for record in records if value(record) is None]
