@@ -22,7 +22,7 @@ from evprof.metrics.speculation.break_even import (
     AnswerPace,
     Chance,
     RoundCosts,
-    answer_speedup,
+    answer_ms,
 )
 from evprof.metrics.speculation.clinic import per_position
 from evprof.metrics.speculation.outcome import (
@@ -220,8 +220,8 @@ def prediction_over(
     needed = break_even.break_even_alpha(costs, costs.rounds, tokens, preparation)
 
     def speed(chance: Chance) -> float:
-        paces = {length: 1 / answer_speedup(costs, costs.rounds, chance, length) for length in {*lengths}}
-        return 1 / fmean(paces[length] for length in lengths)
+        times = {length: answer_ms(costs, costs.rounds, chance, length) for length in {*lengths}}
+        return step_ms * (sum(lengths) - len(lengths)) / sum(times[length] for length in lengths)
 
     return Prediction(
         costs,

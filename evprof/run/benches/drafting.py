@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any
 
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, KV, MODEL, SELF
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo
-from evprof.metrics.estimates.estimates import observe, question_of, scene_of, verdict
+from evprof.metrics.estimates.estimates import mean_of, observe, question_of, scene_of, verdict
 from evprof.metrics.figures.decoding import decode_ms_per_token, matching_ids
 from evprof.metrics.figures.stages import stage_ms, wall_ms
-from evprof.metrics.speculation.break_even import prepare_ms, split_decode
-from evprof.metrics.speculation.outcome import Acceptance, acceptance, acceptance_of_all
+from evprof.metrics.speculation.outcome import acceptance_of_all
+from evprof.metrics.speculation.payoff import Prediction, prediction_over
 
 GAMMAS = tuple(range(1, 9))
 """Draft lengths that predictions are held against."""
@@ -140,43 +138,12 @@ def turn_of(run: Callable[[RunRequest], RunLog], plain: RunRequest, drafted: Run
     return DraftingTurn(run(plain), second)
 
 
-@dataclass(frozen=True)
-class DraftingCosts:
-    """Of a drafter, in plain target steps: `draft` per drafted token, `verify` per round (the pass, rolling back,
-    writing down), `preparation` per answer; `step_ms` is the plain step. Medians over runs, each in steps of the plain
-    run beside it, so that the machine's pace cancels."""
-
-    draft: float
-    verify: float
-    preparation: float
-    step_ms: float
-
-
-def costs_of(turns: Sequence[DraftingTurn]) -> DraftingCosts | None:
-    """None where nothing was drafted or no step was timed, and where drafting lay outside stage decode."""
-    drafts: list[float] = []
-    rests: list[tuple[float, float, float]] = []
-    for turn in turns:
-        step, run = decode_ms_per_token(turn.plain), turn.drafted
-        split, decode = split_decode(run), stage_ms(run, "decode")
-        if not step or split is None or decode is None or any(entry.hidden for entry in run.rounds):
-            continue
-        rounds = [entry for entry, _ in split[1]]
-        drafted, spent = sum(entry.drafted for entry in rounds), ms_from_ns(sum(entry.draft_ns for entry in rounds))
-        drafts += [spent / drafted / step] if drafted else []
-        rests.append(((decode - spent - prepare_ms(run)) / len(rounds) / step, prepare_ms(run) / step, step))
-    if not rests:
-        return None
-    verify, preparation, step_ms = (median(column) for column in zip(*rests, strict=True))
-    return DraftingCosts(median(drafts) if drafts else 0.0, verify, preparation, step_ms)
-
-
-def predicted_speedup(costs: DraftingCosts, runs: Sequence[RunLog]) -> float | None:
-    """S = tokens / (rounds (gamma c + v) + preparation), tau and gamma as they came; None without rounds."""
-    counted = [counts for run in runs if (counts := acceptance(run)) is not None and counts.rounds]
-    whole = sum(counted, Acceptance())
-    spent = whole.drafted * costs.draft + whole.rounds * costs.verify + len(counted) * costs.preparation
-    return (whole.emitted or 0) / spent if spent > 0 else None
+def predicted(turns: Sequence[DraftingTurn]) -> Prediction | None:
+    """The prediction from these turns; None where no step was timed, where too few rounds of a width were made, and
+    where drafting lay outside stage decode."""
+    step = mean_of(observe((turn.plain for turn in turns), decode_ms_per_token))
+    drafted = [turn.drafted for turn in turns if not any(entry.hidden for entry in turn.drafted.rounds)]
+    return None if step is None or not drafted else prediction_over(drafted, step.value)
 
 
 def unlike(turns: Sequence[DraftingTurn]) -> list[DraftingTurn]:

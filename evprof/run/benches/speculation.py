@@ -24,16 +24,16 @@ from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import AdapterInfo
 from evprof.metrics.speculation.clinic import per_position
+from evprof.metrics.speculation.payoff import Prediction
 from evprof.run.benches.choice import check_repeat
 from evprof.run.benches.drafting import (
     DraftingContender,
     DraftingTurn,
     acceptance_of,
     contenders,
-    costs_of,
     measured,
     plain_request,
-    predicted_speedup,
+    predicted,
     token_match,
     turn_of,
     unlike,
@@ -207,40 +207,44 @@ def _swept_row(contender: DraftingContender, gamma: int, turns: Sequence[Draftin
     halves: tuple[list[DraftingTurn], list[DraftingTurn]] = ([], [])
     for index, turn in enumerate(turns):
         halves[index // samples // 2 % 2].append(turn)
-    costs = costs_of(halves[0])
-    predicted = None if costs is None else predicted_speedup(costs, [turn.drafted for turn in halves[0]])
-    speed = measured(halves[1])["decode_speedup"]
+    prediction, speed = predicted(halves[0]), measured(halves[1])["decode_speedup"]
     return {
         "drafter": contender.key,
         "gamma": gamma,
-        **_costs(costs),
+        **_costs(prediction),
         **acceptance_of([turn.drafted for turn in unlike(turns)]),
-        "predicted": predicted,
         "measured": speed,
-        "predicted_vs_measured": predicted / speed if predicted and speed else None,
+        "predicted_vs_measured": prediction.predicted / speed if prediction and speed else None,
     }
 
 
 def _row(contender: DraftingContender, gamma: int, turns: Sequence[DraftingTurn]) -> dict[str, Any]:
-    costs = costs_of(turns)
     return {
         "drafter": contender.key,
         "name": contender.name,
         "mode": contender.mode,
         "gamma": gamma,
         "is_lossless": contender.is_lossless,
-        **_costs(costs),
+        **_costs(predicted(turns)),
         **acceptance_of([turn.drafted for turn in unlike(turns)]),
-        "predicted": None if costs is None else predicted_speedup(costs, [turn.drafted for turn in turns]),
         **measured(turns),
         "token_match": token_match(unlike(turns)),
         "reason": None,
     }
 
 
-def _costs(costs: Any) -> dict[str, float | None]:
-    names = {"draft_cost": "draft", "verify_cost": "verify", "preparation_cost": "preparation", "step_ms": "step_ms"}
-    return {name: None if costs is None else getattr(costs, own) for name, own in names.items()}
+def _costs(found: Prediction | None) -> dict[str, float | None]:
+    """Costs in steps of the baseline, and the predicted speed of decoding."""
+    if found is None:
+        return dict.fromkeys(("draft_cost", "verify_cost", "preparation_cost", "step_ms", "predicted"))
+    step_ms = found.costs.step_ms
+    return {
+        "draft_cost": found.c or 0.0,
+        "verify_cost": found.v,
+        "preparation_cost": found.costs.prepare_ms / step_ms,
+        "step_ms": step_ms,
+        "predicted": found.predicted,
+    }
 
 
 def summary_of(rows: Sequence[dict[str, Any]], sweep: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -328,7 +332,7 @@ def measure_adapter(
 def _figures(plan: AdapterPlan, turns: Sequence[DraftingTurn], samples: int) -> dict[str, Any]:
     # Greedy answers come out the same every time: repeats measure times, and count tokens once.
     runs = [turn.drafted for turn in turns[:: plan.repeat]]
-    costs = costs_of(turns)
+    costs = _costs(predicted(turns))
     facts = turns[0].plain.info.models[TARGET]
     is_lossless = contender_of(plan.adapter).is_lossless
     return {
@@ -342,9 +346,7 @@ def _figures(plan: AdapterPlan, turns: Sequence[DraftingTurn], samples: int) -> 
         "is_lossless": is_lossless,
         **acceptance_of(runs),
         "acceptance_per_position": [entry.unconditional for entry in per_position(*runs)],
-        "draft_cost": None if costs is None else costs.draft,
-        "verify_cost": None if costs is None else costs.verify,
-        "step_ms": None if costs is None else costs.step_ms,
+        **{key: costs[key] for key in ("draft_cost", "verify_cost", "step_ms")},
         **measured(turns),
         "agreement": None if is_lossless else token_match(turns),
     }
