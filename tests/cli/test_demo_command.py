@@ -41,7 +41,7 @@ def test_one_verdict_in_few_lines(evprof: Evprof, tmp_path: Path, monkeypatch: p
     assert len(lines) + len(found.errors.splitlines()) <= 12
     assert lines[0].startswith("configuration")
     assert found.output.count("× as long") <= 1
-    assert found.output.count("plain ones") == 1
+    assert found.output.count("against baseline") == 1
     assert found.errors.startswith("Running without the window")
     assert f"session saved: {tmp_path / 'd.evprof'}" in found.errors
 

@@ -289,7 +289,7 @@ def test_the_sentence_that_lacks_runs_has_a_button_for_them(
     monkeypatch.setattr(window.controller, "submit", lambda *requests: asked.extend(requests))
     window.runs.remarks.delete((4, 6, 8, 12, 13, 14))
     _click(window.runs, DRAFTED)
-    assert window.speculation.verdict.text.startswith("Run the target alone")
+    assert window.speculation.verdict.text.startswith("No run of the target alone")
     assert window.speculation.turns.text() == "Measure with target alone, 5 turns"
     window.speculation.turns.click()
     shown, before = window.selection.runs, window.controller.runs[9].info

@@ -140,7 +140,7 @@ def test_the_first_token_may_not_be_the_blocks(script: Callable) -> None:
     assert found is not None
     assert found.saved_steps == 5
     assert (found.net_gain_ms, found.contention_ms, found.predicted_gain_ms) == (None, None, None)
-    assert "Run the target alone" in speculation_sentence(run, [run])
+    assert "No run of the target alone" in speculation_sentence(run, [run])
 
 
 def test_the_sentence(runs: list[RunLog]) -> None:

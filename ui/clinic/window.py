@@ -171,7 +171,7 @@ class ClinicDialog(FollowingDialog):
         self.sentence = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         self.plot, self.sliders, self.caption = BreakEvenPlot(themes), WhatIfSliders(), sentence("small")
         self.break_even, self.no_plain = QWidget(), EmptyState("", _NO_PLAIN, "Run the target alone")
-        stacked(beside((self.plot, 1), self.sliders, spacing=2 * GRID), self.caption, on=self.break_even)
+        stacked(beside((self.plot, 1), self.sliders, spacing=2 * GRID), on=self.break_even)
         self.definitions = _table("Definitions of acceptance", DEFINITION_HEADS, (1,))
         self.definitions.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.rejections = _table("First rejections", REJECTION_HEADS, (2, 5))
@@ -182,6 +182,7 @@ class ClinicDialog(FollowingDialog):
             self.lossy,
             self.sentence,
             (self.break_even, 3),
+            self.caption,
             self.no_plain,
             section_head("Definitions of acceptance"),
             self.warning,
@@ -227,12 +228,11 @@ class ClinicDialog(FollowingDialog):
         say(self.counts, ", ".join(f"{counted[kind]:,} {kind}" for kind in KINDS))
         found, old = self.clinic.prediction, self.plot.state if is_same else None
         self.break_even.setVisible(found is not None)
-        self.no_plain.say("", self.clinic.costs or _NO_PLAIN)
-        self.no_plain.setVisible(found is None and not mode_of(run.info.mode).maps_cache)
+        widths = " and ".join(map(str, found.costs.rounds)) if found else ""
+        say(self.caption, f"{self.clinic.costs} {_CAPTION.format(widths) if found else ''}".strip())
+        self.no_plain.setVisible(not self.clinic.against and not mode_of(run.info.mode).maps_cache)
         self.sentence.say(self.clinic.sentence, self.clinic.judgement)
         if found is not None:
-            widths = " and ".join(map(str, found.costs.rounds))
-            say(self.caption, f"{self.clinic.costs} {_CAPTION.format(widths)}")
             state = WhatIf(found, old.gamma, old.alpha) if old is not None else WhatIf(found)
             self.sliders.show_state(state)
             self._show_state(state)

@@ -43,14 +43,16 @@ from evprof.metrics.speculation.payoff import (
 )
 from evprof.metrics.speculation.widths import Width, fastest, measured_widths
 
-_ALONE = "Run the target alone on this sample with the same settings, then this line says whether speculation pays."
+_NO_BASELINE = (
+    "No run of the target alone on this sample with these settings: `evprof run … --mode target,{}` measures both sides."
+)
 
 
 @dataclass(frozen=True)
 class SpeculationVerdict:
     """A verdict in two parts: the number and its meaning, then what it is based on ("" without more to say).
 
-    `lacks_turns`: turns of this configuration and the target alone would say more.
+    `lacks_turns`: both sides have to be measured in turns before speculation may be called faster or slower.
     """
 
     head: str
@@ -79,7 +81,8 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
         return SpeculationVerdict(f"This run is {marks}: it is in no figure. Repeat it to weigh speculation.")
     is_adapted = mode_of(run.info.mode).maps_cache
     if payoff is None or found is None:
-        parts = (_agreement(run, others), _ALONE) if is_adapted else (_ALONE, hidden_counts([run]))
+        alone = _NO_BASELINE.format(run.info.mode)
+        parts = (_agreement(run, others), alone) if is_adapted else (alone, hidden_counts([run]))
         return SpeculationVerdict(*parts, lacks_turns=True)
     more = _agreement(run, others) if is_adapted else detail(payoff, window_of(run, others))
     why = f"{_runs(payoff, found)} {more}".rstrip()
@@ -118,7 +121,7 @@ def hidden_counts(runs: Sequence[RunLog]) -> str:
 def payoff_sentence(payoff: Payoff) -> str:
     """`0.77× [0.75, 0.79]: speculation costs 45 ms an answer. 15 runs against baseline runs 1, 2, … 29.`"""
     found = payoff.whole
-    return _ALONE if found is None else f"{_head(payoff, found)} {_runs(payoff, found)}"
+    return f"{_head(payoff, found)} {_runs(payoff, found)}" if found else _NO_BASELINE.format(payoff.runs[0].info.mode)
 
 
 def _head(payoff: Payoff, found: Verdict) -> str:
