@@ -9,6 +9,7 @@ import pytest
 from evprof.core.run_info import SpeculationFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.speculation.parallel_prefill import window_of
+from evprof.metrics.speculation.payoff import payoff_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from told import in_processes, told
 
@@ -39,6 +40,7 @@ def hidden(
     verify: float = 15.0,
     first: bool = True,
     prefill: float = 70.0,
+    has_draft: bool = True,
 ) -> RunLog:
     """The draft beside the target: load 5, prefill to 60, drafting to 100; the target's prefill takes 70, not 60."""
     run = make(run_id, mode="parallel-prefill").begin(
@@ -54,7 +56,7 @@ def hidden(
         ("prefill", 40, 40 + prefill),
     ):
         run.span(name, start, end)
-    for name, start, end in (("load", 0, 5), ("prefill", 5, 60), ("decode", 60, 100)):
+    for name, start, end in (("load", 0, 5), ("prefill", 5, 60), ("decode", 60, 100)) if has_draft else ():
         run.span(name, start, end, role="draft")
     emitted = accepted + 1
     run.round(60, 40, verify, drafted=drafted, accepted=accepted, emitted=emitted, hidden=1)
@@ -149,6 +151,32 @@ def test_the_sentence(runs: list[RunLog]) -> None:
         "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer. 3 runs against baseline runs 1, 2, 3. "
         "4 of 6 hidden tokens were accepted (67 %). It pays above"
     )
+
+
+@pytest.mark.parametrize(
+    ("has_draft", "words"),
+    [
+        (True, "Beside the draft, the prefill took 12.0 ms [9.5, 14.5] longer."),
+        (False, "12.0 ms [9.5, 14.5] longer from preprocessing to the end of prefill than in the baseline runs. Load on"),
+    ],
+)
+def test_a_longer_prefill_is_said_with_its_interval(script: Callable, has_draft: bool, words: str) -> None:
+    """Of the draft only where something ran beside the prefill; `runs` above, without an interval, say nothing of it."""
+    drafted = [hidden(script, number, prefill=60.0 + number, has_draft=has_draft) for number in (11, 12, 13)]
+    listed = [*(plain(script, number, stretch=number / 100) for number in (1, 2, 3)), *drafted]
+    in_processes(listed)
+    assert words in speculation_sentence(listed[-1], listed)
+
+
+def test_more_saved_than_accepted_tokens_can_save_is_something_else(script: Callable) -> None:
+    drafted = [hidden(script, number, accepted=1) for number in (11, 12, 13)]
+    listed = [*(plain(script, number, stretch=60 + number / 100) for number in (1, 2, 3)), *drafted]
+    in_processes(listed)
+    said = speculation_sentence(listed[-1], listed)
+    assert "but 1 accepted token saves 16.7 ms an answer at most: something else changed." in said
+    payoff = payoff_of(listed[-1], listed)
+    assert payoff is not None
+    assert not payoff.is_clear
 
 
 def test_no_window_means_no_drafts(script: Callable) -> None:

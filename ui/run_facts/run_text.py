@@ -14,7 +14,7 @@ from evprof.core.rows.spans import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.texts import one_line
-from evprof.core.units import NS_PER_S, amount_text, percent_text
+from evprof.core.units import NS_PER_S, amount_text, count_text, percent_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
@@ -90,12 +90,14 @@ def drafter_kind(run: RunLog) -> str:
 
 
 def stage_now(run: RunLog, role: str) -> str:
-    """What one model of a run is doing: a stage, "waiting", or how the run ended."""
+    """What one model of a run is doing: a stage, "waiting", or how and why the run ended."""
     if run.info.status == FAILED:
         return "failed"
     if run.info.status == CANCELLED:
         return "cancelled"
     if run.info.status == FINISHED:
+        if run.info.profiled:
+            return f"stopped after {count_text(len(run.tokens), 'token')}: profiled run"
         return "imported" if run.info.imported is not None else "finished"
     running = run.open_stage(role)
     if running is not None:

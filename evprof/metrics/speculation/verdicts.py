@@ -44,7 +44,7 @@ from evprof.metrics.speculation.payoff import (
 from evprof.metrics.speculation.widths import Width, fastest, measured_widths
 
 _NO_BASELINE = (
-    "No run of the target alone on this sample with these settings: `evprof run … --mode target,{}` measures both sides."
+    "No run of the target alone on this sample and settings: `evprof run … --mode target,{}` measures both sides."
 )
 
 
