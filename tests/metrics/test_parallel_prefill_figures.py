@@ -157,11 +157,11 @@ def test_the_sentence(runs: list[RunLog]) -> None:
     ("has_draft", "words"),
     [
         (True, "Beside the draft, the prefill took 12.0 ms [9.5, 14.5] longer."),
-        (False, "12.0 ms [9.5, 14.5] longer from preprocessing to the end of prefill than in the baseline runs. Load on"),
+        (False, "12.0 ms [9.5, 14.5] longer from preprocessing to the end of prefill than in the baseline runs."),
     ],
 )
-def test_a_longer_prefill_is_said_with_its_interval(script: Callable, has_draft: bool, words: str) -> None:
-    """Of the draft only where something ran beside the prefill; `runs` above, without an interval, say nothing of it."""
+def test_a_longer_prefill_is_said_with_its_interval(script: Callable, words: str, *, has_draft: bool) -> None:
+    """Of the draft only where something ran beside the prefill; without an interval nothing is said."""
     drafted = [hidden(script, number, prefill=60.0 + number, has_draft=has_draft) for number in (11, 12, 13)]
     listed = [*(plain(script, number, stretch=number / 100) for number in (1, 2, 3)), *drafted]
     in_processes(listed)

@@ -11,7 +11,7 @@ from evprof.core.records import DRAFT, STAGES, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.rows.blocks import NO_ANSWER
 from evprof.core.rows.spans import Span
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
+from evprof.core.run_info import FINISHED, ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.texts import one_line
 from evprof.core.units import NS_PER_S, amount_text, count_text, percent_text
@@ -91,14 +91,10 @@ def drafter_kind(run: RunLog) -> str:
 
 def stage_now(run: RunLog, role: str) -> str:
     """What one model of a run is doing: a stage, "waiting", or how and why the run ended."""
-    if run.info.status == FAILED:
-        return "failed"
-    if run.info.status == CANCELLED:
-        return "cancelled"
-    if run.info.status == FINISHED:
-        if run.info.profiled:
-            return f"stopped after {count_text(len(run.tokens), 'token')}: profiled run"
-        return "imported" if run.info.imported is not None else "finished"
+    if run.info.status == FINISHED and run.info.profiled:
+        return f"stopped after {count_text(len(run.tokens), 'token')}: profiled run"
+    if run.info.is_over:
+        return "imported" if run.info.status == FINISHED and is_imported(run) else run.info.status
     running = run.open_stage(role)
     if running is not None:
         return "drafting" if is_drafting(run, role, running.name) else running.name
