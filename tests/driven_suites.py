@@ -97,7 +97,7 @@ class Listening:
     on_end: Callable[[int], None] = lambda _: None
     on_stop: Callable[[], None] = lambda: None
     on_look: Callable[[int], None] = lambda _: None
-    ended: list[tuple[SuiteRow, int]] = field(default_factory=list)
+    ended: list[SuiteRow] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     lost: list[SuiteRow] = field(default_factory=list)
     is_stopping: bool = False
@@ -107,8 +107,8 @@ class Listening:
     def look(self, book: RunBook) -> None:
         self.on_look(len(self.ended))
 
-    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
-        self.ended.append((row, warmup))
+    def end(self, row: SuiteRow, runs: list[RunLog]) -> None:
+        self.ended.append(row)
         self.on_end(len(self.ended))
 
     def lose(self, row: SuiteRow, sentence: str) -> None:

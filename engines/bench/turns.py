@@ -13,6 +13,7 @@ import numpy as np
 
 from evprof.core.protocols import monotonic_ns
 from evprof.core.units import NS_PER_MS, NS_PER_S
+from evprof.run.turns import TurnSchedule
 
 
 class UnavailableError(Exception):
@@ -75,11 +76,10 @@ def take_turns(
         runner = _prepare(make, found[name], limit_s, clock)
         if runner is not None:
             ready[name] = runner
-    order = random.Random(seed)
+    schedule = TurnSchedule(random.Random(seed))
     for index in range(rounds):
         names = [name for name in ready if found[name].reason is None and found[name].spent_s < limit_s]
-        order.shuffle(names)
-        for name in names:
+        for _, name in schedule.draw(names):
             began_ns = clock()
             try:
                 found[name].turns[index] = ready[name]()

@@ -1,4 +1,4 @@
-"""What a suite's report needs of machine and models that no run tells: ceilings measured here, shapes, batch capacity.
+"""What a suite's report needs of machine and models that no run tells: ceilings measured here, and shapes.
 
 Asked once, before the first row, while nothing is loaded yet. Plain JSON; what it means is `evprof.metrics`'.
 """
@@ -6,23 +6,21 @@ Asked once, before the first row, while nothing is loaded yet. Plain JSON; what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from engines.bench.ceilings import measure_ceilings
-from engines.fit.requirements import ModelShape, batch_capacity, frame_count, memory_need, model_shape, visual_positions
-from engines.hardware.device import AssumedMachine, Machine, dtype_name, thread_count
+from engines.fit.requirements import ModelShape, model_shape
+from engines.hardware.device import Machine, dtype_name, thread_count
 from engines.inspection import describe_model
 from engines.suites.document_facts import document_facts
 from evprof.core.errors import UserError
-from evprof.core.units import MIB, count_text
+from evprof.core.units import count_text
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
-__all__ = ["CARD_BYTES", "document_facts", "model_facts", "suite_facts"]
-
-CARD_BYTES = 24_000 * MIB
+__all__ = ["document_facts", "model_facts", "suite_facts"]
 
 Note = Callable[[str], None]
 
@@ -40,11 +38,11 @@ def suite_facts(
     say. `scale` shrinks the measurement (for tests).
     """
     shapes = _shapes(choices, note)
-    return {"ceilings": _ceilings(shapes, note, scale), "models": _models(shapes, settings, note)}
+    return {"ceilings": _ceilings(shapes, note, scale), "models": _models(shapes, settings)}
 
 
 def model_facts(choices: Iterable[ModelChoice], settings: GenerationSettings, note: Note = _silent) -> dict[str, Any]:
-    return _models(_shapes(choices, note), settings, note)
+    return _models(_shapes(choices, note), settings)
 
 
 def _shapes(choices: Iterable[ModelChoice], note: Note) -> dict[ModelChoice, ModelShape]:
@@ -53,7 +51,7 @@ def _shapes(choices: Iterable[ModelChoice], note: Note) -> dict[ModelChoice, Mod
         try:
             shapes[choice] = model_shape(choice)
         except UserError as error:
-            note(f"No shape, roofline and capacity of {choice.name}: {error}")
+            note(f"No shape and roofline of {choice.name}: {error}")
     return shapes
 
 
@@ -90,51 +88,14 @@ def _measured(name: str, dtype: torch.dtype, threads: int, note: Note, scale: fl
     return {"device": name, **asdict(found)}
 
 
-def _models(shapes: dict[ModelChoice, ModelShape], settings: GenerationSettings, note: Note) -> dict[str, Any]:
+def _models(shapes: dict[ModelChoice, ModelShape], settings: GenerationSettings) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for choice, shape in shapes.items():
+    for shape in shapes.values():
         config = shape.config
-        entry = found.setdefault(
-            shape.name,
-            {
-                "family": config.family,
-                **describe_model(config, settings),
-                "parameters": shape.parameters,
-                "context_limit": config.text.max_position_embeddings,
-                "capacity": [],
-            },
-        )
-        entry["capacity"] += _capacities(choice, shape, settings, note)
+        found[shape.name] = {
+            "family": config.family,
+            **describe_model(config, settings),
+            "parameters": shape.parameters,
+            "context_limit": config.text.max_position_embeddings,
+        }
     return found
-
-
-def _capacities(
-    choice: ModelChoice, shape: ModelShape, settings: GenerationSettings, note: Note
-) -> list[dict[str, Any]]:
-    here = Machine()
-    found = [_capacity(replace(choice, device="auto"), shape, settings, AssumedMachine(CARD_BYTES), CARD_BYTES)]
-    try:
-        free = here.free_bytes(here.device(choice.device))
-        found.append(_capacity(choice, shape, settings, here, free))
-    except UserError as error:
-        note(f"No batch capacity of {choice.name} on this machine: {error}")
-    return found
-
-
-def _capacity(
-    choice: ModelChoice, shape: ModelShape, settings: GenerationSettings, machine: Machine, memory_bytes: int
-) -> dict[str, Any]:
-    need = memory_need(choice, "", settings, machine=machine, shape=shape)
-    return {
-        "memory_bytes": memory_bytes,
-        "is_assumed": machine.is_assumed,
-        "device": need.device,
-        "dtype": need.dtype,
-        "quantization": need.quantization,
-        "cache": need.cache,
-        "frames": frame_count(shape.config, settings),
-        "visual_positions": visual_positions(shape.config, settings),
-        "positions": need.positions.total - need.positions.spare,
-        "weight_bytes": need.weight_bytes,
-        **asdict(batch_capacity(need, memory_bytes)),
-    }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -218,11 +218,9 @@ class Training:
         self._best_match, self._best_loss = -1.0, math.inf
         self._in_vain = 0
 
-    def run(self, watcher: TrainingWatcher, stop: StopFlag, *, keep: Callable[[], None] = lambda: None) -> bool:
+    def run(self, watcher: TrainingWatcher, stop: StopFlag) -> bool:
         """Trains until the steps are done, nothing improves, or `stop`; returns whether it was stopped. `best` is None
-        before the first judgement. `keep` is called at every judgement. Raises UserError for a loss that is no
-        number."""
-        self._keep = keep
+        before the first judgement. Raises UserError for a loss that is no number."""
         parameters = self._trainee.parameters()
         self._trainee.fit(self._examples)
         self._judge(0, watcher)
@@ -292,7 +290,6 @@ class Training:
             curves.best_step = step
             tensors = self._trainee.tensors()
             self.best = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-        self._keep()
         watcher.judged(curves, is_best=is_best)
 
 

@@ -201,12 +201,13 @@ def train_adapter(
     watcher: MakingWatcher,
     stop: StopFlag,
     *,
-    keep: Callable[[dict[str, Any]], None] = lambda _: None,
     loader: Loader = load_model,
     identity: Callable[[ModelChoice], str] = content_identity,
 ) -> TrainEnd:
-    """Trains and writes the adapter, in its best state so far if stopped. `keep` receives the curves. Raises UserError
-    for unsuitable examples, other models than those of the examples, and write errors."""
+    """Trains and writes the adapter, in its best state so far if stopped.
+
+    Raises UserError for unsuitable examples, other models than those of the examples, and write errors.
+    """
     plan.options.validate()
     check_place(plan.folder, overwrite=plan.overwrite)
     collection = read_collection(plan.data)
@@ -234,23 +235,19 @@ def train_adapter(
     chosen, held_back = split_by_scene([told.scene for told in stored.told], plan.options.validation, plan.options.seed)
     training = Training(trainee, stored.subset(chosen), stored.subset(held_back), plan.options)
     name = plan.name or plan.folder.name
-
-    def facts() -> dict[str, Any]:
-        return facts_of(training.curves, adapter=name, kind=plan.kind, started_at=started_at)
-
     watcher.begin(plan.kind, training.curves, sum(weight.numel() for weight in trainee.parameters()))
     try:
-        is_stopped = training.run(watcher, stop, keep=lambda: keep(facts()))
+        is_stopped = training.run(watcher, stop)
     except torch.OutOfMemoryError:
         raise UserError(
             f"Memory ran out; train with a smaller --batch than {plan.options.batch} or on another --device."
         ) from None
     finally:
         trainee.release()
-    keep(facts())
     if training.best is None or (is_stopped and trainee.parameters() and training.curves.best_step == 0):
         return TrainEnd(None, training.curves, is_stopped)
-    told = facts() | _provenance(plan, collection, stored, chosen)
+    told = facts_of(training.curves, adapter=name, kind=plan.kind, started_at=started_at)
+    told |= _provenance(plan, collection, stored, chosen)
     info = _described(plan, name, collection, models, trainee) | {"training": told}
     adapter = AdapterInfo(plan.folder, **info)
     return TrainEnd(save_adapter(adapter, training.best, card_of(adapter)), training.curves, is_stopped)

@@ -67,10 +67,9 @@ class ModelFacts(Plain):
     does not say). Of a model behind a server nothing is known but its name: its numbers are 0, its words "".
 
     `attention`, `cache`, `step` and `vision_pass` (of the vision tower, "eager" or "graphs") are what the run really
-    took; `attention_kernels` the kernel of each kind of pass (prefill, decode, verify), as far as it is known.
-    `content` names what its files hold (None: older sessions and random weights do not say). `layers`, `kv_heads`,
-    `head_dim`, `kv_element_bytes` come from the configuration: the KV formula needs them. `text` and `vision` (of one
-    frame) are all its sizes; older sessions and imported files do not tell them.
+    took. `content` names what its files hold (None: older sessions and random weights do not say). `layers`,
+    `kv_heads`, `head_dim`, `kv_element_bytes` come from the configuration: the KV formula needs them. `text` and
+    `vision` (of one frame) are all its sizes; older sessions and imported files do not tell them.
     """
 
     name: str
@@ -92,7 +91,6 @@ class ModelFacts(Plain):
     step: str = "eager"
     vision_pass: str = field(default="eager", compare=False)
     content: str | None = field(default=None, compare=False)
-    attention_kernels: dict[str, str] = field(default_factory=dict, compare=False)
     text: TextShape | None = field(default=None, compare=False)
     vision: VisionShape | None = field(default=None, compare=False)
 

@@ -120,7 +120,6 @@ def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
         "model": _model(info.models.get(info.role)),
         "settings": _settings(run),
         "sample": _sample(info),
-        "attention_kernels": {role: dict(model.attention_kernels) for role, model in info.models.items()},
         "setup": info.setup.get(info.role, SetupFacts()).to_json(),
         "stages": _stages(run, info.role),
         "loading": loading_document(run, info.role),

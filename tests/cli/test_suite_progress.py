@@ -38,7 +38,7 @@ def test_progress_counts_them_and_says_so_once() -> None:
     with SuiteProgress(Console(errors=errors), PLAN.rows, 0) as progress:
         for row, made in zip(PLAN.rows, ([quiet], [hot], [hot]), strict=True):
             progress.begin(row, 0)
-            progress.end(row, made, 2.0, 0)
+            progress.end(row, made)
         assert progress.counts().endswith(" · 2 slowed down")
     assert errors.getvalue().count("A GPU was slowed down in some rows; their times are not what it can do.") == 1
 

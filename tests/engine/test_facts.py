@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from engines.bench.batches import requests_for
-from engines.hardware.device import SMALL_PARAMETERS, thread_count
+from engines.fit.requirements import batch_capacity, memory_need, model_shape
+from engines.hardware.device import SMALL_PARAMETERS, AssumedMachine, thread_count
+from engines.inspection import describe_model
 from engines.suites import facts as suite_facts_module
 from engines.suites.document_facts import (
     ENCODER,
@@ -21,7 +24,7 @@ from engines.suites.document_facts import (
     linear_cka,
     visual_features,
 )
-from engines.suites.facts import CARD_BYTES, suite_facts
+from engines.suites.facts import suite_facts
 from evprof.core.sample import Sample
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import TextShape
@@ -96,6 +99,7 @@ def test_a_model_that_is_not_here_costs_its_own_rows() -> None:
 
 BUNDLED_PAIR = (ModelChoice("evprof-tiny-eventgpt"), ModelChoice("evprof-tiny-video-llava"))
 SETTINGS = GenerationSettings(max_new_tokens=5, frames=8, event_frames=1)
+CARD_BYTES = 24_000 * MIB
 SEVEN_B = (ModelChoice("random:7b-eventgpt"), ModelChoice("random:7b-llava"))
 
 
@@ -140,18 +144,17 @@ def test_a_model_that_is_not_here_is_said_and_the_others_are_told(unmeasured: No
     assert "no-such-model" in said[0]
 
 
-def test_a_device_that_is_not_here_keeps_shape_and_card() -> None:
-    """The rows will say that they cannot run; what a card holds is known all the same."""
+def test_a_device_that_is_not_here_keeps_the_shape() -> None:
+    """The rows will say that they cannot run."""
     said: list[str] = []
     name = f"cuda:{torch.cuda.device_count() + 7}" if torch.cuda.is_available() else "cuda"
     found = suite_facts([ModelChoice("evprof-tiny-eventgpt", name)], SETTINGS, said.append, scale=0.02)
     assert found["ceilings"] == []
-    (entry,) = found["models"]["evprof-tiny-eventgpt"]["capacity"]
-    assert entry["memory_bytes"] == CARD_BYTES
+    assert found["models"]["evprof-tiny-eventgpt"]["family"] == "eventgpt"
     assert any(line.startswith("No ceilings") for line in said)
 
 
-def test_the_published_capacities_and_what_weights_leave_of_them(unmeasured: None) -> None:
+def test_the_published_capacities_and_what_weights_leave_of_them() -> None:
     """002: ~75 against ~10 samples in 24 GB. By cache alone that holds; 13 GiB of weights leave 22 and 3 places."""
     settings = GenerationSettings(
         max_new_tokens=5,
@@ -160,18 +163,19 @@ def test_the_published_capacities_and_what_weights_leave_of_them(unmeasured: Non
         speculation=SpeculationSettings(gamma=1),
         input=InputSettings(pooling="none"),
     )
-    models = suite_facts(SEVEN_B, settings)["models"]
-    for name, published_mib, published in (("random:7b-eventgpt", 318.0, 75), ("random:7b-llava", 2321.5, 10)):
-        card = models[name]["capacity"][0]
+    for choice, published_mib, published in zip(SEVEN_B, (318.0, 2321.5), (75, 10), strict=True):
+        shape, card = model_shape(choice), AssumedMachine(CARD_BYTES)
+        need = memory_need(replace(choice, device="auto"), "", settings, machine=card, shape=shape)
+        found = batch_capacity(need, CARD_BYTES)
         assert int(CARD_BYTES / (published_mib * MIB)) == published
-        shape = TextShape(**models[name]["text"])
-        assert card["kv_bytes_per_sample"] == kv_bytes_per_position(shape, 2) * card["positions"]
-        assert card["naive"] == CARD_BYTES // card["kv_bytes_per_sample"]
+        text = TextShape(**describe_model(shape.config, settings)["text"])
+        positions = need.positions.total - need.positions.spare
+        assert found.kv_bytes_per_sample == kv_bytes_per_position(text, 2) * positions
+        assert found.naive == CARD_BYTES // found.kv_bytes_per_sample
         # The prompt's own words and what is drafted are planned generously, so a place or four fewer than published.
-        assert published - 4 <= card["naive"] <= published
-        assert 0 < card["real"] < card["naive"] / 2
-        assert card["dtype"] == "bfloat16"
-        assert card["is_assumed"]
+        assert published - 4 <= found.naive <= published
+        assert 0 < found.real < found.naive / 2
+        assert need.dtype == "bfloat16"
 
 
 def drawn(rows: int, width: int, seed: int) -> torch.Tensor:

@@ -217,7 +217,6 @@ def train(tiny_models: Any) -> Callable[..., TrainEnd]:
         watcher: Any = None,
         stop: Any = None,
         *,
-        keep: Any = lambda _: None,
         identity: Any = name_of,
         **more: Any,
     ) -> TrainEnd:
@@ -226,7 +225,6 @@ def train(tiny_models: Any) -> Callable[..., TrainEnd]:
             plan,
             watcher or Nobody(),
             stop or threading.Event(),
-            keep=keep,
             loader=tiny_models,
             identity=identity,
         )

@@ -33,7 +33,6 @@ def test_keys_are_the_contract(plain_run) -> None:
             "energy",
             "throttled",
             "throttling",
-            "attention_kernels",
             "clocks",
             "snapshot_path",
             "visual_costs",

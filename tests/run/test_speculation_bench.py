@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -18,6 +18,7 @@ from evprof.core.records import (
     SpanRecord,
     TokenRecord,
 )
+from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.drafters import DRAFTERS, LOOKUP, MODEL, NGRAM
@@ -44,6 +45,7 @@ class KnownDrafts:
     changes: bool = False
     refuses: str | None = None
     made: list[str] = field(default_factory=list)
+    requests: list[RunRequest] = field(default_factory=list)
 
     def describe(self):
         return {"device": "none"}
@@ -54,8 +56,14 @@ class KnownDrafts:
     def run(self, request, sink, stop):
         request.validate()
         self.made.append(request.mode)
+        self.requests.append(request)
         run_id = request.first_run_id
-        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", request.mode, request.settings, request.sample)))
+        sink.post(
+            RunStarted(
+                run_id,
+                RunInfo(run_id, 1, 0, "target", request.mode, request.settings, request.sample, turn=request.turn),
+            )
+        )
         if stop.is_set():
             sink.post(RunEnded(run_id, CANCELLED))
         elif self.refuses == request.settings.speculation.drafter and request.mode == "speculative":
@@ -131,14 +139,19 @@ def test_known_costs_give_the_known_speed_at_every_draft_length() -> None:
     assert found["summary"]["answers_differ"] == 0
 
 
-def test_turns_alternate_and_the_engine_is_closed() -> None:
+def test_every_turn_runs_plain_and_all_drafters_once_and_the_engine_is_closed() -> None:
     engine = KnownDrafts()
-    measure_speculation(
-        engine, plan_of(DraftingContender("naive", SpeculationSettings(), sweeps=False)), threading.Event()
-    )
-    final = engine.made[2:-1]
-    assert final == ["target", "speculative", "speculative", "target", "target", "speculative"] * 2
+    chosen = [replace(one, sweeps=False) for one in (NAIVE, LOOKED_UP)]
+    measure_speculation(engine, plan_of(*chosen), threading.Event())
     assert engine.made[-1] == "closed"
+    turns = [request.turn for request in engine.requests if request.turn is not None]
+    assert [(turn.number, turn.place) for turn in turns] == [divmod(number, 3) for number in range(3 * 6)]
+    drafters: dict[int, set[str]] = {}
+    for request in engine.requests:
+        if request.turn is not None:
+            name = "" if request.mode == "target" else request.settings.speculation.drafter
+            drafters.setdefault(request.turn.number, set()).add(name)
+    assert all(names == {"", MODEL, LOOKUP} for names in drafters.values())
 
 
 def test_another_answer_is_counted_and_told() -> None:

@@ -57,8 +57,11 @@ def test_every_row_is_in_the_session_once(tmp_path: Path, order: str) -> None:
     assert RowOutcomes(run.info for run in runs).is_done(plan.rows[0])
 
 
-def test_warm_ups_are_flagged_and_come_first(tmp_path: Path) -> None:
+def test_warm_ups_are_flagged_and_come_before_the_first_turn(tmp_path: Path) -> None:
     drive(plan_of(), tmp_path / "s.evprof")
+    runs = infos_of(tmp_path / "s.evprof")
+    assert [info.warmup for info in runs] == [True] * 5 + [False] * 20
+    assert all((info.turn is None) == info.warmup for info in runs)
     by_cell: dict[str, list[bool]] = {}
     for info in infos_of(tmp_path / "s.evprof"):
         by_cell.setdefault(info.cell, []).append(info.warmup)
@@ -219,12 +222,12 @@ def test_a_full_disk_stops_at_the_first_row_it_does_not_take(
 
 
 class LosesGpu(InstantEngine):
-    """Its GPU fails in the third request."""
+    """Its GPU fails in the seventh request: the third row after the warm-ups of four cells."""
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
-        self._fails = lambda *_: GPU_LOST + " (unspecified launch failure)." if len(self.requests) == 3 else None
+        self._fails = lambda *_: GPU_LOST + " (unspecified launch failure)." if len(self.requests) == 7 else None
         super().run(request, sink, stop)
-        if len(self.requests) == 3:
+        if len(self.requests) == 7:
             raise EngineLost(f"{GPU_LOST} (unspecified launch failure).")
 
 
@@ -232,7 +235,7 @@ def test_a_lost_gpu_stops_the_suite_and_its_row_is_measured_again(tmp_path: Path
     plan, path, engine = plan_of(), tmp_path / "s.evprof", LosesGpu()
     with pytest.raises(UserError, match=r"GPU failed .* --resume"):
         drive(plan, path, engine)
-    assert len(engine.requests) == 3
+    assert len(engine.requests) == 7
     assert drive(plan, path).measured == len(plan.rows) - 2
     assert outcome(path) == outcome_of_whole(tmp_path, plan)
 

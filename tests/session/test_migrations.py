@@ -47,7 +47,7 @@ def test_a_reader_migrates_a_copy_and_leaves_the_file_alone(write_session, monke
     assert path.read_bytes() == before
 
 
-REMOVED = {"frame_cache", "video_decoder"}
+REMOVED = {"attention_kernels", "frame_cache", "video_decoder"}
 """Settings that older versions had; a run that was measured with one is read without it."""
 
 

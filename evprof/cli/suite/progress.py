@@ -50,7 +50,7 @@ class SuiteProgress(Progress):
         if self._bar is not None:
             self.draw()
 
-    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
+    def end(self, row: SuiteRow, runs: list[RunLog]) -> None:
         self._done += 1
         self._left[row.cell.label] -= 1
         failed = [run for run in runs if run.info.status == FAILED]

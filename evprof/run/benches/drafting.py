@@ -20,6 +20,7 @@ from evprof.metrics.figures.decoding import decode_ms_per_token, matching_ids
 from evprof.metrics.figures.stages import stage_ms, wall_ms
 from evprof.metrics.speculation.outcome import acceptance_of_all
 from evprof.metrics.speculation.payoff import Prediction, prediction_over
+from evprof.run.turns import TurnSchedule
 
 GAMMAS = tuple(range(1, 9))
 """Draft lengths that predictions are held against."""
@@ -112,7 +113,7 @@ def plain_request(
 
 @dataclass(frozen=True)
 class DraftingTurn:
-    """A plain run and a drafted one of the same question, made one after the other."""
+    """A plain run and a drafted one of the same question and turn."""
 
     plain: RunLog
     drafted: RunLog
@@ -130,12 +131,13 @@ class DraftingTurn:
         return self.plain_ids == self.drafted_ids
 
 
-def turn_of(run: Callable[[RunRequest], RunLog], plain: RunRequest, drafted: RunRequest, repeat: int) -> DraftingTurn:
-    """Runs a plain and a drafted request, every other repeat the drafted one first."""
-    if repeat % 2 == 0:
-        return DraftingTurn(run(plain), run(drafted))
-    second = run(drafted)
-    return DraftingTurn(run(plain), second)
+def turn_of(
+    run: Callable[[RunRequest], RunLog], schedule: TurnSchedule, plain: RunRequest, drafted: Sequence[RunRequest]
+) -> list[DraftingTurn]:
+    """Runs the plain request and all drafted ones once, as the next turn."""
+    requests = [plain, *drafted]
+    made = {place: run(replace(requests[place], turn=turn)) for turn, place in schedule.draw(range(len(requests)))}
+    return [DraftingTurn(made[0], made[place]) for place in range(1, len(requests))]
 
 
 def predicted(turns: Sequence[DraftingTurn]) -> Prediction | None:
@@ -156,7 +158,7 @@ def unlike(turns: Sequence[DraftingTurn]) -> list[DraftingTurn]:
 
 
 def measured(turns: Sequence[DraftingTurn]) -> dict[str, Any]:
-    """Speedups of a drafter, mean plain time / mean drafted time, with intervals clustered by scene; whether different
+    """Speedups of a drafter, mean plain time / mean drafted time, with their intervals; whether different
     answers agree; and how many runs, scenes and tokens of plain answers, each counted once, that is made of."""
     found: dict[str, Any] = {}
     reads: tuple[tuple[str, Callable[[RunLog], float | None]], ...] = (

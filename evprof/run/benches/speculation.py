@@ -39,6 +39,7 @@ from evprof.run.benches.drafting import (
     unlike,
 )
 from evprof.run.processes.runner import finished_run
+from evprof.run.turns import TurnSchedule
 
 FlipJudge = Callable[[RunRequest, Sequence[int], Sequence[int]], float]
 """The plain request, its answer and one that differs -> how far apart both tokens' logits were at the first difference,
@@ -50,7 +51,7 @@ SWEPT_SAMPLES = 3
 
 @dataclass(frozen=True)
 class SpeculationPlan:
-    """`samples` are asked their own prompts; `repeat` are pairs of runs per sample, `sweep_repeat` those per sample and
+    """`samples` are asked their own prompts; `repeat` are turns per sample, `sweep_repeat` those per sample and
     draft length of the untouched draft model, whose prediction is what is held against measurement; others get a third.
 
     `judge` is asked about every lossless answer that differs from the plain one.
@@ -122,6 +123,7 @@ class _Bench:
     environment: dict[str, Any] = field(default_factory=dict)
     gaps_ulps: list[float] = field(default_factory=list)
     dtype: str = ""
+    schedule: TurnSchedule = field(default_factory=TurnSchedule)
 
     def measure(self) -> None:
         plan = self.plan
@@ -148,12 +150,12 @@ class _Bench:
             for gamma in contender.gammas:
                 self._run(contender.request(self._plain(sample), gamma))
         repeats = plan.sweep_repeat if contender.speculation.drafter == MODEL else max(4, plan.sweep_repeat // 3)
-        for repeat in range(repeats):
+        for _ in range(repeats):
             for sample in samples:
                 plain = self._plain(sample)
-                order = contender.gammas if repeat % 2 == 0 else tuple(reversed(contender.gammas))
-                for gamma in order:
-                    turns[gamma].append(self._turn(plain, contender, gamma, repeat))
+                drafted = [contender.request(plain, gamma) for gamma in contender.gammas]
+                for gamma, turn in zip(contender.gammas, self._turn(plain, drafted), strict=True):
+                    turns[gamma].append(turn)
         swept = [_swept_row(contender, gamma, found, len(samples)) for gamma, found in turns.items()]
         self.sweep += swept
         known = [row for row in swept if row["measured"] is not None]
@@ -169,9 +171,10 @@ class _Bench:
         reasons = list(self.rows)
         for number, sample in enumerate(plan.samples, 1):
             plain = self._plain(sample)
-            for repeat in range(plan.repeat):
-                for contender, gamma in best if repeat % 2 == 0 else reversed(best):
-                    turns[contender.key].append(self._turn(plain, contender, gamma, repeat))
+            drafted = [contender.request(plain, gamma) for contender, gamma in best]
+            for _ in range(plan.repeat if best else 0):
+                for (contender, _), turn in zip(best, self._turn(plain, drafted), strict=True):
+                    turns[contender.key].append(turn)
             self.rows = [_row(contender, gamma, turns[contender.key]) for contender, gamma in best] + reasons
             self._judge(plain, best, turns)
             left_s = (time.monotonic() - began) / number * (len(plan.samples) - number)
@@ -188,8 +191,8 @@ class _Bench:
         for own, other in {(turn.plain_ids, turn.drafted_ids) for turn in latest if not turn.is_same}:
             self.gaps_ulps.append(judge(plain, own, other))
 
-    def _turn(self, plain: RunRequest, contender: DraftingContender, gamma: int, repeat: int) -> DraftingTurn:
-        return turn_of(self._run, plain, contender.request(plain, gamma), repeat)
+    def _turn(self, plain: RunRequest, drafted: Sequence[RunRequest]) -> list[DraftingTurn]:
+        return turn_of(self._run, self.schedule, plain, drafted)
 
     def _plain(self, sample: Sample) -> RunRequest:
         plan = self.plan
@@ -200,13 +203,10 @@ class _Bench:
 
 
 def _swept_row(contender: DraftingContender, gamma: int, turns: Sequence[DraftingTurn], samples: int) -> dict[str, Any]:
-    """Predicted from one half of the repeats, measured in the other; `turns` are in order of repeats.
-
-    Repeats change sides two by two, because the order within a turn alternates: both halves have both orders.
-    """
+    """Predicted from every other repeat, measured in the rest; `turns` are in order of repeats."""
     halves: tuple[list[DraftingTurn], list[DraftingTurn]] = ([], [])
     for index, turn in enumerate(turns):
-        halves[index // samples // 2 % 2].append(turn)
+        halves[index // samples % 2].append(turn)
     prediction, speed = predicted(halves[0]), measured(halves[1])["decode_speedup"]
     return {
         "drafter": contender.key,
@@ -312,14 +312,15 @@ def measure_adapter(
     turns: list[DraftingTurn] = []
     total = len(plan.samples) * plan.repeat
     samples = 0
-    run = partial(finished_run, engine, stop=stop)
+    run, schedule = partial(finished_run, engine, stop=stop), TurnSchedule()
     for request in plan.requests(plan.samples[0]):  # so that loading and first calls are in no measured run
         first = run(request)
     try:
         for sample in plan.samples:
             made = []
-            for repeat in range(plan.repeat):
-                made.append(turn_of(run, *plan.requests(sample), repeat))
+            plain, drafted = plan.requests(sample)
+            for _ in range(plan.repeat):
+                made += turn_of(run, schedule, plain, [drafted])
                 done(len(turns) + len(made), total)
             turns += made
             samples += 1

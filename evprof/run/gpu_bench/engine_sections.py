@@ -29,6 +29,7 @@ from evprof.metrics.figures.energy import decode_energy_per_token_j, energy_j, m
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.speculation.parallel_prefill import window_of
 from evprof.run.processes.runner import LocalRunner
+from evprof.run.requests import requests_in_turns
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -76,7 +77,8 @@ class PairBench:
 
 def measure_parallel_prefill(bench: PairBench, emit: Emit) -> None:
     """A row: how long the draft worked inside the target's prefill, what it drafted there, what that cost both."""
-    runs = bench.runs([bench.request(mode) for mode in ("draft", "target", "parallel-prefill")])
+    requests = [bench.request(mode) for mode in ("draft", "target", "parallel-prefill")]
+    runs = bench.runs(requests_in_turns(requests, bench.repeat))
     counted = [run for run in runs if not run.info.warmup]
     both = [run for run in counted if run.info.mode == "parallel-prefill"]
     windows = [figures for run in both if (figures := window_of(run, counted)) is not None]

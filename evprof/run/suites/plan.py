@@ -172,14 +172,19 @@ def _blocks(
     listed = [block for block in blocks.values() if any(pairs[cell.label] for cell, _ in block)]
     reference = _reference(listed[0], pairs)
     for number, block in enumerate(reversed(listed) if is_backwards else listed):
-        yield replace(reference, repeat=number)
+        yield _turn_alone(reference, number, schedule)
         by_roles: dict[tuple[str, ...], list[SuiteConfiguration]] = {}
         for cell, roles in block:
             by_roles.setdefault(roles, []).append(cell)
         # A speculative cell and its weights make a block of their own, so a block has rows of one kind nearly always.
         for roles, cells in by_roles.items():
             yield from _in_turns(spec.repeat, cells, pairs, schedule, roles)
-    yield replace(reference, repeat=len(listed))
+    yield _turn_alone(reference, len(listed), schedule)
+
+
+def _turn_alone(row: SuiteRow, repeat: int, schedule: TurnSchedule) -> SuiteRow:
+    turn, row = next(schedule.draw([row]))
+    return replace(row, repeat=repeat, turn=turn)
 
 
 def _reference(block: Sequence[tuple[SuiteConfiguration, tuple[str, ...]]], pairs: SamplesOfCells) -> SuiteRow:
@@ -243,6 +248,10 @@ class RowDeck:
         self._owners.setdefault(row.sample.name, machine)
         return row
 
+    def ahead(self, place: int) -> Sequence[SuiteRow]:
+        """The rest of the turn that a place is at."""
+        return self._begun.get(place, ())
+
     def give_back(self, place: int, row: SuiteRow, *, machine_is_gone: str = "") -> None:
         """A row that was lost comes first again, with the rest of its turn, for any place; what a machine had that is
         gone is free for others."""
@@ -267,5 +276,5 @@ class RowDeck:
         return turn
 
 
-def _turn(row: SuiteRow) -> tuple[int, str, int]:
-    return row.process, row.sample.name, row.repeat
+def _turn(row: SuiteRow) -> int | None:
+    return row.turn and row.turn.number

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,12 +46,12 @@ class SuiteWatcher(Protocol):
     """Who is told how a suite goes."""
 
     def begin(self, row: SuiteRow, warmup: int) -> None:
-        """A row is measured next, after so many warm-up runs."""
+        """A row is measured next, after the warm-ups of so many rows of its turn."""
 
     def look(self, book: RunBook) -> None:
         """Called about twenty times a second while it is."""
 
-    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
+    def end(self, row: SuiteRow, runs: list[RunLog]) -> None:
         """It is over, however."""
 
     def lose(self, row: SuiteRow, sentence: str) -> None:
@@ -73,17 +73,18 @@ class SuiteEnd:
 
 @dataclass
 class Seat:
-    """What is known of a place: the row it is at, what that comes after, and since when."""
+    """What is known of a place: the row it is at, and the warm-ups that come first."""
 
     warm_ups: WarmUps
     process: int = 0
     row: SuiteRow | None = None
-    warmup: int = 0
-    is_again: bool = False
-    began: float = 0.0
+    warming: deque[tuple[SuiteRow, int]] = field(default_factory=deque)
+    """Rows of the turn with the warm-ups that they need, as far as these have not ended."""
 
-    def take(self, row: SuiteRow, warmup: int) -> None:
-        self.row, self.warmup, self.is_again, self.began = row, warmup, False, time.monotonic()
+    def take(self, rows: Sequence[SuiteRow]) -> None:
+        """Takes the first of these rows, which follow each other in a turn."""
+        self.row = rows[0]
+        self.warming = deque((row, count) for row in rows if (count := self.warm_ups.before(row)))
 
 
 class SuiteDriver:
@@ -210,9 +211,14 @@ class SuiteDriver:
             self._enter_process(seat, row)
         if self._trials is not None:
             self._trials.try_video(row.sample)
-        seat.take(row, seat.warm_ups.before(row))
-        self._watcher.begin(row, seat.warmup)
-        self._places.begin(place, self._request(row, seat.warmup), is_fresh=is_fresh)
+        seat.take([row, *self._deck.ahead(place)])
+        self._watcher.begin(row, len(seat.warming))
+        self._go_on(place, seat, row, is_fresh=is_fresh)
+
+    def _go_on(self, place: int, seat: Seat, row: SuiteRow, *, is_fresh: bool = False) -> None:
+        """Begins the next warm-up, or the row."""
+        request = self._request(*seat.warming[0]) if seat.warming else self._request(row, 0)
+        self._places.begin(place, request, is_fresh=is_fresh)
 
     def _enter_process(self, seat: Seat, row: SuiteRow) -> None:
         if all(row.process > other.process for other in self._seats.values()):
@@ -221,7 +227,8 @@ class SuiteDriver:
         seat.warm_ups = self._cold_start()
 
     def _request(self, row: SuiteRow, warmup: int) -> RunRequest:
-        return replace(row.request(warmup), first_run_id=self._next_run_id, group_id=self._group_of(row))
+        request = replace(row.request(warmup), first_run_id=self._next_run_id, group_id=self._group_of(row))
+        return replace(request, repeat=0) if warmup else request
 
     def _group_of(self, row: SuiteRow) -> int:
         return self._progress.group_of(row) or self._next_group_id
@@ -251,16 +258,16 @@ class SuiteDriver:
         if ended.lost is not None and self._is_given_back(ended, row):
             return
         runs = self._take_in(ended, row)
-        is_able = not self._end.is_stopped and self._places.lost is None
-        if seat.warmup and not seat.is_again and is_able and {run.info.role for run in runs} < set(row.roles):
-            # An engine may leave it at the warm-up that failed: the row itself has yet to say that it did.
-            seat.row, seat.is_again = row, True
-            self._places.begin(ended.place, self._request(row, 0), is_fresh=False)
+        if seat.warming and ended.lost is None and self._places.lost is None:
+            seat.warming.popleft()
+            if not self._end.is_stopped:
+                seat.row = row
+                self._go_on(ended.place, seat, row)
             return
         self._end.measured += 1
         self._end.failed += any(run.info.status == FAILED for run in runs)
         self._progress.note(run.info for run in runs)
-        self._watcher.end(row, runs, time.monotonic() - seat.began, seat.warmup)
+        self._watcher.end(row, runs)
         # Nothing is written while the next row is measured here, and this one is safe.
         self._save(row)
         if self._places.lost is not None:
