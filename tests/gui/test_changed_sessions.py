@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QInputDialog
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.loaders.bundled import bundled_sample
 from evprof.run.session_writer import SessionWriter
 from evprof.session import opened
 from evprof.session.facts import Mark
@@ -160,6 +161,7 @@ def test_a_session_that_another_window_records_is_not_written(
     with SessionWriter(read_session(session_file), session_file, skips_existing=True) as other:
         other.claim()
         window.session.read(session_file)
+        window.show_sample(bundled_sample())
         window.toolbar.run()
         assert window.messages.shown is not None
         assert "under another name" in window.messages.shown.sentence

@@ -89,9 +89,10 @@ def test_a_click_on_a_frame_takes_both_players_there(pair: ModelPair, runs: dict
 
 
 def test_a_sample_without_a_run_is_already_shown(
-    pair: ModelPair, files: dict[str, str], wait_until: Callable[..., None]
+    pair: ModelPair, selection: Selection, files: dict[str, str], wait_until: Callable[..., None]
 ) -> None:
-    pair.show_sample(Sample(files["events"], files["video"]))
+    selection.current.choose_sample(Sample(files["events"], files["video"]))
+    pair.show_columns(None, None)
     wait_until(lambda: pair.left.player.image is not None and pair.right.player.image is not None)
     assert pair.clock.duration_us > 1_000_000
     assert pair.left.text.plain_text() == ""

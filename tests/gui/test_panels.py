@@ -28,6 +28,7 @@ from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_entries import RunEntries
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.sample_list import SampleList
+from ui.state.current import CurrentState
 from ui.state.recent import Recent
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TimeRange, TokenRef
@@ -151,7 +152,7 @@ def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(control
 
 
 def test_samples_show_what_they_hold(themes: ThemeHolder, wait_until: Callable[..., None], tmp_path: Path) -> None:
-    samples = SampleList(themes, bundled_samples())
+    samples = SampleList(themes, bundled_samples(), CurrentState())
     samples.add(Sample(video_path=str(tmp_path / "drive.mp4")))
     samples.add(Sample(video_path=str(tmp_path / "drive.mp4")))
     lines = samples.list.lines

@@ -185,7 +185,8 @@ def test_a_run_shows_the_part_it_took(window: MainWindow, wait_until: Wait, sequ
     wait_until(lambda: window.pair.clock.position_us == 700_000)
     (section, *_) = window.inspector.sections
     assert {detail.name: detail.text for detail in section.details}["part"] == "0.70 s to 0.90 s"
-    assert window.pair.scrubber.clip.is_all, "the bar is the next run's"
+    assert (window.toolbar.sample.start_us, window.toolbar.sample.duration_us) == (700_000, 200_000)
+    assert not window.pair.scrubber.clip.is_all
     assert window.pair.scrubber.track.is_editable
 
 

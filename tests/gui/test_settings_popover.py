@@ -383,7 +383,7 @@ def toolbar(themes: ThemeHolder, tmp_path: Path) -> Iterator[Toolbar]:
     made = Toolbar(themes, Recent(tmp_path / "recent.json"))
     made.resize(1600, 44)
     made.show()
-    made.set_sample(bundled_sample())
+    made.current.choose_sample(bundled_sample())
     yield made
     made.deleteLater()
 

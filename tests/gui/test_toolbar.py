@@ -28,7 +28,7 @@ def toolbar(themes: ThemeHolder, tmp_path: Path) -> Iterator[Toolbar]:
     made = Toolbar(themes, Recent(None), lambda: tmp_path / "traces")
     made.resize(1600, 44)
     made.show()
-    made.set_sample(bundled_sample())
+    made.current.choose_sample(bundled_sample())
     yield made
     made.deleteLater()
 
@@ -59,14 +59,14 @@ def test_run_hands_over_what_is_set(toolbar: Toolbar, tmp_path: Path) -> None:
 
 
 def test_modes_without_input_are_grey_and_say_why(toolbar: Toolbar) -> None:
-    toolbar.set_sample(Sample(events_path=bundled_sample().events_path))
+    toolbar.current.choose_sample(Sample(events_path=bundled_sample().events_path))
     toolbar.mode.menu().aboutToShow.emit()
     actions = {str(action.data()): action for action in toolbar.mode.menu().actions()}
     assert not actions["speculative"].isEnabled()
     assert actions["speculative"].text().endswith("needs a video")
     assert actions["draft"].isEnabled()
     assert toolbar.form.mode == "draft"
-    toolbar.set_sample(bundled_sample())
+    toolbar.current.choose_sample(bundled_sample())
     assert toolbar.form.mode == "side-by-side"
 
 
@@ -74,12 +74,12 @@ def test_nothing_to_run_is_said_beside_run(toolbar: Toolbar) -> None:
     found = requests_of(toolbar)
     told: list[str] = []
     toolbar.failed.connect(told.append)
-    toolbar.set_sample(Sample())
+    toolbar.current.choose_sample(Sample())
     assert toolbar.hint.text() == "Open events or a video first."
     assert not toolbar.run_button.isEnabled()
     QTest.keyClick(toolbar.prompt, Qt.Key.Key_Return)
     assert told == ["Open events or a video first."]
-    toolbar.set_sample(Sample(events_path="/nowhere/scene.npy"))
+    toolbar.current.choose_sample(Sample(events_path="/nowhere/scene.npy"))
     assert toolbar.hint.text() == "scene.npy is gone; open it again."
     assert not found
 

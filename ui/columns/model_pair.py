@@ -53,7 +53,7 @@ class ModelPair(QWidget):
         for column in (self.left, self.right):
             for player in column.players:
                 player.failed.connect(self.failed)
-        self._sample: Sample | None = None
+        self._current = selection.current
         grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         grid.setHorizontalSpacing(2 * GRID)
@@ -114,27 +114,17 @@ class ModelPair(QWidget):
         self._grid.setRowStretch(1, 4 if is_alone else 0)
 
     @property
-    def shown_sample(self) -> Sample | None:
+    def shown_sample(self) -> Sample:
         """Whose inputs are on show: a run's, or those of the sample to run next."""
-        column = self.left.column or self.right.column
-        return self._sample if column is None else column.run.info.sample
+        return self._sample_beside(self.right.column or self.left.column)
 
-    def keep_sample(self, sample: Sample) -> None:
-        """The sample to run next changed, and its files did not."""
-        self._sample = sample
-
-    def _sample_beside(self, other: ShownModel | None) -> Sample | None:
+    def _sample_beside(self, other: ShownModel | None) -> Sample:
         """The sample of a column without a run: the other column's run had it, or it is the one to run next."""
-        return self._sample if other is None else other.run.info.sample
+        return self._current.now.sample if other is None else other.run.info.sample
 
     @property
     def is_idle(self) -> bool:
         return not any(player.is_waiting for column in (self.left, self.right) for player in column.players)
-
-    def show_sample(self, sample: Sample | None) -> None:
-        """Shows the inputs of a sample that no run has used yet; text and figures stay empty."""
-        self._sample = sample
-        self.show_columns(None, None)
 
     def refresh(self) -> None:
         """Follows both runs: at most once per pull of the controller."""

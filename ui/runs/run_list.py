@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.requests import requests_beside
+from evprof.run.requests import request_again, requests_beside
 from evprof.view.columns import pair_for
 from ui.runs.run_entries import CELL, OPEN, REPEATS, FoldKey, RunEntries, Slot
 from ui.runs.run_remarks import BOTH_IN_TURNS, Payoffs, RunRemarks, baseline_menu
@@ -29,6 +29,8 @@ MOST_MADE = 500
 _NO_RUNS = "No runs yet", "Every run is kept here and saved as it goes. Choose a mode, press Run."
 _NO_MATCH = "No such run", "No run holds all of these words; clear the field to see every run."
 
+AGAIN = "Run again with these settings"
+
 MANY_LINES = 8
 """A list as long as this has a field to look for runs in."""
 
@@ -42,9 +44,11 @@ class RunList(QWidget):
 
     Signals:
         measuring_asked(object): a list of RunRequest whose runs are wanted beside what is shown.
+        run_asked(): the current request is to be run.
     """
 
     measuring_asked = Signal(object)
+    run_asked = Signal()
 
     def __init__(
         self, selection: Selection, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
@@ -236,6 +240,9 @@ class RunList(QWidget):
         if run_ids:
             for side, name in enumerate("AB"):
                 menu.addAction(f"Show as {name}").triggered.connect(lambda _=False, side=side: self.put(key, side))
+            again = menu.addAction(AGAIN)
+            again.setEnabled(isinstance(key, tuple) and key[0] != CELL and self._is_measured(run_ids))
+            again.triggered.connect(lambda: self.run_again(key))
             menu.addSeparator()
             menu.addAction("Rename…").triggered.connect(lambda: self.remarks.ask_name(run_ids))
             menu.addAction("Note…").triggered.connect(lambda: self.remarks.ask_note(run_ids))
@@ -245,7 +252,7 @@ class RunList(QWidget):
             menu.addSeparator()
             if drafting := self._drafting(run_ids):
                 menu.addMenu(self._baseline_menu(drafting, "Weigh against", menu))
-                menu.addAction(BOTH_IN_TURNS).triggered.connect(lambda: self.measure_in_turns(drafting))
+                menu.addAction(BOTH_IN_TURNS).triggered.connect(lambda: self._measure_in_turns_of(key, drafting))
                 menu.addSeparator()
         menu.addAction("Filter runs…").triggered.connect(self.look_for)
         deleted = list(self._controller.book.deleted)
@@ -274,6 +281,32 @@ class RunList(QWidget):
     def offer_baseline(self, run: RunLog, place: QPoint | None = None) -> None:
         """The menu of what a run is weighed against."""
         self._baseline_menu(run).popup(place or self.list.mapToGlobal(QPoint(2 * GRID, 2 * GRID)))
+
+    def _is_measured(self, run_ids: Sequence[int]) -> bool:
+        """Whether runs were measured here, so that they can be measured again."""
+        found = (self._controller.run(run_id) for run_id in run_ids)
+        return all(run is not None and run.info.imported is None for run in found)
+
+    def run_again(self, key: object) -> None:
+        """Makes the request of a line current, shows the line, and asks for its run, as often as it was repeated."""
+        if (run := self._controller.run(self._ids(key)[-1])) is None:
+            return
+        members = [other.info for other in self._controller.runs.values() if other.info.group_id == run.info.group_id]
+        request = request_again(run, run.info.mode, max(info.repeat for info in members) + 1)
+        models = {role: choice for role in request.roles if (choice := getattr(request, role)) is not None}
+        current = self._selection.current
+        measuring = {**current.now.measuring, "repeat": request.repeat}
+        self._choose(key)
+        current.take_request(
+            request.sample, mode=request.mode, settings=request.settings, measuring=measuring, **models
+        )
+        self.run_asked.emit()
+
+    def _measure_in_turns_of(self, key: object, run: RunLog) -> None:
+        """The same of a line that need not be shown: it comes into view first."""
+        if run.run_id not in self._selection.runs:
+            self._choose(key)
+        self.measure_in_turns(run)
 
     def measure_in_turns(self, run: RunLog) -> None:
         """Asks for turns of what a run was asked and of the target alone."""

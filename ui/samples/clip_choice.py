@@ -27,8 +27,9 @@ def files_of(sample: Sample) -> Hashable:
 
 
 def identity(sample: Sample) -> Hashable:
-    """What tells samples of a list apart: the same files may stand there with several clips."""
-    return (files_of(sample), sample.start_us, sample.duration_us)
+    """What tells samples of a list apart: files and clip; without files, as in an import, the name."""
+    has_files = sample.events_path is not None or sample.video_path is not None
+    return (files_of(sample), sample.start_us, sample.duration_us, "" if has_files else sample.name)
 
 
 def sample_name(sample: Sample) -> str:

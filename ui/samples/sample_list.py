@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.units import ms_text
 from ui.samples.clip_choice import clip_of, identity, sample_name
+from ui.samples.openings import MOST_LISTED
+from ui.state.current import CurrentState
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.line_list import LineList, ListLine
@@ -69,10 +72,15 @@ class SampleList(QWidget):
     sample_chosen = Signal(object)
     refused = Signal(object, str)
 
-    def __init__(self, themes: ThemeHolder, samples: Iterable[Sample] = (), parent: QWidget | None = None) -> None:
+    def __init__(
+        self, themes: ThemeHolder, samples: Iterable[Sample], current: CurrentState, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self._samples: list[Sample] = []
-        self._current: Sample | None = None
+        self._of_runs: dict[Hashable, Sample] = {}
+        """Samples of runs of this session that are listed for no other reason."""
+
+        self._current = current
         self._durations = Durations()
         self._is_reading = False
         self._looking = QTimer(self)
@@ -86,14 +94,23 @@ class SampleList(QWidget):
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         stacked(head, self._empty, self.list, on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
-        for sample in samples:
-            if all(identity(sample) != identity(entry) for entry in self._samples):
-                self._samples.append(sample)
-        self._fill()
+        self.add_all(list(samples))
+        current.listeners.append(self._fill)
 
     @property
     def samples(self) -> list[Sample]:
-        return list(self._samples)
+        return list(self._listed().values())
+
+    def _listed(self) -> dict[Hashable, Sample]:
+        """What is listed, by identity: samples of runs first; the current one always."""
+        listed = {identity(sample): sample for sample in (*self._of_runs.values(), *self._samples)}
+        current = self._current.now.sample
+        is_missing = identity(current) not in listed and identity(current) != identity(Sample())
+        return {identity(current): current, **listed} if is_missing else listed
+
+    def holds(self, sample: Sample) -> bool:
+        """Whether a sample is listed for another reason than that it is current."""
+        return any(identity(entry) == identity(sample) for entry in (*self._of_runs.values(), *self._samples))
 
     def add(self, sample: Sample) -> None:
         """Lists a sample on top, unless the same files with the same clip are listed."""
@@ -121,20 +138,21 @@ class SampleList(QWidget):
         if place is None:
             others.insert(0, after)
         else:
-            others[place] = after
+            others[place] = dataclasses.replace(after, prompt=others[place].prompt)
         self._samples = others
-        self._current = after
         self._fill()
 
-    def follow(self, sample: Sample) -> Sample | None:
-        """Marks the sample that a run looked at, and nothing where it is not listed; the sample as it is listed."""
-        key = identity(sample)
-        found = next((entry for entry in self._samples if identity(entry) == key), None)
-        self.set_current(found)
-        return found
+    def add_of_runs(self, samples: Iterable[Sample]) -> None:
+        """Lists samples of runs above the others, for as long as their session is open."""
+        listed = {identity(entry) for entry in self._samples}
+        fresh = {key: sample for sample in samples if (key := identity(sample)) not in listed | self._of_runs.keys()}
+        if fresh and len(self._of_runs) < MOST_LISTED:
+            self._of_runs = {**fresh, **self._of_runs}
+            self._fill()
 
-    def set_current(self, sample: Sample | None) -> None:
-        self._current = sample
+    def forget_runs(self) -> None:
+        """Another session is open: samples that were listed for runs of the one before leave."""
+        self._of_runs.clear()
         self._fill()
 
     def read_durations(self) -> None:
@@ -163,7 +181,7 @@ class SampleList(QWidget):
         self._fill()
 
     def _refuse(self, sample: Sample, sentence: str) -> None:
-        was_current = self._current is not None and identity(self._current) == identity(sample)
+        was_current = identity(self._current.now.sample) == identity(sample)
         self._samples.remove(sample)
         del self._durations.known[sample], self._durations.problems[sample]
         self.refused.emit(sample, sentence)
@@ -171,9 +189,8 @@ class SampleList(QWidget):
             self.sample_chosen.emit(self._samples[0])
 
     def _fill(self) -> None:
-        lines = [self._line(sample) for sample in self._samples]
-        current = identity(self._current) if self._current else None
-        self.list.show_lines(lines, current)
+        lines = [self._line(sample) for sample in self._listed().values()]
+        self.list.show_lines(lines, identity(self._current.now.sample))
         self.list.setVisible(bool(lines))
         self._empty.setVisible(not lines)
 
@@ -190,9 +207,7 @@ class SampleList(QWidget):
         return ListLine(identity(sample), sample_name(sample), second=second, tip=tip, tells_by_end=sample.is_clip)
 
     def _choose(self, key: object) -> None:
-        sample = next((entry for entry in self._samples if identity(entry) == key), None)
-        if sample is not None and (self._current is None or identity(self._current) != key):
-            self._current = sample
+        if (sample := self._listed().get(key)) is not None:  # type: ignore[call-overload]
             self.sample_chosen.emit(sample)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
@@ -21,8 +22,8 @@ from evprof.core.vocabulary.settings import SETTINGS, setting_value, with_value
 from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION, SpeculationSettings
 from evprof.core.vocabulary.switches import LANGUAGE_MODEL, VISION
 from evprof.loaders.pictures.frame_folder import is_there
-from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.checkpoints import family_named
+from ui.state.current import CurrentState
 
 if TYPE_CHECKING:
     from evprof.loaders.adapters import AdapterInfo
@@ -188,38 +189,55 @@ def value_shown(entry: Setting, number: float) -> Any:
 _WORDS = {EVENTS: "events", VIDEO: "a video"}
 
 
+_Value = TypeVar("_Value")
+
+
+class CurrentField(Generic[_Value]):
+    """A field of the current value, as an attribute of the form."""
+
+    def __set_name__(self, _form: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, form: RequestForm, _form: type | None = None) -> _Value:
+        value: _Value = getattr(form.current.now, self._name)
+        return value
+
+    def __set__(self, form: RequestForm, value: _Value) -> None:
+        form.current.change(**{self._name: value})
+
+
 class RequestForm:
-    """Sample, models, mode, settings. The mode a person chose comes back as soon as its inputs are there again.
+    """The current value as a request. The mode a person chose comes back as soon as its inputs are there again.
 
     `environment` is what the engine said of its machine, empty before it did.
     """
 
-    def __init__(self) -> None:
-        self.sample = Sample()
-        self.draft = ModelChoice(BUNDLED_DRAFT)
-        self.target = ModelChoice(BUNDLED_TARGET)
-        self.settings = GenerationSettings()
-        self.measuring: dict[str, Any] = {entry.key: entry.default for entry in OF_MEASURING}
+    sample = CurrentField[Sample]()
+    draft, target = CurrentField[ModelChoice](), CurrentField[ModelChoice]()
+    settings = CurrentField[GenerationSettings]()
+    measuring = CurrentField[Mapping[str, Any]]()
+
+    def __init__(self, current: CurrentState | None = None) -> None:
+        self.current = current or CurrentState()
         self.controls = controls()
         self.trace_folder: Path | None = None
         self.environment: dict[str, Any] = {}
-        self._wanted_mode = next(iter(MODES))
         self._families: dict[str, str | None] = {}
 
     @property
     def mode(self) -> str:
         """The mode that will run: the wanted one, or the best the inputs allow."""
-        if not self.mode_problem(self._wanted_mode):
-            return self._wanted_mode
-        return next((mode for mode in MODES if not self.mode_problem(mode)), self._wanted_mode)
+        if not self.mode_problem(self.wanted_mode):
+            return self.wanted_mode
+        return next((mode for mode in MODES if not self.mode_problem(mode)), self.wanted_mode)
 
     @property
     def wanted_mode(self) -> str:
         """The mode that was asked for, whether or not it can run."""
-        return self._wanted_mode
+        return self.current.now.mode
 
     def choose_mode(self, mode: str) -> None:
-        self._wanted_mode = mode
+        self.current.change(mode=mode)
 
     def mode_problem(self, mode: str) -> str:
         """What a mode lacks: "needs events", "needs a video", "needs events and a video"; empty when it can run."""
@@ -268,13 +286,13 @@ class RequestForm:
 
     def take(self, key: str, value: Any) -> None:
         if key in self.measuring:
-            self.measuring[key] = value
+            self.measuring = {**self.measuring, key: value}
         else:
             self.settings = with_choice(self.settings, key, value)
 
     def reset(self) -> None:
-        for key, control in self.controls.items():
-            self.take(key, control.default)
+        for key in self._touched:
+            self.take(key, self.controls[key].default)
 
     @property
     def settings_in_force(self) -> GenerationSettings:
@@ -336,19 +354,21 @@ class RequestForm:
 
     def open_events(self, path: str) -> Sample:
         """Takes events: they complete a sample that has only a video, and begin a new one otherwise."""
+        sample = Sample(events_path=path, prompt=self.sample.prompt)
         if self.sample.events_path is None and self.sample.video_path is not None:
             # What was chosen of the video lay on its own clock; from now on the events' counts.
-            self.sample = replace(self.sample, events_path=path, name="", start_us=None, duration_us=None)
-        else:
-            self.sample = Sample(events_path=path, prompt=self.sample.prompt)
-        return self.sample
+            sample = replace(self.sample, events_path=path, name="", start_us=None, duration_us=None)
+        return self._chosen(sample)
 
     def open_video(self, path: str) -> Sample:
         """Takes a video: it completes a sample that has only events, and begins a new one otherwise."""
+        sample = Sample(video_path=path, prompt=self.sample.prompt)
         if self.sample.video_path is None and self.sample.events_path is not None:
-            self.sample = replace(self.sample, video_path=path, name="")
-        else:
-            self.sample = Sample(video_path=path, prompt=self.sample.prompt)
+            sample = replace(self.sample, video_path=path, name="")
+        return self._chosen(sample)
+
+    def _chosen(self, sample: Sample) -> Sample:
+        self.current.choose_sample(sample)
         return self.sample
 
     def request(self) -> RunRequest:

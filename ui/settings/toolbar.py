@@ -16,11 +16,11 @@ from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.core.texts import plain
-from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.bundled import assets_folder
 from ui.run_facts.run_text import mode_name
 from ui.settings.request_form import RequestForm
 from ui.settings.tool_buttons import ICON, ExportButton, ModeButton, ModelButton, SettingsButton, ToolButton
+from ui.state.current import NO_RUNS, Current, CurrentState
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
@@ -73,16 +73,16 @@ class Toolbar(QFrame):
         themes: ThemeHolder,
         recent: Recent | None = None,
         trace_folder: Callable[[], Path] | None = None,
-        sample: Sample | None = None,
+        current: CurrentState | None = None,
     ) -> None:
-        """`trace_folder` says where torch traces go; without it there is no trace button. `sample` is run first."""
+        """`trace_folder` says where torch traces go; without it there is no trace button."""
         super().__init__()
         self.setProperty("role", "panel")
         self.setFixedHeight(HEIGHT)
         self._themes = themes
         self._recent = recent if recent is not None else Recent(None)
-        self.form = RequestForm()
-        self.form.sample = sample or self.form.sample
+        self.form = RequestForm(current)
+        self.current = self.form.current
         self.form.settings = self._recent.settings
         self._trace_folder = trace_folder
         self._is_busy = self._is_held = False
@@ -92,8 +92,10 @@ class Toolbar(QFrame):
         self._make_prompt()
         self._make_running()
         self._lay_out()
+        self._shown = Current()
         themes.changed.connect(self._restyle)
         self._restyle()
+        self.current.listeners.append(self._take_current)
         self._show_state()
 
     # Parts
@@ -128,7 +130,7 @@ class Toolbar(QFrame):
         self.prompt.setAccessibleName("Prompt")
         self.prompt.setMinimumWidth(80)
         self.prompt.setAcceptDrops(False)  # files that fall on it are the window's, not words
-        self.prompt.textEdited.connect(self._take_prompt)
+        self.prompt.textEdited.connect(self.current.type_prompt)
         self.prompt.returnPressed.connect(self.run)
         self.hint = in_role(Label(), "small")
         self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -178,7 +180,7 @@ class Toolbar(QFrame):
 
             choice = getattr(self.form, role)
             made = ModelPopover(role, choice, self._recent, self._themes, self)
-            made.chosen.connect(partial(self._take_model, role))
+            made.chosen.connect(partial(setattr, self.form, role))
             self._popovers[role] = made
         return self._popovers[role]
 
@@ -188,7 +190,6 @@ class Toolbar(QFrame):
         from ui.settings.settings_popover import SettingsPopover
 
         made = SettingsPopover(self.form, self._themes, self)
-        made.changed.connect(self._show_state)
         made.closed.connect(lambda: self._recent.note_settings(self.form.settings))
         return made
 
@@ -196,23 +197,20 @@ class Toolbar(QFrame):
     def sample(self) -> Sample:
         return self.form.sample
 
-    def set_sample(self, sample: Sample) -> None:
-        """Takes a sample that was chosen elsewhere, with its prompt."""
-        if sample == self.form.sample and sample.prompt == self.prompt.text():
+    def _take_current(self) -> None:
+        """Shows what will run, unless other runs on show are all that changed."""
+        now = replace(self.current.now, runs=NO_RUNS, cell="")
+        if now == self._shown:
             return
-        self.form.sample = sample
-        self.prompt.setText(sample.prompt)
-        self.prompt.setCursorPosition(0)
+        self._shown = now
+        if now.sample.prompt != self.prompt.text():
+            self.prompt.setText(now.sample.prompt)
+            self.prompt.setCursorPosition(0)
+        self.tokens.setValue(now.settings.max_new_tokens)
+        for role, popover in list(self._popovers.items()):
+            if popover.choice != getattr(now, role):
+                self._popovers.pop(role).deleteLater()
         self._show_state()
-
-    def take_clip(self, sample: Sample) -> None:
-        self.form.sample = sample
-        self._show_state()
-
-    def choose_clip(self, sample: Sample) -> None:
-        """Takes a part that the person chose, and remembers it for the next start."""
-        self.take_clip(sample)
-        self._recent.note_sample(sample)
 
     def set_busy(self, is_busy: bool) -> None:
         """While something runs, Stop ends it and Run puts a run into the queue."""
@@ -241,7 +239,6 @@ class Toolbar(QFrame):
 
     def choose_mode(self, mode: str) -> None:
         self.form.choose_mode(mode)
-        self._show_state()
 
     # What the person does
 
@@ -299,12 +296,11 @@ class Toolbar(QFrame):
     def open_sample(self, sample: Sample) -> None:
         """Takes a whole sample; one without a question of its own is asked the present one."""
         is_asked = sample.prompt != Sample().prompt
-        self.form.sample = sample if is_asked else replace(sample, prompt=self.form.sample.prompt)
-        self._take_sample(self.form.sample)
+        self._take_sample(sample if is_asked else replace(sample, prompt=self.form.sample.prompt))
 
     def _take_sample(self, sample: Sample) -> None:
         self._recent.note_sample(sample)
-        self._show_state()
+        self.current.choose_sample(sample)
         self.sample_opened.emit(sample)
 
     def open_settings(self) -> None:
@@ -316,14 +312,6 @@ class Toolbar(QFrame):
         self.settings_popover.advanced.setChecked(self.form.controls[key].is_advanced)
         self.open_settings()
         self.settings_popover.rows[key].field.setFocus(Qt.FocusReason.ShortcutFocusReason)
-
-    def _take_model(self, role: str, choice: ModelChoice) -> None:
-        setattr(self.form, role, choice)
-        self._show_state()
-
-    def _take_prompt(self, text: str) -> None:
-        self.form.sample = replace(self.form.sample, prompt=text)
-        self._show_state()
 
     # Looks
 

@@ -41,7 +41,7 @@ class RunFollowing(QObject):
         """The next run comes into view, whatever is shown now."""
         self._chosen = self._selection.runs
 
-    def stay(self) -> None:
+    def stay(self, *_: object) -> None:
         """The columns stay where they are when the next run begins."""
         self._chosen = _NOWHERE
 

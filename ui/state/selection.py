@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from evprof.view.alignment import RunAlignment
 from evprof.view.columns import RunPair
+from ui.state.current import NO_RUNS, CurrentState
 
 
 class TimeRange(NamedTuple):
@@ -71,11 +72,15 @@ class Selection(QObject):
     alignment_changed = Signal(object)
     offset_changed = Signal(object)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, current: CurrentState | None = None) -> None:
+        """`current` holds the runs."""
         super().__init__(parent)
+        self.current = current or CurrentState()
+        self.current.listeners.append(self._take_current)
         self._chosen: Chosen | None = None
-        self._runs: RunPair = (None, None)
-        self._cell = ""
+        self._shown: tuple[RunPair, str] = NO_RUNS, ""
+        """The runs and the cell that were signalled last."""
+
         self._view_range: TimeRange | None = None
         self._alignment = RunAlignment()
         self._offset_ns = 0
@@ -109,17 +114,17 @@ class Selection(QObject):
 
     @property
     def runs(self) -> RunPair:
-        return self._runs
+        return self.current.now.runs
 
     @property
     def cell(self) -> str:
         """The cell of a suite or an import that was chosen; "" where single runs were."""
-        return self._cell
+        return self.current.now.cell
 
     @property
     def of_cells(self) -> bool:
         """Whether the runs in the columns stand for all runs of their cells."""
-        return bool(self._cell)
+        return bool(self.cell)
 
     @property
     def view_range(self) -> TimeRange | None:
@@ -136,16 +141,17 @@ class Selection(QObject):
             self.chosen_changed.emit(value)
 
     def set_runs(self, a: int | None, b: int | None, *, cell: str = "") -> None:
-        """Puts runs into the two columns; with a `cell` they stand for all runs like them.
+        """Puts runs into the two columns; with a `cell` they stand for all runs like them."""
+        self.current.show_runs((a, b), cell)
 
-        What was selected inside other runs is let go first.
-        """
-        if ((a, b), cell) == (self._runs, self._cell):
+    def _take_current(self) -> None:
+        """Signals other runs. What was selected inside the former ones is let go first."""
+        if (self.runs, self.cell) == self._shown:
             return
-        if isinstance(self._chosen, SpanRef | RoundRef | TokenRef) and self._chosen.run_id not in (a, b):
+        self._shown = self.runs, self.cell
+        if isinstance(self._chosen, SpanRef | RoundRef | TokenRef) and self._chosen.run_id not in self.runs:
             self.select(None)
-        self._runs, self._cell = (a, b), cell
-        self.runs_changed.emit(self._runs)
+        self.runs_changed.emit(self.runs)
 
     def set_view_range(self, value: tuple[int, int] | None) -> None:
         """Zooms to a range (ends in either order), or to everything."""

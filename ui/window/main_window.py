@@ -25,6 +25,7 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.works.work_form import FORMS
 from evprof.session.facts import MARKS, Mark
+from evprof.view.columns import RunPair
 from evprof.view.timescale import time_text
 from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
@@ -37,6 +38,7 @@ from ui.samples.clip_choice import identity, sample_name
 from ui.samples.file_drops import FileDrops
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
+from ui.state.current import NO_RUNS, CurrentState
 from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
@@ -60,7 +62,7 @@ from ui.window.opening import Opener
 from ui.window.pair_views import Clips, PairViews
 from ui.window.panels import PANELS
 from ui.window.window_dialogs import AbandonedSessions, WindowDialogs, WindowPalette, WindowParts, trace_folder
-from ui.work.long_work import LongWork, Requests, is_of_demo
+from ui.work.long_work import LongWork, Requests
 
 SWITCH_INTERVAL_S = 0.0003
 """How long the pump and the session writer run while the window waits for the interpreter (Python's default: 5 ms)."""
@@ -87,7 +89,8 @@ class MainWindow(WindowParts):
         self._memory = WindowMemory(settings)
         self._is_painted = False
         self._is_divided = False
-        self.selection = Selection(self)
+        self.current = CurrentState()
+        self.selection = Selection(self, self.current)
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
@@ -103,8 +106,7 @@ class MainWindow(WindowParts):
         self._connect()
         self._show_title()
         self.setAcceptDrops(True)
-        if self.samples.samples:
-            self.show_sample(self.samples.samples[0])
+        self._show_listed_sample()
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
         self._is_divided = self._memory.restore(self, self.body, self.holder)
@@ -112,9 +114,8 @@ class MainWindow(WindowParts):
     def _make_views(self) -> None:
         self.messages = MessageBar(self.holder)
         recent = self.recent = self._memory.recent()
-        self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
-        first = next(iter(self.samples.samples), None)
-        self.toolbar = Toolbar(self.holder, recent, lambda: trace_folder(self.session), first)
+        self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples], self.current)
+        self.toolbar = Toolbar(self.holder, recent, lambda: trace_folder(self.session), self.current)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
@@ -127,7 +128,7 @@ class MainWindow(WindowParts):
         self.runs.remarks.post = self.messages.post
         self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
         panels = self.comparison, self.speculation, self.inspector
-        self.views = PairViews(self.controller, self.selection, self.pair, panels, self._follow_sample)
+        self.views = PairViews(self.controller, self.selection, self.pair, panels)
         for place, is_stacked in ((self.pair, False), (self.timeline, True)):
             ColumnDrop(place, self.controller, self.selection, self.holder, is_stacked=is_stacked)
         made = {
@@ -141,7 +142,7 @@ class MainWindow(WindowParts):
         self.messages.float_over(self.body)
         self.setCentralWidget(ground)
         self.requests = Requests(self.controller, self.following, self.toolbar, self.messages.post)
-        self.clips = Clips(self.pair, self.toolbar, self.samples, self.selection)
+        self.clips = Clips(self.pair, recent, self.samples, self.current)
         self.welcome = Welcome(
             self.session,
             self.controller,
@@ -256,6 +257,9 @@ class MainWindow(WindowParts):
         self.toolbar.put_first(self.menu_button)
 
     def _connect(self) -> None:
+        self.current.sample_of = self._sample_of
+        self.current.listeners.append(self._name_sample)
+        self.controller.runs_changed.connect(self._list_samples)
         self.controller.runs_changed.connect(self.views.refresh)
         self.controller.figures_due.connect(self._refresh_figures)
         self.body.panel_made.connect(self._take_panel)
@@ -263,16 +267,18 @@ class MainWindow(WindowParts):
         self.controller.busy_changed.connect(self.pair.set_measuring)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
+        self.pair.scrubber.clip_changed.connect(self.following.stay)
         self.samples.refused.connect(self._refuse_sample)
         opened = self.samples.sample_chosen, self.toolbar.sample_opened, self.sample_opened
         for shown in (*opened, self.selection.chosen_changed, self.selection.runs_changed):
             shown.connect(self.welcome.page.leave)
-        self.timeline.run_requested.connect(self.requests.run_chosen)
+        self.timeline.run_requested.connect(self.toolbar.run)
         self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
         self.controller.refused.connect(self.messages.post)
+        self.session.leaving.connect(partial(self.selection.set_runs, None, None))
         self.session.opened.connect(self._show_recording)
         self.session.saved.connect(self._note_saved)
         self.session.failed.connect(self.messages.post)
@@ -283,6 +289,7 @@ class MainWindow(WindowParts):
         self.speculation.baseline_asked.connect(self.runs.offer_baseline)
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.requests.measure_beside)
+        self.runs.run_asked.connect(self.toolbar.run)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.controller.waiting_changed.connect(lambda: self.status.show_waiting(len(self.controller.waiting)))
         self.status.queue_asked.connect(self.long_work.show_queue)
@@ -315,28 +322,38 @@ class MainWindow(WindowParts):
 
     # Views.
 
-    def _follow_sample(self, sample: Sample) -> None:
-        """What a shown run looked at is what runs next, as far as it is listed; the question stays as it was typed."""
-        listed = self.samples.follow(sample)
-        if listed is not None and identity(listed) != identity(self.toolbar.sample):
-            self.toolbar.take_clip(listed)
+    def _sample_of(self, pair: RunPair) -> Sample | None:
+        """The sample of the run in column B, or else in A."""
+        shown = (self.controller.run(run_id) for run_id in reversed(pair))
+        return next((run.info.sample for run in shown if run is not None), None)
+
+    def _name_sample(self) -> None:
+        sample = self.current.now.sample
+        self.timeline.empty.offer(sample_name(replace(sample, name=sample.whole_name)))
+
+    def _list_samples(self, run_ids: set[int]) -> None:
+        found = (self.controller.run(run_id) for run_id in sorted(run_ids))
+        self.samples.add_of_runs(run.info.sample for run in found if run is not None)
 
     def _forget(self) -> None:
         self.messages.withdraw(UNDO)
+        self.samples.forget_runs()
         self.status.forget_runs()
         self.runs.refresh()
         self.views.show()
 
     def show_sample(self, sample: Sample) -> None:
-        """Makes a sample the one to run next and shows its inputs."""
+        """Makes a sample current and shows its inputs; a run that goes on no longer comes into view."""
+        self.following.stay()
         self.samples.add(sample)
-        self.samples.set_current(sample)
-        self.toolbar.set_sample(sample)
-        self.selection.set_runs(None, None)
-        name = sample_name(replace(sample, name=sample.whole_name))
-        self.timeline.empty.offer("the bundled sample" if is_of_demo(sample) else name)
-        self.pair.show_sample(sample)
+        self.current.choose_sample(sample)
         self.clips.go_to(sample)
+
+    def _show_listed_sample(self) -> None:
+        """Without a run on show the first sample takes the place of one that left the list."""
+        if self.current.now.runs == NO_RUNS and not self.samples.holds(self.current.now.sample):
+            for sample in self.samples.samples[:1]:
+                self.show_sample(sample)
 
     def _refresh_figures(self, run_ids: set[int]) -> None:
         self.runs.refresh()
@@ -372,6 +389,7 @@ class MainWindow(WindowParts):
             return
         self.controller.marks.read(self.session.facts)
         self.following.show_last()
+        self._show_listed_sample()
         self._show_title()
         if self.controller.has_host:
             self.session.begin()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QObject
 
 from evprof.core.sample import Sample
@@ -15,16 +13,16 @@ from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.clip_choice import clip_of, files_of, identity, obstacle, with_clip
 from ui.samples.sample_list import SampleList
-from ui.settings.toolbar import Toolbar
 from ui.state.cells import configuration_of, speculative_run
+from ui.state.current import NO_RUNS, CurrentState
+from ui.state.recent import Recent
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 
 
 class PairViews(QObject):
-    """Shows the runs of the selection in `pair`, `comparison`, `speculation` and `inspector`, and follows them.
-
-    `follow` is called with the sample of the shown runs.
+    """Shows the current runs, or without one the current sample, in `pair`, `comparison`, `speculation` and
+    `inspector`, and follows them.
     """
 
     def __init__(
@@ -33,20 +31,23 @@ class PairViews(QObject):
         selection: Selection,
         pair: ModelPair,
         panels: tuple[ComparisonPanel, SpeculationPanel, Inspector],
-        follow: Callable[[Sample], object],
     ) -> None:
         super().__init__(pair)
         self._controller, self._selection, self._pair = controller, selection, pair
         self._comparison, self._speculation, self._inspector = panels
-        self._follow = follow
         self._comparison.explained.connect(pair.explain)
+        self._files: object = None
         selection.runs_changed.connect(self.show)
+        selection.current.listeners.append(self._follow_sample)
+
+    def _follow_sample(self) -> None:
+        """Shows the files of another sample, where no run is shown."""
+        if self._selection.runs == NO_RUNS and self._files != files_of(self._selection.current.now.sample):
+            self.show()
 
     def show(self, *_: object) -> None:
-        a, b = self._columns()
-        self._pair.show_columns(a, b)
-        if (shown := b or a) is not None:
-            self._follow(shown.run.info.sample)
+        self._files = files_of(self._selection.current.now.sample)
+        self._pair.show_columns(*self._columns())
         self._show_comparison()
         self._show_speculation()
 
@@ -56,6 +57,7 @@ class PairViews(QObject):
             return
         shown = self._pair.left.column, self._pair.right.column
         if any(before is None and now is not None for before, now in zip(shown, self._columns(), strict=True)):
+            self._selection.current.show_runs(self._selection.runs, self._selection.cell)
             self.show()
         self._pair.refresh()
 
@@ -84,26 +86,27 @@ class PairViews(QObject):
 
 
 class Clips(QObject):
-    """Follows the sample that runs next, its players and what is on show."""
+    """Follows the current sample, its players and what is on show."""
 
-    def __init__(self, pair: ModelPair, toolbar: Toolbar, samples: SampleList, selection: Selection) -> None:
+    def __init__(self, pair: ModelPair, recent: Recent, samples: SampleList, current: CurrentState) -> None:
         super().__init__(pair)
         self._pair = pair
-        self._toolbar = toolbar
+        self._recent = recent
         self._samples = samples
-        self._selection = selection
+        self._current = current
         self._goal_us: int | None = None
         self._seen: object = None
         self._is_fresh = False
         pair.clock.changed.connect(self.refresh)
         pair.sample_shown.connect(self.refresh)
         pair.scrubber.clip_changed.connect(self.take)
+        current.listeners.append(self.refresh)
 
     def refresh(self) -> None:
         """Shows the part that the next run takes, or that the run on show took."""
-        shown, following = self._pair.shown_sample, self._toolbar.sample
+        shown, following = self._pair.shown_sample, self._current.now.sample
         whole_us = self._pair.clock.stop_us
-        if shown is not None and identity(shown) != self._seen:
+        if identity(shown) != self._seen:
             # Another run: its models looked at a part that may lie elsewhere.
             self._seen = identity(shown)
             self._goal_us = (shown.start_us or 0) if shown.is_clip else None
@@ -116,7 +119,7 @@ class Clips(QObject):
             if self._pair.clock.position_us == 0:
                 self._pair.clock.seek(overlap[0])
         reason = obstacle(shown, following, whole_us)
-        of = following if shown is not None and files_of(shown) == files_of(following) else shown or following
+        of = following if files_of(shown) == files_of(following) else shown
         clip = clip_of(of, whole_us)
         if (clip, reason) != (self._pair.scrubber.clip, self._pair.scrubber.obstacle):
             self._pair.scrubber.show_clip(clip, reason)
@@ -131,11 +134,11 @@ class Clips(QObject):
 
     def take(self, clip: ClipRange) -> None:
         """Makes a part the one to run next."""
-        before = self._toolbar.sample
+        before = self._current.now.sample
         sample = with_clip(before, clip)
-        self._toolbar.choose_clip(sample)
         self._samples.replace(before, sample)
-        self._pair.keep_sample(sample)
-        if self._selection.runs == (None, None):
+        self._current.change(sample=sample)
+        self._recent.note_sample(sample)
+        if self._current.now.runs == NO_RUNS:
             self._seen = identity(sample)
         self.refresh()

@@ -14,10 +14,9 @@ from evprof.core.errors import UserError
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.loaders.bundled import bundled_samples
 from evprof.run.requests import demo_requests, requests_in_turns
 from evprof.run.works.work_form import FORMS, MEASURE_SUITE, WorkForm, Works
-from ui.samples.clip_choice import identity
+from ui.state.current import NO_RUNS
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import FAILURE, INFO, WARNING, MessageBar
@@ -166,27 +165,18 @@ class Requests:
 
     def measure_beside(self, requests: Sequence[RunRequest]) -> None:
         """The same, and the columns stay on what they show: what is measured is to be held against it."""
+        self._toolbar.current.take_request(requests[0].sample)
         self._following.stay()
         self._hand_over(*requests)
 
     def run_demo(self) -> None:
-        """Runs the bundled models on the bundled sample (see `evprof.run.requests`)."""
-        self.submit(*requests_in_turns(demo_requests()))
-
-    def run_chosen(self) -> None:
-        """Runs the sample that is chosen, as the toolbar says; the bundled one as the demo does."""
-        if is_of_demo(self._toolbar.sample):
-            self.run_demo()
-        else:
-            self._toolbar.run()
+        """Makes the bundled sample current and runs the bundled models on it (see `evprof.run.requests`)."""
+        requests = demo_requests()
+        self._toolbar.current.take_request(requests[0].sample, runs=NO_RUNS, cell="")
+        self.submit(*requests_in_turns(requests))
 
     def _hand_over(self, *requests: RunRequest) -> None:
         try:
             self._controller.submit(*requests)
         except UserError as error:
             self._post(error.sentence)
-
-
-def is_of_demo(sample: Sample) -> bool:
-    """Whether it is the sample that the demo runs."""
-    return any(identity(bundled) == identity(sample) for bundled in bundled_samples()[:1])
