@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 from PySide6.QtWidgets import QApplication
 
 from benchmarks.part_files import write_results
-from evprof.core.protocols import RequestEnded, RunEnded, RunStarted
+from evprof.core.protocols import RequestEnded, RunEnded, RunStarted, monotonic_ns
 from evprof.core.recording import RecordLog
-from evprof.core.records import DRAFT
+from evprof.core.records import BEGIN, DRAFT, TARGET, SpanRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.vocabulary.modes import MODES, mode_of
@@ -28,6 +29,7 @@ from example_counts import examples
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from ui.players.clip_range import ClipRange
 from ui.run_facts.run_text import mode_name
+from ui.runs import pair_figures
 from ui.runs.run_list import AGAIN
 from ui.samples.clip_choice import identity
 from ui.state.current import NO_RUNS
@@ -88,7 +90,7 @@ def click(lines: LineList, n: int) -> None:
         return
     index = lines.model().index(n % len(lines.lines), 0)
     if index == lines.currentIndex():
-        lines._tell(index)  # type: ignore[arg-type]  # what a click on the marked line does
+        lines._tell(index)  # what a click on the marked line does
     lines.setCurrentIndex(index)
 
 
@@ -287,3 +289,38 @@ def test_what_is_named_is_what_is_measured(walk: Walk, steps: list[tuple[str, in
         walk.step(name, n)
         walk.check()
     walk.check_file()
+
+
+def test_strip_and_lane_of_a_running_stage_end_at_one_moment(window: MainWindow, session_file: Path) -> None:
+    window.session.read(session_file)
+    recording, t_ns = window.session.recording, monotonic_ns()
+    recording.post(RunStarted(5, RunInfo(5, 9, 0, TARGET, "target", start_ns=t_ns)))
+    recording.append(SpanRecord(5, 0, -1, BEGIN, TARGET, "load", t_ns, -1))
+    for _ in range(3):
+        window.controller.pull()
+        track, strip = window.timeline.scene.tracks[1], window.pair.right.strip
+        assert track is not None
+        assert [segment.duration_ns for segment in strip.segments()] == [
+            track.now(window.timeline.scene.clock_ns) - t_ns
+        ]
+
+
+def test_no_figure_of_another_session_stands_under_a_new_title(
+    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    go_on, computed = threading.Event(), pair_figures.pair_figures
+    paths = []
+    for number, count_of_samples in enumerate((60, 70)):
+        paths.append(tmp_path / f"{number}.evprof")
+        import_files([write_results(tmp_path / f"{number}.json", count_of_samples)], paths[-1])
+    window.session.read(paths[0])
+    wait_until(lambda: window.comparison.table.rows)
+    monkeypatch.setattr(pair_figures, "pair_figures", lambda *of: go_on.wait(60) and computed(*of))
+    window.session.read(paths[1])
+    try:
+        assert window.comparison.table.rows == []
+        assert window.comparison.means.text() == "Computing the means …"
+    finally:
+        go_on.set()
+    wait_until(lambda: window.comparison.table.rows)
+    assert "70" in window.comparison.means.text()

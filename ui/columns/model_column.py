@@ -11,6 +11,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLayout, QStackedLayout, QWidget
 
+from evprof.core.protocols import Clock, monotonic_ns
 from evprof.core.records import DRAFT
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.sample import Sample
@@ -175,6 +176,7 @@ class ModelColumn:
         clock: PlayClock,
         *,
         look: LookChoice | None = None,
+        moment: Clock = monotonic_ns,
     ) -> None:
         """`side` is "draft" (left, events) or "target" (right, video); `look` is how events are drawn."""
         self.side = side
@@ -190,7 +192,7 @@ class ModelColumn:
             player.setVisible(kind == self._kind)
         self.frames = FrameStrip(themes, clock)
         self.input = _row(*self._players.values(), self.frames)
-        self.strip = StageStrip(selection, themes)
+        self.strip = StageStrip(selection, themes, clock=moment)
         self.counters = CounterRow(themes)
         self.set_alone(False)
         self.text = TokenText(selection, themes)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QSettings, QSize, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
+from evprof.core.protocols import Clock, monotonic_ns
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.view.columns import ShownModel, headers_of
@@ -39,14 +40,16 @@ class ModelPair(QWidget):
         themes: ThemeHolder,
         settings: QSettings | None = None,
         parent: QWidget | None = None,
+        *,
+        clock: Clock = monotonic_ns,
     ) -> None:
-        """`settings` remember how events are drawn; None: nothing is remembered."""
+        """`settings` remember how events are drawn; None: nothing is remembered. A running stage ends at `clock`."""
         super().__init__(parent)
         self.setProperty("role", "panel")
         self.clock = PlayClock(self)
         self.look = LookChoice(settings, self)
-        self.left = ModelColumn(DRAFT, selection, themes, self.clock, look=self.look)
-        self.right = ModelColumn(TARGET, selection, themes, self.clock, look=self.look)
+        self.left = ModelColumn(DRAFT, selection, themes, self.clock, look=self.look, moment=clock)
+        self.right = ModelColumn(TARGET, selection, themes, self.clock, look=self.look, moment=clock)
         self.scrubber = Scrubber(themes, self.clock)
         self.why = sentence("")
         self.why.setAccessibleName("Why one takes longer")

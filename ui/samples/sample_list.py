@@ -207,7 +207,7 @@ class SampleList(QWidget):
         return ListLine(identity(sample), sample_name(sample), second=second, tip=tip, tells_by_end=sample.is_clip)
 
     def _choose(self, key: object) -> None:
-        if (sample := self._listed().get(key)) is not None:  # type: ignore[call-overload]
+        if (sample := self._listed().get(key)) is not None:
             self.sample_chosen.emit(sample)
 
 

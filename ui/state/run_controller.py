@@ -1,6 +1,6 @@
 """The one timer between the recording and the views: each tick takes in all new rows and updates the views.
 
-It owns no view and reads no clock of the engine's. A slow window ticks less often and loses no row.
+It owns no view. A slow window ticks less often and loses no row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from PySide6.QtCore import QElapsedTimer, QObject, Qt, QTimer, Signal
 
 from evprof.core.errors import UserError
-from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted
+from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED
@@ -189,6 +189,7 @@ class RunController(QObject):
         self.marks = MarkBook(self)
         """What people marked on the time axis of these runs."""
 
+        self._moment_ns = monotonic_ns()
         self._stale: set[int] = set()
         """Runs whose news the figures do not show yet."""
 
@@ -223,6 +224,10 @@ class RunController(QObject):
     def next_group_id(self) -> int:
         return self.book.last_group_id + 1
 
+    def moment(self) -> int:
+        """When the last tick began, in ns of the engine's clock: every view draws a running stage up to there."""
+        return self._moment_ns
+
     def start(self) -> None:
         self._timer.start()
 
@@ -247,6 +252,7 @@ class RunController(QObject):
         self._tick()
 
     def _tick(self) -> None:
+        self._moment_ns = monotonic_ns()
         # Read first: an engine that rests now has posted all its runs, and the update below sees every one of them.
         is_busy = self._host is not None and self._host.is_busy
         messages, changed = self.book.update()

@@ -116,9 +116,10 @@ class MainWindow(WindowParts):
         recent = self.recent = self._memory.recent()
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples], self.current)
         self.toolbar = Toolbar(self.holder, recent, lambda: trace_folder(self.session), self.current)
-        self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
+        moment = self.controller.moment
+        self.pair = ModelPair(self.selection, self.holder, self._memory.settings, clock=moment)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
+        self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings, clock=moment)
         self.comparison = ComparisonPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]

@@ -39,6 +39,7 @@ class PairViews(QObject):
         self._files: object = None
         selection.runs_changed.connect(self.show)
         selection.current.listeners.append(self._follow_sample)
+        controller.ticked.connect(self._advance)
 
     def _follow_sample(self) -> None:
         """Shows the files of another sample, where no run is shown."""
@@ -50,6 +51,11 @@ class PairViews(QObject):
         self._pair.show_columns(*self._columns())
         self._show_comparison()
         self._show_speculation()
+
+    def _advance(self) -> None:
+        """Running stages grow with every tick, as they do in the timeline."""
+        if self._controller.is_busy:
+            self._pair.refresh()
 
     def refresh(self, run_ids: set[int]) -> None:
         """Takes in the new rows of runs: inputs and answers."""
