@@ -1,7 +1,7 @@
 """The lines of the list of runs: cells, requests and single runs, each with its outcome in a word or a figure.
 
-Runs of a suite or an import are below one line per cell, repeats of one request below one line of theirs. A figure
-that is over other runs than those of its line names them.
+Runs of a suite or an import are below one line per cell, repeats of one request below one line of theirs. A figure is
+over exactly the runs that its line counts.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT
+from evprof.metrics.arithmetic.statistics import FEWEST
 from ui.run_facts.run_text import cell_names, mode_name, mode_words, score_words, stage_now, verdicts_of
 from ui.runs.run_remarks import Payoffs
+from ui.samples.clip_choice import sample_name
 from ui.state.cells import configuration_counts
 from ui.widgets.line_list import ListLine
 
 if TYPE_CHECKING:
+    from evprof.metrics.configurations.baselines import Baseline, RunPool
     from evprof.metrics.facts import Fact
     from evprof.metrics.speculation.payoff import Payoff
 
 CELL, REPEATS = "cell", "repeats"
+
+TOO_FEW = "Too few runs to call it faster or slower."
 
 CLOSED, OPEN = "closed", "open"
 """Whether the runs of a cell or of a request are listed below it."""
@@ -37,7 +42,7 @@ MOST_ERRORS, MOST_NUMBERS = 3, 3
 """Errors in a tool tip, and runs that are listed by number."""
 
 _UNCLEAR = "?"
-"""In place of a speed-up without an interval: too few runs."""
+"""In place of a speed-up that cannot be called faster or slower."""
 
 _BADGES = {"profiled": "trace"}
 
@@ -59,7 +64,9 @@ class RunEntries:
         self._known: dict[object, tuple[object, ListLine]] = {}
         self._texts: dict[int, tuple[int, str]] = {}
         self._payoffs = payoffs or Payoffs()
-        self._has_samples = False
+        self._runs: Mapping[int, RunLog] = {}
+        self._pool: tuple[object, RunPool] | None = None
+        """The runs that lines are weighed against, with the state they are of."""
 
     def lines(self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = "") -> list[ListLine]:
         """All lines of `slots`."""
@@ -68,15 +75,13 @@ class RunEntries:
     def slots(self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = "") -> list[Slot]:
         """Lines, newest first; below a group of `opened` its runs. `wanted`: only runs that hold all of these words:
         in number, mode, name, note, settings, sample, models, outcome, badges, or whether the answer is right."""
+        self._runs = runs
         self._payoffs.look(runs)
         groups: dict[FoldKey, list[RunLog]] = {}
-        samples = set()
         for run in runs.values():
             info = run.info
             key = (CELL, info.cell) if info.cell else (REPEATS, str(info.group_id))
             groups.setdefault(key, []).append(run)
-            samples.add(info.sample.name)
-        self._has_samples = len(samples) > 1
         words = wanted.casefold().split()
         found: list[Slot] = []
         for key in reversed(groups):
@@ -93,7 +98,7 @@ class RunEntries:
             yield self._run_slot(lines[0])
             return
         make = self._cell_line if is_cell else self._repeats_line
-        state = (is_open, self._payoffs.state, self._has_samples, len(members), sum(run.version for run in members))
+        state = (is_open, self._payoffs.state, len(members), sum(run.version for run in members))
         yield Slot(key, _ids(members), False, lambda: self._remembered(key, state, lambda: make(key, members, is_open)))
         for line in lines if is_open else []:
             if not words or any(self._holds(run, words) for run in line):
@@ -101,7 +106,7 @@ class RunEntries:
 
     def _run_slot(self, line: list[RunLog], inner: str = "") -> Slot:
         ids = _ids(line)
-        state = (self._payoffs.state, self._has_samples, *(run.version for run in line))
+        state = (self._payoffs.state, *(run.version for run in line))
         return Slot(
             ids, ids, bool(inner), lambda: self._remembered((inner, *ids), state, lambda: self._run_line(line, inner))
         )
@@ -145,10 +150,10 @@ class RunEntries:
         return ListLine(
             key,
             name,
-            " / ".join(fact.text for fact in times),
-            "bad" if counts.failed and not times else "",
-            " · ".join(filter(None, (counts.sentence, score_words(scores), file))),
-            "\n".join(tip),
+            role="bad" if counts.failed and not times else "",
+            second=" · ".join(filter(None, (counts.sentence, score_words(scores), file))),
+            tip="\n".join(tip),
+            figure_below=_times_text(times),
             is_live=counts.running > 0,
             fold=OPEN if is_open else CLOSED,
             tells_by_end=True,
@@ -167,12 +172,11 @@ class RunEntries:
         marks = Counter(mark for line in measured for mark in badges_of(line))
         line = self._outcome(members, counted)
         failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
-        if failed and not line.figure:
+        if failed and not (line.figure or line.figure_below):
             status = failed[-1].info.status
             line = replace(line, figure=status, role="bad" if status == FAILED else "")
         errors = list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:MOST_ERRORS]
-        sample = members[0].info.sample.name if self._has_samples else ""
-        label = " · ".join(filter(None, (count, _note(titled[:1]), sample, _settings(lines[-1]))))
+        label = " · ".join(filter(None, (count, _sample(members), _note(titled[:1]), _settings(lines[-1]))))
         return replace(
             line,
             key=key,
@@ -188,14 +192,17 @@ class RunEntries:
     def _run_line(self, pair: list[RunLog], inner: str) -> ListLine:
         number, name, note, run = numbers_of(pair), _common_name(pair), _note(pair), pair[0]
         title, marks = f"{number} · {name or mode_words(run)}", badges_of(pair)
-        label = " · ".join(filter(None, (note, run.info.sample.name * self._has_samples, _settings(pair))))
+        label = " · ".join(filter(None, (_sample(pair), note, _settings(pair))))
         if inner == CELL:
             title, marks, label = _row_title(run, title), (), " · ".join(filter(None, (verdicts_of(pair), note)))
         elif inner == REPEATS:
             title, label = f"{number} · {name or _repeat_words(run)}", note
+            marks = marks[1:] if not name and (run.info.warmup or run.info.profiled) else marks
         troubled = next((run for run in pair if run.info.status in (FAILED, CANCELLED)), None)
         if troubled is None:
             line, error = self._outcome(pair, [pair], is_weighed=not inner), ""
+            if inner:
+                line = replace(line, figure=line.figure or line.figure_below, figure_below="")
         else:
             status, error = troubled.info.status, troubled.info.error or ""
             line = ListLine(None, "", status, "bad" if status == FAILED else "", second_has_role=bool(error))
@@ -222,16 +229,29 @@ class RunEntries:
         if not counted:
             return ListLine(None, "")
         last, times = counted[-1][-1], facts.time_facts(counted)
-        plain = ListLine(None, "", " / ".join(fact.text for fact in times), tip=_over("time", times))
+        plain = ListLine(None, "", figure_below=_times_text(times), tip=_over("time", times))
         if not is_weighed or not may_pay_off(last):
             return plain
-        payoff = self._payoffs.of(last)
+        runs = [line[-1] for line in counted]
+        baseline, payoff = self._weighed(runs)
+        if baseline is None:
+            return replace(plain, figure=plain.figure_below, figure_below="", chip="no baseline ▾")
         fact = None if payoff is None else facts.speedup_fact(payoff)
-        if payoff is None or fact is None:
-            return replace(plain, chip="no baseline ▾")
-        text, tip = fact.text or _UNCLEAR, _over("speed-up", [fact])
-        chip = f"{against_of(payoff, _ids(members))} ▾"
-        return ListLine(None, "", text, fact.tone, tip=f"{fact.origin}\n{tip}".strip(), chip=chip)
+        chip = f"vs {_numbered(baseline.run_ids)} ▾"
+        if payoff is None or fact is None or not payoff.is_clear:
+            return ListLine(None, "", _UNCLEAR, tip=fact.origin if fact is not None else TOO_FEW, chip=chip)
+        tip = f"{fact.origin}\n{_over('speed-up', [fact])}".strip()
+        return ListLine(None, "", fact.text, role=fact.tone, tip=tip, chip=chip)
+
+    def _weighed(self, runs: Sequence[RunLog]) -> tuple[Baseline | None, Payoff | None]:
+        """What the runs of one line are weighed against, and their speed-up; None for fewer than an interval needs."""
+        from evprof.metrics.configurations.baselines import RunPool, baseline_over
+        from evprof.metrics.speculation.payoff import payoff_over
+
+        if self._pool is None or self._pool[0] != self._payoffs.state:
+            self._pool = self._payoffs.state, RunPool(self._runs.values())
+        pool = self._pool[1]
+        return baseline_over(runs, pool), payoff_over(runs, pool) if len(runs) >= FEWEST else None
 
 
 _SCORED = {True: "of its answers are right", False: "token F1 on average"}
@@ -250,15 +270,24 @@ def badges_of(line: Sequence[RunLog]) -> tuple[str, ...]:
 
 
 def against_of(payoff: Payoff, run_ids: Sequence[int]) -> str:
-    """`vs run 7`, `vs 12 runs`; `runs 5, 8 vs run 7` where the ratio is over other runs than those of the line."""
+    """`vs run 7`, `vs 12 runs`; `runs 5, 8 vs run 7` where the ratio is over other runs than these."""
+    own = [run.run_id for run in payoff.runs]
+    over = "" if set(own) <= set(run_ids) else f"{_numbered(own)} "
+    return f"{over}vs {_numbered(payoff.baseline.run_ids)}"
+
+
+def _numbered(ids: Sequence[int]) -> str:
+    """`run 7`, `runs 5, 8`, `12 runs`."""
     from evprof.metrics.configurations.baselines import runs_text
 
-    def named(ids: Sequence[int]) -> str:
-        return runs_text(ids) if len(ids) <= MOST_NUMBERS else f"{len(ids):,} runs"
+    return runs_text(ids) if len(ids) <= MOST_NUMBERS else f"{len(ids):,} runs"
 
-    own = [run.run_id for run in payoff.runs]
-    over = "" if set(own) <= set(run_ids) else f"{named(own)} "
-    return f"{over}vs {named(payoff.baseline.run_ids)}"
+
+def _times_text(times: Sequence[Fact]) -> str:
+    """`288 / 690 ms`: the times of both models, each its own, with one unit where they have the same."""
+    texts = [fact.text for fact in times]
+    units = {text.rpartition(" ")[2] for text in texts}
+    return " / ".join([*(text.rpartition(" ")[0] for text in texts[:-1]), *texts[-1:]] if len(units) == 1 else texts)
 
 
 def numbers_of(runs: Sequence[RunLog]) -> str:
@@ -309,6 +338,10 @@ def _common_name(runs: Sequence[RunLog]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
+def _sample(runs: Sequence[RunLog]) -> str:
+    return sample_name(runs[0].info.sample)
+
+
 def _note(runs: Sequence[RunLog]) -> str:
     return next((run.info.note.strip().split("\n")[0] for run in runs if run.info.note.strip()), "")
 
@@ -321,8 +354,8 @@ def _settings(line: Sequence[RunLog]) -> str:
 
 
 def _repeat_words(run: RunLog) -> str:
-    """`repeat 2`; warm-up runs and traces are no repeats, which their badges say."""
-    return mode_name(run.info.mode) if run.info.warmup or run.info.profiled else f"repeat {run.info.repeat + 1}"
+    """`repeat 2`; warm-up runs and traces are no repeats."""
+    return badges_of([run])[0] if run.info.warmup or run.info.profiled else f"repeat {run.info.repeat + 1}"
 
 
 def _row_title(run: RunLog, title: str) -> str:

@@ -43,7 +43,7 @@ ListIndex = QModelIndex | QPersistentModelIndex
 
 @dataclass(frozen=True)
 class ListLine:
-    """One line. `key` is what a click reports; `badges` and `second` stand on a line of their own below.
+    """One line. `key` is what a click reports; `badges`, `second`, `figure_below` stand on a line of their own below.
 
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
     "closed") has others below it, which are `is_inner`. `is_checked` None: it has no check box.
@@ -66,6 +66,7 @@ class ListLine:
     badges: tuple[str, ...] = ()
     column: str = ""
     chip: str = ""
+    figure_below: str = ""
 
     @property
     def below(self) -> str:
@@ -74,12 +75,12 @@ class ListLine:
 
     @property
     def has_second(self) -> bool:
-        return bool(self.below or self.chip)
+        return bool(self.below or self.chip or self.figure_below)
 
     @property
     def words(self) -> str:
         column = f"column {' and '.join(self.column)}" if self.column else ""
-        parts = (self.name, self.figure, *self.badges, self.second, self.chip, column)
+        parts = (self.name, self.figure, *self.badges, self.second, self.figure_below, self.chip, column)
         return ", ".join(filter(None, parts))
 
     @property
@@ -191,6 +192,7 @@ class LineDelegate(QStyledItemDelegate):
         self._write_end(painter, first, line.figure, accent if line.is_live else color)
         self._write(painter, first, line.name, theme.text, cut=cut, size_px=BASE_PX)
         self._write_end(painter, below, line.chip, accent)
+        self._write_end(painter, below, line.figure_below, theme.readable(theme.text, ground))
         self._write(painter, below, line.below, color if line.second_has_role else dim, cut=cut)
 
     def _write(
