@@ -97,7 +97,7 @@ def test_one_line_per_cell_with_its_counts(shown: RunList) -> None:
         ("1 frames", "5 samples"),
     ]
     # Samples 1 to 5 are 1 to 5 % longer; both models took 108 ms.
-    assert _lines(shown)[1].figure == "111 ms / 111 ms"
+    assert _lines(shown)[1].figure_below == "111 / 111 ms"
 
 
 def test_a_cell_opens_to_its_runs_and_closes(shown: RunList) -> None:

@@ -1,4 +1,4 @@
-"""A list of many repeats: one more run costs work for its configuration, not for every line."""
+"""A list of many repeats: each line is weighed by its own runs, and only when a run that counts comes or changes."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ import pytest
 
 from evprof.core.recording import RecordLog
 from evprof.core.run_log import RunBook
-from evprof.metrics.speculation.payoff import payoff_of, payoff_over
+from evprof.metrics.speculation.payoff import Payoff, payoff_over
 from evprof.run.requests import demo_requests
 from scripted_engine import ScriptedEngine
 from ui.run_facts.figures import interval_text
 from ui.runs.run_entries import RunEntries
 
 
-@pytest.fixture
-def book() -> RunBook:
-    """Five runs of the target alone and five speculative ones, in turns."""
-    recording = RecordLog()
-    for number in range(1, 11):
-        mode = "target" if number % 2 else "speculative"
-        request = replace(demo_requests()[0], mode=mode, repeat=1, warmup=0, first_run_id=number, group_id=number)
-        ScriptedEngine(speed=2000.0, is_warm=True).run(request, recording, threading.Event())
+def test_a_line_is_weighed_by_exactly_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same request, run twice and once more: every line said the speed-up over all seven runs."""
+    recording, engine, first = RecordLog(), ScriptedEngine(speed=2000.0, is_warm=True), 1
+    for group, (mode, repeat) in enumerate((("target", 3), ("speculative", 3), ("speculative", 3), ("speculative", 1))):
+        request = replace(demo_requests()[0], mode=mode, repeat=repeat, warmup=0)
+        engine.run(replace(request, first_run_id=first, group_id=group), recording, threading.Event())
+        first += repeat
     book = RunBook(recording)
     book.update()
-    return book
+    asked: list[list[int]] = []
 
+    def called(runs: Any, others: Any) -> Payoff | None:
+        asked.append([run.run_id for run in runs])
+        found = payoff_over(runs, others)
+        if found is None or found.whole is None:
+            return found
+        whole = replace(found.whole, ratio=len(asked) + 0.5, interval=(1.4, 2.6))
+        return replace(found, measured={found.basis: whole})
 
-def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def counted(runs: Any, *rest: Any) -> Any:
-        asked.append(len(runs))
-        return payoff_over(runs, *rest)
-
-    monkeypatch.setattr("evprof.metrics.speculation.payoff.payoff_over", counted)
-    entries, some = RunEntries(), {number: run for number, run in book.runs.items() if number < 10}
-    list(entries.lines(some))
-    assert asked == [4]
-    list(entries.lines(some))
-    assert asked == [4]
-    found = {slot.run_ids[0]: slot.make().figure for slot in entries.slots(book.runs)}
-    assert asked == [4, 5]
-    for number in (2, 4, 6, 8, 10):
-        alone = payoff_of(book.runs[number], book.runs.values())
-        assert alone is not None
-        assert alone.whole is not None
-        assert found[number] == f"{alone.whole.ratio:.2f}×"
+    monkeypatch.setattr("evprof.metrics.speculation.payoff.payoff_over", called)
+    entries = RunEntries()
+    lines = entries.lines(book.runs)
+    assert asked == [[7, 8, 9], [4, 5, 6]]
+    assert [(line.figure, line.second[:2], line.chip) for line in lines[1:3]] == [
+        ("1.50×", "×3", "vs 3 runs ▾"),
+        ("2.50×", "×3", "vs 3 runs ▾"),
+    ]
+    assert [line.tip.splitlines()[-1] for line in lines[1:3]] == [
+        "figure: speed-up, mean over runs 7, 8, 9",
+        "figure: speed-up, mean over runs 4, 5, 6",
+    ]
+    assert (lines[0].figure, lines[0].role) == ("?", "")
+    assert entries.lines(book.runs) == lines
+    assert len(asked) == 2, "nothing is computed again while no run counts that did not"
 
 
 def test_the_ends_of_an_interval_can_be_told_apart() -> None:

@@ -139,8 +139,9 @@ def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow)
     keys = [line.key for line in runs.list.lines]
     assert keys == [(15,), PLAIN, DRAFTED, PAIRS]
     pairs, drafted, plain = (_line(runs, key) for key in (PAIRS, DRAFTED, PLAIN))
-    assert (pairs.name, pairs.second, pairs.badges) == ("1–8 · Side by side", "×3", ())
-    assert plain.figure.endswith("ms")
+    assert (pairs.name, pairs.second, pairs.badges) == ("1–8 · Side by side", "×3 · bus-approaching", ())
+    assert plain.figure_below.endswith("ms")
+    assert pairs.figure_below.count(" / ") == 1, "a time for each model, and no sum"
     payoff = payoff_of(window.controller.runs[9], window.controller.runs.values())
     assert payoff is not None
     assert payoff.whole is not None
@@ -151,7 +152,7 @@ def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow)
     _open(runs, PAIRS)
     inner = [line for line in runs.list.lines if line.is_inner]
     assert [line.key for line in inner] == [(1, 2), (3, 4), (5, 6), (7, 8)]
-    assert [line.badges for line in inner] == [("warm-up",), (), (), ()]
+    assert [line.name.split(" · ")[1] for line in inner] == ["warm-up", "repeat 1", "repeat 2", "repeat 3"]
 
 
 def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWindow) -> None:
@@ -192,7 +193,7 @@ def test_a_name_and_a_note_stand_in_the_list_and_in_the_file(
     window.actions_by_name["rename_run"].trigger()
     window.actions_by_name["note_run"].trigger()
     line = _line(runs, (15,))
-    assert (line.name, line.second.split(" · ")[0]) == ("15 · night drive", "γ = 3")
+    assert (line.name, line.second.split(" · ")[1]) == ("15 · night drive", "γ = 3")
     assert "after the update" in line.tip
     wait_until(lambda: "γ = 3\nafter the update" in [section.note for section in window.inspector.sections])
     assert window.inspector.sections[0].head == "Run 15 · night drive"
@@ -217,7 +218,7 @@ def test_deleting_is_undone_at_once_or_later(window: MainWindow, path: Path) -> 
     assert set(_saved(path).runs) == set(range(1, 12)) | {15}
     window.messages.act()
     assert window.selection.runs == shown
-    assert _line(runs, PLAIN).second == "×3"
+    assert _line(runs, PLAIN).second == "×3 · bus-approaching"
     runs.remarks.delete((15,))
     menu = runs.menu_of(None)
     next(action for action in menu.actions() if action.text() == "Bring deleted runs back (1)").trigger()
@@ -265,7 +266,8 @@ def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow,
         lines[f"run {number}"].trigger()
     menu.deleteLater()
     assert window.speculation.against.text() == "runs 9, 10, 11 vs runs 12, 13, 14 ▾"
-    assert _line(window.runs, DRAFTED).chip == "vs runs 12, 13, 14 ▾"
+    assert _line(window.runs, DRAFTED).chip == "vs 3 runs ▾"
+    assert "Weighed against runs 12, 13, 14." in _line(window.runs, DRAFTED).tip
     assert "runs 12, 13, 14" in window.speculation.why.text
     window.session.on_disk()
     saved = _saved(path).runs

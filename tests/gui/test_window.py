@@ -249,4 +249,4 @@ def test_a_picture_has_the_size_asked_for(
     save_screenshot([str(session_file)], out, size=(1280, 720), theme=theme, scale=scale)
     picture = QImage(str(out))
     assert (picture.width(), picture.height()) == (round(1280 * scale), round(720 * scale))
-    assert (picture.pixelColor(5, 300).lightness() < 128) == (theme == "dark")
+    assert (picture.pixelColor(1, 300).lightness() < 128) == (theme == "dark")

@@ -237,10 +237,12 @@ class RunEntries:
         if baseline is None:
             return replace(plain, figure=plain.figure_below, figure_below="", chip="no baseline ▾")
         fact = None if payoff is None else facts.speedup_fact(payoff)
-        chip = f"vs {_numbered(baseline.run_ids)} ▾"
+        ids = baseline.run_ids
+        chip, weighed = f"vs {_numbered(ids, most=1)} ▾", f"Weighed against {_numbered(ids, most=2 * MOST_NUMBERS)}."
         if payoff is None or fact is None or not payoff.is_clear:
-            return ListLine(None, "", _UNCLEAR, tip=fact.origin if fact is not None else TOO_FEW, chip=chip)
-        tip = f"{fact.origin}\n{_over('speed-up', [fact])}".strip()
+            told = fact.origin if fact is not None else TOO_FEW
+            return ListLine(None, "", _UNCLEAR, tip=f"{told}\n{weighed}", chip=chip)
+        tip = "\n".join(filter(None, (fact.origin, weighed, _over("speed-up", [fact]))))
         return ListLine(None, "", fact.text, role=fact.tone, tip=tip, chip=chip)
 
     def _weighed(self, runs: Sequence[RunLog]) -> tuple[Baseline | None, Payoff | None]:
@@ -276,11 +278,11 @@ def against_of(payoff: Payoff, run_ids: Sequence[int]) -> str:
     return f"{over}vs {_numbered(payoff.baseline.run_ids)}"
 
 
-def _numbered(ids: Sequence[int]) -> str:
+def _numbered(ids: Sequence[int], most: int = MOST_NUMBERS) -> str:
     """`run 7`, `runs 5, 8`, `12 runs`."""
     from evprof.metrics.configurations.baselines import runs_text
 
-    return runs_text(ids) if len(ids) <= MOST_NUMBERS else f"{len(ids):,} runs"
+    return runs_text(ids) if len(ids) <= most else f"{len(ids):,} runs"
 
 
 def _times_text(times: Sequence[Fact]) -> str:
@@ -302,13 +304,8 @@ def _ids(runs: Sequence[RunLog]) -> tuple[int, ...]:
 
 def _over(what: str, found: Sequence[Fact]) -> str:
     """`mean time over runs 2, 5, 8`."""
-    from evprof.metrics.configurations.baselines import runs_text
-
     ids = sorted({run_id for fact in found for run_id in fact.runs})
-    if len(ids) < 2:
-        return ""
-    over = runs_text(ids) if len(ids) <= 2 * MOST_NUMBERS else f"{len(ids):,} runs"
-    return f"figure: {what}, mean over {over}"
+    return f"figure: {what}, mean over {_numbered(ids, most=2 * MOST_NUMBERS)}" if len(ids) > 1 else ""
 
 
 def _paired(members: Sequence[RunLog]) -> list[list[RunLog]]:
