@@ -15,7 +15,7 @@ from evprof.core.records import TokenRecord
 from evprof.core.run_info import FINISHED, RUNNING, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.export.trace_slices import BEFORE_ZERO, THREADS, Flow, Slice, flows_of, slices_of, threads_of
-from evprof.view.range_figures import power_line
+from evprof.view.lanes import power_line
 
 Entry = dict[str, Any]
 

@@ -7,19 +7,26 @@ that a track returns are those of the axis.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED, ORIGIN_TARGET
+from evprof.core.records import (
+    ORIGIN_ACCEPTED,
+    ORIGIN_BONUS,
+    ORIGIN_DRAFT,
+    ORIGIN_REJECTED,
+    ORIGIN_TARGET,
+    PowerRecord,
+)
 from evprof.core.rows import spans
 from evprof.core.rows.blocks import RowBlock, distinct
 from evprof.core.rows.spans import IntTable, SpanColumns
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
-from evprof.view.range_figures import power_line
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -313,6 +320,29 @@ def _token_row(block: RowBlock) -> tuple[Ints, ...]:
 
 def _memory_row(block: RowBlock) -> tuple[Ints, ...]:
     return block.column("t_ns"), block.column("rss_bytes"), block.column("gpu_bytes")
+
+
+def power_line(records: Sequence[PowerRecord]) -> tuple[Ints, Floats]:
+    """Moments in ns and watts of one device: each value holds until the next moment.
+
+    The power that the device tells, else the mean between two steps of its energy counter. Empty where neither is
+    known.
+    """
+    told = [record for record in records if record.power_mw >= 0]
+    if told:
+        watts = np.array([record.power_mw for record in told], dtype=np.float64) / 1000
+        return np.array([record.t_ns for record in told], dtype=np.int64), watts
+    counted = [record for record in records if record.energy_uj >= 0]
+    steps = [now for before, now in itertools.pairwise(counted) if now.energy_uj != before.energy_uj]
+    points = [*counted[:1], *steps]
+    times = np.array([point.t_ns for point in points], dtype=np.int64)
+    energies = np.array([point.energy_uj for point in points], dtype=np.float64)
+    if len(points) < 2:
+        return times[:0], energies[:0]
+    # µJ by ns are kilowatts.
+    watts = np.diff(energies) / np.maximum(np.diff(times), 1) * 1000
+    is_forward = watts >= 0  # a counter that was begun again
+    return times[:-1][is_forward], watts[is_forward]
 
 
 class RangeFigure(NamedTuple):

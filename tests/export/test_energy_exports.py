@@ -10,7 +10,7 @@ import pytest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.export.report.data import Source, gather
 from evprof.export.report.sections.memory import energy
-from evprof.view.range_figures import power_line
+from evprof.view.lanes import power_line
 from exported import chrome_trace, tables
 from fake_nvml import powered_recording
 from report_blocks import said

@@ -72,13 +72,18 @@ class LevelLane(Lane):
 
     def reading(self, t_ns: int) -> str:
         """The level of each line in one unit, in the order of the names."""
-        drawn = self._drawn()
-        unit, name = self.unit(self._top(drawn))
-        texts = []
-        for one in drawn:
-            row = int(np.searchsorted(one.times, t_ns, side="right")) - 1
-            texts.append(f"{one.levels[row] / unit:.3g}" if row >= 0 and t_ns <= one.end_ns else NOTHING)
+        levels = [level for _, level in self._levels_at(t_ns)]
+        unit, name = self.unit(self._top(self._drawn()))
+        texts = [NOTHING if level is None else f"{level / unit:.3g}" for level in levels]
         return f"{' / '.join(texts)} {name}" if set(texts) - {NOTHING} else NOTHING
+
+    def _levels_at(self, t_ns: int) -> list[tuple[LevelSeries, float | None]]:
+        """Each line with its level at a moment, None before its first row and after its end."""
+        found: list[tuple[LevelSeries, float | None]] = []
+        for one in self._drawn():
+            row = int(np.searchsorted(one.times, t_ns, side="right")) - 1
+            found.append((one, float(one.levels[row]) if row >= 0 and t_ns <= one.end_ns else None))
+        return found
 
     def _drawn(self) -> list[LevelSeries]:
         return [one for one in self.series() if len(one.times)]
@@ -142,16 +147,11 @@ class LevelLane(Lane):
 
     def hit(self, pos: QPointF) -> Hit | None:
         t_ns = self.scene.scale.t(pos.x())
-        facts: list[tuple[str, str]] = []
-        color = self.scene.theme.text_dim
-        for one in self._drawn():
-            row = int(np.searchsorted(one.times, t_ns, side="right")) - 1
-            if row >= 0 and t_ns <= one.end_ns:
-                facts.append((one.name, self.exact_text(float(one.levels[row]))))
-                color = one.color
-        if not facts:
+        known = [(one, level) for one, level in self._levels_at(t_ns) if level is not None]
+        if not known:
             return None
-        return Hit(f"{self.names()[0]} at {time_text(t_ns)}", color, facts, token=self.token_at(t_ns))
+        facts = [(one.name, self.exact_text(level)) for one, level in known]
+        return Hit(f"{self.names()[0]} at {time_text(t_ns)}", known[-1][0].color, facts, token=self.token_at(t_ns))
 
     def token_at(self, t_ns: int) -> TokenRef | None:
         """The token whose coming changed the level; None where levels have nothing to do with tokens."""

@@ -25,6 +25,7 @@ from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import stage_brush
 from ui.widgets.following import FollowingPanel
 from ui.widgets.panel_parts import EmptyState, sentence
+from ui.widgets.record_table import without_grid
 
 _BAR, _SPREAD, _FIRST_PICK = 1, 3, 4
 _BAR_PX = 12.0
@@ -89,12 +90,8 @@ class PartsPanel(FollowingPanel):
         self.table.setItemDelegateForColumn(_BAR, _BarDelegate(themes, self.table))
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
-        self.table.setShowGrid(False)
-        self.table.setTabKeyNavigation(False)
-        self.table.verticalHeader().hide()
-        self.table.verticalHeader().setDefaultSectionSize(3 * GRID)
+        without_grid(self.table)
         head = self.table.horizontalHeader()
-        head.setHighlightSections(False)
         if (name := self.table.horizontalHeaderItem(0)) is not None:
             name.setTextAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         head.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)

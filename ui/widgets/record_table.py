@@ -107,6 +107,16 @@ class _View(QTableView):
             super().keyPressEvent(event)
 
 
+def without_grid(view: QTableView) -> None:
+    """Lines alone: no grid, no heads of rows; Tab leaves the table."""
+    view.setShowGrid(False)
+    view.setWordWrap(False)
+    view.setTabKeyNavigation(False)
+    view.verticalHeader().hide()
+    view.verticalHeader().setDefaultSectionSize(3 * GRID)
+    view.horizontalHeader().setHighlightSections(False)
+
+
 class RecordTable(QWidget):
     """A line to filter by, the number of records, and the table."""
 
@@ -132,16 +142,11 @@ class RecordTable(QWidget):
         self.view = _View()
         self.view.setModel(self.model)
         self.view.setAccessibleName(name)
-        self.view.setShowGrid(False)
-        self.view.setWordWrap(False)
-        self.view.setTabKeyNavigation(False)
+        without_grid(self.view)
         self.view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.view.setSortingEnabled(True)
-        self.view.verticalHeader().hide()
-        self.view.verticalHeader().setDefaultSectionSize(3 * GRID)
         head = self.view.horizontalHeader()
-        head.setHighlightSections(False)
         head.setSortIndicatorClearable(True)
         head.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.empty = empty
