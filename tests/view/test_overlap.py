@@ -31,3 +31,10 @@ def test_hidden_tokens_are_counted_as_they_appear_and_then_as_they_were_judged(d
     found = overlap_of(run, 70 * MS)
     assert found is not None
     assert (found.drafted, found.accepted, found.is_open) == (drafted, min(accepted, drafted), False)
+
+
+def test_without_speculation_there_is_no_window() -> None:
+    run = RunLog(RunInfo(1, 1, 0, TARGET, "side-by-side", start_ns=0, sample=SAMPLE))
+    for span_id, role, end_ms in ((0, DRAFT, 10), (1, TARGET, 60)):
+        run.absorb(SpanRecord(1, span_id, -1, END, role, "prefill", 0, end_ms * MS))
+    assert overlap_of(run, 70 * MS) is None
