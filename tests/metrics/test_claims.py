@@ -265,13 +265,13 @@ def test_other_models_judge_nothing(key: str, cells: tuple[Cell, ...], measured_
 def test_nothing_measures_nothing() -> None:
     answers = answer_claims(evidence_of())
     assert len(answers) == len(CLAIMS) == 21
-    assert {answer.finding.verdict for answer in answers} == {NOT_MEASURED}
-    assert all(answer.claim.wanted and answer.finding.sentence for answer in answers)
+    assert {answer.verdict for answer in answers} == {NOT_MEASURED}
+    assert all(answer.claim.wanted and answer.sentence for answer in answers)
 
 
 def test_document_002_against_its_own_rows() -> None:
     """All verdicts of the file of 002."""
-    found = {answer.claim.text: answer.finding.verdict for answer in answer_claims(evidence_of(DRAFT_002, UNEVEN))}
+    found = {answer.claim.text: answer.verdict for answer in answer_claims(evidence_of(DRAFT_002, UNEVEN))}
     assert {text[:24]: verdict for text, verdict in found.items() if verdict != NOT_MEASURED} == {
         "Feature caching saves 10": REFUTED,
         "EventGPT's context is ~3": REFUTED,

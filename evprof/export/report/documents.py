@@ -29,7 +29,7 @@ from evprof.export.report.sections import (
     speculation,
     times,
 )
-from evprof.metrics.claims.evidence import NOT_MEASURED, CheckedClaim, estimated, is_alone
+from evprof.metrics.claims.evidence import NOT_MEASURED, Finding, estimated, is_alone
 from evprof.metrics.claims.models import is_hit
 from evprof.metrics.claims.speculation import counts_of, speeds
 from evprof.metrics.claims.table import CLAIMS as ALL_CLAIMS
@@ -79,22 +79,6 @@ SHOWS: dict[str, Callable[[ReportData], Iterable[Block]]] = {
 """The blocks that items name."""
 
 
-@dataclass(frozen=True)
-class Need:
-    """A fact that an answer needs. `phrase` names it in reports, where {} is its argument; `holds` looks for it.
-
-    A session that meets nothing but needs that are no part of an answer answers nothing.
-    """
-
-    phrase: str
-    holds: Callable[[ReportData, str], bool]
-    is_part: bool = True
-
-
-def _any_run(test: Callable[[RunLog], object]) -> Callable[[ReportData, str], bool]:
-    return lambda data, _: any(map(test, data.runs))
-
-
 def _kinds(run: RunLog) -> tuple[str, str]:
     """The mode of a run and the kind of its drafter."""
     return run.info.mode, run.info.speculation.kind if run.info.speculation else ""
@@ -109,10 +93,10 @@ def _alone(data: ReportData, role: str = "") -> list[Configuration]:
 def _has_stage(data: ReportData, names: str) -> bool:
     """Whether every model has a time of these stages and no others."""
     block = tuple(names.split(COVERS))
-    timed = dict.fromkeys((column.runs[0].info.role for column in _alone(data)), False)
+    timed: dict[str, bool] = {}
     for column in _alone(data):
         known = any(measured_ms(run, shape_of(run), block) is not None for run in column.runs)
-        timed[column.runs[0].info.role] |= known
+        timed[column.runs[0].info.role] = known or timed.get(column.runs[0].info.role, False)
     return all(timed.values())
 
 
@@ -145,18 +129,17 @@ def _reads_same(data: ReportData, kind: str) -> bool:
     return len({info.role for info in infos if info.settings.flat().get(f"{info.role}_input") == kind}) == 2
 
 
-def _checked(data: ReportData, key: str) -> CheckedClaim:
-    return next(checked for checked in answers.checked_claims(data) if checked.claim.key == key)
+def _finding(data: ReportData, key: str) -> Finding:
+    return next(finding for finding in answers.findings(data) if finding.claim.key == key)
 
 
 def _is_judged(data: ReportData, key: str) -> bool:
-    return _checked(data, key).finding.verdict != NOT_MEASURED
+    return _finding(data, key).verdict != NOT_MEASURED
 
 
 def _is_asked(data: ReportData, key: str) -> bool:
     """Whether runs bear on a claim, though they may not decide it."""
-    checked = _checked(data, key)
-    return checked.finding.sentence != checked.claim.nothing
+    return _finding(data, key).sentence != _finding(data, key).claim.nothing
 
 
 def _has_generation(data: ReportData, _: str) -> bool:
@@ -168,58 +151,51 @@ def _has_interval(data: ReportData, stage: str) -> bool:
     return any(estimate is not None and estimate.interval is not None for estimate in estimates)
 
 
-NEEDS = {
-    "accepted": Need("numbers of drafted and accepted tokens", _any_run(lambda run: counts_of(run)[1])),
-    "cache": Need("measured bytes of the KV cache", _any_run(measured_bytes)),
-    "claim": Need("a verdict on “{}”", _is_judged),
-    "drafter": Need("drafts by {}", _has_kind),
-    "fact": Need("{}", lambda data, key: any(data.facts(key))),
-    "frame_cache": Need(
-        "kept decoded frames", _any_run(lambda run: any(one.frame_cache for one in run.info.loading.values()))
-    ),
-    "generation": Need("times and numbers of generated tokens", _has_generation),
-    "gpu": Need(
-        "a GPU",
-        _any_run(lambda run: any(one.device.startswith("cuda") for one in run.info.models.values())),
-        is_part=False,
-    ),
-    "hidden": Need("tokens drafted inside a prefill", _any_run(lambda run: any(entry.hidden for entry in run.rounds))),
-    "hits": Need("hits of the vision cache", _any_run(is_hit)),
-    "interval": Need("an interval of the mean of {}", _has_interval, is_part=False),
-    "length": Need("the prompt of the {}", _has_length),
-    "loading": Need(
-        "the parts of loading", _any_run(lambda run: any(one.bytes_read for one in run.info.loading.values()))
-    ),
-    "mode": Need("runs in mode {}", _has_kind),
-    "pair": Need("both models, each alone", lambda data, _: bool(model_pairs(data)), is_part=False),
-    "peak": Need("peak memory of the allocator", _any_run(lambda run: run.info.memory.peak_allocated_bytes)),
-    "quantity": Need("runs about “{}”", _is_asked),
-    "rejections": Need(
-        "rejected drafts", _any_run(lambda run: any(entry.accepted < entry.drafted for entry in run.rounds))
-    ),
-    "same": Need("both models over {}", _reads_same),
-    "samples": Need(
-        "{} samples", lambda data, least: len({sample_key(run) for run in data.runs}) >= int(least), is_part=False
-    ),
-    "scenes": Need(
-        "{} scenes", lambda data, least: len({scene_of(run) for run in data.runs}) >= int(least), is_part=False
-    ),
-    "settings": Need("the settings of generation", _any_run(lambda run: "max_new_tokens" in run.info.given_settings)),
-    "shapes": Need("shapes of tensors", _any_run(tensor_count)),
-    "sizes": Need("sizes of the models", _any_run(lambda run: any(one.text for one in run.info.models.values()))),
-    "speed": Need("the target alone on the same samples", _has_speed, is_part=False),
-    "stage": Need("{} timed by itself in every model", _has_stage),
-    "texts": Need("answers", _any_run(lambda run: answers.answer_of(run) is not None)),
-    "tokens": Need("numbers of tokens", _any_run(output_length)),
-    "transfers": Need(
-        "transfers between devices", _any_run(lambda run: run.info.speculation and run.info.speculation.transfer_bytes)
-    ),
-    "value": Need("{}", _has_value, is_part=False),
-    "verdict": Need("a verdict on “{}”", _is_judged, is_part=False),
-    "varied": Need("configurations that differ in {} alone", _is_varied),
-    "weights": Need("bytes of the weights", _any_run(lambda run: run.info.memory.weights_bytes)),
+NEEDS: dict[str, tuple[str, Callable[[ReportData, str], object]]] = {
+    "claim": ("a verdict on “{}”", _is_judged),
+    "drafter": ("drafts by {}", _has_kind),
+    "fact": ("{}", lambda data, key: any(data.facts(key))),
+    "generation": ("times and numbers of generated tokens", _has_generation),
+    "interval": ("an interval of the mean of {}", _has_interval),
+    "length": ("the prompt of the {}", _has_length),
+    "mode": ("runs in mode {}", _has_kind),
+    "pair": ("both models, each alone", lambda data, _: model_pairs(data)),
+    "quantity": ("runs about “{}”", _is_asked),
+    "same": ("both models over {}", _reads_same),
+    "samples": ("{} samples", lambda data, least: len(set(map(sample_key, data.runs))) >= int(least)),
+    "scenes": ("{} scenes", lambda data, least: len(set(map(scene_of, data.runs))) >= int(least)),
+    "speed": ("the target alone on the same samples", _has_speed),
+    "stage": ("{} timed by itself in every model", _has_stage),
+    "value": ("{}", _has_value),
+    "varied": ("configurations that differ in {} alone", _is_varied),
+    "verdict": ("a verdict on “{}”", _is_judged),
 }
-"""By the word before the colon of a need in `documents.toml`. "shows:TEXT" is a row or a head of the item's tables."""
+"""Phrase, with {} for the argument, and test, by the word before the colon of a need in `documents.toml`.
+
+`RUN_NEEDS` has those that one run meets. "shows:TEXT" is a row or a head of the item's tables.
+"""
+
+RUN_NEEDS: dict[str, tuple[str, Callable[[RunLog], object]]] = {
+    "accepted": ("numbers of drafted and accepted tokens", lambda run: counts_of(run)[1]),
+    "cache": ("measured bytes of the KV cache", measured_bytes),
+    "frame_cache": ("kept decoded frames", lambda run: any(one.frame_cache for one in run.info.loading.values())),
+    "gpu": ("a GPU", lambda run: any(one.device.startswith("cuda") for one in run.info.models.values())),
+    "hidden": ("tokens drafted inside a prefill", lambda run: any(entry.hidden for entry in run.rounds)),
+    "hits": ("hits of the vision cache", is_hit),
+    "loading": ("the parts of loading", lambda run: any(one.bytes_read for one in run.info.loading.values())),
+    "peak": ("peak memory of the allocator", lambda run: run.info.memory.peak_allocated_bytes),
+    "rejections": ("rejected drafts", lambda run: any(entry.accepted < entry.drafted for entry in run.rounds)),
+    "settings": ("the settings of generation", lambda run: "max_new_tokens" in run.info.given_settings),
+    "shapes": ("shapes of tensors", tensor_count),
+    "sizes": ("sizes of the models", lambda run: any(one.text for one in run.info.models.values())),
+    "texts": ("answers", lambda run: answers.answer_of(run) is not None),
+    "tokens": ("numbers of tokens", output_length),
+    "transfers": ("transfers between devices", lambda run: (facts := run.info.speculation) and facts.transfer_bytes),
+    "weights": ("bytes of the weights", lambda run: run.info.memory.weights_bytes),
+}
+
+NO_PARTS = {"gpu", "interval", "pair", "samples", "scenes", "shows", "speed", "value", "verdict"}
+"""Needs that are no part of an answer: a session that meets nothing else answers nothing."""
 
 
 @dataclass(frozen=True)
@@ -249,8 +225,10 @@ def _phrase(need: str) -> str:
     if kind == "shows":
         return f"“{argument}” in its tables"
     if kind in ("claim", "verdict"):
-        return NEEDS[kind].phrase.format(next(claim.text for claim in ALL_CLAIMS if claim.key == argument))
-    return NEEDS[kind].phrase.format(argument.replace("=", " ").replace(":", " of the ").replace("_", " "))
+        argument = next(claim.text for claim in ALL_CLAIMS if claim.key == argument)
+    else:
+        argument = argument.replace("=", " ").replace(":", " of the ").replace("_", " ")
+    return {**NEEDS, **RUN_NEEDS}[kind][0].format(argument)
 
 
 def _item(document: str, entry: dict[str, Any]) -> Item:
@@ -308,10 +286,10 @@ def answered(data: ReportData) -> list[AnsweredItem]:
         first = firsts.get(key)
         blocks = first.blocks if first else _blocks(item, own)
         mark, reason = _mark(item, own, blocks)
-        if mark == NONE or first is not None:
-            known.append(AnsweredItem(number, item, mark, reason, stands_at=None if mark == NONE else first))
-        else:
-            known.append(AnsweredItem(number, item, mark, reason, blocks))
+        is_first = first is None and mark != NONE
+        stands_at = first if mark != NONE else None
+        known.append(AnsweredItem(number, item, mark, reason, blocks if is_first else (), stands_at))
+        if is_first:
             firsts[key] = known[-1]
     return known
 
@@ -331,27 +309,22 @@ def part_of(data: ReportData, parts: tuple[str, ...]) -> ReportData:
 def _mark(item: Item, data: ReportData, blocks: Sequence[Block]) -> tuple[str, str]:
     """The mark of an item, and what is missing."""
     asked = [need.replace("claim:", "quantity:") for need in item.needs if need.startswith("claim:")]
-    wanted = (*item.needs, *asked)
-    met = {need for need in wanted if blocks and _holds(need, data, blocks)}
-    missing = [_phrase(need) for need in item.needs if need not in met]
-    if item.beyond:
-        missing.append(item.beyond)
-    if not any(need.partition(":")[0] != "shows" and NEEDS[need.partition(":")[0]].is_part for need in met):
-        how = f"not in these sessions; measured by evprof {item.measured}" if item.measured else item.beyond
-        return NONE, how
+    met = {need for need in (*item.needs, *asked) if blocks and _holds(need, data, blocks)}
+    missing = [_phrase(need) for need in item.needs if need not in met] + ([item.beyond] if item.beyond else [])
+    if {need.partition(":")[0] for need in met} <= NO_PARTS:
+        return NONE, f"not in these sessions; measured by evprof {item.measured}" if item.measured else item.beyond
     return (PARTLY, f"without {'; '.join(missing)}") if missing else (FULL, "")
 
 
 def _holds(need: str, data: ReportData, blocks: Sequence[Block]) -> bool:
     kind, _, argument = need.partition(":")
-    if kind != "shows":
-        return data.once(("need", need), lambda: NEEDS[kind].holds(data, argument))
-    tables = [block for block in blocks if isinstance(block, Table)]
-    words = [
-        *(head for table in tables for head in table.heads),
-        *(row[0].text for table in tables for row in table.rows),
-    ]
-    return any(argument in word.lower() for word in words)
+    if kind == "shows":
+        tables = [block for block in blocks if isinstance(block, Table)]
+        words = [(*table.heads, *(row[0].text for row in table.rows)) for table in tables]
+        return any(argument in word.lower() for each in words for word in each)
+    if kind in RUN_NEEDS:
+        return data.once(("need", need), lambda: any(map(RUN_NEEDS[kind][1], data.runs)))
+    return data.once(("need", need), lambda: bool(NEEDS[kind][1](data, argument)))
 
 
 def _summary(known: Sequence[AnsweredItem]) -> Section:

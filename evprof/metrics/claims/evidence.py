@@ -62,19 +62,12 @@ class Evidence:
     @cached_property
     def model_pairs(self) -> list[tuple[Configuration, Configuration]]:
         """The pairs of EventGPT and a video model, each of them alone."""
-        return [
-            pair
-            for pair in self.pairs
-            if all(map(is_alone, pair)) and _families(pair)[0] == EVENTGPT != _families(pair)[1]
-        ]
+        alone = [pair for pair in self.pairs if all(map(is_alone, pair))]
+        return [(one, other) for one, other in alone if _family(one) == EVENTGPT != _family(other)]
 
     def plain(self, family: str | None = None) -> list[Configuration]:
         """Configurations without speculation, of one family of models or of all."""
-        return [
-            column
-            for column in self.columns
-            if is_alone(column) and (family is None or _families([column]) == [family])
-        ]
+        return [column for column in self.columns if is_alone(column) and family in (None, _family(column))]
 
     def twins(self, key: str) -> Iterator[tuple[Configuration, Configuration]]:
         """Every two configurations that differ in one setting and nothing else, the earlier first."""
@@ -86,16 +79,6 @@ class Evidence:
     @cached_property
     def _traits(self) -> list[dict[str, Any]]:
         return [_traits_of(column) for column in self.columns]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A verdict with the sentence that carries it. `measured_on` names the models of measurements that judge nothing
-    because they are not the claim's own."""
-
-    verdict: str
-    sentence: str
-    measured_on: str = ""
 
 
 Words = dict[str, Any]
@@ -203,41 +186,42 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class CheckedClaim:
-    """A claim with its finding."""
+class Finding:
+    """A verdict on a claim with the sentence that carries it. `measured_on` names the models of measurements that judge
+    nothing because they are not the claim's own."""
 
     claim: Claim
-    finding: Finding
+    verdict: str
+    sentence: str
+    measured_on: str = ""
 
 
 def judge(claim: Claim, evidence: Evidence) -> Finding:
     """The first verdict among the measurements; without one the last of them, or that there is none."""
     findings = [_judged(claim, measured) for measured in claim.quantity(evidence)]
     verdicts = (finding for finding in findings if finding.verdict != NOT_MEASURED)
-    return next(verdicts, findings[-1] if findings else Finding(NOT_MEASURED, claim.nothing))
+    return next(verdicts, findings[-1] if findings else Finding(claim, NOT_MEASURED, claim.nothing))
 
 
 def _judged(claim: Claim, measured: Measured) -> Finding:
     """Confirmed when the whole interval lies in the claimed range, refuted when it lies outside; else, and of other
     models than the claim's, not measured."""
-    sentence, interval = measured.sentence, measured.interval
-    if measured.whose:
-        return _on_others(sentence, measured.whose)
-    if interval is None:
-        return Finding(NOT_MEASURED, f"{sentence}; {measured.reason or APART}.")
-    (low, high), (least, most) = interval, claim.claimed
+    low, high = measured.interval or (-math.inf, math.inf)
+    least, most = claim.claimed
     is_refuted = high < least or low > most
-    if not is_refuted and not least <= low <= high < most:
-        return Finding(NOT_MEASURED, f"{sentence}; {PARTLY}.")
-    if 0 < WIDEST * low < high:
-        return Finding(NOT_MEASURED, f"{sentence}; {WIDE}.")
-    if not _is_of_claims_models(claim, measured.columns):
-        return _on_others(sentence, models_text(*measured.columns))
-    return Finding(REFUTED if is_refuted else CONFIRMED, f"{sentence}.")
-
-
-def _on_others(sentence: str, whose: str) -> Finding:
-    return Finding(NOT_MEASURED, f"{sentence}. Measured on {whose}, which the claim is not about.", whose)
+    if measured.interval is None:
+        reason = measured.reason or APART
+    elif not is_refuted and not least <= low <= high < most:
+        reason = PARTLY
+    else:
+        reason = WIDE if 0 < WIDEST * low < high else ""
+    whose = measured.whose
+    if not reason and not whose and not _is_of_claims_models(claim, measured.columns):
+        whose = models_text(*measured.columns)
+    if whose:
+        reason = f"measured on {whose}, which the claim is not about"
+    sentence = f"{measured.sentence}{f'; {reason}' if reason else ''}."
+    return Finding(claim, NOT_MEASURED if reason else REFUTED if is_refuted else CONFIRMED, sentence, whose)
 
 
 def _is_of_claims_models(claim: Claim, columns: Sequence[Configuration]) -> bool:
@@ -251,9 +235,9 @@ def is_alone(column: Configuration) -> bool:
     return not mode_of(column.runs[0].info.mode).is_paired
 
 
-def _families(columns: Iterable[Configuration]) -> list[str]:
-    """The families of the answering models; "" where a file names no model."""
-    return [model.family if (model := answering_model(column)) else "" for column in columns]
+def _family(column: Configuration) -> str:
+    model = answering_model(column)
+    return model.family if model else ""
 
 
 def answering_model(column: Configuration) -> ModelFacts | None:

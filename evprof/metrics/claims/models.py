@@ -15,7 +15,6 @@ from evprof.metrics.claims.evidence import (
     Measured,
     Words,
     answering_model,
-    are_claims_models,
     are_claims_times,
     compared,
     estimated,
@@ -134,8 +133,7 @@ def _common(one: list[object], other: list[object]) -> int:
 
 def eventgpt_context(evidence: Evidence) -> Iterator[Measured]:
     """Positions of EventGPT's prompts, the fewest and the most."""
-    known = [column for column in evidence.plain(EVENTGPT) if values_of(column, input_length)]
-    columns = tuple(column for column in known if are_claims_models(column, needs_times=False)) or tuple(known)
+    columns = tuple(column for column in evidence.plain(EVENTGPT) if values_of(column, input_length))
     lengths = sorted({round(length) for column in columns for length in values_of(column, input_length)})
     if lengths:
         words = {"positions": ", ".join(map(str, lengths))}
@@ -226,20 +224,17 @@ def memory_bound_prefill(evidence: Evidence) -> Iterator[Measured]:
         return
     words: Words = {"positions": positions, "linear": linear_share(sizes, positions), "share": found.value}
     words |= {"rate": bytes_s / 1e9, "source": "the measured bandwidth" if ceiling else "its decode steps' rate"}
-    is_short = are_claims_models(column) and positions < LONG_PROMPT
+    is_short = positions < LONG_PROMPT
     reason = "the longest prompt here does not have 4,643 positions" if is_short else found.note
     yield Measured(words, (column,), None if is_short else found.interval, ("bandwidth",), reason)
 
 
 def warm_prefill(evidence: Evidence) -> Iterator[Measured]:
     """EventGPT's warm prefill at about 640 positions, ms."""
-    known = [
-        (spent, column)
-        for column in evidence.plain(EVENTGPT)
-        if LENGTHS_000[0] <= (mean_of(column, input_length) or 0) <= LENGTHS_000[1]
-        and (spent := estimated(column, _prefill)) is not None
-    ]
-    for spent, column in [entry for entry in known if are_claims_times(entry[1])][:1] or known[:1]:
+    for column in evidence.plain(EVENTGPT):
+        spent = estimated(column, _prefill)
+        if spent is None or not LENGTHS_000[0] <= (mean_of(column, input_length) or 0) <= LENGTHS_000[1]:
+            continue
         values = [ms for run in column.runs if (ms := _prefill(run)) is not None]
         cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
         gpu = column.runs[0].info.environment.get("gpu") or {}

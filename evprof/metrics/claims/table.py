@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evprof.metrics.claims import models, speculation
-from evprof.metrics.claims.evidence import LIST, CheckedClaim, Claim, Evidence, judge
+from evprof.metrics.claims.evidence import LIST, Claim, Evidence, Finding, judge
 
 _QUANTITIES = {**vars(models), **vars(speculation)}
 
@@ -19,6 +19,6 @@ CLAIMS = tuple(map(_claim, LIST["claims"]))
 """All claims in the documents' order."""
 
 
-def answer_claims(evidence: Evidence) -> list[CheckedClaim]:
-    """Every claim with its finding."""
-    return [CheckedClaim(claim, judge(claim, evidence)) for claim in CLAIMS]
+def answer_claims(evidence: Evidence) -> list[Finding]:
+    """The finding of every claim."""
+    return [judge(claim, evidence) for claim in CLAIMS]

@@ -22,7 +22,7 @@ from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.pairs import evidence_of, firsts_of_models
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, ColumnsOf, Paragraph, Section, Table
 from evprof.metrics.arithmetic.statistics import Interval, summarize
-from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, CheckedClaim
+from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Finding
 from evprof.metrics.claims.table import answer_claims
 from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged
 from evprof.metrics.comparison.differences import configuration_token_match, same_questions
@@ -301,10 +301,10 @@ _TONES = {CONFIRMED: "good", REFUTED: "bad", NOT_MEASURED: "dim"}
 
 def claims(data: ReportData) -> Section:
     """One row per claim: document, verdict, evidence, and for an open claim what remains to measure."""
-    answers = checked_claims(data)
-    counted = Counter(answer.finding.verdict for answer in answers)
+    answers = findings(data)
+    counted = Counter(answer.verdict for answer in answers)
     counts = ", ".join(f"{counted[verdict]} {verdict}" for verdict in _TONES)
-    others = sum(bool(answer.finding.measured_on) for answer in answers)
+    others = sum(bool(answer.measured_on) for answer in answers)
     text = f" {others} of the latter: measured on other models, which confirms and refutes nothing." if others else ""
     summary = Paragraph(f"Of {len(answers)} claims: {counts}.{text}")
     return Section("Claims of the documents", (summary, _claims_table(answers, data)))
@@ -312,24 +312,24 @@ def claims(data: ReportData) -> Section:
 
 def claims_of(data: ReportData, document: str) -> list[Block]:
     """The verdicts on the claims of one document."""
-    answers = [answer for answer in checked_claims(data) if answer.claim.document == document]
+    answers = [answer for answer in findings(data) if answer.claim.document == document]
     return [_claims_table(answers, data)] if answers else []
 
 
-def checked_claims(data: ReportData) -> list[CheckedClaim]:
+def findings(data: ReportData) -> list[Finding]:
     """All claims with their findings."""
     return data.once("claims", partial(answer_claims, evidence_of(data)))
 
 
-def _claims_table(answers: list[CheckedClaim], data: ReportData) -> Table:
+def _claims_table(answers: list[Finding], data: ReportData) -> Table:
     badge = badge_of(data.runs, Badge.DERIVED)
     rows = []
     for answer in answers:
-        claim, finding = answer.claim, answer.finding
-        is_open = finding.verdict == NOT_MEASURED
-        verdict = Cell(finding.verdict, None if is_open else badge, _TONES[finding.verdict])
-        evidence = f"{finding.sentence} To be measured: {claim.wanted}." if is_open else finding.sentence
-        measured_on = finding.measured_on if is_open else "the documents' models"
+        claim = answer.claim
+        is_open = answer.verdict == NOT_MEASURED
+        verdict = Cell(answer.verdict, None if is_open else badge, _TONES[answer.verdict])
+        evidence = f"{answer.sentence} To be measured: {claim.wanted}." if is_open else answer.sentence
+        measured_on = answer.measured_on if is_open else "the documents' models"
         rows.append(doc.row_of(claim.document, claim.text, verdict, evidence, measured_on))
     caption = (
         "A claim is confirmed where the whole 95 % interval lies in the claimed range, and refuted where it lies "
