@@ -122,9 +122,7 @@ def test_a_question_needs_what_it_asks(report_data: MakeData, cell_runs: ModuleT
 
 def test_a_part_of_an_answer_names_the_rest(report_data: MakeData, cell_runs: ModuleType) -> None:
     here = {"is_imported": False, "tokens": (1, 2, 3, 4, 5, 6), "text": "A car."}
-    pair = [
-        cell.with_(**here, stages={"load": 9.0} | APART) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)
-    ]
+    pair = [cell.with_(**here, stages={"load": 9.0} | APART) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)]
     found = {entry.number: entry for entry in answered(report_data(*pair))}
     shares = found["003.1"]  # The table has every stage, and no row for generation as a whole.
     assert (shares.mark, shares.reason) == (PARTLY, "without “generation” in its tables")

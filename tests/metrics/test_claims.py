@@ -297,10 +297,8 @@ def test_two_figures_for_one_prefill(prefill: float, of_000: str, of_002: str) -
     cold = DRAFT_002.with_(stages={"prefill": 114.4}, samples=1, is_warmup=True).runs(500)
     found = judged("warm_prefill_000", evidence_of(draft, warmups=cold))
     assert found.verdict == of_000
-    assert "cold pass took 114.4 ms, as 000 says; GPU clocks are not known" in found.sentence
-    clocked = draft.with_(**HERE, environment={"gpu": {"clocks_mhz": 1410}})
-    found = judged("warm_prefill_002", evidence_of(clocked))
-    assert (found.verdict, "GPU clocks 1,410 MHz" in found.sentence) == (of_002, True)
+    assert "cold pass took 114.4 ms" in found.sentence
+    assert judged("warm_prefill_002", evidence_of(draft.with_(**HERE))).verdict == of_002
     for factors in ((0.6, 1.0, 1.42), (0.6, 1.0, 1.42, 0.8, 1.1)):
         few = evidence_of(draft.with_(samples=len(factors), scatter={"prefill": factors}))
         assert {judged(f"warm_prefill_{key}", few).verdict for key in ("000", "002")} == {NOT_MEASURED}

@@ -37,7 +37,7 @@ CACHE_HIT = "vision cache hit"
 LESS = 0.99
 """Below this share of the other's bytes is less memory."""
 
-LENGTHS_000, COLD_000 = (600, 700), (90.0, 115.0)
+LENGTHS_000 = (600, 700)
 LONG_PROMPT, MOST_ANSWERS = 4000, 50
 FEWEST_WORDS, FEWEST_IDS = 4, 5
 
@@ -60,13 +60,13 @@ def feature_caching(evidence: Evidence) -> Iterator[Measured]:
             words = {"saved": saved.delta, "interval": saved.delta_interval}
             yield Measured(words, (hit, missed), saved.delta_interval, ("hit",), saved.reason)
             return
-    costs = [(max(known), column) for column in evidence.plain() if (known := values_of(column, _vision))]
-    own = [(cost, column) for cost, column in costs if are_claims_times(column)]
+    plain = [column for column in evidence.plain() if values_of(column, _vision)]
+    columns = tuple(filter(are_claims_times, plain)) or tuple(plain)
+    costs = [(cost, scene_of(run)) for one in columns for run in one.runs if (cost := _vision(run)) is not None]
     if costs:
-        cost = max(cost for cost, _ in own or costs)
-        columns = tuple(column for _, column in own or costs)
-        is_enough = len({scene_of(run) for column in columns for run in column.runs}) >= FEWEST_SCENES
-        yield Measured({"cost": cost}, columns, (0.0, cost) if is_enough else None, ("vision_cost",), THESE_SAMPLES)
+        most = max(cost for cost, _ in costs)
+        bound = (0.0, most) if len({scene for _, scene in costs}) >= FEWEST_SCENES else None
+        yield Measured({"cost": most}, columns, bound, ("vision_cost",), THESE_SAMPLES)
 
 
 def bfloat16(evidence: Evidence) -> Iterator[Measured]:
@@ -162,15 +162,14 @@ def smaller_cache(evidence: Evidence) -> Iterator[Measured]:
     kin = [pair for key in ("frames", "event_frames") for pair in evidence.twins(key)]
     pairs = []
     for pair in (*kin, *evidence.model_pairs):
-        sizes, lengths = [_sizes(evidence, one) for one in pair], [mean_of(one, input_length) for one in pair]
-        if sizes[0] and sizes[1] and lengths[0] and lengths[1] and _is_as_large(sizes[0], sizes[1]):
-            shorter, longer = sorted(pair, key=lambda one: mean_of(one, input_length) or 0)
-            pairs.append((max(lengths[0], lengths[1]) / min(lengths[0], lengths[1]), shorter, longer))
+        sizes, lengths = [_sizes(evidence, one) for one in pair], [mean_of(one, input_length) or 0.0 for one in pair]
+        if sizes[0] and sizes[1] and 0 < min(lengths) < max(lengths) and _is_as_large(sizes[0], sizes[1]):
+            pairs.append(
+                (max(lengths) / min(lengths), sorted(lengths), pair if lengths[0] < lengths[1] else pair[::-1])
+            )
     if not pairs:
         return
-    ratio, shorter, longer = max(pairs, key=lambda one: one[0])
-    if ratio == 1:
-        return
+    _, lengths, (shorter, longer) = max(pairs, key=lambda one: one[0])
     works = [_step_work(evidence, column) for column in (shorter, longer)]
     times = compare(shorter, longer, decode_ms_per_token)
     if works[0] is None or works[1] is None or times is None or not times.ratio:
@@ -178,7 +177,6 @@ def smaller_cache(evidence: Evidence) -> Iterator[Measured]:
     extra = [2 * _cache_bytes(column) for column in (shorter, longer)]
     grown = [(works[1].bytes + copies * extra[1]) / (works[0].bytes + copies * extra[0]) for copies in (0, 1)]
     shares = [quotient((math.log(each), math.log(each)), logarithms(times.interval)) for each in grown]
-    lengths = [mean_of(column, input_length) or 0.0 for column in (shorter, longer)]
     found = compared(times, "steps", columns=(shorter, longer), reading=grown[0], longer=lengths[1], shorter=lengths[0])
     if shares[0] is None or shares[1] is None:
         yield replace(found, interval=None)
@@ -237,15 +235,8 @@ def warm_prefill(evidence: Evidence) -> Iterator[Measured]:
             continue
         values = [ms for run in column.runs if (ms := _prefill(run)) is not None]
         cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
-        gpu = column.runs[0].info.environment.get("gpu") or {}
-        clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None
-        is_known = isinstance(clocks, int | float) and clocks > 0
-        parts = ["warm", *(["cold"] if cold else [])]
-        parts += ["as_000"] if cold and COLD_000[0] <= cold[0] <= COLD_000[1] else []
-        words: Words = {"spent": spent.value, "least": min(values), "most": max(values), "clocks": clocks}
-        words |= {"cold": cold[0] if cold else None}
-        parts += ["clocks" if is_known else "no_clocks"]
-        yield Measured(words, (column,), spent.interval, tuple(parts), spent.note)
+        words = {"spent": spent.value, "least": min(values), "most": max(values), "cold": max(cold, default=0.0)}
+        yield Measured(words, (column,), spent.interval, ("warm", "cold") if cold else ("warm",), spent.note)
 
 
 def seven_percent(evidence: Evidence) -> Iterator[Measured]:

@@ -80,22 +80,18 @@ class Speed:
         return replace(found, whose=whose)
 
 
-def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only: bool = False) -> list[Speed]:
+def speeds(evidence: Evidence, *, imported_only: bool = False) -> list[Speed]:
     """Configurations that draft, each against the plain runs of the same questions that `baselines` chooses.
 
-    `is_adapter`: only those that draft, or answer, through something trained, or those that do not. `imported_only`:
-    only those of other programs' files.
+    `imported_only`: only those of other programs' files.
     """
-    rows = []
-    for column in evidence.columns:
-        run = column.runs[0]
-        if is_adapter is not None and run.info.imported is not None and not _is_of_documents(run):
-            continue  # whether something trained drafts there, nobody says
-        if not mode_of(run.info.mode).is_paired or (imported_only and run.info.imported is None):
-            continue
-        if is_adapter in (None, _is_adapted(run)) and (row := _speed(column, evidence.beside(column))) is not None:
-            rows.append(row)
-    return rows
+    columns = [column for column in evidence.columns if mode_of(column.runs[0].info.mode).is_paired]
+    rows = (
+        _speed(column, evidence.beside(column))
+        for column in columns
+        if not imported_only or column.runs[0].info.imported is not None
+    )
+    return [row for row in rows if row is not None]
 
 
 def _speed(column: Configuration, others: RunPool) -> Speed | None:
@@ -105,11 +101,9 @@ def _speed(column: Configuration, others: RunPool) -> Speed | None:
     asked = {sample_key(run) for run in base.runs}
     own = (run for run in column.runs if is_counted(run.info) and sample_key(run) in asked)
     estimate = verdict(observe(own, _whole_ms), observe(base.runs, _whole_ms))
-    return (
-        None
-        if estimate is None or estimate.ratio is None
-        else Speed(estimate, column, Configuration(base.runs, column.session))
-    )
+    if estimate is None or estimate.ratio is None:
+        return None
+    return Speed(estimate, column, Configuration(base.runs, column.session))
 
 
 def _kind(run: RunLog) -> str:
@@ -139,12 +133,7 @@ def _is_adapted(run: RunLog) -> bool:
 
 def _is_of_documents(run: RunLog) -> bool:
     """Whether an imported run is of the documents' own work, whose models are known; no server tells its own."""
-    return run.info.imported is not None and _is_known(run)
-
-
-def _is_known(run: RunLog) -> bool:
-    """Whether more is told of a run's models than the name of one behind a server."""
-    return any(model.layers for model in run.info.models.values())
+    return run.info.imported is not None and any(model.layers for model in run.info.models.values())
 
 
 def _drafts_chains(run: RunLog) -> bool:
@@ -156,7 +145,8 @@ def _drafts_chains(run: RunLog) -> bool:
 
 def _is_naive(run: RunLog) -> bool:
     """Whether the untouched draft model drafts in turns with the target."""
-    return run.info.mode == SPECULATIVE and _kind(run) == MODEL and not _is_adapted(run)
+    is_here = run.info.imported is None and run.info.mode == SPECULATIVE
+    return is_here and _kind(run) == MODEL and not _is_adapted(run)
 
 
 def _whole_ms(run: RunLog) -> float | None:
@@ -171,20 +161,18 @@ def _best(rows: Sequence[Speed]) -> Speed | None:
 
 def naive_speed(evidence: Evidence) -> Iterator[Measured]:
     """The fastest speculation with the untouched draft model against the target alone."""
-    best = _best([row for row in speeds(evidence, is_adapter=False) if _is_naive(row.column.runs[0])])
+    best = _best([row for row in speeds(evidence) if _is_naive(row.column.runs[0])])
     if best is not None:
         yield best.measured()
 
 
 def adapter_speed(evidence: Evidence) -> Iterator[Measured]:
     """The fastest answers through an adapted KV cache against the target alone; other adapters judge nothing."""
-    through = speeds(evidence, is_adapter=True)
-    cached = [row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache]
-    best = _best(cached or through)
-    if best is not None and cached:
-        yield best.measured("not_own")
-    elif best is not None:
-        yield best.measured(whose="an adapter that drafts")
+    through = [row for row in speeds(evidence) if _is_adapted(row.column.runs[0])]
+    cached = _best([row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache])
+    best = cached or _best(through)
+    if best is not None:
+        yield best.measured("not_own") if cached else best.measured(whose="an adapter that drafts")
 
 
 def adapter_acceptance(evidence: Evidence) -> Iterator[Measured]:
@@ -265,10 +253,3 @@ def quantized_speed(evidence: Evidence) -> Iterator[Measured]:
         if times is not None and times.ratio is not None:
             # The documents' weights are not packed: what is packed here has to be theirs.
             yield compared(times, "packed", columns=(whole,), kind=next(kind for kind in kinds if kind is not None))
-
-
-def batched_speed(evidence: Evidence) -> Iterator[Measured]:
-    """Runs hold one sample each, so that no session measures it; a server may have answered others beside."""
-    alone = tuple(column for column in evidence.columns if any(map(_is_known, column.runs)))
-    part = "alone" if alone else "servers"
-    yield Measured({}, alone, None, (part,), "no batch was run")

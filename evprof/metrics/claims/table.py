@@ -7,7 +7,7 @@ from typing import Any
 from evprof.metrics.claims import models, speculation
 from evprof.metrics.claims.evidence import LIST, Claim, Evidence, Finding, judge
 
-_QUANTITIES = {**vars(models), **vars(speculation)}
+_QUANTITIES = {**vars(models), **vars(speculation), "nothing": lambda _: ()}
 
 
 def _claim(entry: dict[str, Any]) -> Claim:
