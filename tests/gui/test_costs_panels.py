@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.recording import RecordLog
+from evprof.core.units import MIB
 from evprof.metrics.costs.cache_map import cache_map
 from evprof.metrics.costs.visual_costs import visual_costs
 from ui.costs.kv_panel import KvPanel
@@ -21,6 +23,8 @@ from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.widgets.figure_table import FigureTable
 from ui.widgets.following import FollowingPanel
+from ui.window.app import settle
+from ui.window.main_window import MainWindow
 
 MS = 1_000_000
 MakePanel = Callable[..., Any]
@@ -73,7 +77,7 @@ def test_bars_are_bytes_on_one_scale(make_panel: MakePanel, controller: RunContr
         held = cache_map(controller.runs[run_id])
         assert held is not None
         kept = sum(part.value for part in bar_of(panel, place).parts if part.style in (PLAIN, FAINT))
-        assert kept == held.held_bytes
+        assert kept == pytest.approx(held.held_bytes / MIB)
 
 
 def test_a_click_selects_the_stage_or_the_round(
@@ -118,7 +122,7 @@ def test_a_selected_token_has_its_place_in_the_cache(
     held, mark = cache_map(controller.runs[2]), bar_of(panel).mark
     assert held is not None
     assert mark is not None
-    assert int(mark * held.length / held.held_bytes) == controller.runs[2].info.lengths["target"].input + 3
+    assert int(mark * MIB * held.length / held.held_bytes) == controller.runs[2].info.lengths["target"].input + 3
 
 
 def test_an_empty_session_says_what_fills_the_panels(make_panel: MakePanel, selection: Selection) -> None:
@@ -167,3 +171,20 @@ def test_the_bars_are_the_shares_of_all_visual_tokens(
     box, part = panel.bars.boxes()[-1]
     click(panel.bars, box.center().toPoint())
     assert selection.chosen == part.chosen
+
+
+@pytest.mark.parametrize(("width", "is_beside"), [(1600, True), (1280, False)])
+def test_a_selection_and_its_place_in_the_cache_are_seen_together(
+    window: MainWindow, session_file: Path, width: int, is_beside: bool, application: QApplication
+) -> None:
+    """In a wide window the cache is beside the timeline, in a narrow one a tab; its table has one unit."""
+    window.resize(width, 900)
+    window.open_paths([str(session_file)], waits=True)
+    window.body.show_panel("kv")
+    settle(application, window)
+    assert (not window.timeline.visibleRegion().isEmpty()) == is_beside
+    panel = window.body.panel("kv")
+    assert isinstance(panel, KvPanel)
+    assert not panel.visibleRegion().isEmpty()
+    units = {cell.split()[-1] for row in panel.table.rows for cell in row.cells if "iB" in cell}
+    assert units == {"MiB"}

@@ -33,7 +33,7 @@ from ui.state.recent import Recent
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.widgets.message_bar import INFO, MessageBar
+from ui.widgets.message_bar import MessageBar
 
 
 def cells(panel: ComparisonPanel) -> dict[str, tuple[str, ...]]:
@@ -181,22 +181,6 @@ def test_of_equal_messages_the_newer_ones_action_is_done(application: QApplicati
     assert done == ["newer"]
     assert bar.shown is None
     bar.deleteLater()
-
-
-def test_messages_wait_their_turn(themes: ThemeHolder, application: QApplication) -> None:
-    bar = MessageBar(themes)
-    done: list[str] = []
-    bar.post("first", action="Retry", on_action=lambda: done.append("retried"))
-    bar.post("second", INFO)
-    bar.post("second", INFO)
-    assert bar.shown is not None
-    assert bar.shown.sentence == "first"
-    bar.act()
-    assert done == ["retried"]
-    assert bar.shown is not None
-    assert bar.shown.sentence == "second"
-    bar.dismiss()
-    assert bar.isHidden()
 
 
 def test_recent_survives_a_restart_and_a_broken_file(tmp_path: Path) -> None:

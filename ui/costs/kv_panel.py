@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text, bytes_texts, count_text, ms_text
+from evprof.core.units import MIB, bytes_text, bytes_texts, count_text, ms_text
 from evprof.metrics.costs.cache_map import (
     DRAFTED,
     GENERATED,
@@ -23,7 +23,7 @@ from evprof.metrics.costs.cache_map import (
 )
 from evprof.view.columns import ShownModel
 from evprof.view.labels import model_title
-from ui.costs.stacked_bars import DOTTED, FAINT, HATCHED, PLAIN, Bar, BarGroup, BarPart, StackedBars, with_side
+from ui.costs.stacked_bars import DOTTED, FAINT, HATCHED, PLAIN, Bar, BarGroup, BarPart, StackedBars, WithSide
 from ui.run_facts.run_text import NOTHING
 from ui.state.selection import Chosen, RoundRef, SpanRef, TimeRange
 from ui.style.theme import GRID, ThemeHolder
@@ -60,7 +60,7 @@ class KvPanel(FollowingPanel):
             "Run the bundled demo",
         )
         self.empty.activated.connect(self.demo_asked)
-        self.picture = StackedBars(themes, bytes_text)
+        self.picture = StackedBars(themes, lambda mib: f"{mib:g} MiB")
         self.picture.setAccessibleName("KV cache by origin")
         self.picture.picked.connect(self._selection.select)
         self.moment, self.lacking = sentence("dim"), sentence("dim")
@@ -68,7 +68,7 @@ class KvPanel(FollowingPanel):
         self.table.setAccessibleName("KV cache by origin")
         left = QWidget()
         stacked(section_head("KV cache by origin"), self.moment, (self.picture, 1), self.lacking, on=left)
-        self.body, _ = with_side(left, self.table)
+        self.body = WithSide(left, self.table)
         stacked(self.empty, (self.body, 1), on=self, margins=(GRID + 4, GRID, 4, GRID))
         self._selection.chosen_changed.connect(self._fill)
         self._selection.offset_changed.connect(self._fill)
@@ -106,7 +106,7 @@ class KvPanel(FollowingPanel):
         token, lengths, mark = self._selection.token, run.info.lengths.get(role), None
         if token is not None and token.run_id == run.run_id and lengths is not None:
             position = lengths.input + token.position
-            mark = (position + 0.5) * held.held_bytes / held.length if position < held.length else None
+            mark = (position + 0.5) * held.held_bytes / held.length / MIB if position < held.length else None
         text = f"{held.length:,} positions · {held.layers} layers · {bytes_text(held.held_bytes)}"
         title = f"{letter} · {model_title(run, role)} · run {run.run_id}"
         return BarGroup(title, text, (Bar("", tuple(parts), mark),))
@@ -120,16 +120,18 @@ class KvPanel(FollowingPanel):
             words = "visual, shared by all frames" if frame is None else f"visual, frame {frame + 1}"
             style = FAINT if frame is None else PLAIN
         count = "" if positions is None else f"{count_text(positions, 'position')} · "
-        return BarPart(nbytes, color, f"{words}\n{count}{bytes_text(nbytes)}", maker_of(*shown, origin), style)
+        return BarPart(nbytes / MIB, color, f"{words}\n{count}{bytes_text(nbytes)}", maker_of(*shown, origin), style)
 
     def _show_table(self, maps: dict[str, CacheMap]) -> None:
+        held = list(maps.values())
+        most = max((one.held_bytes for one in held), default=0)
+
         def row(name: str, values: Sequence[float | None], unit: str = "", origin: str = "", tip: str = "") -> TableRow:
-            texts = zip(values, bytes_texts(values), strict=True)
+            texts = zip(values, bytes_texts([*values, most]), strict=False)
             cells = tuple(NOTHING if value is None else text for value, text in texts)
             swatch, words = ORIGINS.get(origin, ("", ""))
             return TableRow(name, cells, unit, tip=tip or words, swatch=swatch)
 
-        held = list(maps.values())
         rows = [
             row("drafted" if origin == DRAFTED else origin, [one.bytes_of(origin) for one in held], origin=origin)
             for origin in HELD_ORIGINS

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 from evprof.view.decimate import nice_ceiling
 from ui.state.selection import Chosen
@@ -19,6 +19,8 @@ from ui.widgets.label import elided_text
 _TITLE, _GAP, _AXIS, _NAMES = 22.0, 10.0, 22.0, 52.0
 _LEAST_ROW, _MOST_ROW, _NAMED_ROW = 2.0, 40.0, 14.0
 _MARKS = 5
+_NARROW = 600
+"""Below this width in px, tables are below the picture."""
 
 PLAIN, FAINT, HATCHED, DOTTED = "plain", "faint", "hatched", "dotted"
 """How a part is drawn: held, shared by several frames, gone, and empty."""
@@ -231,8 +233,15 @@ class StackedBars(Drawn):
             event.ignore()
 
 
-def with_side(left: QWidget, *parts: QWidget) -> tuple[QWidget, QHBoxLayout]:
-    """A picture with tables beside it, which scroll."""
-    body = QWidget()
-    left.setMinimumWidth(160)
-    return body, beside((left, 3), (side_panel(*parts, margin=2, least_px=192), 2), on=body, spacing=2 * GRID)
+class WithSide(QWidget):
+    """A picture with tables beside it, which scroll; below it where there is little room."""
+
+    def __init__(self, left: QWidget, *parts: QWidget) -> None:
+        super().__init__()
+        left.setMinimumWidth(160)
+        self._row = beside((left, 3), (side_panel(*parts, margin=2, least_px=192), 2), on=self, spacing=2 * GRID)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        ways = QBoxLayout.Direction
+        self._row.setDirection(ways.LeftToRight if self.width() >= _NARROW else ways.TopToBottom)

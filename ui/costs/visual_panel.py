@@ -13,7 +13,7 @@ from evprof.metrics.costs.visual_costs import FrameCost, TokenCost, VisualCosts,
 from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
 from evprof.view.columns import ShownModel
 from evprof.view.labels import axis_text, model_title
-from ui.costs.stacked_bars import FAINT, PLAIN, Bar, BarGroup, BarPart, StackedBars, with_side
+from ui.costs.stacked_bars import FAINT, PLAIN, Bar, BarGroup, BarPart, StackedBars, WithSide
 from ui.run_facts.run_text import NOTHING
 from ui.state.selection import SpanRef
 from ui.style.theme import GRID, ThemeHolder
@@ -58,7 +58,7 @@ class VisualPanel(FollowingPanel):
         self.sums.setAccessibleName("Visual tokens in all")
         left = QWidget()
         stacked((self.bars, 1), self.why, on=left)
-        self.body, _ = with_side(left, self.sums)
+        self.body = WithSide(left, self.sums)
         stacked(self.empty, (self.body, 1), on=self, margins=(GRID + 4, GRID, 4, GRID))
 
     def show_runs(self) -> None:

@@ -70,17 +70,19 @@ class Body(QMainWindow):
                 self.removeDockWidget(self._docks[entry.name])
 
     def _place(self, name: str) -> None:
-        """Gives a panel that has no place yet its first one: a tab beside what stands there."""
+        """Gives a panel that has no place yet its first one: beside the timeline in a wide window, else a tab."""
         dock = self._docks[name]
         if self.dockWidgetArea(dock) != Qt.DockWidgetArea.NoDockWidgetArea:
             return
         entry = next(entry for entry in PANELS if entry.name == name)
         self.addDockWidget(entry.area, dock)
-        for other in PANELS:
-            neighbour = self._docks[other.name]
-            if other is not entry and not neighbour.isHidden() and self.dockWidgetArea(neighbour) == entry.area:
-                self.tabifyDockWidget(neighbour, dock)
-                return
+        docks = [self._docks[other.name] for other in PANELS if other is not entry]
+        shown = [one for one in docks if not one.isHidden() and self.dockWidgetArea(one) == entry.area]
+        if shown == [self._docks["timeline"]] and self.width() >= _NARROW_PX:
+            self.splitDockWidget(shown[0], dock, Qt.Orientation.Horizontal)
+            self.resizeDocks([shown[0], dock], [3, 2], Qt.Orientation.Horizontal)
+        elif shown:
+            self.tabifyDockWidget(shown[-1], dock)
 
     def _fill(self, entry: PanelEntry) -> None:
         dock = self._docks[entry.name]

@@ -165,7 +165,7 @@ def _unknown(run: RunLog, role: str, sizes: ModelSizes | None) -> Iterable[str]:
     if stage_ms(run, "prefill", role) is None:
         yield "Prefill was not timed apart from other stages."
     if role != run.info.role or round_count(run):
-        yield "Shares of decode are told of plain decoding alone, whose steps read the cache once a token."
+        yield "Shares of decode exist for plain decoding only: each of its steps reads the cache once."
     elif sizes is None:
         yield "Shares of decode need the model's sizes, which this session does not tell."
 
