@@ -320,21 +320,21 @@ def test_drafters_are_refused_where_they_cannot_draft(
     form.choose_mode("speculative")
     popover.refresh()
     listed = drafters(popover)
-    assert {"event model", "prompt lookup", "target itself", f"EAGLE · {Path(adapter).name}"} <= set(listed)
+    assert {"draft model", "prompt lookup", "target itself", f"EAGLE · {Path(adapter).name}"} <= set(listed)
     assert all(is_offered for name, (is_offered, _) in listed.items() if not name.startswith("KV map"))
     assert form.request().draft is None
     form.choose_mode("parallel-prefill")
     popover.refresh()
-    assert drafters(popover)["prompt lookup"] == (False, "Parallel prefill drafts with the event model.")
+    assert drafters(popover)["prompt lookup"] == (False, "Parallel prefill takes the draft model.")
     # What cannot draft here stays chosen, is not in use, and does not run.
-    assert "event model" in form.idle["drafter"]
+    assert "draft model" in form.idle["drafter"]
     assert form.request().settings.speculation.drafter == "model"
     assert form.request().draft is not None
     popover.take_adapter(describe_adapter(tmp_path / "map", "kv", target="another-model"))
     form.choose_mode("kv-adapted")
     popover.refresh()
     assert drafters(popover)["KV map · map"][1] == f"It was trained for another-model, not for {BUNDLED_TARGET}."
-    assert "takes a trained map" in drafters(popover)["event model"][1]
+    assert "takes a trained map" in drafters(popover)["draft model"][1]
 
 
 def test_a_map_of_caches_runs_in_its_own_mode_alone(

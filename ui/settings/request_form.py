@@ -114,7 +114,7 @@ def refusal_of(choice: DrafterChoice, mode: str, draft: str, target: str) -> str
     if maps_cache and not mode_of(mode).maps_cache:
         return "A map of caches changes the answer: choose the mode KV-adapted for it."
     if mode_of(mode).is_parallel and not (kind in KINDS and KINDS[kind].takes_draft):
-        return "Parallel prefill drafts with the event model."
+        return "Parallel prefill takes the draft model."
     info = adapter_of(adapter)
     for trained, asked in () if info is None else ((info.target, target), (info.draft, draft)):
         if trained and asked and Path(trained).name != Path(asked).name:
@@ -186,6 +186,7 @@ def value_shown(entry: Setting, number: float) -> Any:
     return found if entry.range.decimals or entry.range.is_share else round(found)
 
 
+NEEDS_MAP = "needs a trained map of caches"
 _WORDS = {EVENTS: "events", VIDEO: "a video"}
 
 
@@ -248,7 +249,7 @@ class RequestForm:
         if lacking:
             return f"needs {' and '.join(lacking)}"
         lacks_map = mode_of(mode).maps_cache and chosen(self.settings.speculation)[0] != KV and bundled_map() is None
-        return "needs a trained map of caches" if lacks_map else ""
+        return NEEDS_MAP if lacks_map else ""
 
     @property
     def roles(self) -> tuple[str, ...]:

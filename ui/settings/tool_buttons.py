@@ -11,7 +11,7 @@ from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
 from evprof.core.vocabulary.modes import MODES
 from evprof.export.formats import FORMATS, ExportFormat
 from ui.run_facts.run_text import input_name, mode_name, role_name
-from ui.settings.request_form import RequestForm
+from ui.settings.request_form import NEEDS_MAP, RequestForm
 from ui.style.theme import BUTTON_PX
 from ui.widgets.label import elided_text, literal
 
@@ -97,7 +97,8 @@ class SettingsButton(ToolButton):
 
 
 class ModeButton(ToolButton):
-    """The mode of the next run; its menu greys modes without their input.
+    """The mode of the next run; its menu greys modes without their input, and lists no mode that needs
+    a trained map while there is none.
 
     Signals:
         chosen(str): one of MODES was taken from the menu.
@@ -122,6 +123,8 @@ class ModeButton(ToolButton):
         self.menu().clear()
         for mode in () if self._form is None else MODES:
             lack = self._form.mode_problem(mode) if self._form is not None else ""
+            if lack == NEEDS_MAP:
+                continue
             action = self.menu().addAction(f"{mode_name(mode)} – {lack}" if lack else mode_name(mode))
             action.setData(mode)
             action.setCheckable(True)

@@ -41,7 +41,7 @@ class DrafterKind:
 
 
 _ALL = (
-    DrafterKind("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
+    DrafterKind("model", "draft model", "draft model as it is", "the draft model as it is", takes_draft=True),
     DrafterKind(
         "lookup", "prompt lookup", "prompt lookup", "what followed the same words earlier in prompt and answer"
     ),

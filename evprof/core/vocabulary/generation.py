@@ -120,7 +120,7 @@ class GenerationSettings(Plain):
         "Frames that the target is shown: video frames, or event frames where it reads events.",
         READS,
         INPUT,
-        idle=of_families(VIDEO_FAMILIES, "The video model does not run in this mode."),
+        idle=of_families(VIDEO_FAMILIES, "No model that reads video runs in this mode."),
         range=Range(least=1, most=MOST_FRAMES, shown=256, low="model's own"),
         label=_counted("frame"),
         text=_counted("frame"),

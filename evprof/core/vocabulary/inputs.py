@@ -32,8 +32,8 @@ def where_read(kind: str, reason: str) -> Condition:
     return lambda here: "" if any(here.reads(role) == kind for role in here.reading) else reason
 
 
-of_events = of_families(EVENT_FAMILIES, "The event model does not run in this mode.")
-_of_pooled = of_families(POOLED_FAMILIES, "The event model is no EventGPT, which alone has it.")
+of_events = of_families(EVENT_FAMILIES, "No model that reads events runs in this mode.")
+_of_pooled = of_families(POOLED_FAMILIES, "Only EventGPT has it.")
 
 
 def of_eventgpt(here: Situation) -> str:
@@ -129,7 +129,7 @@ class InputSettings(Plain):
         READS,
         INPUT,
         choices=_HALVES,
-        idle=_where_read_by(DRAFT, "The event model does not run in this mode."),
+        idle=_where_read_by(DRAFT, "The draft model does not run in this mode."),
         label="reads {}",
         axis="draft reads {}",
         row="reads",
@@ -141,7 +141,7 @@ class InputSettings(Plain):
         READS,
         INPUT,
         choices=_HALVES,
-        idle=_where_read_by(TARGET, "The video model does not run in this mode."),
+        idle=_where_read_by(TARGET, "The target model does not run in this mode."),
         label="reads {}",
         axis="target reads {}",
         row="reads",

@@ -111,8 +111,8 @@ def _words(text: str) -> list[str]:
 
 _OUTPUT = WorkField("output", "--output", "Output folder", kind=PLACE)
 _MODELS = (
-    WorkField("draft", "--draft", "Event model", "the bundled model, or a checkpoint folder", FOLDER),
-    WorkField("target", "--target", "Video model", "the bundled model, or a checkpoint folder", FOLDER),
+    WorkField("draft", "--draft", "Draft model", "the bundled model, or a checkpoint folder", FOLDER),
+    WorkField("target", "--target", "Target model", "the bundled model, or a checkpoint folder", FOLDER),
 )
 
 _KINDS = tuple((kind.key, f"{kind.word}: {kind.sentence}") for kind in KINDS.values() if kind.sizes)
